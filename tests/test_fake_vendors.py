@@ -33,12 +33,12 @@ ASK: dict[str, tuple[str, dict[str, Any]]] = {
 
 def ask(fake: FakeAPI, vendor: str, text: str = "hello", *, stream: bool = False) -> tuple[str, Any]:
     path, body = ASK[vendor]
-    said = json.loads(json.dumps(body).replace('"TEXT"', json.dumps(text)))
+    document = json.loads(json.dumps(body).replace('"TEXT"', json.dumps(text)))
     if vendor == "gemini":
         path = path.replace(":generate", ":streamGenerate") + "?alt=sse" if stream else path
     elif stream:
-        said["stream"] = True
-    return fake.url + path, said
+        document["stream"] = True
+    return fake.url + path, document
 
 
 @pytest.fixture

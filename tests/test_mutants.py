@@ -92,8 +92,8 @@ def test_what_only_types_and_people_read_is_left_alone(tmp_path: Path) -> None:
 def test_a_mutant_is_the_whole_file_with_one_change(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text("class A:\n    def f(self):\n        return (a\n                and b)\n")
-    found = {mutant.mutated: mutant for mutant in mutants(file, tmp_path)}
-    both = found["return ((a or b))"]
+    result = {mutant.mutated: mutant for mutant in mutants(file, tmp_path)}
+    both = result["return ((a or b))"]
     assert (both.function, both.line, both.first, both.last) == ("A.f", 3, 3, 4)
     assert both.text == "class A:\n    def f(self):\n        return ((a or b))\n"
     assert both.valid(file.read_text())

@@ -90,8 +90,8 @@ def test_the_version_is_written_in_one_place_only() -> None:
 def test_the_command_the_package_and_the_server_say_the_same_version(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-m", "counsel", "--version"]
-    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert said.split()[-1] == counsel.__version__
+    output = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert output.split()[-1] == counsel.__version__
     assert SERVER["version"] == counsel.__version__
     assert metadata.version("counsel") == counsel.__version__
 

@@ -44,12 +44,12 @@ def test_a_shortage_is_found_wherever_it_hides() -> None:
         except OSError as error:
             raise aiohttp.ClientConnectionError("cannot connect") from error
     except aiohttp.ClientConnectionError as outer:
-        found = resource_errors.failure(ExceptionGroup("all", [outer]), "It could not be done")
-    assert isinstance(found, OutOfResources)
+        result = resource_errors.failure(ExceptionGroup("all", [outer]), "It could not be done")
+    assert isinstance(result, OutOfResources)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     reached = f"counsel has reached its limit of open files and connections ({limit})"
-    assert found.message == f"It could not be done: {reached}."
-    assert "ulimit -n" in (found.hint or "")
+    assert result.message == f"It could not be done: {reached}."
+    assert "ulimit -n" in (result.hint or "")
     assert resource_errors.cause(MemoryError())
     assert resource_errors.cause(RuntimeError("can't start new thread"))
     assert resource_errors.cause(OSError(errno.EAGAIN, ""), starting=True)
@@ -58,20 +58,20 @@ def test_a_shortage_is_found_wherever_it_hides() -> None:
 
 
 async def test_an_agent_that_cannot_be_started_for_lack_of_files_says_so(tmp_path: Path) -> None:
-    held: list[int] = []
+    items: list[int] = []
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
     try:
         while True:
             try:
-                held.append(os.open(os.devnull, os.O_RDONLY))
+                items.append(os.open(os.devnull, os.O_RDONLY))
             except OSError:
                 break
         with pytest.raises(OutOfResources, match="could not be started"):
             async with Process(Command(("/bin/true",), tmp_path, {}), Limits()):
                 pass
     finally:
-        for file in held:
+        for file in items:
             os.close(file)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

@@ -49,7 +49,7 @@ def test_a_question_can_be_asked_from_there(away: Path) -> None:
 
 
 def test_agents_are_listed(caller: Caller) -> None:
-    assert [found["agent"] for found in agents_overview(caller)] == [
+    assert [matches["agent"] for matches in agents_overview(caller)] == [
         "claude",
         "codex",
         "gemini",

@@ -82,7 +82,7 @@ class Cursor:
             json.dumps(body).encode(),
             {"content-type": "application/json", "authorization": f"Bearer {os.environ['CURSOR_API_KEY']}"},
         )
-        said = []
+        lines = []
         try:
             with urllib.request.urlopen(request) as stream:
                 for line in stream:
@@ -91,11 +91,11 @@ class Cursor:
                     delta = json.loads(line[6:])["choices"]
                     words = delta[0]["delta"].get("content") if delta else None
                     if words:
-                        said.append(words)
+                        lines.append(words)
                         self.assistant(words, timestamp_ms=int(time.time() * 1000))
         except urllib.error.HTTPError as error:
             stop(f"Error: [{error.code}] {error.read().decode()}")
-        return "".join(said)
+        return "".join(lines)
 
     def assistant(self, words: str, **more: object) -> None:
         content = [{"type": "text", "text": words}]

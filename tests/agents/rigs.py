@@ -216,11 +216,11 @@ def _link(programs: Path, *names: str) -> None:
 def marked(rig: Rig) -> list[int]:
     """Every live process, whoever its parent is, that was started for this rig."""
     mark = rig.env["COUNSEL_TEST_MARK"].encode()
-    found = []
+    matches = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
             if mark in entry.read_bytes():
-                found.append(int(entry.parent.name))
+                matches.append(int(entry.parent.name))
         except OSError:
             continue
-    return found
+    return matches

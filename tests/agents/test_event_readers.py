@@ -117,8 +117,8 @@ def test_claude_says_when_it_tries_again() -> None:
 
 
 def test_a_helper_of_claude_is_not_the_answer() -> None:
-    said = {"id": "m", "content": [{"type": "text", "text": "inner"}]}
-    line = {"type": "assistant", "parent_tool_use_id": "t1", "message": said}
+    reply = {"id": "m", "content": [{"type": "text", "text": "inner"}]}
+    line = {"type": "assistant", "parent_tool_use_id": "t1", "message": reply}
     assert claude.Reader(asked("claude")).feed(line) == []
 
 
@@ -181,8 +181,8 @@ def test_what_codex_says_while_it_works_is_thought_not_answer() -> None:
     reader.feed({"id": 3, "result": {"thread": {"id": "t"}}})
     item = {"type": "agentMessage", "id": "i", "phase": "commentary"}
     reader.feed({"method": "item/started", "params": {"item": item}})
-    said = reader.feed({"method": "item/agentMessage/delta", "params": {"itemId": "i", "delta": "looking"}})
-    assert said == [Thinking("looking")]
+    reply = reader.feed({"method": "item/agentMessage/delta", "params": {"itemId": "i", "delta": "looking"}})
+    assert reply == [Thinking("looking")]
     done = {"method": "turn/completed", "params": {"turn": {"status": "completed"}}}
     assert reader.feed(done) == [Text("looking")]  # better than an empty answer
 

@@ -64,9 +64,9 @@ def lay(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
     hostile_folder.make_repository(outer / "repository", canaries)
     (rig.home / "link").symlink_to(outer / "repository")
     python = {"command": sys.executable, "args": ["-m", "mine"]}
-    held = rig.home / ".claude.json"
-    known = json.loads(held.read_text()) if held.exists() else {}
-    held.write_text(json.dumps({**known, "mcpServers": {"mine": {"type": "stdio", **python}}}))
+    content = rig.home / ".claude.json"
+    known = json.loads(content.read_text()) if content.exists() else {}
+    content.write_text(json.dumps({**known, "mcpServers": {"mine": {"type": "stdio", **python}}}))
     if rig.name == "codex":
         config = rig.home / ".codex" / "config.toml"
         config.write_text(
@@ -96,8 +96,8 @@ async def test_a_hostile_repository_runs_nothing_and_says_nothing(
         lay(rig, canaries, thief)
         if kind == "link":  # a link in a trusted folder lends no trust to where it leads
             trusted = {str(rig.home): {"hasTrustDialogAccepted": True}}
-            held = json.loads((rig.home / ".claude.json").read_text())
-            (rig.home / ".claude.json").write_text(json.dumps({**held, "projects": trusted}))
+            document = json.loads((rig.home / ".claude.json").read_text())
+            (rig.home / ".claude.json").write_text(json.dumps({**document, "projects": trusted}))
             (rig.home / ".gemini").mkdir(exist_ok=True)
             (rig.home / ".gemini" / "trustedFolders.json").write_text(
                 json.dumps({str(rig.home): "TRUST_FOLDER"})

@@ -43,8 +43,13 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def env(home: Path) -> dict[str, str]:
     path = f"{home / 'bin'}:/usr/bin:/bin"
-    kept = {"PATH": path, "HOME": str(home), "COUNSEL_HOME": str(home), "COUNSEL_DAEMON_IDLE_SECONDS": "3"}
-    return {**kept, "CURSOR_API_KEY": "the-callers-own", "COUNSEL_MAX_ATTEMPTS": "1"}
+    variables = {
+        "PATH": path,
+        "HOME": str(home),
+        "COUNSEL_HOME": str(home),
+        "COUNSEL_DAEMON_IDLE_SECONDS": "3",
+    }
+    return {**variables, "CURSOR_API_KEY": "the-callers-own", "COUNSEL_MAX_ATTEMPTS": "1"}
 
 
 def check(home: Path) -> None:
@@ -97,9 +102,9 @@ def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
     assert not [value for value in OWN.values() if value in str(sent)]
     caller = caller_from_json(sent)
     assert caller.env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]
-    given = environment.of(caller, "cursor")
-    assert given["CURSOR_API_KEY"] == "the-callers-own"
-    assert not [value for value in OWN.values() if value in given.values()]
+    variables = environment.of(caller, "cursor")
+    assert variables["CURSOR_API_KEY"] == "the-callers-own"
+    assert not [value for value in OWN.values() if value in variables.values()]
 
 
 def test_a_key_that_is_the_callers_own_goes_along(home: Path) -> None:

@@ -45,14 +45,14 @@ def config(ask: AgentRequest) -> dict[str, object]:
 
 def test_no_permission_of_the_users_widens_the_level(tmp_path: Path) -> None:
     """Ours is an agent of its own, whose rules come last, the refusal of everything first among them."""
-    given = {
+    arguments = {
         "permission": {"*": "allow"},
         "agent": {"counsel": {"permission": {"bash": "allow"}}},
         "theme": "x",
     }
-    held = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(given)))
-    assert (held["default_agent"], held["theme"]) == ("counsel", "x")
-    permission = held["agent"]["counsel"]["permission"]  # type: ignore[index]
+    content = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(arguments)))
+    assert (content["default_agent"], content["theme"]) == ("counsel", "x")
+    permission = content["agent"]["counsel"]["permission"]  # type: ignore[index]
     assert next(iter(permission.items())) == ("*", "deny")
     assert {name for name, value in permission.items() if value == "allow"} == {
         "read",
@@ -64,9 +64,9 @@ def test_no_permission_of_the_users_widens_the_level(tmp_path: Path) -> None:
 
 
 def test_no_setting_of_the_users_runs_the_projects_programs_or_shares_the_session(tmp_path: Path) -> None:
-    given = {"lsp": {"x": {"command": ["./x"]}}, "autoupdate": True, "snapshot": True, "share": "auto"}
-    held = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(given)))
-    assert {name: held[name] for name in given} == {
+    arguments = {"lsp": {"x": {"command": ["./x"]}}, "autoupdate": True, "snapshot": True, "share": "auto"}
+    content = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(arguments)))
+    assert {name: content[name] for name in arguments} == {
         "lsp": False,
         "autoupdate": False,
         "snapshot": False,

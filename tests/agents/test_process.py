@@ -30,22 +30,22 @@ def python(code: str, cwd: Path, *, mark: str = "", stdin: bytes = b"", dialog: 
 
 def marked(mark: str) -> list[int]:
     """Every live process, whoever its parent is, that inherited the mark."""
-    found = []
+    matches = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
             if mark.encode() in entry.read_bytes():
-                found.append(int(entry.parent.name))
+                matches.append(int(entry.parent.name))
         except OSError:
             continue
-    return found
+    return matches
 
 
 async def there(mark: str, count: int) -> list[int]:
     """That many live ones. A process that is turning into another program has no environment for a moment."""
     async with asyncio.timeout(30):
-        while len(found := marked(mark)) != count:  # noqa: ASYNC110 - the kernel tells nobody
+        while len(result := marked(mark)) != count:  # noqa: ASYNC110 - the kernel tells nobody
             await asyncio.sleep(0.02)
-    return found
+    return result
 
 
 async def gone(pids: list[int]) -> None:

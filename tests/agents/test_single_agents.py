@@ -77,8 +77,10 @@ async def test_codex_with_a_key_of_its_own_writes_it_nowhere(fake_api: FakeAPI, 
     caller = here("codex", {**caller.env, "CODEX_API_KEY": "codex-key-5678"}, rig.project)
     text, _ = await told("codex", rig.call("hello"), caller)
     assert text.endswith("says: hello")
-    kept = [path for path in rig.home.rglob("*") if path.is_file() and b"codex-key-5678" in path.read_bytes()]
-    assert kept == []
+    stored = [
+        path for path in rig.home.rglob("*") if path.is_file() and b"codex-key-5678" in path.read_bytes()
+    ]
+    assert stored == []
 
 
 async def test_settings_reach_codex(fake_api: FakeAPI, tmp_path: Path) -> None:
@@ -157,18 +159,18 @@ async def test_text_of_a_stream_that_broke_is_taken_back(
     engine = await open_engine(rig.home / "counsel")
     try:
         job = await engine.submit(request, replace(caller, client="test"))
-        text, seen, told = "", [], []
+        text, seen, reports = "", [], []
         async for event in engine.follow(job):
             if event.kind in {"text", "restarted"}:
                 text = text[: event.data["offset"]] + event.data.get("text", "")
                 seen.append(text)
             if event.kind == "restarted":
-                told.append((event.data["model"], event.data["next"], event.data["reason"]))
+                reports.append((event.data["model"], event.data["next"], event.data["reason"]))
         result = (await engine.wait(job)).to_json()
     finally:
         await engine.close()
     assert result["content"] == text == "I look.\n\ngood1 good2 good3"
-    assert told == [(name, name, "retried")]
+    assert reports == [(name, name, "retried")]
     assert any(words.endswith("void1 ") for words in seen)
 
 
@@ -198,8 +200,8 @@ async def test_gemini_says_nothing_of_a_stream_that_broke_but_writes_down_what_c
         session = before[-1].session  # type: ignore[union-attr]
     fake_api.script(text="void1 void2 void3", cut_after=2, cut="end", vendor="gemini")
     fake_api.script(text="good1 good2 good3", vendor="gemini")
-    said = ("one", "1", "two") if again else ("one",)
-    _, seen = await told("gemini", rig.call(*said, session=session), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
+    reply = ("one", "1", "two") if again else ("one",)
+    _, seen = await told("gemini", rig.call(*reply, session=session), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
     void, right = seen[-3:-1]
     assert void == Withdrawn(
         "void1 void2 good1 good2 good3", "Gemini CLI lost the model's stream and asked again."

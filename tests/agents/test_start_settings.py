@@ -70,10 +70,15 @@ def test_an_agent_gets_the_callers_environment_without_marks(home: Path) -> None
         "GEMINI_CLI": "1",
     }
     own = {"COUNSEL_TOKEN": "t", "SESSION_ID": "s", "PERMISSION_MODE": "yolo"}
-    kept = {"ANTHROPIC_API_KEY": "k", "CLAUDE_CODE_OAUTH_TOKEN": "o", "CLAUDE_CONFIG_DIR": "/c", "LANG": "C"}
-    env = environment.of(caller(home, **marks, **own, **kept), "claude")
+    stored = {
+        "ANTHROPIC_API_KEY": "k",
+        "CLAUDE_CODE_OAUTH_TOKEN": "o",
+        "CLAUDE_CONFIG_DIR": "/c",
+        "LANG": "C",
+    }
+    env = environment.of(caller(home, **marks, **own, **stored), "claude")
     assert not (marks.keys() | own.keys()) & env.keys()
-    assert kept.items() <= env.items()
+    assert stored.items() <= env.items()
 
 
 def test_keys_of_counsels_own_file_stay_with_counsel(home: Path) -> None:
@@ -94,9 +99,9 @@ def test_the_chain_grows_by_the_agent(home: Path) -> None:
 
 def test_names() -> None:
     assert registry.resolve("codex") == registry.AskableAgent(AGENTS["codex"])
-    found = registry.resolve("Claude:opus")
-    assert found is not None
-    assert (found.agent.name, found.model, found.name) == ("claude", "opus", "claude:opus")
+    result = registry.resolve("Claude:opus")
+    assert result is not None
+    assert (result.agent.name, result.model, result.name) == ("claude", "opus", "claude:opus")
     assert registry.resolve("gpt-5") is None
 
 
@@ -118,10 +123,10 @@ def program(home: Path, name: str, folder: str = "bin") -> Path:
 
 def test_nothing_is_here(home: Path) -> None:
     for driver in registry.askable_agents().values():
-        found = driver.probe(caller(home))
-        assert found.path is None
-        assert not found.usable
-        assert driver.agent.install in found.reason
+        result = driver.probe(caller(home))
+        assert result.path is None
+        assert not result.usable
+        assert driver.agent.install in result.reason
     assert registry.available(caller(home)) == []
 
 
@@ -138,9 +143,9 @@ def test_the_version_comes_from_the_package(home: Path) -> None:
     (real.parents[1] / "package.json").write_text(json.dumps({"name": "x", "version": "0.166.0"}))
     (home / "bin").mkdir()
     (home / "bin" / "codex").symlink_to(real)
-    found = registry.askable_agents()["codex"].probe(caller(home))
-    assert (found.path, found.version, found.logged_in) == (home / "bin" / "codex", "0.166.0", False)
-    assert "codex login" in found.reason
+    result = registry.askable_agents()["codex"].probe(caller(home))
+    assert (result.path, result.version, result.logged_in) == (home / "bin" / "codex", "0.166.0", False)
+    assert "codex login" in result.reason
 
 
 def test_the_version_comes_from_the_path(home: Path) -> None:
@@ -245,7 +250,7 @@ def test_settings_of_another_shape_stop_nothing(name: str, home: Path) -> None:
     for odd in variants(SETTINGS[name]):
         rows = [f"{key} = {_toml(value)}" for key, value in odd.items()] if isinstance(odd, dict) else []
         (home / name).write_text("\n".join(rows) if name.endswith("toml") else json.dumps(odd))
-        assert all(found.probe(caller(home)).path is None for found in registry.askable_agents().values())
+        assert all(matches.probe(caller(home)).path is None for matches in registry.askable_agents().values())
         assert [
             room.login(caller(home))[0] in {True, False, None} for room in (claude, codex, gemini, cursor)
         ]

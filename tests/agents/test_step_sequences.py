@@ -51,15 +51,15 @@ def steps(stream: str, lines: list[Any], ended: Exit) -> list[str]:
 
 
 def test_every_recorded_stream_gives_these_steps() -> None:
-    told = []
+    reports = []
     for path in sorted(STREAMS.glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        told.append(f"# {path.stem}")
-        told += steps(path.stem, lines, Exit(0))
+        reports.append(f"# {path.stem}")
+        reports += steps(path.stem, lines, Exit(0))
         for count in range(len(lines)):
-            told.append(f"## broken off after {count} lines")
-            told += steps(path.stem, lines[:count], Exit(1, "it broke"))[-3:]
-    text = "\n".join(told) + "\n"
+            reports.append(f"## broken off after {count} lines")
+            reports += steps(path.stem, lines[:count], Exit(1, "it broke"))[-3:]
+    text = "\n".join(reports) + "\n"
     if os.environ.get("COUNSEL_GOLDEN") == "write":
         GOLDEN.write_text(text, encoding="utf-8")
     assert text == GOLDEN.read_text(encoding="utf-8")

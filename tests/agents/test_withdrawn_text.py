@@ -39,14 +39,14 @@ def test_claude_takes_back_the_blocks_that_it_abandons(first: int, void: str, ag
         _claude_piece("m2", 0, "Two."),
     ]
     steps = [step for line in lines for step in reader.feed(line)]
-    said = [step.text if isinstance(step, Withdrawn) else step.delta for step in steps]  # type: ignore[union-attr]
-    assert said == ["One. ", "Tw", void, again]
+    reply = [step.text if isinstance(step, Withdrawn) else step.delta for step in steps]  # type: ignore[union-attr]
+    assert reply == ["One. ", "Tw", void, again]
     assert isinstance(steps[2], Withdrawn)
 
 
 def _codex(method: str, item: str = "", **params: Any) -> dict[str, Any]:
-    held = {"item": {"type": "agentMessage", "id": item}} if method.startswith("item/") else {}
-    return {"method": method, "params": {"itemId": item, **held, **params}}
+    content = {"item": {"type": "agentMessage", "id": item}} if method.startswith("item/") else {}
+    return {"method": method, "params": {"itemId": item, **content, **params}}
 
 
 @pytest.mark.parametrize(("whole", "void", "again"), [(False, ["One."], "Two."), (True, [], "\n\nTwo.")])

@@ -44,9 +44,9 @@ class Served:
 
 @pytest.fixture
 def env(home: Path, fake_process: FakeProcess) -> Iterator[dict[str, str]]:
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    variables = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     yield {
-        **kept,
+        **variables,
         "HOME": str(home),
         "COUNSEL_HOME": str(home),
         "OPENAI_API_KEY": "sk-test",
@@ -85,15 +85,15 @@ def test_the_command_and_its_client(serve: Serve, fake_process: FakeProcess) -> 
         text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1
     )
     fake_process.script(text="good1 good2 good3")
-    told: list[str] = []
+    reports: list[str] = []
 
     def hear(piece: str, at: int) -> None:
         pieces[:] = ["".join(pieces)[:at], piece]
         fake_process.open_gate("fail")
 
     pieces.clear()
-    again = client.ask("auto", "hello", on_partial=hear, on_restart=lambda why: told.append(why["reason"]))
-    assert ("".join(pieces), again.text, told) == (again.text, "good1 good2 good3", ["failed"])
+    again = client.ask("auto", "hello", on_partial=hear, on_restart=lambda why: reports.append(why["reason"]))
+    assert ("".join(pieces), again.text, reports) == (again.text, "good1 good2 good3", ["failed"])
     with pytest.raises(AskError) as raised:
         client.ask("no-such-model", "hello")
     assert raised.value.code == "MODEL_NOT_FOUND"

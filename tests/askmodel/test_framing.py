@@ -61,11 +61,11 @@ def test_an_objects_end_is_found_however_it_is_split(
     text = "".join(json.dumps(one) + end for one, end in zip(objects, ends, strict=True)).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
-    found: list[bytes] = []
-    filled, split = NewlineInserter(), Splitter(found.append, lambda _: None)
+    matches: list[bytes] = []
+    filled, split = NewlineInserter(), Splitter(matches.append, lambda _: None)
     for piece in pieces:
         split.feed(filled.feed(piece))
-    assert [json.loads(line) for line in found] == objects
+    assert [json.loads(line) for line in matches] == objects
 
 
 def test_what_is_no_object_waits_for_its_line_end() -> None:

@@ -56,14 +56,14 @@ async def test_partial_text_comes_in_pieces_that_make_the_answer(
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
         wire.send("r", stream=True)
-        said = ""
+        reply = ""
         got = await wire.line()
         fake_api.open_gate("more")  # a piece was here before the answer was complete
         while "partial" in got:
-            assert got["offset"] == len(said)
-            said += got["partial"]
+            assert got["offset"] == len(reply)
+            reply += got["partial"]
             got = await wire.line()
-        assert said == got["text"] == "one two three four"
+        assert reply == got["text"] == "one two three four"
         wire.close()
 
 
@@ -73,14 +73,16 @@ async def test_discarded_text_is_marked_as_discarded(engine: Engine, fake_api: F
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
         wire.send("r", model="auto", stream=True)
-        said, told = "", []
+        reply, reports = "", []
         while "partial" in (got := await wire.line()):
-            said = said[: got["offset"]] + got["partial"]
-            told += [got["restarted"]] if "restarted" in got else []
+            reply = reply[: got["offset"]] + got["partial"]
+            reports += [got["restarted"]] if "restarted" in got else []
             fake_api.open_gate("fail")
-        assert said == got["text"] == "good1 good2 good3"
+        assert reply == got["text"] == "good1 good2 good3"
         first, second = [call.model for call in fake_api.calls][:2]
-        assert [(each["model"], each["next"], each["reason"]) for each in told] == [(first, second, "failed")]
+        assert [(each["model"], each["next"], each["reason"]) for each in reports] == [
+            (first, second, "failed")
+        ]
         wire.close()
 
 

@@ -53,10 +53,10 @@ def program(path: Path, body: str) -> None:
 
 
 def test_agents_of_an_empty_machine(home: Path, project: Path) -> None:
-    found = rows(home, project)
-    assert list(found) == ["claude", "codex", "gemini", "cursor", "opencode"]
-    assert not any(row["installed"] or row["usable"] for row in found.values())
-    assert all(row["install"] for row in found.values())
+    result = rows(home, project)
+    assert list(result) == ["claude", "codex", "gemini", "cursor", "opencode"]
+    assert not any(row["installed"] or row["usable"] for row in result.values())
+    assert all(row["install"] for row in result.values())
 
 
 def test_agents_are_looked_at_and_not_started(home: Path, project: Path) -> None:
@@ -76,9 +76,9 @@ def test_servers_and_skills_are_counted(home: Path, project: Path) -> None:
     skill = home / ".claude" / "skills" / "neat"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: neat\ndescription: Be neat.\n---\nBe neat.\n")
-    found = rows(home, project)
-    assert (found["claude"]["servers"], found["claude"]["skills"]) == (2, 1)
-    assert (found["gemini"]["servers"], found["gemini"]["skills"]) == (0, 0)
+    result = rows(home, project)
+    assert (result["claude"]["servers"], result["claude"]["skills"]) == (2, 1)
+    assert (result["gemini"]["servers"], result["gemini"]["skills"]) == (0, 0)
 
 
 def test_a_broken_config_file_hides_nothing(home: Path, project: Path) -> None:

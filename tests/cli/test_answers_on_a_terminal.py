@@ -175,8 +175,8 @@ def test_ctrl_c_keeps_the_partial_answer_and_says_where(
     job = re.fullmatch(r"Stopped\. The partial answer is kept: counsel jobs (\S+)", last)
     assert job
     fake_process.wait_for(state="disconnected")
-    kept = jobs(env, tmp_path, job[1], *way)
-    assert "one **two**" in kept.stdout
+    stored = jobs(env, tmp_path, job[1], *way)
+    assert "one **two**" in stored.stdout
 
 
 CONSENSUS = ("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "--no-feedback")
@@ -196,9 +196,9 @@ def test_ctrl_c_keeps_the_finished_answers_of_a_consensus_and_leaves_no_border(
     (last,) = shown.lines
     job = re.fullmatch(r"Stopped\. 1 of 2 answers kept, and partial text: counsel jobs (\S+)", last)
     assert job
-    kept = jobs(env, tmp_path, job[1], *way)
-    assert "finished answer" in kept.stdout
-    assert "half" in kept.stdout
+    stored = jobs(env, tmp_path, job[1], *way)
+    assert "finished answer" in stored.stdout
+    assert "half" in stored.stdout
 
 
 @pytest.mark.parametrize("way", [(), ("--standalone",)], ids=["daemon", "standalone"])
@@ -214,9 +214,9 @@ def test_a_closed_window_keeps_what_was_paid_for(
     fake_process.wait_for(state="disconnected")
     (job,) = json.loads(jobs(env, tmp_path, "--json", *way).stdout)["content"]["jobs"]
     assert job["status"] == "cancelled"
-    kept = jobs(env, tmp_path, job["job_id"], *way)
-    assert "finished answer" in kept.stdout
-    assert "half" in kept.stdout
+    stored = jobs(env, tmp_path, job["job_id"], *way)
+    assert "finished answer" in stored.stdout
+    assert "half" in stored.stdout
 
 
 def test_a_consensus_on_a_dumb_terminal_tells_its_progress_in_lines(

@@ -195,9 +195,9 @@ def test_the_log_says_who_was_asked_and_how_it_went(
     job = json.loads(quiet.stdout)["job_id"]
     assert quiet.stderr == ""
     log = Path(env["COUNSEL_HOME"], "logs", "counsel.log")
-    said = log.read_text()
-    assert f"{job}: it is tried again: attempt 2" in said
-    assert f"{job}: openai/gpt-5: stop" in said
+    reply = log.read_text()
+    assert f"{job}: it is tried again: attempt 2" in reply
+    assert f"{job}: openai/gpt-5: stop" in reply
     fake_process.script(status=401)
     loud = counsel("ask", "my own words", "-m", "gpt-5", "--standalone", LOG_LEVEL="debug")
     assert "openai/gpt-5: AUTHENTICATION_FAILED, status 401" in loud.stderr
@@ -212,10 +212,10 @@ def test_the_log_has_prompts_only_when_the_user_wants_them_there(
     fake_process.script(text="the answer's words", times=None)
     prompt = f"my own words, and {env['OPENAI_API_KEY']}"
     counsel("ask", prompt, "-m", "gpt-5", "--standalone", COUNSEL_LOG_CONTENT="1")
-    said = Path(env["COUNSEL_HOME"], "logs", "counsel.log").read_text()
-    assert "my own words, and [hidden]" in said
-    assert "the answer's words" in said
-    assert env["OPENAI_API_KEY"] not in said
+    reply = Path(env["COUNSEL_HOME"], "logs", "counsel.log").read_text()
+    assert "my own words, and [hidden]" in reply
+    assert "the answer's words" in reply
+    assert env["OPENAI_API_KEY"] not in reply
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
@@ -302,8 +302,8 @@ def test_defaults_apply_when_nothing_is_given(
     )
     counsel("ask", "again", "--standalone", "-c", "other", "-m", "gpt-5")
     assert fake_process.calls[-1]["body"]["reasoning"]["effort"] == "low"
-    kept = json.loads(counsel("ask", "and now?", "--standalone", "--json", "-c", "other").stdout)
-    assert kept["metadata"]["model"] == "gpt-5"  # a conversation continues with its own model
+    document = json.loads(counsel("ask", "and now?", "--standalone", "--json", "-c", "other").stdout)
+    assert document["metadata"]["model"] == "gpt-5"  # a conversation continues with its own model
     panel = json.loads(counsel("consensus", "which?", "--standalone", "--json").stdout)
     assert [answer["model"] for answer in panel["phases"]["initial"]] == ["gpt-5", "gpt-5-mini"]
 
@@ -328,8 +328,8 @@ def test_jobs_conversations_and_usage_show_what_happened(
     assert [job["title"] for job in listed] == ["and tusks?", "about walruses"]
     one = counsel("jobs", listed[0]["job_id"], "--standalone")
     assert one.stdout == "gpt-5 says: and tusks?\n"
-    found = json.loads(counsel("conversations", "search", "WALRUSES", "--json").stdout)["conversations"]
-    assert [held["id"] for held in found] == [name]
+    document = json.loads(counsel("conversations", "search", "WALRUSES", "--json").stdout)["conversations"]
+    assert [items["id"] for items in document] == [name]
     shown = counsel("conversations", "show", name)
     assert "about walruses" in shown.stdout
     assert "gpt-5 says: and tusks?" in shown.stdout

@@ -43,9 +43,9 @@ def levels(findings: list[Finding]) -> dict[str, str]:
 
 
 def only(findings: list[Finding], level: str) -> Finding:
-    (found,) = (finding for finding in findings if finding.level == level)
-    assert found.todo
-    return found
+    (matches,) = (finding for finding in findings if finding.level == level)
+    assert matches.todo
+    return matches
 
 
 def test_a_fresh_install_has_no_problem_and_says_what_to_do(env: dict[str, str]) -> None:
@@ -80,8 +80,8 @@ def test_a_key_is_named_by_its_source_alone(env: dict[str, str]) -> None:
     findings = examine(
         env, "providers", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=f"http://me:{KEY}@gate.example/v1"
     )
-    (found,) = (finding.what for finding in findings if finding.what.startswith("OpenAI"))
-    assert found.startswith("OpenAI: key from OPENAI_API_KEY (environment), address http")
+    (matches,) = (finding.what for finding in findings if finding.what.startswith("OpenAI"))
+    assert matches.startswith("OpenAI: key from OPENAI_API_KEY (environment), address http")
     assert KEY not in repr(findings)
     assert doctor_checks.worst(findings) == "ok"
 
@@ -101,8 +101,8 @@ def test_a_bad_row_of_the_users_catalog_is_a_problem(env: dict[str, str]) -> Non
 
 
 def test_an_entry_of_the_order_that_matches_no_model_is_a_warning(env: dict[str, str]) -> None:
-    found = examine(env, "models", COUNSEL_AUTO_ORDER="gpt-5,google,nosuch,codex")
-    wrong = [finding.what for finding in found if finding.level == "warn"]
+    result = examine(env, "models", COUNSEL_AUTO_ORDER="gpt-5,google,nosuch,codex")
+    wrong = [finding.what for finding in result if finding.level == "warn"]
     assert len(wrong) == 2
     assert "'nosuch'" in wrong[0]
     assert "COUNSEL_AUTO_ORDER" in wrong[0]
@@ -111,9 +111,9 @@ def test_an_entry_of_the_order_that_matches_no_model_is_a_warning(env: dict[str,
 
 def test_a_folder_open_to_others_is_a_problem(env: dict[str, str]) -> None:
     Path(env["COUNSEL_HOME"]).chmod(0o755)
-    found = only(examine(env, "home"), "problem")
-    assert "755" in found.what
-    assert found.todo == f"chmod 700 '{env['COUNSEL_HOME']}'"
+    result = only(examine(env, "home"), "problem")
+    assert "755" in result.what
+    assert result.todo == f"chmod 700 '{env['COUNSEL_HOME']}'"
 
 
 def test_files_matter_only_behind_an_open_folder(env: dict[str, str]) -> None:
@@ -152,9 +152,9 @@ def database(env: dict[str, str]) -> Path:
 
 def test_a_sound_database(env: dict[str, str]) -> None:
     path = database(env)
-    found = examine(env, "database")[0]
-    assert found.level == "ok"
-    assert f"{path} is intact: schema 2" in found.what
+    result = examine(env, "database")[0]
+    assert result.level == "ok"
+    assert f"{path} is intact: schema 2" in result.what
 
 
 def test_a_database_that_is_in_use_is_sound(env: dict[str, str]) -> None:
@@ -227,16 +227,16 @@ def test_an_entry_whose_python_has_gone_is_a_problem(env: dict[str, str], tmp_pa
     (tmp_path / ".codex/config.toml").write_text(
         '[mcp_servers.counsel]\ncommand = "/gone/bin/python"\nargs = ["-P", "-m", "counsel", "stdio"]\n'
     )
-    found = only(examine(env, "setup"), "problem")
-    assert found.what == "Codex cannot start counsel: /gone/bin/python does not exist"
+    result = only(examine(env, "setup"), "problem")
+    assert result.what == "Codex cannot start counsel: /gone/bin/python does not exist"
 
 
 def test_an_agents_file_that_cannot_be_read_is_named(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text('model = "x\n')
-    found = only(examine(env, "setup"), "warn")
-    assert found.what.count("config.toml") == 1
-    assert "line 1" in found.what
+    result = only(examine(env, "setup"), "warn")
+    assert result.what.count("config.toml") == 1
+    assert "line 1" in result.what
 
 
 def test_a_check_that_breaks_is_a_finding_and_hides_nothing(
@@ -286,8 +286,8 @@ async def test_a_refused_key_is_a_problem_that_does_not_show_it(
 ) -> None:
     fake_api.keys = set(KEYS.values()) - {KEY}
     findings = await doctor_checks.reach(online(env, fake_api))
-    found = only(findings, "problem")
-    assert found.what == "OpenAI: the key is not accepted"
+    result = only(findings, "problem")
+    assert result.what == "OpenAI: the key is not accepted"
     assert KEY not in repr(findings)
 
 
@@ -311,8 +311,8 @@ async def test_a_provider_that_never_answers_is_given_up(
         silent.listen()
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         caller = Caller(settings=settings.load({**env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": address}))
-        (found,) = await doctor_checks.reach(caller)
-    assert found.level == "problem"
+        (matches,) = await doctor_checks.reach(caller)
+    assert matches.level == "problem"
 
 
 async def test_without_a_provider_there_is_nothing_to_reach(env: dict[str, str]) -> None:
@@ -425,5 +425,5 @@ def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: 
     from counsel.cli import doctor_repair
 
     monkeypatch.setattr(doctor_repair, "daemon_runs", lambda _: True)
-    (found,) = doctor_repair.repair(Caller(settings=settings.load(env)), lambda _: True)
-    assert "a daemon is running" in found.what
+    (matches,) = doctor_repair.repair(Caller(settings=settings.load(env)), lambda _: True)
+    assert "a daemon is running" in matches.what

@@ -137,8 +137,8 @@ def run(command: list[str], folder: Path, env: dict[str, str], *, stays: bool) -
         if stays and process.stdout:
             process.stdout.readline()  # it has said where it listens
             process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=110)
-        return said
+        messages, _ = process.communicate(timeout=110)
+        return messages
 
 
 def test_every_command_is_tried() -> None:
@@ -151,9 +151,9 @@ def test_a_command_takes_nothing_from_the_folder(
 ) -> None:
     folder, canaries, env = trapped
     for arguments in COMMANDS[name]:
-        said = run([sys.executable, "-m", "counsel", name, *arguments], folder, env, stays=name in STAYING)
-        assert "Traceback" not in said
-        assert [one.name for one in canaries.iterdir()] == [], said
+        reply = run([sys.executable, "-m", "counsel", name, *arguments], folder, env, stays=name in STAYING)
+        assert "Traceback" not in reply
+        assert [one.name for one in canaries.iterdir()] == [], reply
 
 
 @pytest.mark.parametrize("entry", ["console script", "-P -m"])

@@ -82,8 +82,8 @@ def test_servers_are_asked_for_their_models(
 ) -> None:
     config = f'[providers.ollama]\nbase_url = "{fake_process.v1}"\ndiscover = true\n'
     before = {model["id"] for model in json.loads(run("--json", config=config).stdout)["models"]}
-    found = json.loads(run("--json", "--discover", config=config).stdout)
-    new = {model["id"]: model for model in found["models"] if model["id"] not in before}
+    document = json.loads(run("--json", "--discover", config=config).stdout)
+    new = {model["id"]: model for model in document["models"] if model["id"] not in before}
     assert new
     assert all(name.startswith("ollama/") for name in new)
     assert all(model["available"] and not model["listed"] for model in new.values())
@@ -100,9 +100,9 @@ def test_what_a_vendor_lists_keeps_our_facts(
     run: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     env = {"GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": fake_process.url}
-    found = json.loads(run("--json", "--discover", "--provider", "google", **env).stdout)
-    assert not found["problems"]
-    ids = [model["id"] for model in found["models"]]
+    document = json.loads(run("--json", "--discover", "--provider", "google", **env).stdout)
+    assert not document["problems"]
+    ids = [model["id"] for model in document["models"]]
     assert len(ids) == len(set(ids))
 
 

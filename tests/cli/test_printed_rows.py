@@ -15,7 +15,7 @@ from counsel.job_events import JobEvent
 
 
 def row(**fields: Any) -> dict[str, Any]:
-    given = {
+    arguments = {
         "id": "conv_1",
         "updated_at": "2024-11-16T12:03:04.000Z",
         "messages": 4,
@@ -23,7 +23,7 @@ def row(**fields: Any) -> dict[str, Any]:
         "tool": "chat",
         "title": "Tides",
     }
-    return {**given, **fields}
+    return {**arguments, **fields}
 
 
 def test_conversations_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,9 +53,9 @@ async def test_the_daemon_is_shown_and_stopped(home: Path) -> None:
 
 async def test_serve_answers_over_http_and_ends_with_a_signal(home: Path, fake_process: FakeProcess) -> None:
     keys = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
-    process, base, said = await serve(home, **keys)
+    process, base, messages = await serve(home, **keys)
     token = (home / "token").read_text()
-    assert token not in said
+    assert token not in messages
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
     async with aiohttp.ClientSession(headers=headers) as session:
         init = {

@@ -54,24 +54,24 @@ def cases(
 
 
 def holders(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    found = [path]
+    result = [path]
     for key, inner in value.items():
         if isinstance(inner, dict):
-            found += holders(inner, (*path, key))
-    return found
+            result += holders(inner, (*path, key))
+    return result
 
 
 def any_edits(data: st.DataObject, value: Any) -> list[Edit]:
     """Up to three, each of what the one before left; often all below one object."""
     home = data.draw(st.sampled_from(holders(value)))
-    found: list[Edit] = []
+    matches: list[Edit] = []
     for _ in range(data.draw(st.integers(1, 3))):
         inside = [path for path in holders(value) if path[: len(home)] == home] or holders(value)
-        held = data.draw(st.sampled_from(inside))
-        path = (*held, data.draw(st.sampled_from([*lookup(value, held), "new", "a"])))
-        found.append(data.draw(any_edit(path, lookup(value, path))))
-        value = intended(value, found[-1:])
-    return found
+        content = data.draw(st.sampled_from(inside))
+        path = (*content, data.draw(st.sampled_from([*lookup(value, content), "new", "a"])))
+        matches.append(data.draw(any_edit(path, lookup(value, path))))
+        value = intended(value, matches[-1:])
+    return matches
 
 
 def any_edit(path: tuple[str, ...], old: Any) -> st.SearchStrategy[Edit]:
@@ -111,8 +111,8 @@ def without_empty(value: Any) -> Any:
     """Tables that hold nothing need no words in TOML, so they may come and go with what they held."""
     if not isinstance(value, dict):
         return value
-    kept = {key: without_empty(inner) for key, inner in value.items()}
-    return {key: inner for key, inner in kept.items() if inner != {}}
+    stored = {key: without_empty(inner) for key, inner in value.items()}
+    return {key: inner for key, inner in stored.items() if inner != {}}
 
 
 LISTS = st.lists(st.sampled_from([1, 2, "a", "]", ["x"]]), min_size=1, max_size=4)

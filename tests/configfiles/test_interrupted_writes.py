@@ -122,14 +122,14 @@ UndoLog(Path({str(home)!r})).apply([planned], "test")
 def test_a_replacement_that_fails_keeps_no_second_name(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, kept = tmp_path / "a.json", tmp_path / "kept"
+    file, remaining = tmp_path / "a.json", tmp_path / "kept"
     file.write_text("{}")
     planned = plan(put(file, "a"))
     monkeypatch.setattr(safewrite._Staged, "_swap", lambda _: file.rmdir())  # not a folder
     with pytest.raises(CounselError):
-        safewrite.write([planned], home, lambda _: [kept])
+        safewrite.write([planned], home, lambda _: [remaining])
     assert file.stat().st_nlink == 1
-    assert not kept.exists()
+    assert not remaining.exists()
 
 
 def test_a_backup_that_does_not_fit_leaves_nothing(

@@ -167,8 +167,8 @@ def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, 
     with pytest.raises(Conflict, match="another program") as raised:
         undo_log.undo()
     assert file.read_text() == '{"b": 2, "a": 1}'
-    kept = Path((raised.value.hint or "").removeprefix("That program's version is in ").rstrip("."))
-    assert kept.read_text() == '{"b": "later"}'
+    stored = Path((raised.value.hint or "").removeprefix("That program's version is in ").rstrip("."))
+    assert stored.read_text() == '{"b": "later"}'
 
 
 def test_a_write_that_was_cut_between_two_files_is_taken_back(tmp_path: Path, home: Path) -> None:

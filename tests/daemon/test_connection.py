@@ -32,16 +32,16 @@ async def talk(path: str, *lines: bytes) -> list[Any]:
     """What the daemon says to these lines until it closes the connection."""
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b"".join(line + b"\n" for line in lines))
-    said = await asyncio.wait_for(reader.read(), 10)
+    data = await asyncio.wait_for(reader.read(), 10)
     writer.close()
     await writer.wait_closed()
-    return [json.loads(line.removeprefix(b"@")) for line in said.splitlines()]
+    return [json.loads(line.removeprefix(b"@")) for line in data.splitlines()]
 
 
 async def test_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
-    (said,) = await talk(path, b'@{"hello":{"role":"mcp"}}')
-    assert "another user" in said["refused"]
+    (messages,) = await talk(path, b'@{"hello":{"role":"mcp"}}')
+    assert "another user" in messages["refused"]
 
 
 @pytest.mark.parametrize(

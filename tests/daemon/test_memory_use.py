@@ -45,7 +45,9 @@ async def test_front_and_daemon_are_small_also_with_large_answers(
         assert (used := resident(daemon)) <= 100, used
         fake_process.script(size=2_000_000, delta_size=1000, times=None)
         before = resident(daemon)
-        held = await client.call("consensus", prompt="large", models=list(THREE), enable_cross_feedback=False)
-        assert held["structuredContent"]["successful_initial_responses"] == 3
+        content = await client.call(
+            "consensus", prompt="large", models=list(THREE), enable_cross_feedback=False
+        )
+        assert content["structuredContent"]["successful_initial_responses"] == 3
         assert (added := resident(daemon) - before) <= 60, added
         assert (front := resident(client.process.pid)) <= 15, front

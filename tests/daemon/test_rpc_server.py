@@ -63,10 +63,10 @@ async def test_a_background_job_continues_without_its_client() -> None:
 
 
 async def test_a_defect_is_an_answer_and_not_silence() -> None:
-    said: list[bytes] = []
-    rpc_server = RpcServer(SlowDisk(), said.append, dict, lambda _: None)
+    messages: list[bytes] = []
+    rpc_server = RpcServer(SlowDisk(), messages.append, dict, lambda _: None)
     rpc_server.line(b'{"id": 7, "method": "recent", "params": {"limit": 1}}')
     await asyncio.gather(*rpc_server._tasks.values())
-    answer = json.loads(said[0])
+    answer = json.loads(messages[0])
     assert (answer["id"], answer["error"]["code"]) == (7, "INTERNAL")
     assert "OSError" in answer["error"]["error"]

@@ -74,8 +74,8 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
     assert "incomplete" in about["notices"][0]["text"]
     assert about["usage"]["output_tokens"] >= 2500  # the provider never came to count them
     assert about["cost_usd"] > 0
-    kept = first(database(engine), "SELECT text FROM messages WHERE role = 'assistant'")
-    assert len(kept) == 10_000
+    remaining = first(database(engine), "SELECT text FROM messages WHERE role = 'assistant'")
+    assert len(remaining) == 10_000
     spent = first(database(engine), "SELECT output FROM ledger")
     assert spent == about["usage"]["output_tokens"]
 
@@ -155,8 +155,8 @@ async def test_memory_has_a_bound_whatever_a_provider_sends(kind: str, tmp_path:
         pipe = asyncio.subprocess.PIPE
         worker = await asyncio.create_subprocess_exec(sys.executable, str(WORKER), env=env, stdout=pipe)
         async with asyncio.timeout(60):
-            said, _ = await worker.communicate()
-    shown = json.loads(said)
+            messages, _ = await worker.communicate()
+    shown = json.loads(messages)
     assert shown.pop("mib") < 60
     assert shown == expected
     assert stored(tmp_path) < 16 * 2**20

@@ -52,7 +52,7 @@ async def test_a_call_needs_few_tasks_and_timers_however_many_pieces_it_has(
 ) -> None:
     who, work = caller(), Work(monkeypatch)
     await _answered(engine, ChatRequest(prompt="warm", model=model), who, "warm")
-    found = []
+    matches = []
     for deltas in (2, 200):
         fake_api.script(text="word " * 200, deltas=deltas)
         work.counts.clear()
@@ -61,9 +61,9 @@ async def test_a_call_needs_few_tasks_and_timers_however_many_pieces_it_has(
         work.runs = False
         assert work.counts["create_task"] == 1, "the job"
         assert work.counts["run_in_executor"] == 0
-        found.append(work.counts["call_at"])
+        matches.append(work.counts["call_at"])
     # the answer's own deadline, and its rows' way to the disk; a slow machine has time for more looks at both
-    assert max(found) <= 12
+    assert max(matches) <= 12
 
 
 async def test_a_key_that_is_new_is_not_looked_up(

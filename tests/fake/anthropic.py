@@ -79,7 +79,7 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
         thought = "".join(answer.thinking)
         blocks.append({"type": "thinking", "thinking": thought, "signature": "fake-signature"})
     if answer.sources:
-        found = [
+        result = [
             {
                 "type": "web_search_result",
                 "url": source["url"],
@@ -95,7 +95,7 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
             "name": "web_search",
             "input": {"query": "fake"},
         }
-        blocks += [use, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": found}]
+        blocks += [use, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": result}]
     if answer.text:
         text: dict[str, Any] = {"type": "text", "text": answer.whole}
         if answer.sources:
@@ -123,8 +123,8 @@ def _block_events(answer: Answer, block: dict[str, Any]) -> list[dict[str, Any]]
             deltas += [{"type": "citations_delta", "citation": note} for note in block["citations"]]
     elif block["type"] in {"tool_use", "server_tool_use"}:
         opened["input"] = {}
-        given = json.dumps(block["input"])
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *halves(given))]
+        value = json.dumps(block["input"])
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *halves(value))]
     return [
         {"type": "content_block_start", "content_block": opened},
         *({"type": "content_block_delta", "delta": delta} for delta in deltas),

@@ -15,8 +15,8 @@ INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 def parse(body: dict[str, Any], path: str) -> ParsedRequest:
     text, rounds, images = "", 0, 0
-    given = body.get("input", [])
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    value = body.get("input", [])
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     after_call = False
     for item in items:
         if item.get("role") == "user":

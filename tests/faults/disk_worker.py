@@ -41,10 +41,10 @@ async def main() -> None:
     print(json.dumps({"problem": database(engine).problem}), flush=True)  # noqa: T201
     while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
         try:
-            said = await do(engine, line)
+            reply = await do(engine, line)
         except CounselError as error:
-            said = {"error": str(error)}
-        print(json.dumps(said), flush=True)  # noqa: T201
+            reply = {"error": str(error)}
+        print(json.dumps(reply), flush=True)  # noqa: T201
     await engine.close()
 
 

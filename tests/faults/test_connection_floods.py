@@ -97,8 +97,8 @@ async def test_headers_and_bodies_have_their_time(tmp_path: Path, monkeypatch: p
         ):
             reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
             writer.write(data)
-            said = await asyncio.wait_for(reader.read(), LIMIT)
-            assert (b"HTTP/1.1 " + status in said) is bool(status), said
+            received = await asyncio.wait_for(reader.read(), LIMIT)
+            assert (b"HTTP/1.1 " + status in received) is bool(status), received
             await hang_up(writer)
         await door.initialize()
 

@@ -27,7 +27,7 @@ FRONT = [sys.executable, "-m", "counsel", "stdio"]
 
 def starting(home: Path) -> list[int]:
     """All processes of this home's daemons: the one that starts it, and the one that is or becomes it."""
-    found = []
+    matches = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -37,8 +37,8 @@ def starting(home: Path) -> list[int]:
                 b"counsel.daemon.main" in command
                 and f"COUNSEL_HOME={home}".encode() in (folder / "environ").read_bytes()
             ):
-                found.append(int(folder.name))
-    return found
+                matches.append(int(folder.name))
+    return matches
 
 
 @contextlib.asynccontextmanager
@@ -47,8 +47,8 @@ async def serving(env: dict[str, str]) -> AsyncIterator[None]:
     command = [sys.executable, "-m", "counsel", "serve", "--port", "0"]
     process = await asyncio.create_subprocess_exec(*command, env=env, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
-    while b"listens" not in (said := await process.stderr.readline()):
-        assert said, "it ended"
+    while b"listens" not in (output := await process.stderr.readline()):
+        assert output, "it ended"
     try:
         yield
     finally:
@@ -145,11 +145,11 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
         write(python, f'exec {sys.executable} "$@"')
         async with asyncio.timeout(60):
             while True:
-                found = await client.call("check_status", continuation_id=shown["job_id"])
-                assert not found.get("isError"), found
-                if found["structuredContent"]["content"]["status"] == "completed":
+                result = await client.call("check_status", continuation_id=shown["job_id"])
+                assert not result.get("isError"), result
+                if result["structuredContent"]["content"]["status"] == "completed":
                     break
-    assert found["structuredContent"]["content"]["result"]["content"] == "gpt-5 says: kept"
+    assert result["structuredContent"]["content"]["result"]["content"] == "gpt-5 says: kept"
 
 
 async def written(home: Path) -> None:

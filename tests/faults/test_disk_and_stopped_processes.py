@@ -140,16 +140,16 @@ def test_a_server_names_what_is_wrong_in_the_config_and_answers(
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         answer = json.loads(server.stdout.readline())
-    _, said = server.communicate(timeout=60)
+    _, messages = server.communicate(timeout=60)
     assert answer["result"]["structuredContent"]["content"] == "gpt-5 says: hello"
-    assert "unknown setting 'nonsense'" in said
-    assert "[models.mine]: unknown provider 'nobody'" in said
+    assert "unknown setting 'nonsense'" in messages
+    assert "[models.mine]: unknown provider 'nobody'" in messages
 
 
 def test_a_command_says_once_that_nothing_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("a file where the default folder should be")
     command = [sys.executable, "-P", "-m", "counsel", "conversations", "list"]
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    said = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stderr.splitlines()
-    assert sum("counsel.db cannot be written" in line for line in said) == 1
-    assert all(line.startswith("warning: ") for line in said[:-1])
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stderr.splitlines()
+    assert sum("counsel.db cannot be written" in line for line in output) == 1
+    assert all(line.startswith("warning: ") for line in output[:-1])

@@ -137,10 +137,10 @@ def test_an_answer_is_kept_or_warned_about_wherever_a_write_fails(
         for skip, count in POSITIONS:
             question = f"question {skip} {count}"
             disk.fail(FAULTS[fault], skip=skip, count=count)
-            said = worker.do(question)
+            reply = worker.do(question)
             disk.mend()
-            assert said["content"] == f"gpt-5 says: {question}"
-            if not said["warnings"]:
+            assert reply["content"] == f"gpt-5 says: {question}"
+            if not reply["warnings"]:
                 promised.add(question)
         for step in ("sweep", "backup", "check", "look"):
             disk.fail(FAULTS[fault])
@@ -164,9 +164,9 @@ def test_it_starts_on_a_failing_disk_and_keeps_everything_once_that_works(
     home = tmp_path / "home"
     disk.fail(FAULTS[fault])
     with working(home, fake_process, disk) as worker:
-        said = worker.do("first")
-        assert said["content"] == "gpt-5 says: first"
-        assert bool(said["warnings"]) == (fault != "slow")
+        reply = worker.do("first")
+        assert reply["content"] == "gpt-5 says: first"
+        assert bool(reply["warnings"]) == (fault != "slow")
     disk.mend()
     with working(home, fake_process, disk) as worker:
         assert worker.problem is None

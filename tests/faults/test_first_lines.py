@@ -34,9 +34,9 @@ async def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 async def told(path: str, data: bytes) -> bytes:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(data)
-    said = await asyncio.wait_for(reader.read(), LIMIT)
+    received = await asyncio.wait_for(reader.read(), LIMIT)
     await hang_up(writer)
-    return said
+    return received
 
 
 @pytest.mark.parametrize(

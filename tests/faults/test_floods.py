@@ -86,7 +86,7 @@ def test_a_batch_of_350_000_is_one_error_on_http_while_others_are_answered(tmp_p
 def test_a_batch_of_350_000_is_one_error_over_stdio_and_on_the_socket(tmp_path: Path) -> None:
     with daemon(tmp_path) as (pid, path), front(tmp_path) as (_, window):
         window.send(encoded(INITIALIZE) + BATCH + b"\n" + encoded(PING))
-        assert [said.get("id") for said in window.until("alive?")] == ["init", None, "alive?"]
+        assert [reply.get("id") for reply in window.until("alive?")] == ["init", None, "alive?"]
         peer, other = Lines.to(path), Lines.to(path)
         for each in (peer, other):
             each.send(HELLO + b'@{"initialize":' + json.dumps(INITIALIZE["params"]).encode() + b"}\n")
@@ -97,8 +97,8 @@ def test_a_batch_of_350_000_is_one_error_over_stdio_and_on_the_socket(tmp_path: 
         other.send(encoded(PING))
         assert "result" in other.until("alive?")[-1]
         peer.send(b"[" + b"{}," * 101 + b"{}]\n" + encoded(PING))
-        said = peer.until("alive?")
-        assert sum("error" in line for line in said) == 21
+        reply = peer.until("alive?")
+        assert sum("error" in line for line in reply) == 21
         assert resident(pid) - before < GROWTH
         for each in (peer, other):
             each.close()
@@ -111,8 +111,8 @@ async def test_a_refused_batch_is_not_waited_for(tmp_path: Path) -> None:
             encoded({**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-11-25"}})
         )
         window.send(b"[]\n" + encoded([PING]) + encoded(PING))
-        said = window.until("alive?")
-        assert [line["error"]["code"] for line in said[1:3]] == [protocol.INVALID_REQUEST] * 2
+        reply = window.until("alive?")
+        assert [line["error"]["code"] for line in reply[1:3]] == [protocol.INVALID_REQUEST] * 2
         piped(made.stdin).close()
         assert made.wait(LIMIT) == 0
 
@@ -160,9 +160,9 @@ LONG = "x" * 1_000_000
 )
 def test_no_error_repeats_a_large_input(windows: Lines, message: Any) -> None:
     windows.send(encoded(message))
-    said = windows.line()
-    assert "error" in said or said["result"]["isError"]
-    assert len(json.dumps(said)) < 50_000
+    reply = windows.line()
+    assert "error" in reply or reply["result"]["isError"]
+    assert len(json.dumps(reply)) < 50_000
 
 
 @pytest.fixture(scope="module")
@@ -222,9 +222,9 @@ def test_an_unfinished_line_goes_with_its_sender(tmp_path: Path) -> None:
         for _ in range(70):
             keeper.send(b"z" * 2**20)
         keeper.send(b"\n" + encoded(PING))
-        said = keeper.until("alive?")
-        assert "the limit is 67,108,864" in said[0]["error"]["message"]
-        assert "result" in said[-1]
+        reply = keeper.until("alive?")
+        assert "the limit is 67,108,864" in reply[0]["error"]["message"]
+        assert "result" in reply[-1]
         keeper.close()
         assert resident(pid) - before < GROWTH
         assert "Traceback" not in log_of(tmp_path)
@@ -296,25 +296,25 @@ def test_the_daemon_waits_for_a_peer_that_never_reads_and_serves_others(tmp_path
 def test_events_wait_in_few_pieces_and_no_word_is_lost() -> None:
     queue = EventQueue()
     queue.put(event_from(1, 0.0, "model_started", "0", {"model": "a"}))
-    said = {"0": "", "1": ""}
+    reply = {"0": "", "1": ""}
     for number in range(20_000):
         slot, word = str(number % 2), f"w{number} "
-        queue.put(event_from(number, 0.0, "text", slot, {"text": word, "offset": len(said[slot])}))
+        queue.put(event_from(number, 0.0, "text", slot, {"text": word, "offset": len(reply[slot])}))
         queue.put(event_from(number, 0.0, "thinking", slot, {"text": "hm"}))
-        said[slot] += word
+        reply[slot] += word
     queue.put(event_from(50_000, 0.0, "restarted", "0", {"offset": 4}))
     queue.put(event_from(50_001, 0.0, "text", "0", {"text": "anew", "offset": 4}))
     queue.put(event_from(50_002, 0.0, "done", "", {}))
     assert len(queue) <= MANY + 10
-    heard = {"0": "", "1": ""}
+    received = {"0": "", "1": ""}
     events = merged(queue._items)
     assert len(events) < 30
     for event in events:
         if event.kind == "text":
-            heard[event.slot] = heard[event.slot][: event.data["offset"]] + event.data["text"]
+            received[event.slot] = received[event.slot][: event.data["offset"]] + event.data["text"]
         elif event.kind == "restarted":
-            assert heard["0"] == said["0"]
-    assert heard == {"0": said["0"][:4] + "anew", "1": said["1"]}
+            assert received["0"] == reply["0"]
+    assert received == {"0": reply["0"][:4] + "anew", "1": reply["1"]}
     assert [event.kind for event in events if event.kind != "text"] == ["model_started", "restarted", "done"]
 
 

@@ -50,11 +50,11 @@ def finished_calls(home: Path) -> set[Call]:
         rows = db.execute(
             "SELECT jobs.task, calls.key FROM calls JOIN jobs ON jobs.id = calls.job"
         ).fetchall()
-    found = set()
+    result = set()
     for task, key in rows:
         phase, slot = key.split(":")
-        found.add((json.loads(task)["prompt"], slot, phase))
-    return found
+        result.add((json.loads(task)["prompt"], slot, phase))
+    return result
 
 
 def sent_calls(fake: FakeProcess) -> list[Call]:
@@ -101,8 +101,8 @@ def check_all_done(home: Path, jobs: int) -> None:
         assert Counter(row[0] for row in db.execute("SELECT status FROM jobs")) == {"completed": jobs}
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         for task, result in db.execute("SELECT task, result FROM jobs"):
-            held = json.loads(result)
-            assert held["refined_responses"] == 3
+            document = json.loads(result)
+            assert document["refined_responses"] == 3
             asked = json.loads(task)["prompt"]
             assert set(re.findall(r"question \d{4}\.", result)) == {asked}
 

@@ -121,12 +121,12 @@ class Serve:
         )
         assert self.process.stderr
         output = ""
-        while not (found := re.search(r"(http://\S+/mcp)", output)):
+        while not (result := re.search(r"(http://\S+/mcp)", output)):
             line = await self.process.stderr.readline()
             assert line, output
             output += line.decode()
         self._draining = asyncio.create_task(self.process.stderr.read())
-        self._url = found[1]
+        self._url = result[1]
         token = (self._setup.home / "token").read_text()
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
         about = {"name": "t", "version": "1"}

@@ -134,9 +134,9 @@ async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_starte
     with socket.socket(socket.AF_UNIX) as busy:
         busy.bind(run_paths.socket(str(home)))
         busy.listen(0)
-        reaching, held = launcher.Launcher({"COUNSEL_HOME": str(home)}), []
+        reaching, items = launcher.Launcher({"COUNSEL_HOME": str(home)}), []
         while (connection := reaching.attempt()) is not None:
-            held.append(connection)
+            items.append(connection)
         assert "does not answer" in reaching.problem
         with pytest.raises(Internal, match="does not answer"):
             await find({"COUNSEL_HOME": str(home)})
@@ -144,7 +144,7 @@ async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_starte
         connection = reaching.attempt()
         assert connection is not None
         connection.close()
-        for connection in held:
+        for connection in items:
             connection.close()
 
 

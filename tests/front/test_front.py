@@ -249,8 +249,8 @@ async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(hom
         assert (await client.notes.get())["error"]["code"] == protocol.PARSE_ERROR
         for note in (b'@{"handover": true}', b'@{"hello": {"role": "desk"}}', b'@{"key": "stolen"}'):
             client.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
-            said = await asyncio.wait_for(client.notes.get(), 30)
-            assert said["error"]["code"] == protocol.PARSE_ERROR
+            reply = await asyncio.wait_for(client.notes.get(), 30)
+            assert reply["error"]["code"] == protocol.PARSE_ERROR
         client.send(
             [
                 {"jsonrpc": "2.0", "id": 71, "method": "ping"},

@@ -78,7 +78,7 @@ MESSAGES: list[Any] = [
 
 def _places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [at, *(place for name, held in inner for place in _places(held, (*at, name)))]
+    return [at, *(place for name, items in inner for place in _places(items, (*at, name)))]
 
 
 def _put(message: Any, place: tuple[Any, ...], value: Any, how: str) -> Any:

@@ -37,16 +37,16 @@ ASKED = [
 
 @pytest.fixture(scope="module")
 def switchboard(home: Path, vendor: dict[str, str]) -> Iterator[tuple[int, str]]:
-    with daemon(home, env=vendor) as found:
-        yield found
+    with daemon(home, env=vendor) as matches:
+        yield matches
 
 
 def answers(path: str) -> bool:
     peer = Lines.to(path)
     peer.send(HELLO + encoded(PING))
-    said = peer.until("alive?")
+    reply = peer.until("alive?")
     peer.close()
-    return said[-1] is not None
+    return reply[-1] is not None
 
 
 def talk(lines: Lines, sent: list[bytes], cuts: list[int], last: bytes) -> None:
@@ -64,9 +64,9 @@ def test_a_window(home: Path, switchboard: tuple[int, str], vendor: dict[str, st
         @given(sent=LINES, cuts=CUTS)
         def run(sent: list[bytes], cuts: list[int]) -> None:
             talk(window, sent, cuts, encoded(PING))
-            said = window.until("alive?")
-            assert said[-1] is not None, "the front ended"
-            for message in said:
+            reply = window.until("alive?")
+            assert reply[-1] is not None, "the front ended"
+            for message in reply:
                 check_answer(message)
 
         with unharmed(home, made.pid, lambda: made.poll() is None):
@@ -107,9 +107,9 @@ def test_the_askmodel_service(home: Path, switchboard: tuple[int, str], vendor: 
         def run(sent: list[bytes], cuts: list[int]) -> None:
             peer = Lines.to(path)
             talk(peer, sent, cuts, encoded({"requestId": "alive?", "model": "no such model", "prompt": "x"}))
-            said = peer.until("alive?", "requestId")
-            assert said[-1] is not None, "the service closed"
-            for message in said:
+            reply = peer.until("alive?", "requestId")
+            assert reply[-1] is not None, "the service closed"
+            for message in reply:
                 check_answer(message)
             peer.close()
             assert is_served(path, made)
@@ -121,6 +121,6 @@ def test_the_askmodel_service(home: Path, switchboard: tuple[int, str], vendor: 
 def is_served(path: str, made: subprocess.Popen[bytes]) -> bool:
     peer = Lines.to(path)
     peer.send(encoded({"requestId": "other", "model": "no such model", "prompt": "x"}))
-    said = peer.until("other", "requestId")
+    reply = peer.until("other", "requestId")
     peer.close()
-    return said[-1] is not None and made.poll() is None
+    return reply[-1] is not None and made.poll() is None

@@ -34,9 +34,9 @@ class Served:
         listen = serve._listen
 
         def listening(host: str, port: int) -> Any:
-            found = listen(host, port)
-            self.ports.set_result(found.getsockname()[1])
-            return found
+            result = listen(host, port)
+            self.ports.set_result(result.getsockname()[1])
+            return result
 
         monkeypatch.setattr(serve, "_listen", listening)
 

@@ -29,13 +29,13 @@ async def test_health_needs_no_token_and_says_little(tmp_path: Path) -> None:
 async def test_everything_else_needs_the_token(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
         for path in ("/mcp", "/metrics", "/", "/api/x", "/health/x"):
-            for given in ("", "Bearer wrong", "Bearer ", f"Basic {TOKEN}", TOKEN):
-                headers = {"Authorization": given} if given else {}
+            for values in ("", "Bearer wrong", "Bearer ", f"Basic {TOKEN}", TOKEN):
+                headers = {"Authorization": values} if values else {}
                 async with client.session.post(f"{client.base}{path}", headers=headers) as response:
                     assert response.status == 401
-                    said = await response.json()
-                    assert said["code"] == "AUTHENTICATION_FAILED"
-                    assert ("required" in said["error"]) is not bool(given)
+                    reply = await response.json()
+                    assert reply["code"] == "AUTHENTICATION_FAILED"
+                    assert ("required" in reply["error"]) is not bool(values)
                     assert TOKEN not in await response.text()
 
 
@@ -85,10 +85,10 @@ async def test_each_handshake_revision(tmp_path: Path, version: str) -> None:
 
 async def test_the_stateless_revision(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
-        found = await client.ask(
+        result = await client.ask(
             "server/discover", {"_meta": ENVELOPE}, **MODERN, Mcp_Method="server/discover"
         )
-        assert found["result"]["supportedVersions"] == ["2026-07-28"]
+        assert result["result"]["supportedVersions"] == ["2026-07-28"]
         params = {"name": "chat", "arguments": {"prompt": "echo hi"}, "_meta": ENVELOPE}
         called = await client.ask("tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
         assert called["result"]["structuredContent"]["content"] == "echo hi"

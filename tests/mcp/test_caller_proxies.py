@@ -81,9 +81,9 @@ async def test_clients_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
             in refused["error"]
         )
         assert daemon_pid(home) is not None
-    held = kept(home)
+    content = kept(home)
     for password in (b"first-password", b"second-password", b"wr0ng-one"):
-        assert password not in held
+        assert password not in content
 
 
 @pytest.mark.parametrize("options", [(), ("--standalone",)], ids=["daemon", "standalone"])
@@ -105,8 +105,8 @@ async def test_the_shells_proxy_is_used(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
         )
-        said, _ = await asyncio.wait_for(process.communicate(), 60)
-        assert said == b"gpt-5 says: hello\n"
+        messages, _ = await asyncio.wait_for(process.communicate(), 60)
+        assert messages == b"gpt-5 says: hello\n"
         assert proxy.requests == [ASKED]
 
 

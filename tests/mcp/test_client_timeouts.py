@@ -62,11 +62,13 @@ def look(agent: str, home: Path, project: Path) -> Configured:
 
 def test_claudes_entry_of_the_local_scope_counts_before_the_users(tmp_path: Path) -> None:
     project = tmp_path / "project"
-    held = {"mcpServers": {"counsel": {**STARTS, "timeout": 40_000}, "other": {"command": "x", "timeout": 1}}}
-    write(tmp_path / ".claude.json", held)
+    content = {
+        "mcpServers": {"counsel": {**STARTS, "timeout": 40_000}, "other": {"command": "x", "timeout": 1}}
+    }
+    write(tmp_path / ".claude.json", content)
     assert look("claude", tmp_path, project) == Configured(40)
     local = {"projects": {str(project): {"mcpServers": {"counsel": {**STARTS, "timeout": 70_000}}}}}
-    write(tmp_path / ".claude.json", held | local)
+    write(tmp_path / ".claude.json", content | local)
     assert look("claude", tmp_path, project) == Configured(70)
     write(project / ".mcp.json", {"mcpServers": {"counsel": {**STARTS, "timeout": 5_000}}})
     assert look("claude", tmp_path, project) == Configured(70, 5)
@@ -101,8 +103,8 @@ def test_a_projects_file_breaks_nothing_and_raises_nothing(tmp_path: Path, hosti
     project = tmp_path / "project"
     write(tmp_path / ".claude.json", {"mcpServers": {"counsel": {**STARTS, "timeout": 40_000}}})
     write(project / ".mcp.json", hostile)
-    found = look("claude", tmp_path, project)
-    assert client_timeouts.limit(CLIENTS["claude-code"], "stdio", {}, found) == 40
+    result = look("claude", tmp_path, project)
+    assert client_timeouts.limit(CLIENTS["claude-code"], "stdio", {}, result) == 40
 
 
 @pytest.mark.parametrize("file", [".mcp.json", ".codex/config.toml", ".gemini/settings.json"])

@@ -102,17 +102,17 @@ async def test_progress_marks_discarded_text(
         await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "auto"}}
         call = client.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
-        told: list[tuple[float, str]] = []
-        await heard(client, told, "void1 ")
+        reports: list[tuple[float, str]] = []
+        await heard(client, reports, "void1 ")
         fake_process.open_gate("fail")
-        await heard(client, told, "]\n\ngood1 ")
+        await heard(client, reports, "]\n\ngood1 ")
         fake_process.open_gate("answer")
         answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
     first, second = [request["model"] for request in fake_process.calls][:2]
-    assert told[0][1] == "void1 "
-    assert told[-1][1].startswith(f"[{first} failed; its partial answer is discarded. Asking {second}. ")
-    assert "void1" not in told[-1][1]
-    assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
+    assert reports[0][1] == "void1 "
+    assert reports[-1][1].startswith(f"[{first} failed; its partial answer is discarded. Asking {second}. ")
+    assert "void1" not in reports[-1][1]
+    assert [number for number, _ in reports] == sorted({number for number, _ in reports})  # each greater
     assert answer["content"] == "good1 good2 good3"
 
 
@@ -123,14 +123,14 @@ async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_p
         await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "gpt-5-mini"}}
         call = client.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
-        told: list[tuple[float, str]] = []
-        await heard(client, told, "void1 void2 ")
+        reports: list[tuple[float, str]] = []
+        await heard(client, reports, "void1 void2 ")
         kill_daemon(home)
-        await heard(client, told, "good1 ")
+        await heard(client, reports, "good1 ")
         fake_process.open_gate("answer")
         answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
     assert answer["content"] == "good1 good2 good3"
-    assert [number for number, _ in told] == sorted({number for number, _ in told})  # each greater
+    assert [number for number, _ in reports] == sorted({number for number, _ in reports})  # each greater
 
 
 async def heard(client: StdioClient, told: list[tuple[float, str]], words: str) -> None:
@@ -192,12 +192,12 @@ async def test_a_background_job_outlives_its_client_and_another_reads_it(
         await other.initialize(name="codex-mcp-client")
         async with asyncio.timeout(20):
             while True:
-                found = (await other.call("check_status", continuation_id=name))["structuredContent"][
+                result = (await other.call("check_status", continuation_id=name))["structuredContent"][
                     "content"
                 ]
-                if found["status"] == "completed":
+                if result["status"] == "completed":
                     break
-        assert found["result"]["content"] == "gpt-5-mini says: slow"
+        assert result["result"]["content"] == "gpt-5-mini says: slow"
 
 
 async def test_a_background_job_continues_in_the_next_daemon_without_a_client(

@@ -84,8 +84,8 @@ def test_a_consensus_of_three_times_4000_characters_is_read_once(client: str) ->
 
 
 def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
-    given = document()
-    given["phases"]["refined"][0] = {
+    value = document()
+    value["phases"]["refined"][0] = {
         "model": "gpt-5",
         "status": "failed",
         "initial_response": answer("gpt-5", "first"),
@@ -93,7 +93,7 @@ def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
         "error": {"error": "no", "code": "TIMEOUT"},
     }
     for client in ("claude-code", "gemini-cli-mcp-client"):
-        shown = read(success(ConsensusResult.from_json(given), client), client)
+        shown = read(success(ConsensusResult.from_json(value), client), client)
         assert shown.count(answer("gpt-5", "first")) == 1
         assert shown.count(answer("opus", "second")) == 1
         assert answer("opus", "first") not in shown
@@ -101,12 +101,12 @@ def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
 
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
 def test_an_answer_is_sent_once(client: str) -> None:
-    given = {
+    arguments = {
         "content": answer("gpt-5", "only"),
         "continuation": {"id": "conv_1"},
         "metadata": {"model": "gpt-5"},
     }
-    result = success(ChatResult.from_json(given), client)
+    result = success(ChatResult.from_json(arguments), client)
     assert json.dumps(result).count(answer("gpt-5", "only")) == 1
     assert answer("gpt-5", "only") in read(result, client)
     assert result["structuredContent"]["continuation"] == {"id": "conv_1"}
@@ -126,9 +126,9 @@ def test_the_partial_text_of_a_failed_call_is_sent_once(client: str) -> None:
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini-cli-mcp-client"])
 def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once(client: str) -> None:
-    given = document()
-    history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": given["content"]}]
-    status = {"content": {"id": "conv_1", "status": "completed", "result": given, "history": history}}
+    value = document()
+    history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": value["content"]}]
+    status = {"content": {"id": "conv_1", "status": "completed", "result": value, "history": history}}
     result = success(JobStatus.from_json(status), client)
     for phase in ("first", "second"):
         assert json.dumps(result).count(answer("opus", phase)) == 1

@@ -87,16 +87,16 @@ def test_claude_code_asks_a_model_through_counsel(
         text="Thanks.",
         times=None,
     )
-    said = run(
+    reply = run(
         "claude",
         *("-p", "ask a colleague", "--output-format", "json", "--mcp-config", str(tmp_path / "mcp.json")),
         *("--strict-mcp-config", "--allowedTools", "mcp__counsel__chat"),
     )
-    assert json.loads(said)["result"] == "Thanks."
+    assert json.loads(reply)["result"] == "Thanks."
     asked = fake_process.wait_for(path="/v1/responses", state="finished")
     assert "a colleague's question" in json.dumps(asked)
-    told = fake_process.wait_for(path="/v1/messages", count=2)
-    assert "gpt-5-mini says: a colleague's question" in json.dumps(told)
+    report = fake_process.wait_for(path="/v1/messages", count=2)
+    assert "gpt-5-mini says: a colleague's question" in json.dumps(report)
 
 
 IMPATIENT = """
@@ -122,13 +122,15 @@ def test_the_typescript_sdk_times_out_and_the_job_goes_on(
     sdk = Path(real_client("node")).parents[1] / "@modelcontextprotocol" / "sdk" / "dist" / "esm"
     (tmp_path / "impatient.mjs").write_text(IMPATIENT.replace("SDK", sdk.as_uri()))
     fake_process.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
-    found = json.loads(run("node", str(tmp_path / "impatient.mjs"), *COUNSEL))
-    assert "Request timed out" in found["said"]
+    document = json.loads(run("node", str(tmp_path / "impatient.mjs"), *COUNSEL))
+    assert "Request timed out" in document["said"]
     fake_process.open_gate("slow")
     call = ("--method", "tools/call", "--tool-name", "check_status")
     shown: dict[str, object] = {}
     while "result" not in shown:
-        said = run("mcp-inspector", "--cli", *COUNSEL, *call, "--tool-arg", f"continuation_id={found['job']}")
-        shown = json.loads(said)["structuredContent"]["content"]
+        reply = run(
+            "mcp-inspector", "--cli", *COUNSEL, *call, "--tool-arg", f"continuation_id={document['job']}"
+        )
+        shown = json.loads(reply)["structuredContent"]["content"]
         assert shown["status"] in {"processing", "completed"}
     assert "The slow answer." in json.dumps(shown)

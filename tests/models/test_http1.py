@@ -313,8 +313,8 @@ async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_which_urls_are_plain(url: str, expected: tuple[str, int, bool, str] | None) -> None:
-    found = address(url)
-    assert (found and (*found[:3], found.head.split(" ")[0])) == expected
+    result = address(url)
+    assert (result and (*result[:3], result.head.split(" ")[0])) == expected
 
 
 def test_a_header_cannot_add_lines_to_a_request() -> None:

@@ -99,7 +99,8 @@ async def test_earlier_text_is_sent_back_verbatim(claude: Asker) -> None:
     assert third[-1]["content"][:4] == second[-1]["content"]
     assert [block["type"] for block in third[-1]["content"][4:]] == kinds[1:]
     bodies = [
-        {name: said for name, said in each.body.items() if name != "messages"} for each in claude.fake.calls
+        {name: messages for name, messages in each.body.items() if name != "messages"}
+        for each in claude.fake.calls
     ]
     assert bodies[0] == bodies[1] == bodies[2]
 

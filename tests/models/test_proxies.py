@@ -171,9 +171,9 @@ async def test_a_proxy_that_refuses_or_is_not_there_is_named() -> None:
     async with FakeProxy(("127.0.0.1", 9), refuse=403) as proxy:
         with pytest.raises(ProviderUnavailable, match=rf"the proxy 127.0.0.1:{proxy.port} .* \(403\)"):
             await ask("https://api.example/v1", {"ALL_PROXY": proxy.url})
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{held.getsockname()[1]}"
+    with socket.socket() as items:
+        items.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{items.getsockname()[1]}"
         for scheme in ("http", "https"):
             with pytest.raises(ProviderUnavailable, match=f"the proxy {place} ") as caught:
                 await ask(f"{scheme}://api.example/v1", {"all_proxy": f"http://me:secret-one@{place}"})

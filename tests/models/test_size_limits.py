@@ -52,9 +52,9 @@ async def test_an_endless_answer_is_cut_at_the_limit_and_says_so(piece: str) -> 
         events = await ask(server)
         async with asyncio.timeout(10):
             await server.closed.wait()
-    said = text_of(events)
-    assert LIMIT - 3 <= len(said.encode()) <= LIMIT
-    assert said == (piece * (LIMIT // len(piece) + 1))[: len(said)]
+    reply = text_of(events)
+    assert LIMIT - 3 <= len(reply.encode()) <= LIMIT
+    assert reply == (piece * (LIMIT // len(piece) + 1))[: len(reply)]
     notice, finished = events[-2:]
     assert isinstance(notice, Notice)
     assert "0.09537 MB" in notice.text

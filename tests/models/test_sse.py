@@ -20,11 +20,11 @@ EVENTS = st.lists(
 
 def parsed(stream: bytes, cuts: list[int]) -> list[tuple[str, str]]:
     parser = EventParser()
-    found: list[tuple[str, str]] = []
+    matches: list[tuple[str, str]] = []
     edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
     for start, end in itertools.pairwise(edges):
-        found += parser.feed(stream[start:end])
-    return found + parser.end()
+        matches += parser.feed(stream[start:end])
+    return matches + parser.end()
 
 
 @settings(deadline=None)
@@ -59,10 +59,10 @@ def test_a_large_event_in_small_pieces() -> None:
     data = json.dumps({"text": "é" * 300_000}, ensure_ascii=False)
     stream = f"data: {data}\n\n".encode()
     parser = EventParser()
-    found = [
+    result = [
         event for start in range(0, len(stream), 999) for event in parser.feed(stream[start : start + 999])
     ]
-    assert found == [("", data)]
+    assert result == [("", data)]
 
 
 def test_a_line_without_an_end_is_refused() -> None:

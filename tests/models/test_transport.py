@@ -108,9 +108,9 @@ async def test_attempts_can_be_one(acme: Caller, fake_api: FakeAPI) -> None:
 
 
 async def test_no_server_listens(fake_api: FakeAPI) -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        caller = Caller(f"http://127.0.0.1:{held.getsockname()[1]}/v1")
+    with socket.socket() as items:
+        items.bind(("127.0.0.1", 0))
+        caller = Caller(f"http://127.0.0.1:{items.getsockname()[1]}/v1")
         with pytest.raises(ProviderUnavailable, match="Acme cannot be reached") as caught:
             await caller.ask()
     assert "ACME_BASE_URL" in (caught.value.hint or "")
@@ -207,8 +207,8 @@ JSON = st.recursive(
 )
 def test_no_complaint_is_too_odd(status: int | None, body: Any, wait: str) -> None:
     """Proxies answer with anything: it becomes an error of ours, and one that JSON can hold."""
-    said = parse_error(status, body, {"retry-after": wait} if wait else {})
-    error = as_error(said, Endpoint(CHAT, "http://x", KEY), MODEL)
+    reply = parse_error(status, body, {"retry-after": wait} if wait else {})
+    error = as_error(reply, Endpoint(CHAT, "http://x", KEY), MODEL)
     assert json.loads(json.dumps(error.as_dict(), allow_nan=False))["code"] == error.code
 
 

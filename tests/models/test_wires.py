@@ -211,10 +211,10 @@ def test_stop_with_calls_means_calls() -> None:
 
 def test_text_before_and_after_a_search_is_two_paragraphs() -> None:
     reader = WIRES["openai_responses"].reader()
-    said = [(0, "I "), (0, "search."), (2, "It is "), (2, "sunny.")]
+    reply = [(0, "I "), (0, "search."), (2, "It is "), (2, "sunny.")]
     events = [
         event
-        for place, words in said
+        for place, words in reply
         for event in reader.feed(
             "", json.dumps({"type": "response.output_text.delta", "output_index": place, "delta": words})
         )
@@ -241,8 +241,8 @@ BLANKS = ("", " ", "\n\n", "\u200b\u2060")
 def texts(value: Any) -> list[str]:
     """Every text of a body, wherever it stands."""
     if isinstance(value, dict):
-        found = [value[name] for name in ("text", "content") if isinstance(value.get(name), str)]
-        return found + [text for inner in value.values() for text in texts(inner)]
+        result = [value[name] for name in ("text", "content") if isinstance(value.get(name), str)]
+        return result + [text for inner in value.values() for text in texts(inner)]
     return [text for inner in value for text in texts(inner)] if isinstance(value, list) else []
 
 

@@ -96,9 +96,9 @@ async def test_what_comes_back_masked_is_not_written(http: httpx2.AsyncClient, u
         assert SECRET not in json.dumps(row)
         value = [*row[field], "b"] if field == "args" else row[field]
         await ask(http, "PATCH", f"/api/servers/{name}", {"server": {field: value}})
-    kept = json.loads(user.file("gemini").read_text())["mcpServers"]
-    assert kept["x"]["args"] == [*args, "b"]
-    assert kept["y"]["url"] == f"https://u:{SECRET}@h/?key={SECRET}"
+    document = json.loads(user.file("gemini").read_text())["mcpServers"]
+    assert document["x"]["args"] == [*args, "b"]
+    assert document["y"]["url"] == f"https://u:{SECRET}@h/?key={SECRET}"
 
 
 async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient, user: User) -> None:
@@ -309,6 +309,6 @@ async def test_check_of_what_a_folder_brings_needs_a_word(http: httpx2.AsyncClie
     user.counsel("add", "x", "-a", "claude", "-s", "project", "--", sys.executable, str(QUICK))
     refused = await ask(http, "POST", "/api/servers:check", {"name": "x"}, 400)
     assert str(QUICK) in refused["error"]
-    given = {"name": "x", "trust_folder": True}
-    assert (await ask(http, "POST", "/api/servers:check", given))["checks"][0]["status"] == "ok"
+    arguments = {"name": "x", "trust_folder": True}
+    assert (await ask(http, "POST", "/api/servers:check", arguments))["checks"][0]["status"] == "ok"
     await ask(http, "POST", "/api/servers:check", {"trust_folder": "yes"}, 400)

@@ -141,8 +141,8 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
                         self.wfile.write(b" " * 100_000)
                 return
             words = f"{'long ' * 97}{str(self.headers.get('Authorization')).removeprefix('Bearer ')}"
-            said = {"jsonrpc": "2.0", "id": asked.get("id"), "error": {"code": -32000, "message": words}}
-            self.wfile.write(json.dumps(said).encode() if self.path == "/echo" else b"{half")
+            reply = {"jsonrpc": "2.0", "id": asked.get("id"), "error": {"code": -32000, "message": words}}
+            self.wfile.write(json.dumps(reply).encode() if self.path == "/echo" else b"{half")
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -70,8 +70,8 @@ def test_codex_sees_the_parts_together(user: User) -> None:
     trust = f'[projects."{user.project}"]\ntrust_level = "trusted"\n'
     user.write("codex", USER + trust)
     user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
-    said = real_clients.ask(user.home, user.project, "codex", "mcp", "get", "mine")
-    assert "disabled" in said or "enabled: false" in said
+    output = real_clients.ask(user.home, user.project, "codex", "mcp", "get", "mine")
+    assert "disabled" in output or "enabled: false" in output
 
 
 def test_the_home_folder_is_no_project_of_its_own(user: User) -> None:
@@ -93,8 +93,8 @@ def test_a_home_folder_that_is_a_repository_is_no_layer_of_its_own(user: User) -
     link = user.home.with_name("link")
     link.symlink_to(user.home)
     (user.home / "project").mkdir()
-    found = user.json("list", "--project", str(link / "project"))["servers"]
-    assert [(row["name"], row["scope"], row["shadowed_by"]) for row in found] == [("mine", "user", None)]
+    result = user.json("list", "--project", str(link / "project"))["servers"]
+    assert [(row["name"], row["scope"], row["shadowed_by"]) for row in result] == [("mine", "user", None)]
 
 
 def test_two_agents_with_one_file_get_one_entry(user: User) -> None:

@@ -155,9 +155,9 @@ def test_one_bad_file_does_not_hide_the_others(user: User) -> None:
     user.write("gemini", '{"mcpServers": {"broken": {}, "fine": {"command": "c"}}}')
     user.write("cursor", '{"mcpServers": []}')
     os.utime(user.file("codex"), (1, 1))
-    found = user.json("list")
-    assert [(row["agent"], row["name"]) for row in found["servers"]] == [("claude", "x"), ("gemini", "fine")]
-    problems = {(row["agent"], row.get("name")): row for row in found["problems"]}
+    result = user.json("list")
+    assert [(row["agent"], row["name"]) for row in result["servers"]] == [("claude", "x"), ("gemini", "fine")]
+    problems = {(row["agent"], row.get("name")): row for row in result["problems"]}
     assert problems["codex", None]["line"] == 1
     assert problems["gemini", "broken"]["error"] == "it has neither a command nor a url"
     assert ("cursor", None) in problems
@@ -190,8 +190,8 @@ def test_nothing_to_do_is_unchanged_and_still_says_what_is_left_out(user: User) 
     user.counsel("add", "x", "-a", "codex,claude", "--", "c")
     user.json("disable", "x", "-a", "codex")
     assert user.json("disable", "x", "-a", "codex")["results"][0]["action"] == "unchanged"
-    (kept,) = user.json("update", "x", "-a", "claude", "--include-tool", "t")["results"]
-    assert (kept["action"], len(kept["warnings"])) == ("unchanged", 1)
+    (remaining,) = user.json("update", "x", "-a", "claude", "--include-tool", "t")["results"]
+    assert (remaining["action"], len(remaining["warnings"])) == ("unchanged", 1)
 
 
 def test_a_refusal_names_the_agents_that_could(user: User) -> None:
@@ -272,10 +272,10 @@ def test_drift_is_marked_beside_a_shadowed_server(user: User) -> None:
 @pytest.mark.parametrize("entry", [{"type": "http"}, {"type": "http", "command": "c"}, {"type": "stdio"}])
 def test_what_claude_leaves_out_is_a_problem(entry: dict[str, str], user: User) -> None:
     user.write("claude", json.dumps({"mcpServers": {"x": entry, "y": {"command": "c"}}}))
-    found = user.json("list")
-    assert [row["name"] for row in found["servers"]] == ["y"]
+    result = user.json("list")
+    assert [row["name"] for row in result["servers"]] == ["y"]
     assert [
-        (row["name"], "ignores it" in row["error"] or "neither" in row["error"]) for row in found["problems"]
+        (row["name"], "ignores it" in row["error"] or "neither" in row["error"]) for row in result["problems"]
     ] == [("x", True)]
 
 

@@ -170,10 +170,10 @@ def test_we_read_what_the_client_wrote(
     text = golden(client, case, "project" if project else "home", names[client][1 if project else 0])
     user.write(f"{client} project" if project else client, text)
     at = user.project if project else PROJECT
-    found = user.servers(at).find(server.name, [client], scope)[0].server
-    if client == "gemini" and found.env:
-        found.env["BAZ"] = "a=b c"  # type: ignore[index]
-    assert found == server
+    result = user.servers(at).find(server.name, [client], scope)[0].server
+    if client == "gemini" and result.env:
+        result.env["BAZ"] = "a=b c"  # type: ignore[index]
+    assert result == server
 
 
 NAMES = [

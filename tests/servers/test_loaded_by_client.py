@@ -34,8 +34,8 @@ def test_comments_are_no_problem_for_gemini(user: User) -> None:
 
 @pytest.mark.parametrize("entry", [{"env": {"A": 1}}, {"env": {"A": True}}, {"env": {"A": None}}])
 def test_claude_skips_values_that_are_no_strings(entry: dict[str, object], user: User) -> None:
-    held = {"x": {"type": "stdio", "command": "c", **entry}, "y": {"type": "stdio", "command": "c"}}
-    user.write("claude", json.dumps({"mcpServers": held}))
+    content = {"x": {"type": "stdio", "command": "c", **entry}, "y": {"type": "stdio", "command": "c"}}
+    user.write("claude", json.dumps({"mcpServers": content}))
     shown = user.json("list")
     assert [row["name"] for row in shown["servers"]] == ["y"]
     assert "skips it: env.A" in shown["problems"][0]["error"]
@@ -61,5 +61,5 @@ def test_pasted_numbers_become_strings(user: User) -> None:
     paste = user.project / "paste.json"
     paste.write_text(json.dumps({"mcpServers": {"x": {"command": "c", "env": {"PORT": 80, "ON": True}}}}))
     user.counsel("add", "-a", "claude", "--from", str(paste))
-    held = json.loads(user.file("claude").read_text())["mcpServers"]["x"]
-    assert held["env"] == {"PORT": "80", "ON": "true"}
+    document = json.loads(user.file("claude").read_text())["mcpServers"]["x"]
+    assert document["env"] == {"PORT": "80", "ON": "true"}

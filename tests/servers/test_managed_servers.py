@@ -152,13 +152,13 @@ def codex_plugin(user: User) -> None:
 
 def test_codex_plugin_servers(user: User) -> None:
     codex_plugin(user)
-    found = user.json("list")["servers"]
-    assert [(row["name"], row["scope"], row["shadowed_by"]) for row in found] == [
+    result = user.json("list")["servers"]
+    assert [(row["name"], row["scope"], row["shadowed_by"]) for row in result] == [
         ("mine", "user", None),
         ("brought", "plugin", None),
         ("mine", "plugin", "user"),
     ]
-    assert found[1]["cwd"].endswith("/plug/1.0.0/sub")
+    assert result[1]["cwd"].endswith("/plug/1.0.0/sub")
 
 
 def gemini_files(user: User) -> None:
@@ -179,7 +179,7 @@ def test_geminis_system_files_and_extensions(user: User) -> None:
     gemini_files(user)
     seen = rows(user, "gemini")
     places = ("managed", "system", "user", "project", "plugin")
-    assert {name: found for name, found in seen.items() if name != "both"} == {
+    assert {name: matches for name, matches in seen.items() if name != "both"} == {
         f"own-{place}": (place, None) for place in places
     }
     both = {row["scope"]: row["shadowed_by"] for row in user.json("show", "both")["servers"]}
@@ -209,17 +209,17 @@ def test_geminis_lists_of_excluded_and_allowed_count_across_files(user: User) ->
 @pytest.mark.slow
 def test_the_clients_list_the_same(user: User) -> None:
     names = claude_plugins(user)
-    said = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
-    assert {line.split(": ")[0] for line in said.splitlines() if "✔ Connected" in line} == names
+    output = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
+    assert {line.split(": ")[0] for line in output.splitlines() if "✔ Connected" in line} == names
     codex_plugin(user)
     listed = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
     assert {one["name"] for one in listed} == {"brought", "mine"}
     gemini_files(user)
     shutil.rmtree(user.machine)  # the client wants these files safe from all but root, which a test's are not
-    said = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
+    output = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
     used = {
         row["name"]: row for row in user.json("list", "-a", "gemini")["servers"] if not row["shadowed_by"]
     }
-    shown = {line.split()[1].rstrip(":"): line for line in said.splitlines() if "Connected" in line}
+    shown = {line.split()[1].rstrip(":"): line for line in output.splitlines() if "Connected" in line}
     assert shown.keys() == used.keys()
     assert all(used[name]["args"][-1] in line for name, line in shown.items())

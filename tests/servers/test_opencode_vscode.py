@@ -135,15 +135,15 @@ def test_opencode_connects_to_what_we_write(user: User, tiny_port: int) -> None:
         remote = ("--url", f"http://127.0.0.1:{tiny_port}/mcp", "-H", "X-One: 1")
         user.counsel("add", f"{scope}-http", "-a", "opencode", *where, *remote)
     user.counsel("disable", "user-http", "-a", "opencode")
-    said = real_clients.ask(user.home, user.project, "opencode", "mcp", "list", FROM="there", **QUIET)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", said)
-    found = dict(re.findall(r"[✓○✗] (\S+) (\w+)", plain))
-    assert found == {
+    output = real_clients.ask(user.home, user.project, "opencode", "mcp", "list", FROM="there", **QUIET)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    result = dict(re.findall(r"[✓○✗] (\S+) (\w+)", plain))
+    assert result == {
         "user-stdio": "connected",
         "user-http": "disabled",
         "project-stdio": "connected",
         "project-http": "connected",
     }
     config = real_clients.ask(user.home, user.project, "opencode", "debug", "config", FROM="there", **QUIET)
-    held = json.loads(config[config.index("{") :])["mcp"]["project-stdio"]
-    assert held["command"] == [sys.executable, str(QUICK)]
+    document = json.loads(config[config.index("{") :])["mcp"]["project-stdio"]
+    assert document["command"] == [sys.executable, str(QUICK)]

@@ -42,16 +42,16 @@ def test_claude_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     names = add_all(user, "claude", tiny_port, ("user", "local", "project"), ("stdio", "http", "sse"))
     (user.home / ".claude").mkdir(exist_ok=True)
     (user.home / ".claude" / "settings.json").write_text('{"enableAllProjectMcpServers": true}')
-    said = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
-    assert {line.split(":")[0] for line in said.splitlines() if "✔ Connected" in line} == names
+    output = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
+    assert {line.split(":")[0] for line in output.splitlines() if "✔ Connected" in line} == names
     got = real_clients.ask(user.home, user.project, "claude", "mcp", "get", "local-stdio")
     assert f"Command: {sys.executable}" in got
     assert "A=b=c d" in got
     assert "Scope: Local config" in got
     user.counsel("disable", "user-http", "-a", "claude")
     user.counsel("disable", "project-stdio", "-a", "claude")
-    said = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
-    disabled = {line.split(":")[0] for line in said.splitlines() if "Disabled" in line}
+    output = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
+    disabled = {line.split(":")[0] for line in output.splitlines() if "Disabled" in line}
     assert disabled == {"user-http", "project-stdio"}
 
 
@@ -191,11 +191,11 @@ def test_gemini_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     program("gemini")
     user.write("gemini", '{\n  // mine\n  "ui": {"theme": "Default"}\n}\n')
     names = add_all(user, "gemini", tiny_port, ("user", "project"), ("stdio", "http", "sse"))
-    said = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
-    assert set(re.findall(r"✓ ([\w-]+):.*Connected", said)) == names
+    output = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
+    assert set(re.findall(r"✓ ([\w-]+):.*Connected", output)) == names
     user.counsel("disable", "user-sse", "-a", "gemini")
-    said = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
-    assert re.findall(r"○ ([\w-]+):.*Disabled", said) == ["user-sse"]
+    output = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
+    assert re.findall(r"○ ([\w-]+):.*Disabled", output) == ["user-sse"]
     assert "// mine" in user.file("gemini").read_text()
 
 
@@ -221,9 +221,9 @@ def test_we_read_what_the_clients_write(user: User) -> None:
     run("codex", "mcp", "add", "user-stdio", "--env", "A=1", "--", "echo", "a b")
     run("codex", "mcp", "add", "user-http", "--url", url, "--bearer-token-env-var", "T")
     written |= {("codex", "user", "user-stdio"), ("codex", "user", "user-http")}
-    found = user.json("list")
-    assert found["problems"] == []
-    rows = {(row["agent"], row["scope"], row["name"]): row for row in found["servers"]}
+    result = user.json("list")
+    assert result["problems"] == []
+    rows = {(row["agent"], row["scope"], row["name"]): row for row in result["servers"]}
     assert set(rows) == written
     for (agent, scope, name), row in rows.items():
         assert row["transport"] == name.split("-")[1], (agent, scope)

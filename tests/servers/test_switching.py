@@ -14,8 +14,8 @@ def test_a_server_of_two_scopes_is_switched_off_once(user: User) -> None:
     for scope in ("user", "local"):
         user.counsel("add", "x", "--agent", "claude", "--scope", scope, "--", "c")
     user.counsel("disable", "x", "--agent", "claude")
-    held = json.loads(user.file("claude").read_text())["projects"][str(user.project)]
-    assert held["disabledMcpServers"] == ["x"]
+    document = json.loads(user.file("claude").read_text())["projects"][str(user.project)]
+    assert document["disabledMcpServers"] == ["x"]
 
 
 def test_each_client_is_switched_its_own_way(user: User) -> None:

@@ -44,10 +44,10 @@ def trap(folder: Path, canary: Path, name: str) -> None:
 
 
 def started_in(user: User, *more: str) -> tuple[Path, str]:
-    said = user.home / "where"
-    said.unlink(missing_ok=True)
+    reply = user.home / "where"
+    reply.unlink(missing_ok=True)
     user.json("check", "x", *more, code=1)
-    cwd, pwd = said.read_text().split("|")
+    cwd, pwd = reply.read_text().split("|")
     return Path(cwd), pwd
 
 
@@ -168,11 +168,11 @@ def test_the_folders_server_says_what_it_would_run_and_how_to_allow_it(user: Use
     entry = {"command": "touch", "args": [str(canary)], "env": {"API_KEY": "sk-live-abcdefghijklmnop1234"}}
     user.write("claude project", json.dumps({"mcpServers": {"x": entry}}))
     for asked in (("x",), ("--scope", "project"), ("x", "--scope", "project")):
-        said = user.json("check", *asked, code=1)
-        assert f"touch {canary}" in said["error"]
-        assert str(user.project) in said["error"]
-        assert "--trust-folder" in said["hint"]
-        assert str(user.file("claude project")) in said["hint"]
+        reply = user.json("check", *asked, code=1)
+        assert f"touch {canary}" in reply["error"]
+        assert str(user.project) in reply["error"]
+        assert "--trust-folder" in reply["hint"]
+        assert str(user.file("claude project")) in reply["hint"]
     assert not canary.exists()
     user.json("check", "x", "--trust-folder", code=1)
     assert canary.exists()

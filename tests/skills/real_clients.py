@@ -39,13 +39,13 @@ def claude(home: Path, cwd: Path, **env: str) -> ClaudeList:
     ) as process:
         assert process.stdout
         try:
-            said = next(
+            document = next(
                 message for message in map(json.loads, process.stdout) if message.get("subtype") == "init"
             )
         finally:
             process.kill()
-    plugins = [plugin["source"] for plugin in said["plugins"] if plugin["path"] != "builtin"]
-    return ClaudeList(said["skills"], said["slash_commands"], plugins)
+    plugins = [plugin["source"] for plugin in document["plugins"] if plugin["path"] != "builtin"]
+    return ClaudeList(document["skills"], document["slash_commands"], plugins)
 
 
 def codex(home: Path, cwd: Path, **env: str) -> dict[str, Any]:

@@ -94,7 +94,7 @@ async def test_refusals_have_a_code(
 ) -> None:
     add_skill(user, "~/.claude", "gem")
     add_skill(user, "~/.gemini", "gem")
-    found, answer = await post(http, f"/api/skills/{path}", body)
-    assert (found, answer["code"]) == (status, code)
-    found, answer = await get(http, "/api/skills", agent="nobody")
-    assert (found, answer["code"]) == (400, "INVALID_ARGUMENT")
+    matches, answer = await post(http, f"/api/skills/{path}", body)
+    assert (matches, answer["code"]) == (status, code)
+    matches, answer = await get(http, "/api/skills", agent="nobody")
+    assert (matches, answer["code"]) == (400, "INVALID_ARGUMENT")

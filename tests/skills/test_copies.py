@@ -139,7 +139,7 @@ def test_a_changed_copy_is_moved_into_the_backups(user: User) -> None:
 
 
 def entry(tmp_path: Path, **fields: object) -> UndoEntry:
-    given = {
+    arguments = {
         "id": "i",
         "skill": "s",
         "agents": ("codex",),
@@ -148,7 +148,7 @@ def entry(tmp_path: Path, **fields: object) -> UndoEntry:
         "source": "x",
         **fields,
     }
-    return UndoEntry(path=str(tmp_path / "made" / "deep" / "s"), **given)  # type: ignore[arg-type]
+    return UndoEntry(path=str(tmp_path / "made" / "deep" / "s"), **arguments)  # type: ignore[arg-type]
 
 
 def test_folders_that_were_made_go_and_those_that_are_used_stay(tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ class OneFile(SkillScanner):
 def test_every_agent_keeps_the_skill_whatever_is_written(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     for agent in WITH_SKILLS:
-        found = skill_format(agent).skills(Workspace(Path("/home/u"), {}, Path("/nowhere")), OneFile(data))
-        assert found, agent
-        assert all(skill.accepted or skill.notes for skill in found)
-        assert all(isinstance(note.message, str) for skill in found for note in skill.notes)
+        result = skill_format(agent).skills(Workspace(Path("/home/u"), {}, Path("/nowhere")), OneFile(data))
+        assert result, agent
+        assert all(skill.accepted or skill.notes for skill in result)
+        assert all(isinstance(note.message, str) for skill in result for note in skill.notes)
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,13 +101,13 @@ def test_every_agent_keeps_the_skill_whatever_its_bytes(data: bytes) -> None:
 @settings(max_examples=400, deadline=None)
 @given(HEADERS)
 def test_the_forgiving_reader_never_gives_up(text: str) -> None:
-    found = read(text)
-    assert all(isinstance(found.text(key), str) for key in found.fields)
-    assert all(isinstance(word, str) for word in found.list("allowed-tools"))
-    check_skill(found, Path("/x/folder"))
-    if not found.present:
+    result = read(text)
+    assert all(isinstance(result.text(key), str) for key in result.fields)
+    assert all(isinstance(word, str) for word in result.list("allowed-tools"))
+    check_skill(result, Path("/x/folder"))
+    if not result.present:
         assert (
-            found.body.strip()
+            result.body.strip()
             == text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
         )
 
@@ -116,14 +116,14 @@ def test_the_forgiving_reader_never_gives_up(text: str) -> None:
 @given(HEADERS)
 def test_the_quick_reader_says_what_the_whole_one_says(text: str) -> None:
     text = text.removeprefix("---\n").removesuffix("\n---\nbody").strip("\n")
-    said = quick(text)
-    for dialect in DIALECTS if said is not None else ():
+    reply = quick(text)
+    for dialect in DIALECTS if reply is not None else ():
         try:
             whole = document(text, dialect)
         except YamlError:
-            assert isinstance(said, YamlError)
+            assert isinstance(reply, YamlError)
         else:
-            assert said == whole
+            assert reply == whole
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_the_quick_reader_says_what_the_whole_one_says(text: str) -> None:
     ],
 )
 def test_read_forgives(text: str, name: str, description: str) -> None:
-    found = read(text)
-    assert (found.text("name"), found.text("description")) == (name, description)
+    result = read(text)
+    assert (result.text("name"), result.text("description")) == (name, description)
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from support.user import User
 
 
 def test_an_empty_home_has_no_skills(user: User) -> None:
-    said = user.run("list")
-    assert (said.code, said.out) == (0, "")
-    assert "No skill found here." in said.err
+    output = user.run("list")
+    assert (output.code, output.out) == (0, "")
+    assert "No skill found here." in output.err
     assert user.run("list", "--json").json == {"skills": [], "problems": []}
     assert user.run("matrix").code == 0
 
@@ -31,8 +31,8 @@ def test_each_agent_reads_its_own_folders_and_commands(user: User) -> None:
     add_skill(user, ".gemini", "three")
     add_skill(user, ".codex", "four")
     add_skill(user, ".cursor", "five")
-    found = user.run("list", "--json").json["skills"]
-    assert {(one["agent"], one["scope"], one["command"]) for one in found} == {
+    document = user.run("list", "--json").json["skills"]
+    assert {(one["agent"], one["scope"], one["command"]) for one in document} == {
         ("claude", "user", "/one"),
         ("codex", "user", "$two"),
         ("codex", "project", "$four"),
@@ -43,8 +43,8 @@ def test_each_agent_reads_its_own_folders_and_commands(user: User) -> None:
         ("cursor", "project", "/four"),
         ("cursor", "project", "/five"),
     }
-    assert all(one["accepted"] and not one["problems"] for one in found)
-    assert found[0]["path"] == str(user.home / ".claude" / "skills" / "one" / "SKILL.md")
+    assert all(one["accepted"] and not one["problems"] for one in document)
+    assert document[0]["path"] == str(user.home / ".claude" / "skills" / "one" / "SKILL.md")
 
 
 @pytest.mark.parametrize("settings", [".claude/settings.json", ".gemini/settings.json"])
@@ -56,9 +56,9 @@ def test_a_repositorys_pipe_does_not_hold_up_the_list(user: User, settings: str)
     os.mkfifo(pipe)
     keep_open = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     os.write(keep_open, b"{}")
-    found = user.run("list", "--json").json
-    assert "two" in {one["name"] for one in found["skills"]}
-    assert [one for one in found["problems"] if "not a regular file" in one and settings in one]
+    document = user.run("list", "--json").json
+    assert "two" in {one["name"] for one in document["skills"]}
+    assert [one for one in document["problems"] if "not a regular file" in one and settings in one]
     assert os.read(keep_open, 2) == b"{}"  # nobody opened it
     os.close(keep_open)
 
@@ -86,15 +86,15 @@ def test_filters_and_search_words(user: User) -> None:
     ],
 )
 def test_bad_usage_is_exit_2_and_says_what(user: User, arguments: tuple[str, ...], word: str) -> None:
-    said = user.run(*arguments)
-    assert (said.code, said.out) == (2, "")
-    assert word in said.err
+    output = user.run(*arguments)
+    assert (output.code, output.out) == (2, "")
+    assert word in output.err
 
 
 def test_no_skill_is_lost_however_broken_its_neighbours(user: User) -> None:
     sample_skills.texts(user.home / ".claude" / "skills")
     sample_skills.texts(user.home / ".agents" / "skills")
-    found = user.run("list", "--json").json["skills"]
+    document = user.run("list", "--json").json["skills"]
     for agent, folder in {
         "claude": ".claude",
         "codex": ".agents",
@@ -104,21 +104,21 @@ def test_no_skill_is_lost_however_broken_its_neighbours(user: User) -> None:
         base = user.home / folder / "skills"
         listed = {
             Path(one["path"]).parent.name
-            for one in found
+            for one in document
             if one["agent"] == agent and str(base) in one["path"]
         }
         assert listed == set(sample_skills.TEXTS), agent
-    assert all(one["problems"] for one in found if not one["accepted"])
+    assert all(one["problems"] for one in document if not one["accepted"])
 
 
 def test_the_reason_is_a_sentence(user: User) -> None:
     for name in ("bom", "long-name", "no-description", "unclosed", "colon-in-description", "huge"):
         add_skill(user, "~/.claude", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
         add_skill(user, "~/.agents", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
-    found = user.run("list", "--json").json["skills"]
+    document = user.run("list", "--json").json["skills"]
     why = {
         (one["agent"], Path(one["path"]).parent.name): " ".join(one["problems"])
-        for one in found
+        for one in document
         if one["state"] != "shadowed"
     }
     assert "byte-order mark" in why["codex", "bom"]
@@ -146,12 +146,12 @@ def test_links_and_loops_and_pipes(user: User, tmp_path: Path) -> None:
     for folder in (".claude", ".agents"):
         sample_skills.shapes(user.home / folder / "skills", tmp_path / f"outside{folder}")
         sample_skills.pipe(user.home / folder / "skills")
-    found = user.run("list", "--json").json["skills"]
-    assert {one["agent"] for one in found} == set(WITH_SKILLS)
-    pipes = [one for one in found if one["path"].endswith("pipe/SKILL.md")]
+    document = user.run("list", "--json").json["skills"]
+    assert {one["agent"] for one in document} == set(WITH_SKILLS)
+    pipes = [one for one in document if one["path"].endswith("pipe/SKILL.md")]
     assert pipes
     assert not any(one["accepted"] for one in pipes)
-    linked = next(one for one in found if one["agent"] == "claude" and one["name"] == "linked")
+    linked = next(one for one in document if one["agent"] == "claude" and one["name"] == "linked")
     assert linked["links_to"] == str(tmp_path / "outside.claude" / "linked-folder" / "SKILL.md")
 
 
@@ -159,9 +159,9 @@ def test_a_folder_out_of_reach_is_skipped_with_a_word(user: User) -> None:
     (user.home / ".agents").mkdir()
     (user.home / ".agents" / "skills").symlink_to("skills")  # a link to itself
     add_skill(user, "~/.claude", "still-here")
-    said = user.run("list", "--json").json
-    assert "still-here" in {one["name"] for one in said["skills"]}
-    assert any(".agents/skills" in problem and "skipped" in problem for problem in said["problems"])
+    document = user.run("list", "--json").json
+    assert "still-here" in {one["name"] for one in document["skills"]}
+    assert any(".agents/skills" in problem and "skipped" in problem for problem in document["problems"])
 
 
 @pytest.mark.skipif(
@@ -171,10 +171,10 @@ def test_a_folder_without_permission_is_skipped_with_a_word(user: User) -> None:
     closed = add_skill(user, "~/.claude", "closed").parent
     closed.chmod(0)
     try:
-        said = user.run("list", "--json").json
+        document = user.run("list", "--json").json
     finally:
         closed.chmod(0o700)
-    assert any("permission denied" in problem for problem in said["problems"])
+    assert any("permission denied" in problem for problem in document["problems"])
 
 
 @pytest.mark.parametrize(
@@ -235,8 +235,8 @@ def test_settings_of_another_shape_never_hide_skills(
         write(user.home / other, json.dumps(value).replace("~", home))
     for odd in variants(SETTINGS[name]):
         write(user.home / name, json.dumps(odd).replace("~", home))
-        found = list_skills(project=user.project).skills
-        assert {"claude", "codex", "gemini", "cursor"} == {skill.agent for skill in found}
+        result = list_skills(project=user.project).skills
+        assert {"claude", "codex", "gemini", "cursor"} == {skill.agent for skill in result}
 
 
 def test_codex_settings_of_another_shape_never_hide_skills(user: User) -> None:
@@ -257,9 +257,9 @@ def test_what_comes_with_an_agent_is_nobodys_copy(user: User) -> None:
     write(
         add_skill(user, "~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here"
     )
-    found = user.run("list", "--json").json["skills"]
-    assert {"codex system", "claude user"} <= {f"{one['agent']} {one['scope']}" for one in found}
-    assert not [one for one in found if "drift" in one["codes"]]
+    document = user.run("list", "--json").json["skills"]
+    assert {"codex system", "claude user"} <= {f"{one['agent']} {one['scope']}" for one in document}
+    assert not [one for one in document if "drift" in one["codes"]]
 
 
 def test_drift_between_copies_is_marked(user: User) -> None:
@@ -267,8 +267,8 @@ def test_drift_between_copies_is_marked(user: User) -> None:
     add_skill(user, "~/.agents", "same")
     add_skill(user, "~/.claude", "apart")
     write(add_skill(user, "~/.agents", "apart") / "notes.md", "only here")
-    found = user.run("list", "--json").json["skills"]
-    assert {one["name"] for one in found if "drift" in one["codes"]} == {"apart"}
+    document = user.run("list", "--json").json["skills"]
+    assert {one["name"] for one in document if "drift" in one["codes"]} == {"apart"}
     of_one = user.run("list", "--agent", "codex", "--json").json["skills"]  # the other copy is Claude's
     assert {one["name"]: one["codes"] for one in of_one} == {"same": [], "apart": ["drift"]}
     rows = {row["name"]: row for row in user.run("matrix", "--json").json["rows"]}
@@ -325,11 +325,11 @@ def test_show_lists_text_files_tools_and_what_to_fix(user: User) -> None:
 def test_a_skill_is_shown_by_name_command_or_path(user: User, name: str) -> None:
     folder = add_skill(user, "~/.claude", "tool-box", RICH)
     name = {"PATH": str(folder / "SKILL.md"), "FOLDER": str(folder)}.get(name, name)
-    said = user.run("show", name)
-    assert said.code == 0
-    assert "**well**" in said.out  # in a pipe, as it is written
-    assert "\x1b" not in said.out
-    assert "fix:" in said.out
+    output = user.run("show", name)
+    assert output.code == 0
+    assert "**well**" in output.out  # in a pipe, as it is written
+    assert "\x1b" not in output.out
+    assert "fix:" in output.out
 
 
 def test_a_good_skill_keeps_the_rules(user: User) -> None:
@@ -339,10 +339,10 @@ def test_a_good_skill_keeps_the_rules(user: User) -> None:
 
 def test_an_unknown_name_lists_similar_names(user: User) -> None:
     add_skill(user, "~/.claude", "tool-box", RICH)
-    said = user.run("show", "tol-box", "--json")
-    assert said.code == 1
-    assert said.json["code"] == "NOT_FOUND"
-    assert "tool-box" in said.json["hint"]
+    output = user.run("show", "tol-box", "--json")
+    assert output.code == 1
+    assert output.json["code"] == "NOT_FOUND"
+    assert "tool-box" in output.json["hint"]
 
 
 # ── hostile and strange ──────────────────────────────────────────────────────────────────────────────
@@ -350,9 +350,9 @@ def test_an_unknown_name_lists_similar_names(user: User) -> None:
 
 def test_a_description_cannot_play_with_the_terminal(user: User) -> None:
     add_skill(user, "~/.claude", "sly", plain("sly", "\x1b[2Jgone \u202eturned"))
-    for said in (user.run("list"), user.run("show", "sly")):
-        assert "\x1b" not in said.out + said.err
-        assert "\u202e" not in said.out + said.err
+    for messages in (user.run("list"), user.run("show", "sly")):
+        assert "\x1b" not in messages.out + messages.err
+        assert "\u202e" not in messages.out + messages.err
 
 
 def test_a_name_that_is_no_text_is_listed(user: User) -> None:
@@ -369,8 +369,8 @@ def test_a_folder_that_is_gone_is_bad_input_not_a_crash(user: User, tmp_path: Pa
     gone.mkdir()
     os.chdir(gone)
     gone.rmdir()
-    said = user.run("list", "--json").json
-    assert (said["code"], said["error"]) == ("NOT_FOUND", "The current folder no longer exists.")
+    document = user.run("list", "--json").json
+    assert (document["code"], document["error"]) == ("NOT_FOUND", "The current folder no longer exists.")
     assert user.run("list", "--project", "/no/such/place").code in {1, 2}
 
 
@@ -378,9 +378,9 @@ def test_a_terminal_gets_the_text_rendered(user: User, monkeypatch: pytest.Monke
     add_skill(user, "~/.claude", "tool-box", RICH)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    said = user.run("show", "tool-box")
-    assert "\x1b[1mwell" in said.out
-    assert "**well**" not in said.out
+    output = user.run("show", "tool-box")
+    assert "\x1b[1mwell" in output.out
+    assert "**well**" not in output.out
 
 
 def test_claude_plugins_as_its_own_commands_wrote_them(user: User) -> None:

@@ -45,33 +45,35 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> real_clients.ClaudeList
 
 def same_as_claude(home: Path, cwd: Path, bundled: real_clients.ClaudeList, **env: str) -> None:
     # ours first: a run of Claude may write down a plugin that it found in its cache
-    found = [skill for skill in ours("claude", home, cwd, **env) if skill.state == "loaded" and skill.command]
-    said = real_clients.claude(home, cwd, **env)
-    names = {skill.name for skill in found}
+    result = [
+        skill for skill in ours("claude", home, cwd, **env) if skill.state == "loaded" and skill.command
+    ]
+    reply = real_clients.claude(home, cwd, **env)
+    names = {skill.name for skill in result}
     assert not names & set(bundled.commands), "a sample uses a name that Claude brings along"
-    assert names == set(said.commands) - set(bundled.commands)
-    assert {skill.name for skill in found if skill.description} == set(said.skills) - set(bundled.skills)
+    assert names == set(reply.commands) - set(bundled.commands)
+    assert {skill.name for skill in result if skill.description} == set(reply.skills) - set(bundled.skills)
 
 
 CODEX_SCOPES = {"project": "repo", "plugin": "user"}
 
 
 def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
-    said = real_clients.codex(home, cwd, **env)
-    found = [skill for skill in ours("codex", home, cwd, **env) if skill.scope != "system"]
+    reply = real_clients.codex(home, cwd, **env)
+    result = [skill for skill in ours("codex", home, cwd, **env) if skill.scope != "system"]
     listed = {
         (skill.name, CODEX_SCOPES.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
-        for skill in found
+        for skill in result
         if skill.state in {"loaded", "disabled"}
     }
-    theirs = [one for one in said["skills"] if one["scope"] != "system"]
+    theirs = [one for one in reply["skills"] if one["scope"] != "system"]
     assert listed == {(one["name"], one["scope"], one["path"], one["enabled"]) for one in theirs}
     assert {
-        str(skill.real): _codex_kind(skill.notes[0].message) for skill in found if skill.state == "refused"
-    } == {one["path"]: _codex_kind(one["message"]) for one in said["errors"]}
-    assert {str(skill.real): skill.description for skill in found if skill.state == "loaded"} == {
+        str(skill.real): _codex_kind(skill.notes[0].message) for skill in result if skill.state == "refused"
+    } == {one["path"]: _codex_kind(one["message"]) for one in reply["errors"]}
+    assert {str(skill.real): skill.description for skill in result if skill.state == "loaded"} == {
         one["path"]: one["description"]
-        for one in said["skills"]
+        for one in reply["skills"]
         if one["scope"] != "system" and one["enabled"]
     }
 
@@ -85,20 +87,20 @@ def _codex_kind(message: str) -> str:
 
 
 def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
-    said = real_clients.gemini(home, cwd, **env)
-    found = ours("gemini", home, cwd, PATH=str(CLIENTS), **env)
-    assert {skill.name for skill in found if skill.scope == "system"} >= {
-        one.name for one in said if one.builtin
+    reply = real_clients.gemini(home, cwd, **env)
+    result = ours("gemini", home, cwd, PATH=str(CLIENTS), **env)
+    assert {skill.name for skill in result if skill.scope == "system"} >= {
+        one.name for one in reply if one.builtin
     }
     # Which of two in one folder wins is a matter of timing: of those only the folder is compared.
-    doubled = {(skill.name, skill.folder.parent) for skill in found if skill.state == "shadowed"}
+    doubled = {(skill.name, skill.folder.parent) for skill in result if skill.state == "shadowed"}
     assert {
         (
             _last_line(skill.name),
             _place(skill.path, (skill.name, skill.folder.parent) in doubled),
             skill.accepted,
         )
-        for skill in found
+        for skill in result
         if skill.state in {"loaded", "disabled"}
     } == {
         (
@@ -106,7 +108,7 @@ def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
             _place(Path(one.location), (one.name, Path(one.location).parents[1]) in doubled),
             one.enabled,
         )
-        for one in said
+        for one in reply
     }
 
 

@@ -62,21 +62,21 @@ def findings(header: str, folder: str = "a") -> dict[str, Any]:
 
 
 def good(**fields: str) -> str:
-    given = {"name": "a", "description": "Does it.", **fields}
-    return "---\n" + "".join(f"{key}: {value}\n" for key, value in given.items()) + "---\n"
+    arguments = {"name": "a", "description": "Does it.", **fields}
+    return "---\n" + "".join(f"{key}: {value}\n" for key, value in arguments.items()) + "---\n"
 
 
 def test_a_good_skill_has_four_good_findings() -> None:
-    found = findings(good())
-    assert list(found) == ["frontmatter", "name", "folder", "description"]
-    assert all(one.ok for one in found.values())
-    assert [one.message for one in found.values()] == [
+    result = findings(good())
+    assert list(result) == ["frontmatter", "name", "folder", "description"]
+    assert all(one.ok for one in result.values())
+    assert [one.message for one in result.values()] == [
         "YAML between two lines `---`",
         "a",
         "a",
         "8 characters",
     ]
-    assert not any(one.fix for one in found.values())
+    assert not any(one.fix for one in result.values())
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_bad_header_is_a_finding_with_what_to_do(text: str, what: str) -> None
     ],
 )
 def test_names(name: str, ok: bool, mend: str) -> None:
-    found = findings(good(name=name), name)
-    assert (found["name"].ok, found["name"].fix) == (ok, mend)
-    assert found["folder"].ok
+    result = findings(good(name=name), name)
+    assert (result["name"].ok, result["name"].fix) == (ok, mend)
+    assert result["folder"].ok
 
 
 def test_the_folder_has_the_skills_name() -> None:

@@ -24,8 +24,8 @@ def tree(top: Path) -> dict[str, str]:
 
 
 def accepting(user: User, name: str) -> set[str]:
-    found = user.run("list", "--json").json["skills"]
-    return {one["agent"] for one in found if one["accepted"] and one["name"] == name}
+    document = user.run("list", "--json").json["skills"]
+    return {one["agent"] for one in document if one["accepted"] and one["name"] == name}
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
@@ -36,9 +36,9 @@ def test_share_everywhere_and_undo_leave_the_disk_as_it_was(
     add_skill(user, "~/.claude" if scope == "user" else ".claude", "gem")
     before = tree(user.home), tree(user.project)
 
-    said = user.run("share", "gem", "--everywhere", "--scope", scope, *how, "--json").json
+    document = user.run("share", "gem", "--everywhere", "--scope", scope, *how, "--json").json
     assert accepting(user, "gem") == {"claude", "codex", "gemini", "cursor"}
-    assert [step["fate"] for step in said["steps"]].count("shared") == 1  # one place serves them all
+    assert [step["fate"] for step in document["steps"]].count("shared") == 1  # one place serves them all
 
     assert user.run("undo", "--json").json["steps"][0]["fate"] == "removed"
     assert (tree(user.home), tree(user.project)) == before
@@ -47,9 +47,9 @@ def test_share_everywhere_and_undo_leave_the_disk_as_it_was(
 def test_a_dry_run_changes_nothing(user: User, tmp_path: Path) -> None:
     add_skill(user, "~/.claude", "gem")
     before = tree(tmp_path)
-    said = user.run("share", "gem", "--to", "codex,gemini", "--dry-run", "--json").json
-    assert said["id"] is None
-    assert [(step["fate"], step["agents"]) for step in said["steps"]] == [("share", ["codex", "gemini"])]
+    document = user.run("share", "gem", "--to", "codex,gemini", "--dry-run", "--json").json
+    assert document["id"] is None
+    assert [(step["fate"], step["agents"]) for step in document["steps"]] == [("share", ["codex", "gemini"])]
     assert tree(tmp_path) == before
 
 
@@ -62,8 +62,8 @@ def test_links_inside_a_project_are_relative(user: User) -> None:
 
 def test_from_the_shared_folder_only_claude_needs_a_link(user: User) -> None:
     add_skill(user, "~/.agents", "gem")
-    said = user.run("share", "gem", "--everywhere", "--json").json
-    fates = {agent: step["fate"] for step in said["steps"] for agent in step["agents"]}
+    document = user.run("share", "gem", "--everywhere", "--json").json
+    fates = {agent: step["fate"] for step in document["steps"] for agent in step["agents"]}
     assert fates == {"claude": "shared", "codex": "already", "gemini": "already", "cursor": "already"}
 
 
@@ -71,10 +71,10 @@ def test_what_is_there_is_not_replaced_without_a_yes(user: User, tmp_path: Path)
     add_skill(user, "~/.claude", "gem", plain("gem", "new"))
     add_skill(user, "~/.agents", "gem", plain("gem", "old"))
     before = tree(tmp_path)
-    said = user.run("share", str(user.home / ".claude" / "skills" / "gem"), "--to", "codex", "--json")
-    assert said.code == 1
-    assert said.json["code"] == "CONFLICT"
-    assert "--yes" in said.json["hint"]
+    output = user.run("share", str(user.home / ".claude" / "skills" / "gem"), "--to", "codex", "--json")
+    assert output.code == 1
+    assert output.json["code"] == "CONFLICT"
+    assert "--yes" in output.json["hint"]
     after = {path: what for path, what in tree(tmp_path).items() if not path.startswith("counsel")}
     assert after == {path: what for path, what in before.items() if not path.startswith("counsel")}
 
@@ -95,9 +95,9 @@ def test_with_a_yes_the_old_one_is_kept_and_comes_back(user: User) -> None:
 def test_another_skill_of_that_name_elsewhere_asks_first(user: User) -> None:
     new = add_skill(user, "~/.claude", "gem")
     add_skill(user, "~/.gemini", "gem", plain("gem", "Gemini's own"))
-    said = user.run("share", str(new), "--to", "gemini", "--json")
-    assert said.json["code"] == "CONFLICT"
-    assert ".gemini" in said.json["error"]
+    output = user.run("share", str(new), "--to", "gemini", "--json")
+    assert output.json["code"] == "CONFLICT"
+    assert ".gemini" in output.json["error"]
 
 
 def test_a_link_beside_another_of_its_name_replaces_nothing(user: User) -> None:
@@ -137,8 +137,8 @@ def test_remove_leaves_other_projects_alone(user: User, tmp_path: Path) -> None:
     user.run("share", "gem", "--remove")
     assert not (user.project / ".agents").exists()
     assert (other / ".agents" / "skills" / "gem").is_symlink()
-    said = user.run("share", "gem", "--remove", "--json").json
-    assert (said["code"], str(other) in said["error"]) == ("NOT_FOUND", True)
+    document = user.run("share", "gem", "--remove", "--json").json
+    assert (document["code"], str(other) in document["error"]) == ("NOT_FOUND", True)
     assert user.run("share", "gem", "--remove", "--project", str(other)).code == 0
     assert not (other / ".agents").exists()
 
@@ -147,8 +147,8 @@ def test_remove_takes_back_only_what_was_shared(user: User) -> None:
     mine = add_skill(user, "~/.agents", "other")
     add_skill(user, "~/.claude", "gem")
     user.run("share", "gem", "--to", "codex")
-    said = user.run("share", "gem", "--remove", "--json").json
-    assert [step["fate"] for step in said["steps"]] == ["removed"]
+    document = user.run("share", "gem", "--remove", "--json").json
+    assert [step["fate"] for step in document["steps"]] == ["removed"]
     assert mine.is_dir()
     assert user.run("share", "other", "--remove", "--json").json["code"] == "NOT_FOUND"
     assert user.run("share", "gem", "--remove", "--json").json["code"] == "NOT_FOUND"
@@ -160,8 +160,8 @@ def test_a_link_that_became_something_else_is_left_alone(user: User) -> None:
     link = user.home / ".agents" / "skills" / "gem"
     link.unlink()
     write(link / "SKILL.md", plain("gem", "somebody's own"))
-    said = user.run("share", "gem", "--remove", "--json").json
-    assert [step["fate"] for step in said["steps"]] == ["kept"]
+    document = user.run("share", "gem", "--remove", "--json").json
+    assert [step["fate"] for step in document["steps"]] == ["kept"]
     assert (link / "SKILL.md").exists()
 
 
@@ -206,9 +206,9 @@ def test_the_journal_is_private(user: User) -> None:
 def test_a_folder_that_cannot_be_made_is_reported_and_leaves_nothing(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
     write(user.home / ".agents", "a file where a folder should be")
-    said = user.run("share", "gem", "--to", "codex", "--json")
-    assert said.code == 1
-    assert said.json["code"] == "CONFLICT"
+    output = user.run("share", "gem", "--to", "codex", "--json")
+    assert output.code == 1
+    assert output.json["code"] == "CONFLICT"
     assert (user.home / ".agents").read_text() == "a file where a folder should be"
     assert user.run("undo", "--json").json["code"] == "NOT_FOUND"
 
@@ -233,18 +233,18 @@ def test_a_skill_that_lies_loose_is_not_shared(user: User) -> None:
 
 def test_a_link_out_of_the_project_is_warned_about(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
-    said = user.run("share", "gem", "--to", "codex", "--scope", "project", "--json").json
-    assert any("--copy" in warning for warning in said["warnings"])
+    document = user.run("share", "gem", "--to", "codex", "--scope", "project", "--json").json
+    assert any("--copy" in warning for warning in document["warnings"])
 
 
 def test_a_skill_of_the_user_is_copied_into_the_project_for_others(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
-    said = user.run("share", "gem", "--everywhere", "--scope", "project", "--copy", "--json").json
-    assert {step["fate"] for step in said["steps"]} == {"shared"}
+    document = user.run("share", "gem", "--everywhere", "--scope", "project", "--copy", "--json").json
+    assert {step["fate"] for step in document["steps"]} == {"shared"}
     for folder in (".claude", ".agents"):
         assert (user.project / folder / "skills" / "gem" / "SKILL.md").is_file()
     assert any(
-        "Claude Code does not use" in words for words in said["warnings"]
+        "Claude Code does not use" in words for words in document["warnings"]
     )  # the user's own comes first
     user.run("undo")
     assert not any((user.project / folder).exists() for folder in (".claude", ".agents"))
@@ -254,9 +254,9 @@ def test_a_backup_folder_that_cannot_be_made_is_reported(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
     user.counsel_home.mkdir(parents=True)
     (user.counsel_home / "backups").write_text("a file where a folder should be")
-    said = user.run("share", "gem", "--to", "codex", "--json")
-    assert said.json["code"] == "CONFLICT"
-    assert "COUNSEL_HOME" in said.json["hint"]
+    output = user.run("share", "gem", "--to", "codex", "--json")
+    assert output.json["code"] == "CONFLICT"
+    assert "COUNSEL_HOME" in output.json["hint"]
     assert not (user.home / ".agents").exists()
 
 
@@ -266,8 +266,8 @@ def test_asking_a_person(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.confirm", lambda *_args, **_more: False)
-    said = user.run("share", str(new), "--to", "codex")
-    assert (said.code, "Nothing was changed" in said.err) == (1, True)
+    output = user.run("share", str(new), "--to", "codex")
+    assert (output.code, "Nothing was changed" in output.err) == (1, True)
     monkeypatch.setattr("click.confirm", lambda *_args, **_more: True)
     assert user.run("share", str(new), "--to", "codex").code == 0
     assert (user.home / ".agents" / "skills" / "gem").is_symlink()
@@ -276,7 +276,7 @@ def test_asking_a_person(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_link_is_not_taken_from_agents_that_were_not_named(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
     user.run("share", "gem", "--to", "codex,gemini")
-    said = user.run("share", "gem", "--remove", "--to", "codex", "--json").json
-    assert (said["code"], "gemini" in said["error"]) == ("CONFLICT", True)
+    document = user.run("share", "gem", "--remove", "--to", "codex", "--json").json
+    assert (document["code"], "gemini" in document["error"]) == ("CONFLICT", True)
     assert accepting(user, "gem") >= {"codex", "gemini"}
     assert user.run("share", "gem", "--remove", "--to", "codex,gemini").code == 0

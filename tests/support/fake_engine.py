@@ -32,8 +32,8 @@ class Job:
 
     def add(self, kind: str, slot: str = "0", **data: Any) -> None:
         if kind == "text":
-            said = (event.data["text"] for event in self.events if (event.kind, event.slot) == (kind, slot))
-            data["offset"] = sum(map(len, said))
+            reply = (event.data["text"] for event in self.events if (event.kind, event.slot) == (kind, slot))
+            data["offset"] = sum(map(len, reply))
         self.events.append(event_from(len(self.events) + 1, 0.0, kind, slot, data))
         self.grown.set()
 

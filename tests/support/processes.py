@@ -116,8 +116,8 @@ class Http:
             with suppress(ConnectionError):
                 peer.sendall(data)
             answer = read_all(peer)
-        found = re.match(rb"HTTP/1\.1 (\d+)", answer)
-        return (int(found[1]) if found else 0), answer.partition(b"\r\n\r\n")[2]
+        result = re.match(rb"HTTP/1\.1 (\d+)", answer)
+        return (int(result[1]) if result else 0), answer.partition(b"\r\n\r\n")[2]
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -132,9 +132,9 @@ class Http:
         with self.connect() as peer:
             peer.sendall(self.request("POST", "/mcp", body))
             head = read_all(peer).decode()
-        found = re.search(r"mcp-session-id: (\w+)", head)
-        assert found is not None, head
-        return found[1]
+        result = re.search(r"mcp-session-id: (\w+)", head)
+        assert result is not None, head
+        return result[1]
 
 
 def read_all(peer: socket.socket) -> bytes:
@@ -150,12 +150,12 @@ def serve(
     home: Path, *, files: int | None = None, env: Mapping[str, str] | None = None, **more: str
 ) -> Iterator[Http]:
     with process(home, "serve", "--port", "0", files=files, env=env, **more) as made:
-        said = ""
-        while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/mcp", said)):
+        reply = ""
+        while not (result := re.search(r"http://127\.0\.0\.1:(\d+)/mcp", reply)):
             line = piped(made.stderr).readline().decode()
-            assert line, said
-            said += line
-        yield Http(home, made, int(found[1]))
+            assert line, reply
+            reply += line
+        yield Http(home, made, int(result[1]))
 
 
 # ── lines ──
@@ -192,10 +192,10 @@ class Lines:
 
     def until(self, name: Any, key: str = "id") -> list[Any]:
         """Lines up to the answer of this name; [..., None] when it was closed before."""
-        said: list[Any] = []
-        while not said or (said[-1] is not None and not _is(said[-1], name, key)):
-            said.append(self.line())
-        return said
+        messages: list[Any] = []
+        while not messages or (messages[-1] is not None and not _is(messages[-1], name, key)):
+            messages.append(self.line())
+        return messages
 
     def close(self) -> None:
         with suppress(OSError, ValueError):

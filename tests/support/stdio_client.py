@@ -118,8 +118,8 @@ def daemon_pid(home: Path) -> int | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            said = file.read()
-            return int(json.loads(said)["pid"]) if said else None  # it is just beginning
+            data = file.read()
+            return int(json.loads(data)["pid"]) if data else None  # it is just beginning
     return None
 
 

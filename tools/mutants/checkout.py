@@ -107,13 +107,13 @@ class Checkout:
             return code, output.read().decode(errors="replace")
 
     def _environment(self) -> dict[str, str]:
-        kept = {
+        variables = {
             name: os.environ[name]
             for name in ("LANG", "LC_ALL", "TERM", "TZ", "TMPDIR")
             if name in os.environ
         }
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        return {**kept, "PATH": path, "HOME": str(self.folder / "home"), "PYTHONHASHSEED": "0"}
+        return {**variables, "PATH": path, "HOME": str(self.folder / "home"), "PYTHONHASHSEED": "0"}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -50,26 +50,28 @@ class Reach:
         with checkout.recording():
             checkout.pytest([_name(path)], LONGEST)
         results = checkout.notes / "tests.json"
-        told: dict[str, Any] = (
+        document: dict[str, Any] = (
             json.loads(results.read_text()) if results.exists() else {"passed": {}, "failed": [_name(path)]}
         )
         lines = _lines(checkout)
-        tests = {name: [round(seconds, 3), lines.get(name, {})] for name, seconds in told["passed"].items()}
+        tests = {
+            name: [round(seconds, 3), lines.get(name, {})] for name, seconds in document["passed"].items()
+        }
         copied = checkout.folder / _name(path)  # the original may have changed since
         self._files[_name(path)] = {"hash": _hash(copied), "tests": tests}
-        return list(told["failed"])
+        return list(document["failed"])
 
     def save(self) -> None:
         STORED.parent.mkdir(parents=True, exist_ok=True)
         STORED.write_bytes(zlib.compress(json.dumps(self._files).encode(), 1))
 
     def tests(self, paths: Iterable[Path]) -> list[ReachingTest]:
-        found = []
+        matches = []
         for path in paths:
             stored = self._files.get(_name(path), {}).get("tests")
             if isinstance(stored, dict):
-                found += [ReachingTest(name, seconds, lines) for name, (seconds, lines) in stored.items()]
-        return found
+                matches += [ReachingTest(name, seconds, lines) for name, (seconds, lines) in stored.items()]
+        return matches
 
 
 def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float) -> list[ReachingTest]:
@@ -127,17 +129,17 @@ def _function_at(mutant: Mutant) -> tuple[str, int]:
 @cache
 def _functions(path: Path) -> list[tuple[str, int, int]]:
     """Outermost functions and methods with their lines."""
-    found: list[tuple[str, int, int]] = []
+    matches: list[tuple[str, int, int]] = []
 
     def look(body: list[ast.stmt], names: tuple[str, ...]) -> None:
         for node in body:
             if isinstance(node, ast.ClassDef):
                 look(node.body, (*names, node.name))
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found.append((".".join((*names, node.name)), node.lineno, node.end_lineno or node.lineno))
+                matches.append((".".join((*names, node.name)), node.lineno, node.end_lineno or node.lineno))
 
     look(ast.parse(path.read_text()).body, ())
-    return found
+    return matches
 
 
 def _lines(checkout: Checkout) -> dict[str, dict[str, dict[str, list[int]]]]:

@@ -83,14 +83,14 @@ def agents(tmp_path: Path, fake_process: FakeProcess) -> Iterator[RealAgents]:
 
 
 def test_every_agent_connects_after_setup_and_remove_restores_the_files(agents: RealAgents) -> None:
-    kept = {path: path.read_bytes() for path in Path(agents.env["HOME"]).glob(".*/*") if path.is_file()}
+    stored = {path: path.read_bytes() for path in Path(agents.env["HOME"]).glob(".*/*") if path.is_file()}
     rows = json.loads(agents.counsel("setup", "--yes", "--json"))["agents"]
     assert {row["agent"]: row["connected"] for row in rows} == CONNECTED
     assert "not in this folder" in rows[2]["said"]  # which Gemini CLI does not trust
     assert "✔ Connected" in agents.run("claude", "mcp", "list")
     assert "✓ counsel" in agents.run("gemini", "mcp", "list", env=TRUST)
     agents.counsel("setup", "--remove", "--yes")
-    assert {path: path.read_bytes() for path in kept} == kept
+    assert {path: path.read_bytes() for path in stored} == stored
     assert "counsel" not in (Path(agents.env["HOME"]) / ".claude.json").read_text()
 
 
@@ -231,9 +231,9 @@ def run_claude(agents: RealAgents, config: Path | None) -> None:
     """Its limit from the environment, or from counsel's entry in its file."""
     limit = {} if config else {"MCP_TOOL_TIMEOUT": "5000"}
     if config:
-        held = json.loads(config.read_text())
-        held["mcpServers"]["counsel"]["timeout"] = 5_000
-        config.write_text(json.dumps(held))
+        document = json.loads(config.read_text())
+        document["mcpServers"]["counsel"]["timeout"] = 5_000
+        config.write_text(json.dumps(document))
     asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
     agents.run(*asked, env={**AT_ONCE, **limit})
 
@@ -265,9 +265,9 @@ def run_claude_with_an_option(agents: RealAgents, config: Path | None) -> None:
 
 def run_gemini(agents: RealAgents, config: Path | None) -> None:
     assert config
-    held = json.loads(config.read_text())
-    held["mcpServers"]["counsel"]["timeout"] = 5_000
-    config.write_text(json.dumps(held))
+    document = json.loads(config.read_text())
+    document["mcpServers"]["counsel"]["timeout"] = 5_000
+    config.write_text(json.dumps(document))
     agents.run("gemini", "--skip-trust", "-p", "go", "-o", "json", "--approval-mode", "yolo", env=TRUST)
 
 

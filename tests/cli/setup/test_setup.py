@@ -55,8 +55,8 @@ def test_every_installed_agent_gets_one_entry(user: User) -> None:
     }
     assert "npm install -g @google/gemini-cli" in rows["gemini"]["said"]
     for agent in ("claude", "codex", "cursor"):
-        held = entry(user, agent)
-        assert (held["command"], held["args"]) == (sys.executable, [*ARGS, agent])
+        content = entry(user, agent)
+        assert (content["command"], content["args"]) == (sys.executable, [*ARGS, agent])
     assert not user.file("gemini").exists()
 
 
@@ -207,10 +207,10 @@ def test_remove_takes_back_several_setups(user: User, monkeypatch: pytest.Monkey
 def test_remove_keeps_what_came_after(user: User) -> None:
     user.install("claude")
     user.counsel("--yes", "--no-check")
-    held = json.loads(user.file("claude").read_text())
-    held["numStartups"] = 1
-    held["mcpServers"]["later"] = {"type": "stdio", "command": "y", "args": [], "env": {}}
-    user.file("claude").write_text(json.dumps(held))
+    document = json.loads(user.file("claude").read_text())
+    document["numStartups"] = 1
+    document["mcpServers"]["later"] = {"type": "stdio", "command": "y", "args": [], "env": {}}
+    user.file("claude").write_text(json.dumps(document))
     user.counsel("--remove", "--yes")
     left = json.loads(user.file("claude").read_text())
     assert left["numStartups"] == 1
@@ -226,10 +226,10 @@ def test_an_older_entry_is_renewed_and_the_users_own_fields_stay(user: User) -> 
     )
     before = user.files()
     assert actions(user, "--yes", "--no-check")["codex"] == "updated"
-    held = entry(user, "codex")
-    assert held["args"] == [*ARGS, "codex"]
-    assert held["startup_timeout_sec"] == 30
-    assert held["env"] == {"LOG_LEVEL": "debug"}
+    content = entry(user, "codex")
+    assert content["args"] == [*ARGS, "codex"]
+    assert content["startup_timeout_sec"] == 30
+    assert content["env"] == {"LOG_LEVEL": "debug"}
     user.counsel("--remove", "--yes")
     assert user.files() == before
 
@@ -284,9 +284,9 @@ def test_counsels_own_entries_are_no_drift(user: User) -> None:
     user.counsel("--yes", "--no-check")
     rows = Servers.here(user.project).listing().servers
     assert [(row.agent, row.drift) for row in rows] == [(agent, ()) for agent in WITH_SETUP]
-    held = json.loads(user.file("claude").read_text())
-    held["mcpServers"]["counsel"]["command"] = "/older/bin/python"
-    user.file("claude").write_text(json.dumps(held))
+    document = json.loads(user.file("claude").read_text())
+    document["mcpServers"]["counsel"]["command"] = "/older/bin/python"
+    user.file("claude").write_text(json.dumps(document))
     assert {row.drift for row in Servers.here(user.project).listing().servers} == {("command",)}
 
 
@@ -304,8 +304,8 @@ def test_without_a_person_nothing_is_written(user: User) -> None:
     user.install("claude")
     user.counsel(code=2)
     assert "--yes" in user.err
-    said = json.loads(user.counsel("--json", code=2))
-    assert "--yes" in said["error"]
+    document = json.loads(user.counsel("--json", code=2))
+    assert "--yes" in document["error"]
     assert user.files() == {}
 
 
@@ -330,9 +330,9 @@ def test_clients_that_only_have_servers_are_set_up_where_they_were_used(user: Us
     user.install("opencode")
     done = actions(user, "--yes", "--no-check")
     assert {name for name, action in done.items() if action == "added"} == {"opencode", "vscode"}
-    held = json.loads(user.file("vscode").read_text())["servers"]["counsel"]
-    assert (held["command"], held["args"]) == (sys.executable, [*ARGS, "vscode"])
-    assert "env" not in held  # it hands everything on
+    document = json.loads(user.file("vscode").read_text())["servers"]["counsel"]
+    assert (document["command"], document["args"]) == (sys.executable, [*ARGS, "vscode"])
+    assert "env" not in document  # it hands everything on
     command = json.loads(user.file("opencode").read_text())["mcp"]["counsel"]["command"]
     assert command == [sys.executable, *ARGS, "opencode"]
     assert set(actions(user, "--remove", "--yes", "-a", "vscode,opencode").values()) == {"removed"}

@@ -59,13 +59,13 @@ async def test_the_second_turn_sends_the_whole_history_after_a_restart(
     assert second["continuation"]["messageCount"] == 4
     assert second["metadata"]["model"] == "gpt-5"
     sent = fake_api.log.requests[-1].body["input"]
-    said = [
+    reply = [
         (item["role"], str(item["content"])) for item in sent if item.get("role") in {"user", "assistant"}
     ]
-    assert [role for role, _ in said] == ["user", "assistant", "user"]
-    assert "one" in said[0][1]
-    assert "gpt-5 says: one" in said[1][1]
-    assert "two" in said[2][1]
+    assert [role for role, _ in reply] == ["user", "assistant", "user"]
+    assert "one" in reply[0][1]
+    assert "gpt-5 says: one" in reply[1][1]
+    assert "two" in reply[2][1]
 
 
 async def test_five_turns_at_once_on_one_conversation_are_all_kept(
@@ -76,8 +76,8 @@ async def test_five_turns_at_once_on_one_conversation_are_all_kept(
     done = await asyncio.gather(*(ask(engine, caller(), f"turn {n}", continuation_id=name) for n in range(5)))
     assert sorted(result["continuation"]["messageCount"] for result in done) == [4, 6, 8, 10, 12]
     status = (await engine.status(name, full_history=True)).to_json()
-    said = [message["content"] for message in status["content"]["history"] if message["role"] == "user"]
-    assert sorted(said) == sorted(["hello", *(f"turn {n}" for n in range(5))])
+    reply = [message["content"] for message in status["content"]["history"] if message["role"] == "user"]
+    assert sorted(reply) == sorted(["hello", *(f"turn {n}" for n in range(5))])
     assert fake_api.log.most_open == 1
 
 
@@ -175,8 +175,8 @@ async def test_cancel_stops_the_upstream_call(
     fake_api.script(hang_after=1)
     job = await engine.submit(ChatRequest(prompt="long", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=1)
-    found = (await engine.cancel(job)).to_json()
-    assert found["content"]["status"] == "cancelled"
+    shown = (await engine.cancel(job)).to_json()
+    assert shown["content"]["status"] == "cancelled"
     await fake_api.wait_for(state="disconnected")
     with pytest.raises(Cancelled):
         await engine.wait(job)
@@ -189,8 +189,8 @@ async def test_a_finished_job_answers_cancel_as_converse_does(
 ) -> None:
     result = await ask(engine, caller())
     name = result["continuation"]["id"]
-    found = (await engine.cancel(name)).to_json()
-    assert found["content"] == {
+    shown = (await engine.cancel(name)).to_json()
+    assert shown["content"] == {
         "status": "completed",
         "message": f"Job {name} has already completed and cannot be cancelled",
         "job_id": result["job_id"],
@@ -296,8 +296,8 @@ async def test_half_a_character_loses_no_answer(
     result = await ask(engine, replace(caller(), cwd=folder), "caf\udce9?")
     assert result["content"] == "half \ufffd of it"
     assert "caf\ufffd?" in str(fake_api.log.requests[-1].body)
-    kept = (await engine.status(result["continuation"]["id"], full_history=True)).to_json()
-    assert [each["content"] for each in kept["content"]["history"]] == ["caf\ufffd?", "half \ufffd of it"]
+    shown = (await engine.status(result["continuation"]["id"], full_history=True)).to_json()
+    assert [each["content"] for each in shown["content"]["history"]] == ["caf\ufffd?", "half \ufffd of it"]
 
 
 @pytest.mark.parametrize(

@@ -206,8 +206,8 @@ async def test_a_model_that_could_not_be_asked_is_reported_while_the_others_answ
         "MODEL_NOT_FOUND",
     )
     assert "✗ nonsense-9: MODEL_NOT_FOUND: Model not found" in render.text(status)
-    told = [event async for event in until(engine.follow(job), "model_failed")]
-    assert [event.kind for event in told if event.slot == "2"] == ["model_started", "model_failed"]
+    report = [event async for event in until(engine.follow(job), "model_failed")]
+    assert [event.kind for event in report if event.slot == "2"] == ["model_started", "model_failed"]
     fake_api.open_gate("g")
     await engine.wait(job)
 
@@ -258,14 +258,14 @@ async def test_two_consensus_interleaved_at_every_step_never_mix(
         words = [f"north{number}", f"south{number}"]
         for word, model, phase in itertools.product(words, PAIR, "12"):
             fake_api.script(contains=word, model=model, gate=f"{word}{model}{phase}")
-        held = [asyncio.create_task(hold(engine, caller(word), word, models=PAIR)) for word in words]
+        tasks = [asyncio.create_task(hold(engine, caller(word), word, models=PAIR)) for word in words]
         steps = {word: itertools.product("12", PAIR) for word in words}
         for step in range(8):
             word = words[step not in firsts]
             phase, model = next(steps[word])
             fake_api.open_gate(f"{word}{model}{phase}")
             await fake_api.wait_for(contains=word, model=model, state="finished", count=int(phase))
-        results = await asyncio.gather(*held)
+        results = await asyncio.gather(*tasks)
         for other, result in zip(reversed(words), results, strict=True):
             assert [entry["status"] for entry in result["phases"]["refined"]] == ["success"] * 2
             assert other not in str(result)

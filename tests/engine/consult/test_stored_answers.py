@@ -58,9 +58,9 @@ async def test_titles_and_summaries_by_a_model(
     assert result["title"] == "A fine title"
     assert result["final_summary"] == "It says hello."
     await engine.store.flush()
-    kept = await engine.store.conversation(result["continuation"]["id"])
-    assert kept is not None
-    assert kept.title == "A fine title"
+    stored = await engine.store.conversation(result["continuation"]["id"])
+    assert stored is not None
+    assert stored.title == "A fine title"
     spent = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
     assert (spent["openai/gpt-5"]["calls"], spent["openai/gpt-5-nano"]["calls"]) == (1, 2)
     assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
@@ -126,16 +126,16 @@ async def test_each_job_is_stored_as_long_as_its_caller_set(
     engine: Engine, caller: Callable[..., Caller], home: Path
 ) -> None:
     short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
-    gone, kept = [(await ask(engine, who))["job_id"] for who in (short, long)]
+    gone, remaining = [(await ask(engine, who))["job_id"] for who in (short, long)]
     texts = home / "outputs"
     texts.mkdir()
-    for job in (gone, kept):
+    for job in (gone, remaining):
         (texts / f"{job}.txt").write_text("the whole text")
         os.utime(texts / f"{job}.txt", (0, 0))
     await database(engine).write(lambda db: db.execute("UPDATE jobs SET finished = finished - 2 * 86400"))
     await engine.runner.periodic.sweep()
-    assert [job["job_id"] for job in (await engine.recent()).to_json()["content"]["jobs"]] == [kept]
-    assert [path.stem for path in texts.iterdir()] == [kept]
+    assert [job["job_id"] for job in (await engine.recent()).to_json()["content"]["jobs"]] == [remaining]
+    assert [path.stem for path in texts.iterdir()] == [remaining]
 
 
 async def test_a_name_whose_conversation_has_expired_starts_afresh(

@@ -49,9 +49,9 @@ async def test_no_shape_fails_silently(engine: Engine, caller: Any, fake_api: Fa
     assert error.hint
     assert error.fields.get("partial", "") == shape.expected.get("text", "")
     vendor = shape.expected.get("vendor", {})
-    told = {"reason": error.fields.get("vendor_reason"), "text": error.fields.get("vendor_text")}
-    assert {name: told[name] for name in vendor if name in told} == {
-        name: vendor[name] for name in vendor if name in told
+    report = {"reason": error.fields.get("vendor_reason"), "text": error.fields.get("vendor_text")}
+    assert {name: report[name] for name in vendor if name in report} == {
+        name: vendor[name] for name in vendor if name in report
     }
     (row,) = ledger(engine)
     assert row["code"] == error.code
@@ -123,18 +123,18 @@ async def test_an_empty_answer_of_an_older_release_is_never_sent_back(
     engine: Engine, caller: Any, fake_api: FakeAPI, model: str
 ) -> None:
     first = await ask(engine, caller(), model)
-    kept = first["continuation"]["id"]
+    stored = first["continuation"]["id"]
     with closing(sqlite3.connect(database(engine).path)) as db, db:
         db.execute("UPDATE messages SET text = ' ' WHERE role = 'assistant'")
-    await ask(engine, caller(), model, continuation_id=kept)
+    await ask(engine, caller(), model, continuation_id=stored)
     body = fake_api.last.body
-    said = [
+    reply = [
         part if isinstance(part, str) else part.get("text", "-")
         for message in body.get("messages") or body.get("input") or body["contents"]
         for part in (message.get("parts") or _listed(message["content"]))
     ]
-    assert len(said) >= 3
-    assert all(text.strip() for text in said)
+    assert len(reply) >= 3
+    assert all(text.strip() for text in reply)
 
 
 def _listed(content: Any) -> list[Any]:

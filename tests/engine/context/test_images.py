@@ -189,8 +189,8 @@ def model(provider: str = "openai", **options: Any) -> Model:
 def test_an_image_that_fits_is_unchanged() -> None:
     image = Image("image/png", picture(), width=8, height=6)
     assert images.fit(image, model()) is image
-    kept = images.fit(Image("image/png", picture()), model())  # from a conversation: its size is not known
-    assert (kept.data, kept.width, kept.height) == (image.data, 8, 6)
+    stored = images.fit(Image("image/png", picture()), model())  # from a conversation: its size is not known
+    assert (stored.data, stored.width, stored.height) == (image.data, 8, 6)
 
 
 def test_a_large_image_is_scaled_to_the_models_limit() -> None:

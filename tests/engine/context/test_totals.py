@@ -106,10 +106,10 @@ def test_a_key_is_found_inside_base64_up_to_three_times(times: int, is_key: bool
 
 
 def test_base64_that_is_no_image_is_refused_and_named(caller: Callable[..., Caller]) -> None:
-    given = base64.b64encode(b"no picture at all, and longer than any path may be. " * 200).decode()
+    value = base64.b64encode(b"no picture at all, and longer than any path may be. " * 200).decode()
     with pytest.raises(InvalidArgument, match=r"image 1 \(base64\) is neither a file that exists nor a PNG"):
-        build.build(question(images=(given,)), caller())
+        build.build(question(images=(value,)), caller())
     with pytest.raises(InvalidArgument, match=r"^2 files cannot be sent"):
         build.build(
-            question(images=(given, "iVBORw0KGgo" + "A" * 5_000)), caller(COUNSEL_MAX_IMAGE_BYTES="100000")
+            question(images=(value, "iVBORw0KGgo" + "A" * 5_000)), caller(COUNSEL_MAX_IMAGE_BYTES="100000")
         )

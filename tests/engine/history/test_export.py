@@ -65,10 +65,10 @@ def test_what_a_person_changed_or_added_stays(tmp_path: Path) -> None:
     (folder / "1_response.txt").write_text("my words")
     (folder / "notes.md").write_text("my notes")
     for _ in range(2):
-        found = tree(export(talk("a", "b"), tmp_path, tmp_path))
-        assert found["1_response.txt"] == "my words"
-        assert found["notes.md"] == "my notes"
-        assert found["2_response.txt"] == "answer b"
+        result = tree(export(talk("a", "b"), tmp_path, tmp_path))
+        assert result["1_response.txt"] == "my words"
+        assert result["notes.md"] == "my notes"
+        assert result["2_response.txt"] == "answer b"
 
 
 def test_a_deleted_file_comes_back(tmp_path: Path) -> None:

@@ -34,14 +34,14 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
     with pytest.raises(CounselError):
         await asked(engine, caller(), model="sonnet")
     await engine.store.flush()
-    found = await usage.summary(engine.store, time.time() - 60, "provider")
-    by_name = {group["provider"]: group for group in found["groups"]}
+    result = await usage.summary(engine.store, time.time() - 60, "provider")
+    by_name = {group["provider"]: group for group in result["groups"]}
     assert by_name["openai"]["calls"] == 3
     assert by_name["openai"]["peak_concurrency"] == 3
     assert by_name["openai"]["cost_usd"] > 0
     assert by_name["anthropic"]["errors"] == {"AUTHENTICATION_FAILED": 1}
     assert by_name["anthropic"]["error_rate"] == 1.0
-    assert found["total"]["calls"] == 4
+    assert result["total"]["calls"] == 4
 
 
 async def test_prometheus_reads_it(engine: Engine, caller: Callable[..., Caller]) -> None:

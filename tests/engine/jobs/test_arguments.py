@@ -24,8 +24,8 @@ def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
     assert without_blanks(asked) == CHAT
     check(without_blanks(asked))
     assert without_blanks(CHAT) is CHAT
-    given = replace(CHAT, model="m", files=("f",), temperature=0, use_websearch=False)
-    assert without_blanks(given) is given
+    value = replace(CHAT, model="m", files=("f",), temperature=0, use_websearch=False)
+    assert without_blanks(value) is value
     assert without_blanks(replace(CHAT, prompt="")).prompt == ""  # it must be given: refused elsewhere
     assert without_blanks(replace(CONSENSUS, cross_feedback_prompt="")) == CONSENSUS
 

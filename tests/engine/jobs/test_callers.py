@@ -87,8 +87,8 @@ def test_the_homes_own_keys_are_found_without_any_caller(tmp_path: Path) -> None
     (tmp_path / ".env").chmod(0o600)
     keyring = CallerRegistry(tmp_path, b"s" * 32)
     alone = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
-    found = keyring.find(alone.fingerprint(b"s" * 32))
-    assert found is not None
+    result = keyring.find(alone.fingerprint(b"s" * 32))
+    assert result is not None
 
 
 def test_the_oldest_are_forgotten_unless_a_newer_one_has_the_same_keys(

@@ -59,11 +59,11 @@ async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(
     fake_api.script(contains="third", hang_after=1)
     third = await engine.submit(replace(FIRST, prompt="third"), caller(), background=True)
     await fake_api.wait_for(contains="third", deltas=1)
-    told = (await engine.cancel("mine")).to_json()["content"]
-    assert told["job_id"] == third
-    assert told["message"] == "Job mine cancelled successfully"
-    assert told["elapsed_seconds"] >= 0
-    assert told["cancelled_at"].endswith("Z")
+    shown = (await engine.cancel("mine")).to_json()["content"]
+    assert shown["job_id"] == third
+    assert shown["message"] == "Job mine cancelled successfully"
+    assert shown["elapsed_seconds"] >= 0
+    assert shown["cancelled_at"].endswith("Z")
     again = (await engine.cancel("mine")).to_json()["content"]
     assert again == {"status": "cancelled", "message": "Job mine has already been cancelled", "job_id": third}
 

@@ -73,8 +73,8 @@ async def test_a_follower_learns_whose_text_is_discarded_and_who_answers_now(
     fake_api.open_gate("fail")
     fake_api.open_gate("answer")
     events = await following
-    (told,) = [event for event in events if event.kind == "restarted"]
-    assert told.data | {"error": ""} == {
+    (reports,) = [event for event in events if event.kind == "restarted"]
+    assert reports.data | {"error": ""} == {
         "model": "gpt-5",
         "next": SONNET,
         "reason": "failed",
@@ -103,11 +103,11 @@ async def test_the_stored_answer_has_no_discarded_text(
     assert [message["content"] for message in shown["history"]] == ["hello", "good1 good2 good3"]
     await engine.close()
     with closing(sqlite3.connect(home / "counsel.db")) as db:
-        kept = [
+        stored = [
             *db.execute("SELECT text FROM messages"),
             *db.execute("SELECT data FROM events WHERE kind = 'text'"),
         ]
-    assert not [row for row in kept if "void" in str(row)]
+    assert not [row for row in stored if "void" in str(row)]
 
 
 async def test_a_late_follower_or_another_process_gets_the_same(
@@ -135,8 +135,8 @@ async def test_a_late_follower_or_another_process_gets_the_same(
     assert folded(latecomer)[-1] == "good1 good2 good3"
     over = await followed(other, job)
     await other.close()
-    for told in (events, latecomer, over):
-        assert [event.data["next"] for event in told if event.kind == "restarted"] == [SONNET]
+    for reports in (events, latecomer, over):
+        assert [event.data["next"] for event in reports if event.kind == "restarted"] == [SONNET]
     assert folded(over)[-1] == "good1 good2 good3"
 
 
@@ -192,11 +192,11 @@ def test_earlier_text_stays_when_only_the_end_is_discarded() -> None:
     stored += live.unwritten()
     live.restart("0", "retried", "It broke.", model="claude", after="claude", keep=7)
     live.text("0", "\n\nIt says so.")
-    told = TextFold()
+    report = TextFold()
     for event in [*stored, *live.unwritten()]:
-        told.add(event)
+        report.add(event)
     assert live.slots["0"].text() == "I look.\n\nIt says so."
-    assert told.of("0").text() == "I look.\n\nIt says so."
+    assert report.of("0").text() == "I look.\n\nIt says so."
 
 
 def test_text_is_taken_back_as_it_was_repaired() -> None:

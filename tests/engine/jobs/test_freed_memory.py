@@ -52,4 +52,4 @@ async def test_nothing_of_a_call_waits_for_the_collector(
     await asyncio.sleep(0)
     gc.collect()
     readers = tuple(type(wire.reader()) for wire in WIRES.values())
-    assert not [found for found in gc.garbage if isinstance(found, (Job, Finished, *readers))]
+    assert not [matches for matches in gc.garbage if isinstance(matches, (Job, Finished, *readers))]

@@ -45,9 +45,9 @@ def gone() -> process_identity.Process:
 
 
 def locked(path: Path) -> int:
-    held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    return held
+    content = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(content, fcntl.LOCK_EX)
+    return content
 
 
 def test_an_owner_has_a_private_locked_file_of_its_name(us: Ownership, folder: Path) -> None:
@@ -94,9 +94,9 @@ def test_a_free_file_is_proof_of_death_only_where_the_process_does_not_run(
 
 
 def test_a_locked_file_is_proof_of_life(us: Ownership, folder: Path) -> None:
-    held = locked(folder / "nonsense")
+    lock = locked(folder / "nonsense")
     assert us.state("nonsense") == "alive"
-    os.close(held)
+    os.close(lock)
     assert us.state("nonsense") == "dead"
 
 

@@ -133,15 +133,15 @@ def test_where_looking_fails_a_living_owner_is_not_dead(
 
 def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(us: Ownership) -> None:
     here = process_identity.this()
-    told = {
+    report = {
         "the same number, given out again": (replace(here, start="1"), "dead"),
         "before the machine was started again": (replace(here, boot="00000000"), "dead"),
         "another container": (replace(here, namespace="1"), "unknown"),
         "another machine": (replace(here, machine="00000000", boot="00000000"), "unknown"),
         "somewhere without a clock": (replace(here, start=""), "unknown"),
     }
-    found = {name: us.state(f"{process.name()}-aaaa") for name, (process, _) in told.items()}
-    assert found == {name: state for name, (_, state) in told.items()}
+    result = {name: us.state(f"{process.name()}-aaaa") for name, (process, _) in report.items()}
+    assert result == {name: state for name, (_, state) in report.items()}
 
 
 def test_an_earlier_releases_owner_is_dead_when_its_number_is_free(us: Ownership, owner: Owner) -> None:

@@ -41,8 +41,8 @@ async def cancelled_consensus(engine: Engine, caller: Caller, fake_api: FakeAPI,
     async with asyncio.timeout(20):
         while "aaa" not in (await engine.status(job)).to_json()["content"]["partial"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-    found = (await engine.cancel(job)).to_json()
-    assert sorted(found["content"]) == ["cancelled_at", "elapsed_seconds", "job_id", "message", "status"]
+    shown = (await engine.cancel(job)).to_json()
+    assert sorted(shown["content"]) == ["cancelled_at", "elapsed_seconds", "job_id", "message", "status"]
     return job
 
 
@@ -82,10 +82,10 @@ async def test_the_conversation_goes_on_from_the_answers_that_had_come(
     assert (about["partial"], about["status"]) == (True, "cancelled")
     assert (about["answered"], about["unanswered"]) == (["gpt-5", "sonnet"], ["gemini-2.5-flash"])
     archive = Archive(home)
-    held = await archive.show("mine")
+    content = await archive.show("mine")
     folder = await archive.export("mine", str(tmp_path / "project"), caller())
     await archive.close()
-    assert held["history"][1]["metadata"]["partial"]
+    assert content["history"][1]["metadata"]["partial"]
     assert "gpt-5 says: which?" in (folder / "1_response.txt").read_text()
     assert json.loads((folder / "metadata.json").read_text())["turns"][0]["partial"]
 
@@ -139,7 +139,7 @@ async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
         assert shown["models_status"][0]["status"] == "cancelled"
     await other.close()
     archive = Archive(home)
-    assert [held["job_id"] for held in (await archive.show("mine"))["unfinished"]] == [job]
+    assert [items["job_id"] for items in (await archive.show("mine"))["unfinished"]] == [job]
     await archive.close()
 
 
@@ -165,9 +165,9 @@ async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(
 
 def test_what_a_newer_release_has_written_can_be_read() -> None:
     reply = Reply(text="said", provider="openai", model="gpt-5", usage=Usage(input=3))
-    held = json.loads(reply.dump())
-    held |= {"mood": "good", "usage": {**held["usage"], "joules": 7}}
-    assert Reply.load(json.dumps(held)) == reply
+    document = json.loads(reply.dump())
+    document |= {"mood": "good", "usage": {**document["usage"], "joules": 7}}
+    assert Reply.load(json.dumps(document)) == reply
     task = Task(tool="chat", prompt="p", text="p", models=("gpt-5",))
     assert Task.load(json.dumps({**json.loads(task.dump()), "budget": 5})) == task
     caller: dict[str, Any] = {

@@ -55,8 +55,8 @@ async def test_a_job_can_be_stopped_before_its_first_step(
 ) -> None:
     job = await engine.submit(HELLO, caller(), background=True)
     conversation = (await engine.accepted(job)).to_json()["continuation"]["id"]
-    found = (await engine.cancel(conversation)).to_json()
-    assert found["content"]["status"] == "cancelled"
+    shown = (await engine.cancel(conversation)).to_json()
+    assert shown["content"]["status"] == "cancelled"
     assert await status(engine, job) == "cancelled"
     assert fake_api.log.requests == []
 
@@ -73,7 +73,7 @@ async def test_two_clients_that_cancel_one_job_both_get_an_answer(
         await emitted(engine, job, "cancelled")
         second = asyncio.create_task(engine.cancel(conversation))
         await settle()
-    assert {found.status for found in await asyncio.gather(first, second)} == {"cancelled"}
+    assert {matches.status for matches in await asyncio.gather(first, second)} == {"cancelled"}
 
 
 async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(
@@ -176,8 +176,8 @@ async def test_a_cancel_that_the_other_process_does_not_answer_says_so(
     await fake_api.wait_for(deltas=1)
     engine.runner.periodic.tasks[0].cancel()  # as if the process were suspended
     other = await open_engine(home)
-    found = (await other.cancel(job)).to_json()["content"]
-    assert (found["status"], "has not answered yet" in found["message"]) == ("processing", True)
+    shown = (await other.cancel(job)).to_json()["content"]
+    assert (shown["status"], "has not answered yet" in shown["message"]) == ("processing", True)
     await other.close()
 
 

@@ -21,11 +21,11 @@ async def heard(engine: Engine, job: str) -> list[JobEvent]:
 
 
 def texts(events: list[JobEvent]) -> dict[str, str]:
-    said: dict[str, str] = {}
+    reply: dict[str, str] = {}
     for event in events:
         if event.kind == "text":
-            said[event.slot] = said.get(event.slot, "")[: event.data["offset"]] + event.data["text"]
-    return said
+            reply[event.slot] = reply.get(event.slot, "")[: event.data["offset"]] + event.data["text"]
+    return reply
 
 
 async def test_a_finished_answer_is_replayed_in_full(engine: Engine, caller: Callable[..., Caller]) -> None:

@@ -40,9 +40,9 @@ def asked(fake_api: FakeAPI) -> list[str]:
 async def waiting_for(engine: Engine, job: str, what: str) -> Any:
     async with asyncio.timeout(20):
         while True:
-            found = (await engine.status(job)).to_json()["content"].get("waiting_for", {})
-            if found.get("for") == what:
-                return found
+            shown = (await engine.status(job)).to_json()["content"].get("waiting_for", {})
+            if shown.get("for") == what:
+                return shown
             await asyncio.sleep(0.02)
 
 

@@ -40,13 +40,13 @@ def test_no_module_outside_imports_sqlite3() -> None:
 
 
 def test_no_module_outside_holds_sql() -> None:
-    found = [
+    result = [
         f"{name}:{node.lineno}: {node.value}"
         for name, tree in modules()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value)
     ]
-    assert found == []
+    assert result == []
 
 
 def test_only_doctor_and_the_one_that_opens_the_store_know_that_it_is_sqlite() -> None:

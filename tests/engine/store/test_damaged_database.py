@@ -121,8 +121,8 @@ async def test_damage_that_a_read_finds_is_repaired_and_the_read_answered(path: 
     fill(path)
     database = Database(path)
     overwrite(path, 4096 * 60, 4096 * 40)
-    found = await database.search("SELECT key, length(reply) FROM answers")
-    assert len(found) > 50
+    result = await database.search("SELECT key, length(reply) FROM answers")
+    assert len(result) > 50
     assert len(recovery.asides(path)) == 1
     assert "A new one was made from" in (database.problem or "")
     database.close()

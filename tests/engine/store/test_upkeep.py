@@ -151,9 +151,9 @@ async def test_past_the_limit_the_oldest_goes_first_and_unfinished_jobs_never(da
     [("500 MB", 500 * 1024**2), ("2GiB", 2 * 1024**3), ("1.5g", 3 * 512 * 1024**2), ("4096", 4096), ("0", 0)],
 )
 def test_sizes_can_be_read_by_people(tmp_path: Path, given: str, meant: int) -> None:
-    found = load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_MAX_DATABASE_BYTES": given})
-    assert found.max_database_bytes == meant
-    assert found.problems == ()
+    result = load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_MAX_DATABASE_BYTES": given})
+    assert result.max_database_bytes == meant
+    assert result.problems == ()
 
 
 async def test_a_backup_is_private_complete_and_made_once_a_day_if_something_changed(

@@ -81,8 +81,8 @@ class SharedTools:
         return Caller("test", agent=agent, cwd=self.project, settings=loaded)
 
     async def submit(self, caller: Caller | None = None, **fields: Any) -> str:
-        given = {"prompt": "When is high water?", "model": "gpt-5", "tools": ("notes",), **fields}
-        return await self.engine.submit(ChatRequest(tool="askModel", **given), caller or self.caller())
+        arguments = {"prompt": "When is high water?", "model": "gpt-5", "tools": ("notes",), **fields}
+        return await self.engine.submit(ChatRequest(tool="askModel", **arguments), caller or self.caller())
 
     async def ask(self, caller: Caller | None = None, **fields: Any) -> Json:
         return (await self.engine.wait(await self.submit(caller, **fields))).to_json()

@@ -193,9 +193,9 @@ async def test_counsel_itself_is_not_shared(shared_tools: SharedTools) -> None:
 
 
 async def test_a_switched_off_server(shared_tools: SharedTools) -> None:
-    held: dict[str, Any] = {"projects": {str(shared_tools.project): {"disabledMcpServers": ["notes"]}}}
-    held["mcpServers"] = {"notes": {"type": "stdio", **shared_tools.entry()}}
-    (shared_tools.home / ".claude.json").write_text(json.dumps(held))
+    content: dict[str, Any] = {"projects": {str(shared_tools.project): {"disabledMcpServers": ["notes"]}}}
+    content["mcpServers"] = {"notes": {"type": "stdio", **shared_tools.entry()}}
+    (shared_tools.home / ".claude.json").write_text(json.dumps(content))
     await refused(shared_tools, InvalidArgument, "is disabled")
 
 
@@ -257,8 +257,8 @@ async def test_the_model_gets_the_error_of_a_tool_that_fails(remote: SharedTools
     result = await remote.ask(model="claude-sonnet-4-5")
     assert result["content"].endswith("No idea.")
     assert [call["ok"] for call in result["metadata"]["tool_calls"]] == [False]
-    told = remote.fake.log.calls[1].body["messages"][-1]["content"][0]
-    assert told["is_error"] is True
+    report = remote.fake.log.calls[1].body["messages"][-1]["content"][0]
+    assert report["is_error"] is True
 
 
 async def test_a_tool_that_hangs_has_its_time(

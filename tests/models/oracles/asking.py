@@ -190,24 +190,24 @@ def parameters(call: Call) -> ModelRequestParameters:
 def settings(call: Call, model: Model, provider: Provider) -> dict[str, Any]:
     """The caller's wishes and our defaults, said to pydantic-ai natively: it is asked about forms, not levels."""
     knobs = call.knobs
-    said: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
     if call.max_output:
-        said["max_tokens"] = call.max_output
+        reply["max_tokens"] = call.max_output
     elif provider.wire == "anthropic":
-        said["max_tokens"] = model.output
+        reply["max_tokens"] = model.output
     if model.temperature:
-        said["temperature"] = 0.5 if knobs.temperature is None else knobs.temperature
+        reply["temperature"] = 0.5 if knobs.temperature is None else knobs.temperature
     if model.effort_style != "none":
-        said |= effort_settings(model, provider, knobs)
+        reply |= effort_settings(model, provider, knobs)
     if model.verbosity:
-        said["openai_text_verbosity"] = knobs.verbosity or "medium"
+        reply["openai_text_verbosity"] = knobs.verbosity or "medium"
     if model.media_resolution:
-        said["google_video_resolution"] = knobs.media_resolution or "MEDIA_RESOLUTION_HIGH"
+        reply["google_video_resolution"] = knobs.media_resolution or "MEDIA_RESOLUTION_HIGH"
     if provider.wire == "anthropic":
-        said["anthropic_cache_instructions"] = "1h"
+        reply["anthropic_cache_instructions"] = "1h"
     if provider.wire == "openai_responses":
-        said["openai_store"] = False
-    return said
+        reply["openai_store"] = False
+    return reply
 
 
 def effort_settings(model: Model, provider: Provider, knobs: Knobs) -> dict[str, Any]:
@@ -252,13 +252,13 @@ class Both:
 
     async def theirs(self, asked: Question, said: dict[str, Any] | None = None) -> Any:
         before = len(self.fake.calls)
-        given = settings(asked.call, asked.model, asked.provider) if said is None else said
+        value = settings(asked.call, asked.model, asked.provider) if said is None else said
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it says what it drops; the bodies show it
             async with model_request_stream(
                 self.oracle.model(asked.model, asked.provider),
                 messages(asked.call),
-                model_settings=given,
+                model_settings=value,
                 model_request_parameters=parameters(asked.call),
             ) as stream:
                 async for _ in stream:

@@ -220,8 +220,8 @@ class Readers:
                 else:
                     read.text += part.text or ""
             if candidate and candidate.grounding_metadata:
-                found = candidate.grounding_metadata.grounding_chunks or []
-                read.sources = unique([*read.sources, *(each.web.uri for each in found)])
+                result = candidate.grounding_metadata.grounding_chunks or []
+                read.sources = unique([*read.sources, *(each.web.uri for each in result)])
             if candidate and candidate.finish_reason:
                 names = {"STOP": "stop", "MAX_TOKENS": "length"}
                 read.finish = names.get(candidate.finish_reason.name, "filtered")

@@ -29,10 +29,10 @@ async def test_levels(asking: ModuleType, name: str) -> None:
             for level in EFFORTS:
                 call = Call((Turn("user", "hello"),), knobs=Knobs(effort=level))
                 asked = asking.Question(f"{model.id}: {level}", model, provider, call)
-                said: dict[str, Any] = {"thinking": level}
+                reply: dict[str, Any] = {"thinking": level}
                 if provider.wire == "anthropic":
-                    said["max_tokens"] = model.output
-                mine, other = await both.ours(asked), await both.theirs(asked, said)
+                    reply["max_tokens"] = model.output
+                mine, other = await both.ours(asked), await both.theirs(asked, reply)
                 if sent(provider.wire, mine.body) != sent(provider.wire, other.body):
                     differ.add((model.id, level))
     assert differ == {(model, level) for model, level in LISTED if model in {each.id for each in models}}

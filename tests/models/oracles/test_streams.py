@@ -34,41 +34,41 @@ def words(dice: random.Random, most: int) -> str:
 def generated(seed: int) -> dict[str, Any]:
     """A behaviour of the fake: any mixture of thinking, text, calls, sources, usage and cuts."""
     dice = random.Random(seed)
-    said: dict[str, Any] = {"text": words(dice, 200), "deltas": dice.randint(1, 20)}
+    reply: dict[str, Any] = {"text": words(dice, 200), "deltas": dice.randint(1, 20)}
     if dice.random() < 0.5:
-        said["thinking"] = words(dice, 100)
+        reply["thinking"] = words(dice, 100)
     if dice.random() < 0.4:
-        said["tool_calls"] = [
+        reply["tool_calls"] = [
             {"name": f"tool_{place}", "arguments": {words(dice, 5): words(dice, 30), "n": dice.random()}}
             for place in range(dice.randint(1, 3))
         ]
     elif dice.random() < 0.4:
-        said["finish"] = dice.choice(["length", "filtered"])
+        reply["finish"] = dice.choice(["length", "filtered"])
     if dice.random() < 0.3:
-        said["sources"] = [{"url": f"https://example.com/{n}", "title": f"page {n}"} for n in (1, 2, 1)]
-    said["usage"] = {
+        reply["sources"] = [{"url": f"https://example.com/{n}", "title": f"page {n}"} for n in (1, 2, 1)]
+    reply["usage"] = {
         "input": dice.randint(1000, 2000),
         "output": dice.randint(500, 1000),
         "reasoning": dice.randint(0, 400),
         "cache_read": dice.randint(0, 400),
         "cache_write": dice.randint(0, 400),
     }
-    said["split"] = [dice.randint(1, 2000) for _ in range(5)]
-    said["newline"] = dice.choice(["\n", "\r\n"])
-    said["comments"] = dice.random() < 0.5
-    return said
+    reply["split"] = [dice.randint(1, 2000) for _ in range(5)]
+    reply["newline"] = dice.choice(["\n", "\r\n"])
+    reply["comments"] = dice.random() < 0.5
+    return reply
 
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_generated(reading: ModuleType, wire: str) -> None:
     async with reading.readers() as readers:
         for seed in range(40):
-            said = generated(seed)
-            said["comments"] &= wire != "gemini"  # google-genai takes a comment for JSON; Google sends none
-            readers.fake.script(times=2, **said)
+            reply = generated(seed)
+            reply["comments"] &= wire != "gemini"  # google-genai takes a comment for JSON; Google sends none
+            readers.fake.script(times=2, **reply)
             ours, theirs = await readers.ours(wire), await readers.theirs(wire)
-            assert ours == theirs, f"seed {seed}: {said}"
-            assert ours.text == said["text"]
+            assert ours == theirs, f"seed {seed}: {reply}"
+            assert ours.text == reply["text"]
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)

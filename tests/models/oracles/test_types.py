@@ -25,9 +25,11 @@ def test_bodies_are_the_sdks_requests(asking: ModuleType) -> None:
     for asked in asking.questions():
         endpoint = Endpoint(asked.provider, "http://127.0.0.1", "k")
         body = WIRES[asked.provider.wire].prepare(asked.call, asked.model, endpoint).body
-        for path, mine, kept in asking.differences(body, checks[asked.provider.wire](without_dialect(body))):
+        for path, mine, remaining in asking.differences(
+            body, checks[asked.provider.wire](without_dialect(body))
+        ):
             if (asked.provider.name, path) not in DIALECTS:
-                wrong[asked.provider.name, path] = f"{asked.name}: {mine} became {kept}"
+                wrong[asked.provider.name, path] = f"{asked.name}: {mine} became {remaining}"
     assert not wrong
 
 

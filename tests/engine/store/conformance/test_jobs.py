@@ -450,8 +450,8 @@ async def test_a_failed_write_spoils_no_other(store: Store) -> None:
     await store.submit(new)
     await store.submit(other)
     lost = store.finish(Fence(new.id, "stranger", 9), completed(new))
-    kept = store.finish(fence(other), completed(other))
-    await kept
+    stored = store.finish(fence(other), completed(other))
+    await stored
     with pytest.raises(LostJob):
         await lost
     assert answer(await read(store, other.id)) == "answer"

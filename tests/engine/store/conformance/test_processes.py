@@ -89,8 +89,8 @@ async def test_the_first_reply_to_a_call_stays(stores: Stores) -> None:
             ours.remember(fence(new), "key", "0", reply("ours"), usage()),
             theirs.remember(fence(new, owner="stranger"), "key", "0", reply("theirs"), usage()),
         )
-        kept = [await each.reply(new.id, "key") for each in (ours, theirs)]
-        assert kept[0] == kept[1] is not None
+        stored = [await each.reply(new.id, "key") for each in (ours, theirs)]
+        assert stored[0] == stored[1] is not None
     assert len(await ours.usage(0)) == 2 * ROUNDS
 
 
@@ -118,7 +118,7 @@ async def test_each_turn_gets_its_own_place(stores: Stores) -> None:
     messages = await ours.messages("conversation")
     assert len(messages) == 4 * ROUNDS
     assert [message.role for message in messages] == ["user", "assistant"] * 2 * ROUNDS
-    assert all(asked.job == said.job for asked, said in zip(messages[::2], messages[1::2], strict=True))
+    assert all(asked.job == lines.job for asked, lines in zip(messages[::2], messages[1::2], strict=True))
 
 
 @pytest.mark.parametrize("batch", [1, 7])
