@@ -91,12 +91,12 @@ def test_setting_up_twice_does_not_double_records(start: Callable[..., io.String
 def test_a_callers_keys_are_hidden_whatever_they_look_like(
     start: Callable[..., io.StringIO], tmp_path: Path
 ) -> None:
-    shown = start(FOO_API_KEY=KEY, COUNSEL_TOKEN="door-token-123")
-    log.info("sent %s with %r", KEY, {"token": "door-token-123"})
+    shown = start(FOO_API_KEY=KEY, COUNSEL_TOKEN="http-token-123")
+    log.info("sent %s with %r", KEY, {"token": "http-token-123"})
     log.error("failed", exc_info=ValueError(f"bad {KEY}"))
     for text in (shown.getvalue(), file_text(tmp_path)):
         assert KEY not in text
-        assert "door-token-123" not in text
+        assert "http-token-123" not in text
         assert "ValueError: bad [hidden]" in text
 
 

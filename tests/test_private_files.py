@@ -1,4 +1,4 @@
-"""COUNSEL_HOME and all below it are the user's alone, whichever door made them."""
+"""COUNSEL_HOME and all below it are the user's alone, whichever interface made them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def asked(agent: str, session: str | None = None, **said: Any) -> AgentRequest:
     return AgentRequest(**(base | said))
 
 
-def told(steps: list[Step]) -> tuple[str, str, list[str]]:
+def parts(steps: list[Step]) -> tuple[str, str, list[str]]:
     text = "".join(step.delta for step in steps if isinstance(step, Text))
     thought = "".join(step.delta for step in steps if isinstance(step, Thinking))
     return text, thought, [step.call.name for step in steps if isinstance(step, ToolUse)]

@@ -61,7 +61,7 @@ class Rig:
         return here(self.name, {**self.env, **env}, self.project)
 
     def call(self, *said: str, session: str | None = None, images: tuple[Image, ...] = ()) -> Call:
-        """Turns that alternate, the user's last; the pictures go with it."""
+        """Turns that alternate, the user's last; the images are sent with it."""
         roles = ["user" if (len(said) - place) % 2 else "assistant" for place in range(len(said))]
         turns = [Turn(role, text) for role, text in zip(roles, said, strict=True)]  # type: ignore[arg-type]
         turns[-1] = Turn("user", said[-1], images)
@@ -214,7 +214,7 @@ def _link(programs: Path, *names: str) -> None:
 
 
 def marked(rig: Rig) -> list[int]:
-    """Every live process, whoever its parent is, that was started for this rig."""
+    """Every live process with any parent that was started for this rig."""
     mark = rig.env["COUNSEL_TEST_MARK"].encode()
     matches = []
     for entry in Path("/proc").glob("[0-9]*/environ"):

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, Callable[[AgentRequest], Command]]] = {
     "opencode": ("opencode", opencode.command),
 }
 TRUSTED = "everybody trusts the folder"
-PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\npixels", "a.png")
+IMAGE = Image("image/png", b"\x89PNG\r\n\x1a\npixels", "a.png")
 
 
 def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, AgentRequest]]:
@@ -58,11 +58,11 @@ def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, Agent
     }.items():
         yield name, replace(plain, call=replace(call, knobs=knobs))
     yield "a file elsewhere", replace(plain, call=replace(call, files=(home / "other" / "note.txt",)))
-    yield "a picture", replace(plain, call=replace(call, turns=(Turn("user", "look", images=(PICTURE,)),)))
+    yield "an image", replace(plain, call=replace(call, turns=(Turn("user", "look", images=(IMAGE,)),)))
     turns = (Turn("user", "first"), Turn("assistant", "yes"), Turn("user", "/then @note"))
     yield "a conversation", replace(plain, call=Call(turns, cwd=project, system="Be brief."))
     yield "a key for Codex", replace(plain, caller=here("cli", {**env, "CODEX_API_KEY": "of-codex"}, project))
-    yield "nobody trusts the folder", replace(plain, start=home / "empty")
+    yield "an untrusted folder", replace(plain, start=home / "empty")
     yield TRUSTED, plain
 
 

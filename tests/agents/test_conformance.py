@@ -147,8 +147,8 @@ async def test_history_without_a_session_is_packed(rig: Rig, fake_api: FakeAPI) 
 
 
 async def test_sees_an_image(rig: Rig, fake_api: FakeAPI) -> None:
-    picture = Image("image/png", PNG, "pixel.png")
-    await whole(ask(rig, rig.call("what is this", images=(picture,))))
+    png = Image("image/png", PNG, "pixel.png")
+    await whole(ask(rig, rig.call("what is this", images=(png,))))
     asked = last(rig, fake_api)
     assert "what is this" in asked
     (path,) = (rig.project / ".counsel" / "assets").glob("*.png")
@@ -244,7 +244,7 @@ async def test_a_crash_keeps_the_partial_text(rig: Rig, fake_api: FakeAPI) -> No
 
 
 def _kill_the_agent(rig: Rig) -> None:
-    """Every process of the run but the warden: as the out-of-memory killer would do."""
+    """Every process of the run but the supervisor, as the out-of-memory killer would."""
     for pid in marked(rig):
         if b"supervisor.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
             try:

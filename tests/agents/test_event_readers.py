@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked, told
+from agents.reading import CLEAN, asked, parts
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
@@ -51,7 +51,7 @@ def test_a_recorded_answer(
     reader: Callable[[AgentRequest], Any], agent: str, stream: str, text: str, thought: str, tools: list[str]
 ) -> None:
     steps = read(reader(asked(agent)), stream)
-    assert told(steps) == (text, thought, tools)
+    assert parts(steps) == (text, thought, tools)
     finished = steps[-1]
     assert isinstance(finished, Finished)
     assert finished.reason == "stop"

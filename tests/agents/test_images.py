@@ -1,4 +1,4 @@
-"""The store of pictures inside a project."""
+"""The store of images inside a project."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from counsel.agents.images import FOLDER, keep
 from counsel.errors import FileNotAllowed
 from counsel.types import Image
 
-PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n rest", "a.png")
+IMAGE = Image("image/png", b"\x89PNG\r\n\x1a\n rest", "a.png")
 
 
 def test_named_by_content_and_private(tmp_path: Path) -> None:
-    path = keep(tmp_path, PICTURE)
+    path = keep(tmp_path, IMAGE)
     assert path.parent == tmp_path / FOLDER
     assert (len(path.stem), path.suffix) == (64, ".png")
-    assert path.read_bytes() == PICTURE.data
+    assert path.read_bytes() == IMAGE.data
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    assert keep(tmp_path, Image("image/png", PICTURE.data, "other name")) == path
+    assert keep(tmp_path, Image("image/png", IMAGE.data, "other name")) == path
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_ignored_by_git(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    keep(tmp_path, PICTURE)
+    keep(tmp_path, IMAGE)
     shown = subprocess.run(
         ["git", "status", "--short", "--untracked-files=all"],
         cwd=tmp_path,
@@ -41,7 +41,7 @@ def test_ignored_by_git(tmp_path: Path) -> None:
 def test_an_own_ignore_file_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".counsel").mkdir()
     (tmp_path / ".counsel" / ".gitignore").write_text("mine\n")
-    keep(tmp_path, PICTURE)
+    keep(tmp_path, IMAGE)
     assert (tmp_path / ".counsel" / ".gitignore").read_text() == "mine\n"
 
 
@@ -53,26 +53,26 @@ def test_nothing_is_written_through_a_link(link: str, tmp_path: Path) -> None:
     (project / link).parent.mkdir(parents=True)
     (project / link).symlink_to(outside)
     with pytest.raises(FileNotAllowed):
-        keep(project, PICTURE)
+        keep(project, IMAGE)
     assert list(outside.iterdir()) == []
 
 
 def test_a_link_in_place_of_an_image_is_replaced_not_followed(tmp_path: Path) -> None:
-    path = keep(tmp_path / ".", PICTURE)
+    path = keep(tmp_path / ".", IMAGE)
     victim = tmp_path / "victim"
     victim.write_text("precious")
     path.unlink()
     path.symlink_to(victim)
-    assert keep(tmp_path, PICTURE) == path
+    assert keep(tmp_path, IMAGE) == path
     assert victim.read_text() == "precious"
-    assert path.read_bytes() == PICTURE.data
+    assert path.read_bytes() == IMAGE.data
     assert not path.is_symlink()
 
 
 def test_half_an_image_is_written_again(tmp_path: Path) -> None:
-    path = keep(tmp_path, PICTURE)
+    path = keep(tmp_path, IMAGE)
     path.write_bytes(b"half")
-    assert keep(tmp_path, PICTURE).read_bytes() == PICTURE.data
+    assert keep(tmp_path, IMAGE).read_bytes() == IMAGE.data
 
 
 def test_only_what_agents_see(tmp_path: Path) -> None:
@@ -86,5 +86,5 @@ def test_a_project_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(FileNotAllowed, match="could not be stored") as raised:
-        keep(tmp_path, PICTURE)
+        keep(tmp_path, IMAGE)
     assert raised.value.fields["file"] == str(tmp_path)

@@ -88,8 +88,8 @@ async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch
     met: list[Caller] = []
     monkeypatch.setattr(engine, "register_caller", met.append)
     try:
-        door = app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
-        await door.close()
+        server = app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
+        await server.close()
     finally:
         await engine.close()
     assert met[0].env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]  # counsel itself has it

@@ -29,7 +29,7 @@ def python(code: str, cwd: Path, *, mark: str = "", stdin: bytes = b"", dialog: 
 
 
 def marked(mark: str) -> list[int]:
-    """Every live process, whoever its parent is, that inherited the mark."""
+    """Every live process with any parent that inherited the mark."""
     matches = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -43,7 +43,7 @@ def marked(mark: str) -> list[int]:
 async def there(mark: str, count: int) -> list[int]:
     """That many live ones. A process that is turning into another program has no environment for a moment."""
     async with asyncio.timeout(30):
-        while len(result := marked(mark)) != count:  # noqa: ASYNC110 - the kernel tells nobody
+        while len(result := marked(mark)) != count:  # noqa: ASYNC110 - the kernel sends no notification
             await asyncio.sleep(0.02)
     return result
 
@@ -194,7 +194,7 @@ async def test_cancel_leaves_nothing(tmp_path: Path, mark: str) -> None:
 
     task = asyncio.create_task(run())
     await ready.wait()
-    await there(mark, 5)  # the warden, the agent, three sleeps
+    await there(mark, 5)  # the supervisor, the agent, three sleeps
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -54,8 +54,8 @@ async def test_a_codex_without_app_server(fake_api: FakeAPI, tmp_path: Path) -> 
     program.unlink()
     words = "echo \"error: unrecognized subcommand 'app-server'\" >&2; exit 2"
     script(program, f'if [ "$1" = app-server ]; then {words}; fi\nexec {real("codex")} "$@"')
-    picture = Image("image/png", PNG)
-    text, first = await told("codex", rig.call("my name is Ada", images=(picture,)), rig.caller())
+    png = Image("image/png", PNG)
+    text, first = await told("codex", rig.call("my name is Ada", images=(png,)), rig.caller())
     assert text.endswith("says: my name is Ada")
     assert base64.b64encode(PNG).decode() in str(fake_api.last.body)
     session = first[-1].session  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""An agent starts the user's own MCP servers where it works: in a folder that nobody trusts they stay off."""
+"""An agent starts the user's own MCP servers where it works: in an untrusted folder they stay off."""
 
 from __future__ import annotations
 

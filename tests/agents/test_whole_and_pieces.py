@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked, told
+from agents.reading import CLEAN, asked, parts
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
@@ -53,7 +53,7 @@ def codex_piece(text: str, number: str = "m1") -> dict[str, Any]:
     ids=["pieces and whole", "whole", "a part in pieces", "after a comment", "nothing but a comment"],
 )
 def test_codex_says_the_same_in_pieces_and_whole(items: list[dict[str, Any]]) -> None:
-    assert told(fed(codex.Reader(asked("codex")), *codex_lines(*items)))[0] == "Berlin."
+    assert parts(fed(codex.Reader(asked("codex")), *codex_lines(*items)))[0] == "Berlin."
 
 
 def test_codex_messages_of_a_turns_end_count() -> None:
@@ -62,7 +62,7 @@ def test_codex_messages_of_a_turns_end_count() -> None:
         {"type": "agentMessage", "id": "m0", "text": "One."},
         {"type": "agentMessage", "id": "m1", "text": "Two."},
     ]
-    assert told(fed(codex.Reader(asked("codex")), *lines))[0] == "One.\n\nTwo."
+    assert parts(fed(codex.Reader(asked("codex")), *lines))[0] == "One.\n\nTwo."
 
 
 def claude_piece(text: str, message: str = "a") -> list[dict[str, Any]]:
@@ -92,17 +92,17 @@ def claude_result(text: str, stop: str = "end_turn") -> dict[str, Any]:
     ids=["pieces and whole", "whole", "a part in pieces", "the result alone", "a block in no piece"],
 )
 def test_claude_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -> None:
-    assert told(fed(claude.Reader(asked("claude")), *lines))[0] == "Berlin."
+    assert parts(fed(claude.Reader(asked("claude")), *lines))[0] == "Berlin."
 
 
 def test_a_last_message_of_claude_that_came_with_the_result_alone_counts() -> None:
     lines = [*claude_piece("I look."), claude_whole("I look."), claude_result("Berlin.")]
-    assert told(fed(claude.Reader(asked("claude")), *lines))[0] == "I look.\n\nBerlin."
+    assert parts(fed(claude.Reader(asked("claude")), *lines))[0] == "I look.\n\nBerlin."
 
 
 @pytest.mark.parametrize("words", ["", " ", "(no content)", "No response requested."])
 def test_what_claude_shows_for_no_answer_is_none(words: str) -> None:
-    assert not told(fed(claude.Reader(asked("claude")), claude_result(words)))[0].strip()
+    assert not parts(fed(claude.Reader(asked("claude")), claude_result(words)))[0].strip()
 
 
 def test_a_refusal_of_claude_says_why() -> None:
@@ -132,7 +132,7 @@ def test_gemini_says_the_same_in_pieces_and_whole(said: list[tuple[str, bool | N
         for text, delta in said
     ]
     last = {"type": "result", "status": "success", "stats": {}, "response": "Berlin."}
-    assert told(fed(gemini.Reader(asked("gemini")), *lines, last))[0] == "Berlin."
+    assert parts(fed(gemini.Reader(asked("gemini")), *lines, last))[0] == "Berlin."
 
 
 def cursor_said(text: str, *, piece: bool) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def cursor_said(text: str, *, piece: bool) -> dict[str, Any]:
 )
 def test_cursor_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -> None:
     last = {"type": "result", "subtype": "success", "is_error": False, "result": "Berlin."}
-    assert told(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "Berlin."
+    assert parts(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "Berlin."
 
 
 def test_whole_text_of_cursor_after_its_tools_counts() -> None:
@@ -168,4 +168,4 @@ def test_whole_text_of_cursor_after_its_tools_counts() -> None:
         cursor_said("Berlin.", piece=False),
     ]
     last = {"type": "result", "subtype": "success", "is_error": False, "result": "I look.Berlin."}
-    assert told(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "I look.\n\nBerlin."
+    assert parts(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "I look.\n\nBerlin."

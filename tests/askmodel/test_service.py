@@ -19,7 +19,7 @@ from fake import FakeAPI, marked
 from support.ask_service import Wire, service
 
 
-async def test_an_answer_has_the_seeds_shape(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
+async def test_an_answer_has_converses_shape(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home) as served:
         wire = await Wire.to(served.path)
         wire.send("askmodel_1", "hello", sessionTag="topic", timestamp="2026-01-01T12:00:00.000Z")
@@ -128,7 +128,7 @@ async def test_a_bad_line_is_an_error_for_that_line_only(
         wire.close()
 
 
-async def test_the_seeds_client_writes_no_line_end_and_is_answered(
+async def test_a_client_that_writes_no_line_end_is_answered(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:
     async with service(engine, fake_api, home) as served:
@@ -248,7 +248,7 @@ async def test_a_socket_is_private_and_gone_at_the_end(engine: Engine, fake_api:
 
 async def test_what_a_killed_service_left_is_removed(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     run = Path(run_paths.run_folder(str(home)))
-    for name in ("s1", "other"):  # sockets that nobody listens on, and locks that nobody holds
+    for name in ("s1", "other"):  # sockets without a listener, and locks without an owner
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(run / f"ask-{name}.sock"))
         (run / f"ask-{name}.sock.lock").touch()

@@ -110,7 +110,7 @@ def test_agents_for_people(home: Path, project: Path, verb: tuple[str, ...]) -> 
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Path:
+def image_path(tmp_path: Path) -> Path:
     path = tmp_path / "elsewhere" / "red.dat"  # the name says nothing
     path.parent.mkdir()
     Image.new("RGB", (4, 3), "red").save(path, "PNG")
@@ -135,13 +135,13 @@ def test_a_folder_that_is_gone_is_reported(command: str, home: Path, project: Pa
     assert "The current folder no longer exists." in done.stderr
 
 
-def test_images_add(home: Path, project: Path, picture: Path) -> None:
-    done = run("images", "add", str(picture), cwd=project, home=home)
+def test_images_add(home: Path, project: Path, image_path: Path) -> None:
+    done = run("images", "add", str(image_path), cwd=project, home=home)
     assert done.returncode == 0, done.stderr
     path = Path(done.stdout.strip())
     assert path.parent == project / ".counsel" / "assets"
-    assert path.read_bytes() == picture.read_bytes()
-    again = run("images", "add", "--json", str(picture), str(picture), cwd=project, home=home)
+    assert path.read_bytes() == image_path.read_bytes()
+    again = run("images", "add", "--json", str(image_path), str(image_path), cwd=project, home=home)
     first, second = json.loads(again.stdout)["images"]
     assert first == second
     assert (first["path"], first["width"], first["height"], first["media_type"]) == (
@@ -150,11 +150,11 @@ def test_images_add(home: Path, project: Path, picture: Path) -> None:
         3,
         "image/png",
     )
-    assert first["file"] == str(picture)
+    assert first["file"] == str(image_path)
 
 
-def test_images_add_keeps_all_or_none(home: Path, project: Path, picture: Path) -> None:
-    done = run("images", "add", str(picture), str(picture.parent / "gone.png"), cwd=project, home=home)
+def test_images_add_keeps_all_or_none(home: Path, project: Path, image_path: Path) -> None:
+    done = run("images", "add", str(image_path), str(image_path.parent / "gone.png"), cwd=project, home=home)
     assert done.returncode == 1
     assert "gone.png" in done.stderr
     assert not (project / ".counsel").exists()

@@ -28,7 +28,7 @@ async def path(tmp_path: Path) -> AsyncIterator[str]:
     files.release()
 
 
-async def talk(path: str, *lines: bytes) -> list[Any]:
+async def exchange(path: str, *lines: bytes) -> list[Any]:
     """What the daemon says to these lines until it closes the connection."""
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b"".join(line + b"\n" for line in lines))
@@ -40,7 +40,7 @@ async def talk(path: str, *lines: bytes) -> list[Any]:
 
 async def test_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
-    (messages,) = await talk(path, b'@{"hello":{"role":"mcp"}}')
+    (messages,) = await exchange(path, b'@{"hello":{"role":"mcp"}}')
     assert "another user" in messages["refused"]
 
 
@@ -63,7 +63,7 @@ async def test_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatc
     ],
 )
 async def test_what_is_not_understood_ends_this_connection_alone(path: str, lines: list[bytes]) -> None:
-    assert "refused" in (await talk(path, *lines))[-1]
+    assert "refused" in (await exchange(path, *lines))[-1]
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b'@{"hello":{"role":"engine"}}\n{"id":1,"method":"recent","params":{"limit":1}}\n')
     assert b"hello" in await reader.readline()

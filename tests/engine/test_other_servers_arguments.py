@@ -33,7 +33,7 @@ async def hold(engine: Engine, caller: Caller, **fields: Any) -> Any:
     return (await engine.wait(job)).to_json()
 
 
-def picture(kind: str) -> bytes:
+def make_image(kind: str) -> bytes:
     out = io.BytesIO()
     Image.new("RGB", (8, 8), "red").save(out, kind)
     return out.getvalue()
@@ -86,7 +86,7 @@ def test_the_start_of_one_of_our_names_stays_ours(cut: int) -> None:
     assert ids.is_ours("conv_d6a6a5ec-6900-4fd8-a4e0-1fa4f75dfc42"[: 5 + cut])
 
 
-# ── pictures ──
+# ── images ──
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
@@ -94,7 +94,7 @@ def test_the_start_of_one_of_our_names_stays_ours(cut: int) -> None:
 async def test_an_image_in_plain_base64_is_recognised(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, kind: str, broken: bool
 ) -> None:
-    data = picture(kind)
+    data = make_image(kind)
     text = base64.encodebytes(data).decode() if broken else base64.b64encode(data).decode()
     await ask(engine, caller(), images=(text,))
     assert base64.b64encode(data).decode() in json.dumps(fake_api.log.requests[-1].body)
@@ -103,8 +103,8 @@ async def test_an_image_in_plain_base64_is_recognised(
 async def test_a_path_that_exists_wins_over_base64(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
-    text = base64.b64encode(picture("PNG")).decode().replace("/", "+")
-    (project / text).write_bytes(picture("JPEG"))
+    text = base64.b64encode(make_image("PNG")).decode().replace("/", "+")
+    (project / text).write_bytes(make_image("JPEG"))
     await ask(engine, caller(), images=(text,))
     assert "image/jpeg" in json.dumps(fake_api.log.requests[-1].body)
 

@@ -84,13 +84,13 @@ class Interfaces:
         self.seen = Recorder(caller.cwd)
         self.followed = asyncio.Event()
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
-        self._desk = RpcServer(engine, self._answers.put_nowait, dict, lambda _: None)
+        self._rpc_server = RpcServer(engine, self._answers.put_nowait, dict, lambda _: None)
         self._messages: asyncio.Queue[bytes] = asyncio.Queue()
         identity = ClientIdentity(env=caller.env, cwd=caller.cwd)
         self._mcp = McpLines(Session(engine, identity), self._messages.put_nowait)
 
     async def rpc(self, title: str, method: str, **params: Any) -> Any:
-        self._desk.line(json.dumps({"id": 1, "method": method, "params": params}).encode())
+        self._rpc_server.line(json.dumps({"id": 1, "method": method, "params": params}).encode())
         answer = await self._answers.get()
         self.seen.add(f"{method}: {title}", answer)
         await asyncio.sleep(0)  # the number is free again

@@ -85,7 +85,7 @@ def test_a_daemon_with_few_descriptors_goes_on_serving(tmp_path: Path) -> None:
 async def test_headers_and_bodies_have_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "HEAD_TIMEOUT", 0.5)
     monkeypatch.setattr(http_connection, "BODY_TIMEOUT", 0.5)
-    async with served(tmp_path) as door:
+    async with served(tmp_path) as server:
         head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         auth = b"Authorization: Bearer a-token-for-the-tests\r\nContent-Type: application/json\r\n"
         for data, status in (
@@ -95,12 +95,12 @@ async def test_headers_and_bodies_have_their_time(tmp_path: Path, monkeypatch: p
             (head + auth + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"408"),
             (b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /he", b"200"),
         ):
-            reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(data)
             received = await asyncio.wait_for(reader.read(), LIMIT)
             assert (b"HTTP/1.1 " + status in received) is bool(status), received
             await hang_up(writer)
-        await door.initialize()
+        await server.initialize()
 
 
 async def test_a_slow_call_is_not_taken_for_a_slow_body(
@@ -108,9 +108,9 @@ async def test_a_slow_call_is_not_taken_for_a_slow_body(
 ) -> None:
     monkeypatch.setattr(http_connection, "HEAD_TIMEOUT", 0.2)
     monkeypatch.setattr(http_connection, "BODY_TIMEOUT", 0.2)
-    async with served(tmp_path) as door:
-        await door.initialize()
-        asked = asyncio.ensure_future(door.call("chat", prompt=f"slowly {tmp_path / 'now'}"))
+    async with served(tmp_path) as server:
+        await server.initialize()
+        asked = asyncio.ensure_future(server.call("chat", prompt=f"slowly {tmp_path / 'now'}"))
         await asyncio.wait({asked}, timeout=2.5)  # two looks of the server at its connections
         (tmp_path / "now").touch()
         assert (await asked)["structuredContent"]["content"] == "slowly done"
@@ -131,13 +131,13 @@ async def test_a_slow_call_is_not_taken_for_a_slow_body(
 async def test_http_in_crumbs_and_in_lumps_is_refused(
     tmp_path: Path, head: bytes, body: bytes, status: int
 ) -> None:
-    async with served(tmp_path) as door:
-        reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+    async with served(tmp_path) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         auth = b"Authorization: Bearer a-token-for-the-tests\r\nContent-Type: application/json\r\n"
         writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n" + auth + head + b"\r\n" + body)
         assert (await asyncio.wait_for(reader.readline(), LIMIT)).startswith(b"HTTP/1.1 %d" % status)
         await hang_up(writer)
-        async with door.session.get(f"{door.base}/health") as response:
+        async with server.session.get(f"{server.base}/health") as response:
             assert response.status == 200
 
 
@@ -145,17 +145,17 @@ async def test_a_client_that_reads_no_answer_is_taken_for_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connection, "READ_TIMEOUT", 0.5)
-    async with served(tmp_path, MAX_MCP_OUTPUT_TOKENS="200000") as door:
-        await door.initialize()
+    async with served(tmp_path, MAX_MCP_OUTPUT_TOKENS="200000") as server:
+        await server.initialize()
         peer = sockets.socket()
         peer.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
         peer.setblocking(False)
         loop = asyncio.get_running_loop()
-        await loop.sock_connect(peer, ("127.0.0.1", door.port))
+        await loop.sock_connect(peer, ("127.0.0.1", server.port))
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         body = json.dumps([message] * 100).encode()
-        door.held["Mcp-Session-Id"] = await _old_session(door)
-        head = "".join(f"{name}: {value}\r\n" for name, value in door.headers().items())
+        server.held["Mcp-Session-Id"] = await _old_session(server)
+        head = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
         one = (
             f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode()
             + body
@@ -165,6 +165,6 @@ async def test_a_client_that_reads_no_answer_is_taken_for_gone(
         peer.close()
 
 
-async def _old_session(door: Any) -> str:
-    await door.initialize("2025-03-26")
-    return str(door.held["Mcp-Session-Id"])
+async def _old_session(server: Any) -> str:
+    await server.initialize("2025-03-26")
+    return str(server.held["Mcp-Session-Id"])

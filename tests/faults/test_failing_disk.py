@@ -64,7 +64,7 @@ class Disk:
         fresh.write_text(f"{kinds} {number} {skip} {count} {part}")
         fresh.replace(self.control)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         fresh = self.control.with_suffix(".new")
         fresh.write_text("")
         fresh.replace(self.control)
@@ -138,14 +138,14 @@ def test_an_answer_is_kept_or_warned_about_wherever_a_write_fails(
             question = f"question {skip} {count}"
             disk.fail(FAULTS[fault], skip=skip, count=count)
             reply = worker.do(question)
-            disk.mend()
+            disk.repair()
             assert reply["content"] == f"gpt-5 says: {question}"
             if not reply["warnings"]:
                 promised.add(question)
         for step in ("sweep", "backup", "check", "look"):
             disk.fail(FAULTS[fault])
             worker.do(step)
-            disk.mend()
+            disk.repair()
         assert not worker.do("the last one")["warnings"], "it works again once the disk does"
     promised.add("the last one")
     assert promised <= kept(home)
@@ -167,7 +167,7 @@ def test_it_starts_on_a_failing_disk_and_keeps_everything_once_that_works(
         reply = worker.do("first")
         assert reply["content"] == "gpt-5 says: first"
         assert bool(reply["warnings"]) == (fault != "slow")
-    disk.mend()
+    disk.repair()
     with working(home, fake_process, disk) as worker:
         assert worker.problem is None
         assert worker.do("second")["warnings"] == []
@@ -184,7 +184,7 @@ def test_a_disk_that_is_full_for_one_file_only_stops_nothing(
     disk.fail(errno.ENOSPC, part=part)
     with working(home, fake_process, disk) as worker:
         assert worker.do("first")["content"] == "gpt-5 says: first"
-    disk.mend()
+    disk.repair()
     with working(home, fake_process, disk) as worker:
         assert worker.do("second")["warnings"] == []
     assert len((home / "secret").read_bytes()) == 32
@@ -219,7 +219,7 @@ def test_the_daemon_starts_on_a_failing_disk_and_every_answer_says_so(
     )
     assert asked.stdout == "gpt-5 says: hello\n"
     assert "kept" in asked.stderr
-    disk.mend()
+    disk.repair()
     subprocess.run([sys.executable, "-m", "counsel", "daemon", "stop"], env=env, check=True, timeout=60)
 
 
@@ -244,7 +244,7 @@ def test_a_users_config_file_is_never_damaged(
             check=False,
             timeout=60,
         )
-        disk.mend()
+        disk.repair()
         now = json.loads(settings.read_text())
         assert "mine" in now["mcpServers"]
         if done.returncode:

@@ -97,6 +97,6 @@ async def test_a_client_that_says_initialized_again_and_again_is_asked_once_at_a
     writer.write(encoded({"jsonrpc": "2.0", "method": "notifications/initialized"}) * 300 + encoded(PING))
     while b"alive?" not in await reader.readline():
         pass
-    (visit,) = inside.connections
-    assert len(visit._mcp.session._asked) <= 2
+    (client_connection,) = inside.connections
+    assert len(client_connection._mcp.session._asked) <= 2
     await hang_up(writer)

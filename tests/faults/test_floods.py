@@ -84,9 +84,9 @@ def test_a_batch_of_350_000_is_one_error_on_http_while_others_are_answered(tmp_p
 
 
 def test_a_batch_of_350_000_is_one_error_over_stdio_and_on_the_socket(tmp_path: Path) -> None:
-    with daemon(tmp_path) as (pid, path), front(tmp_path) as (_, window):
-        window.send(encoded(INITIALIZE) + BATCH + b"\n" + encoded(PING))
-        assert [reply.get("id") for reply in window.until("alive?")] == ["init", None, "alive?"]
+    with daemon(tmp_path) as (pid, path), front(tmp_path) as (_, client):
+        client.send(encoded(INITIALIZE) + BATCH + b"\n" + encoded(PING))
+        assert [reply.get("id") for reply in client.until("alive?")] == ["init", None, "alive?"]
         peer, other = Lines.to(path), Lines.to(path)
         for each in (peer, other):
             each.send(HELLO + b'@{"initialize":' + json.dumps(INITIALIZE["params"]).encode() + b"}\n")
@@ -106,12 +106,12 @@ def test_a_batch_of_350_000_is_one_error_over_stdio_and_on_the_socket(tmp_path: 
 
 async def test_a_refused_batch_is_not_waited_for(tmp_path: Path) -> None:
     """The front would send it again to every daemon."""
-    with front(tmp_path) as (made, window):
-        window.send(
+    with front(tmp_path) as (made, client):
+        client.send(
             encoded({**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-11-25"}})
         )
-        window.send(b"[]\n" + encoded([PING]) + encoded(PING))
-        reply = window.until("alive?")
+        client.send(b"[]\n" + encoded([PING]) + encoded(PING))
+        reply = client.until("alive?")
         assert [line["error"]["code"] for line in reply[1:3]] == [protocol.INVALID_REQUEST] * 2
         piped(made.stdin).close()
         assert made.wait(LIMIT) == 0
@@ -158,18 +158,18 @@ LONG = "x" * 1_000_000
     ],
     ids=lambda message: str(message)[17:100],
 )
-def test_no_error_repeats_a_large_input(windows: Lines, message: Any) -> None:
-    windows.send(encoded(message))
-    reply = windows.line()
+def test_no_error_repeats_a_large_input(client_lines: Lines, message: Any) -> None:
+    client_lines.send(encoded(message))
+    reply = client_lines.line()
     assert "error" in reply or reply["result"]["isError"]
     assert len(json.dumps(reply)) < 50_000
 
 
 @pytest.fixture(scope="module")
-def windows(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def client_lines(tmp_path_factory: pytest.TempPathFactory) -> Any:
     home = tmp_path_factory.mktemp("window")
-    with daemon(home), front(home) as (_, window):
-        yield window
+    with daemon(home), front(home) as (_, client):
+        yield client
 
 
 # ── lines ──
@@ -231,14 +231,14 @@ def test_an_unfinished_line_goes_with_its_sender(tmp_path: Path) -> None:
 
 
 def test_a_front_answers_a_line_that_is_too_long_and_continues(tmp_path: Path) -> None:
-    with front(tmp_path) as (made, window):
-        window.send(encoded(INITIALIZE))
-        window.line()
+    with front(tmp_path) as (made, client):
+        client.send(encoded(INITIALIZE))
+        client.line()
         for _ in range(70):
-            window.send(b"z" * 2**20)
-        window.send(b"\n" + encoded(PING))
-        assert "the limit is 67,108,864" in window.line()["error"]["message"]
-        assert "result" in window.line()
+            client.send(b"z" * 2**20)
+        client.send(b"\n" + encoded(PING))
+        assert "the limit is 67,108,864" in client.line()["error"]["message"]
+        assert "result" in client.line()
         assert resident(made.pid) < 15 + GROWTH
 
 
@@ -261,16 +261,16 @@ def pump(out: int, data: bytes, seconds: float = 3.0) -> int:
 
 def test_a_front_whose_client_never_reads_stays_small_and_loses_no_answer(tmp_path: Path) -> None:
     ask = encoded({"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
-    with front(tmp_path) as (made, window):
-        window.send(encoded(INITIALIZE))
-        window.line()
+    with front(tmp_path) as (made, client):
+        client.send(encoded(INITIALIZE))
+        client.line()
         sent = pump(piped(made.stdin).fileno(), ask * 100, 1.0)
         assert sent < 100_000_000
         assert resident(made.pid) < 15 + 10
         piped(made.stdin).write(ask[sent % len(ask) :] if sent % len(ask) else b"")
-        window.send(b"")
+        client.send(b"")
         whole = -(-sent // len(ask))
-        assert all(window.line()["id"] == 7 for _ in range(whole))
+        assert all(client.line()["id"] == 7 for _ in range(whole))
 
 
 def test_the_daemon_waits_for_a_peer_that_never_reads_and_serves_others(tmp_path: Path) -> None:
@@ -319,8 +319,8 @@ def test_events_wait_in_few_pieces_and_no_word_is_lost() -> None:
 
 
 async def test_of_progress_that_is_not_read_the_newest_is_kept() -> None:
-    nobody: Any = None
-    exchange = Exchange(nobody, nobody, takes_stream=True)
+    unused: Any = None
+    exchange = Exchange(unused, unused, takes_stream=True)
     for number in range(1_000):
         exchange._notify({"params": {"progressToken": number % 3, "progress": number}})
     assert [note["params"]["progress"] for note in exchange._progress.values()] == [999, 997, 998]

@@ -96,7 +96,7 @@ class Worker:
             with suppress(ConnectionError):
                 self.process.stdin.write(json.dumps(asked).encode() + b"\n")
                 await self.process.stdin.drain()
-                await self.process.stdout.readline()  # empty when it was killed: whoever asked sees that
+                await self.process.stdout.readline()  # empty when it was killed: the caller sees that
 
     async def kill(self) -> None:
         self.process.kill()
@@ -247,7 +247,7 @@ def check_ends(setup: Setup) -> None:
 
 
 def check_order(calls: list[dict[str, Any]]) -> None:
-    """Whoever is asked for a turn is sent every earlier one with its answer."""
+    """The model of a turn is sent every earlier one with its answer."""
     for call in calls:
         body, (number, turn) = json.dumps(call["body"]), map(int, PROMPT.findall(call["text"])[-1])
         for earlier in range(turn):

@@ -1,6 +1,6 @@
 """An engine in a process that may be killed: each line of stdin is a turn to submit, each line of stdout its job.
 
-With `starve` it has no file descriptor left: it can look at nobody, and must take nobody for dead.
+With `starve` it has no file descriptor left: it can check no process, and must take none for dead.
 """
 
 from __future__ import annotations

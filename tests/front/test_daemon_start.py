@@ -171,7 +171,7 @@ async def test_a_daemon_that_cannot_have_the_lock_names_its_owner(
     second.release()
 
 
-def test_a_lock_whose_file_was_deleted_is_nobodys(tmp_path: Path) -> None:
+def test_a_lock_whose_file_was_deleted_has_no_owner(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     first = locks.take(path)
     assert first is not None

@@ -194,7 +194,7 @@ async def test_it_ends_by_itself_without_connections(home: Path) -> None:
     await gone(home)
 
 
-async def test_a_socket_left_by_a_killed_daemon_is_in_nobodys_way(home: Path) -> None:
+async def test_a_socket_left_by_a_killed_daemon_is_replaced(home: Path) -> None:
     async with StdioClient(home) as client:
         await client.initialize()
         await client.text("echo")

@@ -1,4 +1,4 @@
-"""The interfaces that speak in lines: a window's stdin, the daemon's socket, askModel's socket."""
+"""The interfaces that read lines: a front's stdin, the daemon's socket, askModel's socket."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def answers(path: str) -> bool:
     return reply[-1] is not None
 
 
-def talk(lines: Lines, sent: list[bytes], cuts: list[int], last: bytes) -> None:
+def exchange(lines: Lines, sent: list[bytes], cuts: list[int], last: bytes) -> None:
     for piece in pieces(b"\n".join(sent) + b"\n" + last, cuts):
         if not lines.send(piece):
             return
@@ -58,13 +58,13 @@ def talk(lines: Lines, sent: list[bytes], cuts: list[int], last: bytes) -> None:
 def test_a_window(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
     pid, path = switchboard
 
-    with front(home, env=vendor) as (made, window), unharmed(home, pid, lambda: answers(path)):
+    with front(home, env=vendor) as (made, client), unharmed(home, pid, lambda: answers(path)):
 
         @fuzz
         @given(sent=LINES, cuts=CUTS)
         def run(sent: list[bytes], cuts: list[int]) -> None:
-            talk(window, sent, cuts, encoded(PING))
-            reply = window.until("alive?")
+            exchange(client, sent, cuts, encoded(PING))
+            reply = client.until("alive?")
             assert reply[-1] is not None, "the front ended"
             for message in reply:
                 check_answer(message)
@@ -73,7 +73,7 @@ def test_a_window(home: Path, switchboard: tuple[int, str], vendor: dict[str, st
             run()
 
 
-@pytest.mark.parametrize("hello", [b"", HELLO, ENGINE], ids=["nobody", "window", "program"])
+@pytest.mark.parametrize("hello", [b"", HELLO, ENGINE], ids=["no-hello", "client", "program"])
 def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: bytes) -> None:
     pid, path = switchboard
     notes = st.builds(b"@".__add__, documents(QUESTIONS))
@@ -88,7 +88,7 @@ def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: byt
         last = (
             encoded(PING) if hello == HELLO else b"no message\n"
         )  # a program is refused then, and hears why
-        talk(peer, [hello.strip(), *sent], cuts, last)
+        exchange(peer, [hello.strip(), *sent], cuts, last)
         for message in peer.until("alive?"):
             check_answer(message)
         peer.close()
@@ -106,7 +106,9 @@ def test_the_askmodel_service(home: Path, switchboard: tuple[int, str], vendor: 
         @given(sent=st.lists(documents(ASKED), min_size=1, max_size=4), cuts=CUTS)
         def run(sent: list[bytes], cuts: list[int]) -> None:
             peer = Lines.to(path)
-            talk(peer, sent, cuts, encoded({"requestId": "alive?", "model": "no such model", "prompt": "x"}))
+            exchange(
+                peer, sent, cuts, encoded({"requestId": "alive?", "model": "no such model", "prompt": "x"})
+            )
             reply = peer.until("alive?", "requestId")
             assert reply[-1] is not None, "the service closed"
             for message in reply:

@@ -181,11 +181,11 @@ class _Tasks(ClientExtension):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", INTERFACES)
-async def test_the_sdks_client_gets_a_tasks_result(tmp_path: Path, door: str) -> None:
+@pytest.mark.parametrize("interface", INTERFACES)
+async def test_the_sdks_client_gets_a_tasks_result(tmp_path: Path, interface: str) -> None:
     extension = _Tasks(tmp_path / "now")
     async with (
-        transport(door, tmp_path) as streams,
+        transport(interface, tmp_path) as streams,
         SdkClient(streams, mode="2026-07-28", extensions=[extension]) as client,
     ):
         result = await client.call_tool("chat", {"prompt": f"slowly {tmp_path / 'now'}", "async": True})

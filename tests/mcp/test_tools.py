@@ -161,7 +161,7 @@ async def test_arguments_reach_the_engine_as_a_request(tmp_path: Path) -> None:
     ]
 
 
-async def test_status_and_cancel_have_the_seeds_shape(tmp_path: Path) -> None:
+async def test_status_and_cancel_have_converses_shape(tmp_path: Path) -> None:
     client = SessionClient(tmp_path)
     await client.initialize()
     await client.call("chat", {"prompt": "hang", "async": True})

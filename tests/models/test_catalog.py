@@ -13,7 +13,7 @@ from counsel.models.catalog import Catalog, agent_named
 from counsel.models.wires import WIRES
 from counsel.types import EFFORTS
 
-# Every name in the seed's tables: name → id as the vendor spells it, context, output
+# Every name in converse's tables: name → id as the vendor spells it, context, output
 SEED = {
     "gpt-5.1": ("gpt-5.1", 1_000_000, 128_000),
     "gpt-5": ("gpt-5", 1_000_000, 64_000),

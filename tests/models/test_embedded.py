@@ -260,7 +260,7 @@ def test_it_is_a_provider_while_it_runs_and_its_port_closes_after(local_home: Pa
         endpoint = Catalog.load(here).resolve("demo").endpoint
         assert endpoint.base_url == here.env["COUNSEL_LOCAL_BASE_URL"]
         host, port = endpoint.base_url.removeprefix("http://").removesuffix("/v1").split(":")
-        with pytest.raises(urllib.error.HTTPError, match="401"):  # nobody else on this machine may ask it
+        with pytest.raises(urllib.error.HTTPError, match="401"):  # no other user of this machine may ask it
             urllib.request.urlopen(
                 urllib.request.Request(f"{endpoint.base_url}/chat/completions", data=b"{}")
             )

@@ -142,7 +142,7 @@ CURSOR: dict[str, tuple[Server, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize(("server", "entry"), CURSOR.values(), ids=CURSOR.keys())
-def test_cursor_in_the_seeds_form(server: Server, entry: dict[str, Any], scope: str, user: User) -> None:
+def test_cursor_in_converses_form(server: Server, entry: dict[str, Any], scope: str, user: User) -> None:
     user.servers().add([server], ["cursor"], scope)
     file = user.file("cursor" if scope == "user" else "cursor project")
     assert file.read_text() == json.dumps({"mcpServers": {"x": entry}}, indent=2)

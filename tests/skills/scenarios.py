@@ -32,7 +32,7 @@ def nested(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 def claude_overrides(home: Path, repo: Path, cwd: Path) -> None:
-    """Skills of one name, one of which nobody may call; settings that switch some off."""
+    """Skills of one name, one of which cannot be called; settings that switch some off."""
     for name, places in {"d1": (home, cwd), "d2": (cwd, home), "d3": (repo, cwd), "d4": (cwd, repo)}.items():
         write(places[0] / ".claude" / "skills" / name / "SKILL.md", HIDDEN)
         write(places[1] / ".claude" / "skills" / name / "SKILL.md", plain(name))

@@ -49,7 +49,7 @@ def test_each_agent_reads_its_own_folders_and_commands(user: User) -> None:
 
 @pytest.mark.parametrize("settings", [".claude/settings.json", ".gemini/settings.json"])
 def test_a_repositorys_pipe_does_not_hold_up_the_list(user: User, settings: str) -> None:
-    """Whoever opens it waits for ever."""
+    """Opening it waits for ever."""
     add_skill(user, "~/.agents", "two")
     pipe = user.project / settings
     pipe.parent.mkdir(exist_ok=True)
@@ -59,7 +59,7 @@ def test_a_repositorys_pipe_does_not_hold_up_the_list(user: User, settings: str)
     document = user.run("list", "--json").json
     assert "two" in {one["name"] for one in document["skills"]}
     assert [one for one in document["problems"] if "not a regular file" in one and settings in one]
-    assert os.read(keep_open, 2) == b"{}"  # nobody opened it
+    assert os.read(keep_open, 2) == b"{}"  # it was not opened
     os.close(keep_open)
 
 
@@ -252,7 +252,7 @@ def test_codex_settings_in_toml_1_1_are_no_problem(user: User) -> None:
     assert list_skills(project=user.project, agents=["codex"]).problems == ()
 
 
-def test_what_comes_with_an_agent_is_nobodys_copy(user: User) -> None:
+def test_what_comes_with_an_agent_is_no_copy(user: User) -> None:
     add_skill(user, "~/.claude", "skill-creator")
     write(
         add_skill(user, "~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here"

@@ -151,7 +151,7 @@ def test_gemini_texts_and_shapes(full: tuple[Path, Path]) -> None:
 
 @pytest.fixture(scope="module")
 def by_chance(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Four hundred headers that nobody thought of."""
+    """Four hundred generated headers."""
     top = tmp_path_factory.mktemp("chance")
     for folder in (".claude", ".agents"):
         sample_skills.texts(top / "home" / folder / "skills", sample_skills.generated(5, 400))

@@ -27,7 +27,7 @@ from fake import FakeAPI
 from support.asking import ask, until_text
 
 
-async def test_an_answer_has_the_seeds_shape(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_an_answer_has_converses_shape(engine: Engine, caller: Callable[..., Caller]) -> None:
     result = await ask(engine, caller())
     assert result["content"] == "gpt-5 says: hello"
     assert result["continuation"]["id"].startswith("conv_")
@@ -234,7 +234,7 @@ async def test_files_reach_the_model_and_the_result_names_them(
     assert result["metadata"]["files"][0]["name"] == "a.py"
 
 
-async def test_export_writes_the_seeds_folder(
+async def test_export_writes_converses_folder(
     engine: Engine, caller: Callable[..., Caller], project: Path
 ) -> None:
     first = await ask(engine, caller(), "one", export=True)
@@ -246,7 +246,7 @@ async def test_export_writes_the_seeds_folder(
     assert (folder / "metadata.json").exists()
 
 
-async def test_background_returns_at_once_with_the_seeds_status_line(
+async def test_background_returns_at_once_with_converses_status_line(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", gate_after=1)

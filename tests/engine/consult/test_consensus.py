@@ -1,4 +1,4 @@
-"""Several models: two rounds, honest about who failed, nobody held up, nothing mixed up."""
+"""Several models: two rounds, failures are named, no model waits for another, nothing is mixed up."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ async def test_too_many_models_are_refused_before_anything_is_sent(
     assert fake_api.log.requests == []
 
 
-async def test_the_default_temperature_is_the_seeds_and_not_complained_about(
+async def test_the_default_temperature_is_converses_and_not_reported(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "gpt-4.1"), enable_cross_feedback=False)

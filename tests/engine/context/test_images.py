@@ -24,7 +24,7 @@ from counsel.requests import Question
 from counsel.types import Image, Model
 
 
-def picture(form: str = "PNG", size: Any = (8, 6), mode: str = "RGB", **options: Any) -> bytes:
+def make_image(form: str = "PNG", size: Any = (8, 6), mode: str = "RGB", **options: Any) -> bytes:
     out = io.BytesIO()
     Pillow.new(mode, size, "red").save(out, form, **options)
     return out.getvalue()
@@ -74,7 +74,7 @@ def see(caller: Caller, *given: str) -> tuple[Image, ...]:
 def test_the_type_is_found_by_content_and_the_bytes_stay(
     caller: Callable[..., Caller], form: str, media_type: str
 ) -> None:
-    data = picture(form)
+    data = make_image(form)
     path = caller().cwd / "picture.txt"
     path.write_bytes(data)
     (image,) = see(caller(), "picture.txt")
@@ -90,16 +90,16 @@ def test_the_type_is_found_by_content_and_the_bytes_stay(
 
 
 def test_bmp_becomes_png(caller: Callable[..., Caller]) -> None:
-    (image,) = see(caller(), url(picture("BMP"), "image/bmp"))
+    (image,) = see(caller(), url(make_image("BMP"), "image/bmp"))
     assert image.media_type == "image/png"
     assert Pillow.open(io.BytesIO(image.data)).size == (8, 6)
 
 
 def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[..., Caller]) -> None:
-    (caller().cwd / "a.png").write_bytes(picture())
-    built = build.build(Question(prompt="Q", images=("a.png", url(picture()))), caller())
+    (caller().cwd / "a.png").write_bytes(make_image())
+    built = build.build(Question(prompt="Q", images=("a.png", url(make_image()))), caller())
     assert len(built.images) == 1
-    assert built.sources[0].to_json() == {"name": "a.png", "size": len(picture())}
+    assert built.sources[0].to_json() == {"name": "a.png", "size": len(make_image())}
 
 
 @pytest.mark.parametrize(
@@ -109,19 +109,19 @@ def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[.
         ("HTTP://169.254.169.254/latest", "does not fetch"),
         ("file:///etc/passwd", "does not fetch"),
         ("data:image/png;base64,@@@@", "base64"),
-        ("data:image/png;base64," + base64.b64encode(picture()).decode()[:-3], "base64"),
+        ("data:image/png;base64," + base64.b64encode(make_image()).decode()[:-3], "base64"),
         ("data:image/png;base64,iVBO\nRw0K", "base64"),
         ("data:image/png,rawtext", "malformed"),
         ("data:,", "malformed"),
-        (url(picture("JPEG"), "image/png"), "declared as image/png but contains image/jpeg"),
+        (url(make_image("JPEG"), "image/png"), "declared as image/png but contains image/jpeg"),
         (url(b"<svg xmlns='x'/>", "image/svg+xml"), "SVG"),
         (url(b"<?xml version='1.0'?><svg/>", "image/svg+xml"), "SVG"),
         (url(b"%PDF-1.7"), "not a PNG"),
         (url(b""), "not a PNG"),
         ("DATA:IMAGE/PNG;BASE64,AAAA", "not a PNG"),
-        (url(picture()[:40]), "damaged"),
+        (url(make_image()[:40]), "damaged"),
         *(
-            (url(picture(form, (200, 200))[:-40], f"image/{form.lower()}"), "damaged")
+            (url(make_image(form, (200, 200))[:-40], f"image/{form.lower()}"), "damaged")
             for form in ("PNG", "JPEG", "GIF", "WEBP", "BMP")
         ),
         (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
@@ -141,7 +141,7 @@ def test_what_is_no_image_is_refused(caller: Callable[..., Caller], given: Any, 
 def test_no_damage_leads_to_anything_but_a_refusal(
     caller: Callable[..., Caller], form: str, data: st.DataObject
 ) -> None:
-    whole = bytearray(picture(form, (20, 20)))
+    whole = bytearray(make_image(form, (20, 20)))
     for _ in range(data.draw(st.integers(1, 6))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     damaged = bytes(whole[: data.draw(st.integers(1, len(whole)))])
@@ -153,9 +153,9 @@ def test_no_damage_leads_to_anything_but_a_refusal(
 
 
 def test_the_folder_rules_apply_to_images_too(caller: Callable[..., Caller], tmp_path: Path) -> None:
-    (tmp_path / "outside.png").write_bytes(picture())
+    (tmp_path / "outside.png").write_bytes(make_image())
     (caller().cwd / "link.png").symlink_to(tmp_path / "outside.png")
-    (caller().cwd / ".env").write_bytes(picture())
+    (caller().cwd / ".env").write_bytes(make_image())
     for name in ("../outside.png", "link.png", str(tmp_path / "outside.png"), ".env"):
         with pytest.raises(FileNotAllowed):
             see(caller(), name)
@@ -187,21 +187,23 @@ def model(provider: str = "openai", **options: Any) -> Model:
 
 
 def test_an_image_that_fits_is_unchanged() -> None:
-    image = Image("image/png", picture(), width=8, height=6)
+    image = Image("image/png", make_image(), width=8, height=6)
     assert images.fit(image, model()) is image
-    stored = images.fit(Image("image/png", picture()), model())  # from a conversation: its size is not known
+    stored = images.fit(
+        Image("image/png", make_image()), model()
+    )  # from a conversation: its size is not known
     assert (stored.data, stored.width, stored.height) == (image.data, 8, 6)
 
 
 def test_a_large_image_is_scaled_to_the_models_limit() -> None:
-    image = Image("image/png", picture(size=(4000, 1000)))
+    image = Image("image/png", make_image(size=(4000, 1000)))
     fitted = images.fit(image, model(image_max_edge=1000))
     assert (fitted.media_type, fitted.width, fitted.height) == ("image/png", 1000, 250)
     assert Pillow.open(io.BytesIO(fitted.data)).size == (1000, 250)
 
 
 def test_every_vendor_gets_at_most_its_edge() -> None:
-    image = Image("image/jpeg", picture("JPEG", (4000, 40)))
+    image = Image("image/jpeg", make_image("JPEG", (4000, 40)))
     for vendor, take in images.FITS.items():
         fitted = images.fit(image, model(vendor))
         assert (fitted.media_type, fitted.width) == ("image/jpeg", take.edge)
@@ -226,12 +228,12 @@ def test_what_cannot_be_made_small_enough_is_refused() -> None:
 
 @pytest.mark.parametrize(("vendor", "form"), [("google", "GIF"), ("xai", "GIF"), ("xai", "WEBP")])
 def test_a_type_that_the_vendor_does_not_take_becomes_png(vendor: str, form: str) -> None:
-    fitted = images.fit(Image(f"image/{form.lower()}", picture(form)), model(vendor))
+    fitted = images.fit(Image(f"image/{form.lower()}", make_image(form)), model(vendor))
     assert fitted.media_type == "image/png"
 
 
 def test_transparency_is_kept_in_png_and_white_in_jpeg() -> None:
-    image = Image("image/png", picture(size=(300, 300), mode="RGBA"))
+    image = Image("image/png", make_image(size=(300, 300), mode="RGBA"))
     clear = io.BytesIO()
     Pillow.new("RGBA", (300, 300), (0, 0, 0, 0)).save(clear, "PNG")
     image = Image("image/png", clear.getvalue())
@@ -244,7 +246,7 @@ def test_transparency_is_kept_in_png_and_white_in_jpeg() -> None:
 def test_a_photo_is_turned_upright_when_it_is_made_smaller() -> None:
     turned = Pillow.Exif()
     turned[0x0112] = 6
-    image = Image("image/jpeg", picture("JPEG", (400, 200), exif=turned))
+    image = Image("image/jpeg", make_image("JPEG", (400, 200), exif=turned))
     fitted = images.fit(image, model(image_max_edge=100))
     assert (fitted.width, fitted.height) == (50, 100)
 

@@ -1,4 +1,4 @@
-"""A file that has not changed is not sent again in the same conversation; whoever answers still has it before its eyes."""
+"""A file that has not changed is not sent again in the same conversation; every model still sees it."""
 
 from __future__ import annotations
 

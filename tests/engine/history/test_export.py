@@ -15,7 +15,7 @@ from counsel.engine.history.export_files import ExportedConversation, ExportedTu
 from counsel.errors import Conflict, FileNotAllowed, InvalidArgument
 
 
-def talk(*texts: str, id: str = "conv_1", **metadata: Any) -> ExportedConversation:  # noqa: A002
+def conversation(*texts: str, id: str = "conv_1", **metadata: Any) -> ExportedConversation:  # noqa: A002
     turns = tuple(ExportedTurn(f"ask {text}", f"answer {text}", {"model": "m"}) for text in texts)
     return ExportedConversation(id, turns, metadata)
 
@@ -24,8 +24,8 @@ def tree(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir() if path.name != "metadata.json"}
 
 
-def test_the_seeds_folder(tmp_path: Path) -> None:
-    folder = export(talk("ä", "b", title="T"), tmp_path, tmp_path)
+def test_converses_folder(tmp_path: Path) -> None:
+    folder = export(conversation("ä", "b", title="T"), tmp_path, tmp_path)
     assert folder == tmp_path / "conv_1"
     assert tree(folder) == {
         "1_request.txt": "ask ä",
@@ -38,7 +38,7 @@ def test_the_seeds_folder(tmp_path: Path) -> None:
 
 
 def test_no_other_user_can_read_it(tmp_path: Path) -> None:
-    folder = export(talk("a"), tmp_path, tmp_path)
+    folder = export(conversation("a"), tmp_path, tmp_path)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
@@ -49,32 +49,32 @@ def test_a_turn_without_answer_has_a_request_only(tmp_path: Path) -> None:
 
 
 def test_exporting_again_adds_and_leaves_no_drafts(tmp_path: Path) -> None:
-    export(talk("a"), tmp_path, tmp_path)
-    folder = export(talk("a", "b"), tmp_path, tmp_path)
+    export(conversation("a"), tmp_path, tmp_path)
+    folder = export(conversation("a", "b"), tmp_path, tmp_path)
     assert len(tree(folder)) == 4
     assert sorted(json.loads((folder / "metadata.json").read_text())["files"]) == sorted(tree(folder))
 
 
 def test_our_own_file_is_brought_up_to_date(tmp_path: Path) -> None:
-    export(talk("half"), tmp_path, tmp_path)
-    assert tree(export(talk("whole"), tmp_path, tmp_path))["1_response.txt"] == "answer whole"
+    export(conversation("half"), tmp_path, tmp_path)
+    assert tree(export(conversation("whole"), tmp_path, tmp_path))["1_response.txt"] == "answer whole"
 
 
 def test_what_a_person_changed_or_added_stays(tmp_path: Path) -> None:
-    folder = export(talk("a"), tmp_path, tmp_path)
+    folder = export(conversation("a"), tmp_path, tmp_path)
     (folder / "1_response.txt").write_text("my words")
     (folder / "notes.md").write_text("my notes")
     for _ in range(2):
-        result = tree(export(talk("a", "b"), tmp_path, tmp_path))
+        result = tree(export(conversation("a", "b"), tmp_path, tmp_path))
         assert result["1_response.txt"] == "my words"
         assert result["notes.md"] == "my notes"
         assert result["2_response.txt"] == "answer b"
 
 
 def test_a_deleted_file_comes_back(tmp_path: Path) -> None:
-    folder = export(talk("a"), tmp_path, tmp_path)
+    folder = export(conversation("a"), tmp_path, tmp_path)
     (folder / "1_request.txt").unlink()
-    assert "1_request.txt" in tree(export(talk("a"), tmp_path, tmp_path))
+    assert "1_request.txt" in tree(export(conversation("a"), tmp_path, tmp_path))
 
 
 def conflict(tmp_path: Path, conversation: ExportedConversation) -> None:
@@ -91,7 +91,7 @@ def conflict(tmp_path: Path, conversation: ExportedConversation) -> None:
 def test_a_foreign_folder_is_a_conflict(tmp_path: Path) -> None:
     (tmp_path / "conv_1").mkdir()
     (tmp_path / "conv_1" / "1_request.txt").write_text("theirs")
-    conflict(tmp_path, talk("a"))
+    conflict(tmp_path, conversation("a"))
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_a_foreign_folder_is_a_conflict(tmp_path: Path) -> None:
 def test_a_folder_of_another_conversation_is_a_conflict(tmp_path: Path, mark: str) -> None:
     (tmp_path / "conv_1").mkdir()
     (tmp_path / "conv_1" / "metadata.json").write_text(mark)
-    conflict(tmp_path, talk("a"))
+    conflict(tmp_path, conversation("a"))
 
 
 def test_a_foreign_file_inside_our_folder_is_a_conflict(tmp_path: Path) -> None:
-    folder = export(talk("a"), tmp_path, tmp_path)
+    folder = export(conversation("a"), tmp_path, tmp_path)
     (folder / "2_request.txt").write_text("theirs")
-    conflict(tmp_path, talk("a", "b"))
+    conflict(tmp_path, conversation("a", "b"))
 
 
 def test_a_file_of_the_folders_name_is_a_conflict(tmp_path: Path) -> None:
     (tmp_path / "conv_1").write_text("theirs")
-    conflict(tmp_path, talk("a"))
+    conflict(tmp_path, conversation("a"))
 
 
 def test_symlinks_are_not_followed(tmp_path: Path) -> None:
@@ -120,23 +120,23 @@ def test_symlinks_are_not_followed(tmp_path: Path) -> None:
     outside.mkdir()
     (root / "conv_1").symlink_to(outside)
     with pytest.raises(Conflict):
-        export(talk("a"), root, root)
-    folder = export(talk("a", id="conv_2"), root, root)
+        export(conversation("a"), root, root)
+    folder = export(conversation("a", id="conv_2"), root, root)
     (outside / "precious").write_text("precious")
     (folder / "2_request.txt").symlink_to(outside / "precious")
     with pytest.raises(Conflict):
-        export(talk("a", "b", id="conv_2"), root, root)
+        export(conversation("a", "b", id="conv_2"), root, root)
     (folder / "metadata.json").unlink()
     (folder / "metadata.json").symlink_to(outside / "precious")
     with pytest.raises(Conflict):
-        export(talk("a", id="conv_2"), root, root)
+        export(conversation("a", id="conv_2"), root, root)
     assert [path.read_text() for path in outside.iterdir()] == ["precious"]
 
 
 @pytest.mark.parametrize("id", ["..", ".", "...", "a/b", "../x", "", "x" * 65, "a\0", "a\n", "ä"])
 def test_bad_ids_name_no_folder(tmp_path: Path, id: str) -> None:  # noqa: A002
     with pytest.raises(InvalidArgument):
-        export(talk("a", id=id), tmp_path / "in", tmp_path)
+        export(conversation("a", id=id), tmp_path / "in", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -146,19 +146,19 @@ def test_nothing_is_written_outside(tmp_path: Path, target: str) -> None:
     root.mkdir()
     (root / "link").symlink_to(tmp_path)
     with pytest.raises(FileNotAllowed):
-        export(talk("a"), root / target, root)
+        export(conversation("a"), root / target, root)
     assert {path.name for path in tmp_path.iterdir()} == {"root"}
 
 
 def test_a_missing_target_is_made(tmp_path: Path) -> None:
-    assert export(talk("a"), tmp_path / "x" / "y", tmp_path) == tmp_path / "x" / "y" / "conv_1"
+    assert export(conversation("a"), tmp_path / "x" / "y", tmp_path) == tmp_path / "x" / "y" / "conv_1"
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC, errno.EACCES])
 def test_an_unwritable_disk_is_named_and_leaves_no_draft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: Any
 ) -> None:
-    folder = export(talk("a"), tmp_path, tmp_path)
+    folder = export(conversation("a"), tmp_path, tmp_path)
     before = tree(folder)
 
     def broken(*_args: Any, **_options: Any) -> None:
@@ -166,7 +166,7 @@ def test_an_unwritable_disk_is_named_and_leaves_no_draft(
 
     monkeypatch.setattr(os, "rename", broken)
     with pytest.raises(FileNotAllowed, match=os.strerror(code)) as caught:
-        export(talk("a", "b"), tmp_path, tmp_path)
+        export(conversation("a", "b"), tmp_path, tmp_path)
     assert caught.value.file == str(folder)
     assert tree(folder) == before
 
@@ -184,8 +184,8 @@ def test_a_crash_between_two_files_is_repaired_by_the_next_export(
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", dies)
         with pytest.raises(FileNotAllowed):
-            export(talk("a"), tmp_path, tmp_path)
-    assert len(tree(export(talk("a"), tmp_path, tmp_path))) == 2
+            export(conversation("a"), tmp_path, tmp_path)
+    assert len(tree(export(conversation("a"), tmp_path, tmp_path))) == 2
 
 
 def test_where_a_caller_may_export(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ async def test_a_job_that_is_lost_at_two_looks_is_stopped(
     await engine.runner.periodic.tick()
     await engine.runner.periodic.tick()
     await fake_api.wait_for(state="disconnected")
-    assert await status(engine, job) == "processing"  # it is somebody else's to end
+    assert await status(engine, job) == "processing"  # another process must end it
 
 
 async def test_what_another_process_wants_stopped_stops(

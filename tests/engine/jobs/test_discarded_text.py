@@ -1,4 +1,4 @@
-"""A model that has begun to speak fails, and what it said is void: everyone who heard it is told so."""
+"""A model that has begun to answer fails, and its text is discarded: every follower is told so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose job it is: only proof of death lets another process take it, and whoever has lost it stops."""
+"""Who owns a job: only proof of death lets another process take it, and the process that lost it stops."""
 
 from __future__ import annotations
 

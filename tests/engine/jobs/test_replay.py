@@ -1,4 +1,4 @@
-"""Whoever follows a job, however late, hears the whole answer and how it ended."""
+"""Every follower of a job, however late, gets the whole answer and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session tags: one thread per project and tag, whoever asks, also after a restart."""
+"""Session tags: one thread per project and tag, for every client, also after a restart."""
 
 from __future__ import annotations
 

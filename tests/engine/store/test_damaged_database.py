@@ -139,7 +139,7 @@ async def test_damage_that_a_write_finds_is_repaired_and_the_write_made(path: Pa
 
 
 async def test_another_sound_file_in_its_place_is_used_and_completed(path: Path, tmp_path: Path) -> None:
-    """Somebody puts a backup back while counsel runs; the log of the old file would spoil it."""
+    """A backup is restored while counsel runs; the log of the old file would spoil it."""
     fill(path, 3)
     shutil.copy(path, tmp_path / "copy")
     database = Database(path)

@@ -36,18 +36,19 @@ def add_jobs(
     """Jobs with a call and two events, 6 KB each, each in a conversation of its own."""
     at = time.time() - age
     for n in range(count):
-        job, talk = f"{name}-{n}", f"talk-{name}-{n}"
+        job, conversation = f"{name}-{n}", f"talk-{name}-{n}"
         db.execute(
             "INSERT INTO conversations (id, created, updated, expires, tool, project, client, messages) VALUES (?,?,?,?,'chat','p','c',1)",
-            (talk, at, at, at + 30 * DAY),
+            (conversation, at, at, at + 30 * DAY),
         )
         db.execute(
-            "INSERT INTO messages VALUES (?,1,'user',?,NULL,'[]','{}',?,?)", (talk, "m" * 1000, job, at)
+            "INSERT INTO messages VALUES (?,1,'user',?,NULL,'[]','{}',?,?)",
+            (conversation, "m" * 1000, job, at),
         )
         db.execute(
             "INSERT INTO jobs (id, tool, conversation, status, background, created, finished, owner, fingerprint, caller, task, models, total, result) "
             "VALUES (?,'chat',?,?,0,?,?,'o','f','{}','{}','[]',1,?)",
-            (job, talk, status, at, None if status == "processing" else at, "r" * 2000),
+            (job, conversation, status, at, None if status == "processing" else at, "r" * 2000),
         )
         db.execute("INSERT INTO calls VALUES (?, 'answer', ?, ?)", (job, at, "c" * 1000))
         for seq in (1, 2):

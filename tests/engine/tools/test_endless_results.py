@@ -15,7 +15,7 @@ from counsel.servers import message_limits
 from fake.proxy import FakeProxy
 from fake.raw import RawServer
 
-# Shakes hands over stdio and lists one tool; whoever calls it gets a message that never ends.
+# Shakes hands over stdio and lists one tool, whose result never ends.
 ENDLESS = """
 import json, sys
 for line in sys.stdin:

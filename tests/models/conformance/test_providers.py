@@ -142,8 +142,8 @@ async def test_plain(way: Way) -> None:
 
 
 async def test_image(way: Way) -> None:
-    picture = Image("image/png", b"\x89PNG-bytes")
-    await way.ask(Call((Turn("user", "look", images=(picture, picture)),)))
+    png = Image("image/png", b"\x89PNG-bytes")
+    await way.ask(Call((Turn("user", "look", images=(png, png)),)))
     assert (way.fake.last.images, way.fake.last.text) == (2, "look")
 
 

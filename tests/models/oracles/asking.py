@@ -58,7 +58,7 @@ from counsel.types import (
 )
 from fake import FakeAPI
 
-PICTURE = Image("image/png", b"\x89PNG\r\n\x1a\n-not-really")
+IMAGE = Image("image/png", b"\x89PNG\r\n\x1a\n-not-really")
 SCHEMA: Json = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
 TOOL = ToolSpec("look", "Look at something.", SCHEMA)
 LOOKED = ToolCall("call_1", "look", {"at": "the sky"})
@@ -66,7 +66,7 @@ HISTORY = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
 
 CASES: dict[str, Call] = {
     "text": Call((Turn("user", "hello"),), system="Be brief."),
-    "image": Call((Turn("user", "look", images=(PICTURE,)),)),
+    "image": Call((Turn("user", "look", images=(IMAGE,)),)),
     "history": Call(HISTORY, system="Be brief."),
     "web_search": Call((Turn("user", "news?"),), knobs=Knobs(web_search=True)),
     "tools": Call((Turn("user", "colour?"),), tools=(TOOL,)),

@@ -15,7 +15,7 @@ from fake import FakeAPI
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
-# What OpenRouter and DeepSeek add to OpenAI's format is in nobody's SDK here.
+# What OpenRouter and DeepSeek add to OpenAI's format is in no SDK here.
 DIALECTS = {("openrouter", "reasoning"), ("openrouter", "tools"), ("deepseek", "thinking")}
 
 

@@ -130,7 +130,7 @@ def test_a_private_key_in_a_large_file_cannot_be_sent_without_its_first_line(
     large(project, KEY.encode(), at=1000)
     limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
     assert "private key" in str(refused(FileNotAllowed, limited, "big.log{1002:1002}"))
-    assert ask(limited, "big.log{10:20}")  # lines before it are nobody's secret
+    assert ask(limited, "big.log{10:20}")  # lines before it hold no secret
 
 
 @pytest.mark.parametrize("written", ["{:}", "{0:0}", "{3:2}", "{9:12}", "{:0}"])

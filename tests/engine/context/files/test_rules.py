@@ -58,7 +58,7 @@ def test_a_user_can_allow_more(project: Path, caller: Callable[..., Caller]) -> 
         assert "outside" in ask(caller(COUNSEL_ALLOWED_DIRS=allowed), "../outside.txt").prompt
 
 
-def test_the_root_of_the_disk_is_nobodys_project(project: Path, caller: Callable[..., Caller]) -> None:
+def test_the_root_of_the_disk_is_no_project(project: Path, caller: Callable[..., Caller]) -> None:
     (project / "a").write_text("text\n")
     assert "no folder" in str(refused(FileNotAllowed, caller(cwd=Path("/")), str(project / "a")))
 

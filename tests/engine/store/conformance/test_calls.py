@@ -1,4 +1,4 @@
-"""A job's calls: replies that were paid for, events that followers read by a cursor, pictures."""
+"""A job's calls: replies that were paid for, events that followers read by a cursor, images."""
 
 from __future__ import annotations
 
@@ -166,12 +166,12 @@ async def test_a_follower_whose_job_does_not_change_looks_again_all_the_same(sto
     await asyncio.wait_for(store.wait_for_change("job", store.mark("job"), 0.1), 20)
 
 
-# ── pictures ─────────────────────────────────────────────────────────────────────────────────────────
+# ── images ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_images_are_read_by_their_hash(store: Store) -> None:
-    picture = Blob("sha", "image/png", b"\x00\xff")
-    await store.put_blobs([picture, Blob("other", "image/jpeg", b"")])
-    await store.put_blobs([picture])
-    assert await store.blobs(["sha", "unknown"]) == {"sha": picture}
+    png = Blob("sha", "image/png", b"\x00\xff")
+    await store.put_blobs([png, Blob("other", "image/jpeg", b"")])
+    await store.put_blobs([png])
+    assert await store.blobs(["sha", "unknown"]) == {"sha": png}
     assert await store.blobs([]) == {}

@@ -73,9 +73,7 @@ async def test_images_are_deleted_when_nothing_refers_to_them(
     new = new_job()
     await store.put_blobs([Blob("sha", "image/png", b"used"), Blob("unused", "image/png", b"unused")])
     await store.submit(new)
-    await store.finish(
-        fence(new), completed(new, turn=turn(new))
-    )  # whose first message has the picture `sha`
+    await store.finish(fence(new), completed(new, turn=turn(new)))  # whose first message has the image `sha`
     await store.sweep()
     assert (await store.blobs(["sha", "unused"])).keys() == {"sha", "unused"}, "its job may be on its way"
     later(2 * 3600)
