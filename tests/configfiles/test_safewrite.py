@@ -12,8 +12,8 @@ import pytest
 
 from configfiles.writing import apply, put, write
 from counsel.configfiles.edits import MISSING
-from counsel.configfiles.write import safewrite
-from counsel.configfiles.write.safewrite import Target, plan
+from counsel.configfiles.write import disk, safewrite
+from counsel.configfiles.write.safewrite import Reader, Target, plan
 from counsel.configfiles.write.undo_log import UndoLog
 from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge
 
@@ -38,6 +38,26 @@ def test_what_a_killed_writer_left_is_cleared_away(tmp_path: Path, home: Path) -
             os.utime(tmp_path / name, (1, 1))
     write(put(file, "a"), home)
     assert sorted(path.name for path in tmp_path.glob(".*tmp")) == sorted(names[1:])
+
+
+def test_one_operation_reads_a_file_once_and_sees_one_state(tmp_path: Path) -> None:
+    file = Target(tmp_path / "a.json", "json")
+    file.path.write_text('{"a": 1}')
+    reader = Reader()
+    assert reader.known(file) is None
+    first = reader.read(file)
+    file.path.write_text('{"a": 2}')
+    assert first is not None
+    assert reader.read(file) is first
+    assert first.value == {"a": 1}
+    assert reader.known(file) == b'{"a": 1}'
+
+
+@pytest.mark.parametrize("now", [b"aaa", b"aaaaa", b"aab", b"", b"aaaa"])
+def test_content_that_was_known_a_moment_ago_is_compared_with_the_file(tmp_path: Path, now: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(now)
+    os.utime(tmp_path / "a.json", (1, 1))
+    assert disk.snapshot(tmp_path / "a.json", b"aaaa").data == now
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")

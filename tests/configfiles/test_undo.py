@@ -284,6 +284,20 @@ def test_undo_in_what_is_nested_too_deeply_is_refused(tmp_path: Path, home: Path
     assert file.read_text() == mine
 
 
+def test_beyond_the_space_for_backups_only_the_last_change_can_be_undone(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.configfiles.write.undo_log.KEEP_BYTES", 1_000)
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"big": "x" * 5_000}))
+    undo_log = UndoLog(home)
+    for number in range(3):
+        apply(undo_log, put(file, "a", number))
+    assert len(undo_log.operations()) == 1
+    undo_log.undo()
+    assert json.loads(file.read_text())["a"] == 1
+
+
 def test_undo_is_of_the_last_change_after_many_within_a_second(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,25 @@
+"""Edits by their meaning, whatever the file's format."""
+
+from __future__ import annotations
+
+import pytest
+
+from counsel.configfiles.edits import Path, without_empty_parents
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "left"),
+    [
+        ({"a": {}}, ("a", "x"), {}),
+        ({"a": {"b": {}}, "c": 1}, ("a", "b", "x"), {"c": 1}),
+        ({"a": {"b": {}, "d": 2}}, ("a", "b", "x"), {"a": {"d": 2}}),
+        ({"a": {"y": 1}}, ("a", "x"), {"a": {"y": 1}}),
+        ({"a": {"x": {}}}, ("a", "x"), {"a": {"x": {}}}),
+        ({"a": {"x": {"k": 1}}}, ("a", "x"), {"a": {"x": {"k": 1}}}),
+        ({"a": 5}, ("a", "x"), {"a": 5}),
+        ({"c": {}}, ("a", "x"), {"c": {}}),
+        ({"x": {}}, ("x",), {"x": {}}),
+    ],
+)
+def test_only_parents_that_hold_nothing_are_left_out(value: object, path: Path, left: object) -> None:
+    assert without_empty_parents(value, path) == left
