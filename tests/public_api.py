@@ -6,13 +6,15 @@ A type that changes here changes for users: say so in CHANGELOG.md.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, assert_type
 
 import counsel
-from counsel import Answer, Consensus, Counsel, CounselError
+from counsel import Answer, Consensus, Counsel, CounselError, Job, Usage, sync
 from counsel.api import Options
-from counsel.job_events import JobEvent
+from counsel.job_events import JobEvent, TextAdded, Wait
+from counsel.results import Cancellation
 
 
 async def ask(client: Counsel) -> None:
@@ -37,6 +39,8 @@ async def ask(client: Counsel) -> None:
     assert_type(answer.continuation_id, str)
     assert_type(answer.job_id, str)
     assert_type(answer.cost_usd, float | None)
+    assert_type(answer.usage, Usage)
+    assert_type(answer.usage.total, int)
     assert_type(answer.metadata, dict[str, Any])
 
 
@@ -45,7 +49,8 @@ async def stream(client: Counsel) -> None:
     assert_type(events, AsyncGenerator[JobEvent, None])
     async for event in events:
         assert_type(event.seq, int)
-        if event.kind == "text":
+        if isinstance(event, TextAdded):
+            assert_type(event.text, str)
             assert_type(event.data, dict[str, Any])
 
 
@@ -71,9 +76,40 @@ async def consensus(client: Counsel) -> None:
 async def jobs(client: Counsel) -> None:
     job = await client.submit("prompt", model="gpt-5", files=["a.py"])
     assert_type(job, str)
-    assert_type(await client.wait(job), dict[str, Any])
-    assert_type(await client.status(job, full_history=True), dict[str, Any])
-    assert_type(await client.cancel(job), dict[str, Any])
+    result = await client.wait(job)
+    assert_type(result, Answer | Consensus)
+    assert_type(result.usage, Usage)
+    assert_type(await client.cancel(job), Cancellation)
+    state = await client.status(job, full_history=True)
+    assert_type(state, Job)
+    assert_type(state.id, str)
+    assert_type(state.started_at, datetime)
+    assert_type(state.finished_at, datetime | None)
+    assert_type(state.models, tuple[str, ...])
+    assert_type(state.text, str)
+    assert_type(state.result, Answer | Consensus | None)
+    assert_type(state.error, CounselError | None)
+    assert_type(state.usage, Usage | None)
+    assert_type(state.cost_usd, float | None)
+    assert_type(state.waiting_for, Wait | None)
+    assert_type(state.is_done, bool)
+    assert_type([member.text for member in state.members], list[str])
+    assert_type([message.content for message in state.history], list[str])
+
+
+def blocking() -> None:
+    with sync.Counsel(env={"OPENAI_API_KEY": "sk"}, cwd=Path()) as client:
+        assert_type(client.ask("prompt", model="gpt-5", files=["a.py"]), Answer)
+        assert_type(client.consensus("prompt", models=["gpt-5", "opus"]), Consensus)
+        job = client.submit("prompt")
+        assert_type(client.wait(job), Answer | Consensus)
+        assert_type(client.status(job), Job)
+        assert_type(client.cancel(job), Cancellation)
+        for event in client.stream("prompt"):
+            assert_type(event, JobEvent)
+            if isinstance(event, TextAdded):
+                assert_type(event.text, str)
+    client.close()
 
 
 async def lifetime() -> None:

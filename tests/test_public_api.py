@@ -16,23 +16,23 @@ from importlib import metadata
 from pathlib import Path
 
 import counsel
-from counsel import api
+from counsel import api, sync
 from counsel.front.protocol import SERVER
 
 ROOT = Path(__file__).parent.parent
 
-NAMES = ["Answer", "Consensus", "Counsel", "CounselError", "__version__"]
+NAMES = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Usage", "__version__"]
 METHODS = {
     "__init__": "(self, *, env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None) -> None",
     "ask": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> Answer",
-    "cancel": "(self, any_id: str) -> Json",
+    "cancel": "(self, any_id: str) -> Cancellation",
     "close": "(self) -> None",
     "consensus": "(self, prompt: str, *, models: Sequence[str], cross_feedback: bool = True,"
     " cross_feedback_prompt: str | None = None, **options: Unpack[Options]) -> Consensus",
-    "status": "(self, any_id: str, *, full_history: bool = False) -> Json",
+    "status": "(self, any_id: str, *, full_history: bool = False) -> Job",
     "stream": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> AsyncGenerator[JobEvent]",
     "submit": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> str",
-    "wait": "(self, job_id: str) -> Json",
+    "wait": "(self, job_id: str) -> Answer | Consensus",
 }
 OPTIONS = {
     "files": "Sequence[str | os.PathLike[str]]",
@@ -47,8 +47,25 @@ OPTIONS = {
     "tools": "Sequence[str]",
 }
 FIELDS = {
-    "Answer": ["text", "model", "provider", "continuation_id", "job_id", "cost_usd", "metadata"],
-    "Consensus": ["status", "text", "answers", "failed", "continuation_id", "job_id", "cost_usd", "result"],
+    "Answer": ["text", "model", "provider", "continuation_id", "job_id", "cost_usd", "usage", "metadata"],
+    "Consensus": [
+        *("status", "text", "answers", "failed", "continuation_id", "job_id", "cost_usd", "usage", "result"),
+    ],
+    "Job": [
+        *(
+            "id",
+            "continuation_id",
+            "status",
+            "tool",
+            "models",
+            "completed",
+            "total",
+            "started_at",
+            "finished_at",
+        ),
+        *("elapsed_seconds", "title", "summary", "text", "result", "error", "usage", "cost_usd", "members"),
+        *("waiting_for", "history", "document"),
+    ],
 }
 
 
@@ -68,13 +85,33 @@ def _signature(name: str) -> str:
     return re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are strings; defaults keep their quotes
 
 
+def test_the_blocking_client_has_the_same_methods() -> None:
+    blocking = {
+        name: str(inspect.signature(member))
+        for name, member in vars(sync.Counsel).items()
+        if not name.startswith("_")
+    }
+    assert blocking.pop("stream").endswith("'Generator[JobEvent, None, None]'")
+    for name, signature in blocking.items():
+        assert signature == str(inspect.signature(getattr(counsel.Counsel, name)))
+    assert {*blocking, "stream", "__init__"} == set(METHODS)
+
+
+def test_every_field_is_explained_in_the_guide() -> None:
+    guide = (ROOT / "docs" / "use" / "python.md").read_text("utf-8")
+    missing = [
+        f"{kind}.{name}" for kind, names in FIELDS.items() for name in names if f"`{name}`" not in guide
+    ]
+    assert missing == []
+
+
 def test_every_question_takes_these_options() -> None:
     annotations = inspect.get_annotations(api.Options)
     assert {name: kind.__forward_arg__ for name, kind in annotations.items()} == OPTIONS
 
 
 def test_answers_have_these_fields() -> None:
-    kinds = {"Answer": counsel.Answer, "Consensus": counsel.Consensus}
+    kinds = {"Answer": counsel.Answer, "Consensus": counsel.Consensus, "Job": counsel.Job}
     assert {name: [each.name for each in dataclasses.fields(kind)] for name, kind in kinds.items()} == FIELDS
 
 

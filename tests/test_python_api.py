@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counsel import Counsel, CounselError
+from counsel import Answer, Consensus, Counsel, CounselError
 from fake import FakeAPI
 
 
@@ -44,9 +44,9 @@ async def test_a_stream_says_how_to_go_on(env: dict[str, str], tmp_path: Path) -
     async with Counsel(env=env, cwd=tmp_path) as c:
         first, *_ = [event async for event in c.stream("hello", model="gpt-5")]
         whole = await c.wait(first.data["job_id"])
-        assert whole["metadata"]["usage"]["output_tokens"] == 3
+        assert (whole.usage.output, whole.text) == (3, "gpt-5 says: hello")
         more = await c.ask("again", continuation_id=first.data["continuation_id"])
-    assert (more.continuation_id, more.provider) == (whole["continuation"]["id"], "openai")
+    assert (more.continuation_id, more.provider) == (whole.continuation_id, "openai")
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,52 @@ async def test_a_background_job_goes_on_in_the_next_counsel(
         job = await c.submit("hello", model="gpt-5")
         await fake_api.wait_for(count=1)
     async with Counsel(env=env, cwd=tmp_path) as c:
-        assert (await c.wait(job))["content"] == "gpt-5 says: hello"
+        assert (await c.wait(job)).text == "gpt-5 says: hello"
+
+
+async def test_a_status_says_what_there_is_so_far_and_in_the_end(
+    env: dict[str, str], tmp_path: Path, fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="one two three", gate="g", gate_after=2)
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        job = await c.submit("count", model="gpt-5")
+        await fake_api.wait_for(deltas=2)
+        while not (state := await c.status(job)).text:  # noqa: ASYNC110 - until the engine has read what was sent
+            await asyncio.sleep(0.01)
+        assert (state.id, state.status, state.is_done, state.result) == (job, "processing", False, None)
+        assert "one two three".startswith(state.members[0].text)
+        assert state.usage is None
+        fake_api.open_gate("g")
+        answer = await c.wait(job)
+        state = await c.status(state.continuation_id, full_history=True)
+    assert isinstance(answer, Answer)
+    assert (state.is_done, state.text, state.result) == (True, "one two three", state.result)
+    assert state.result == answer
+    assert (state.usage, state.cost_usd) == (answer.usage, answer.cost_usd)
+    assert [message.content for message in state.history] == ["count", "one two three"]
+    assert state.finished_at is not None
+    assert state.finished_at >= state.started_at
+
+
+async def test_a_status_has_the_failure_and_cancelling_says_what_it_did(
+    env: dict[str, str], tmp_path: Path, fake_api: FakeAPI
+) -> None:
+    fake_api.script(status=401)
+    fake_api.script(hang_after=0)
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        job = await c.submit("hello", model="gpt-5")
+        with pytest.raises(CounselError):
+            await c.wait(job)
+        state = await c.status(job)
+        assert (state.status, state.error.code if state.error else "") == ("failed", "AUTHENTICATION_FAILED")
+        job = await c.submit("hello", model="gpt-5")
+        assert (await c.cancel(job)).status == "cancelled"
+
+
+async def test_a_consensus_is_waited_for_like_an_answer(env: dict[str, str], tmp_path: Path) -> None:
+    async with Counsel(env=env, cwd=tmp_path) as c:
+        both = await c.consensus("which?", models=["gpt-5", "sonnet"])
+        again = await c.wait(both.job_id)
+    assert isinstance(again, Consensus)
+    assert (again.answers, again.usage) == (both.answers, both.usage)
+    assert again.usage.output > 0

@@ -5,9 +5,12 @@ async with Counsel() as c:
     print(answer.text, answer.cost_usd)
 
     async for event in c.stream("Explain the event loop", model="flash"):
-        print(event.data.get("text", ""), end="")
+        if isinstance(event, TextAdded):
+            print(event.text, end="")
 
     both = await c.consensus("Monolith or services?", models=["gpt-5", "opus"])
+
+`counsel.sync` has the same without `await`.
 """
 
 from __future__ import annotations
@@ -15,17 +18,28 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from counsel.caller import Caller, here
-from counsel.errors import InvalidArgument
-from counsel.job_events import JobEvent
+from counsel.errors import CounselError, InvalidArgument
+from counsel.job_events import JobEvent, Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import ChatRequest, ConsensusRequest, Request
-from counsel.results import ChatResult, ConsensusResult, Result
-from counsel.types import Effort, Json, MediaResolution, Verbosity
+from counsel.results import (
+    Cancellation,
+    ChatResult,
+    ConsensusResult,
+    HistoryMessage,
+    JobState,
+    JobStatus,
+    ModelState,
+    Result,
+    usage_from_json,
+)
+from counsel.types import Effort, Json, MediaResolution, Usage, Verbosity
 
 if TYPE_CHECKING:
     from counsel.engine.engine import Engine
@@ -48,25 +62,63 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """One model's answer."""
+
     text: str
-    model: str
-    provider: str
-    continuation_id: str
+    model: str  # that answered
+    provider: str  # its provider, or the agent
+    continuation_id: str  # of the conversation, for the next question
     job_id: str
-    cost_usd: float | None
-    metadata: Json = field(repr=False)
+    cost_usd: float | None  # None: no price is known
+    usage: Usage  # tokens
+    metadata: Json = field(repr=False)  # everything else, as the MCP tools return it
 
 
 @dataclass(frozen=True, slots=True)
 class Consensus:
-    status: str
-    text: str
-    answers: Mapping[str, str]  # each model's last word
-    failed: Sequence[Json]
+    """What several models answered."""
+
+    status: str  # consensus_complete, consensus_partial or no_consensus
+    text: str  # all last answers as one text, failures first
+    answers: Mapping[str, str]  # each model's last answer
+    failed: Sequence[Json]  # models that failed: `model`, `phase`, `error`, `code` …
     continuation_id: str
     job_id: str
+    cost_usd: float | None  # of all calls whose price is known, failed ones included
+    usage: Usage  # of all calls
+    result: Json = field(repr=False)  # both rounds, as the MCP tools return them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job at one moment."""
+
+    id: str
+    continuation_id: str  # of its conversation
+    status: JobState  # processing, completed, completed_with_errors, failed or cancelled
+    tool: str  # chat, consensus or askModel
+    models: tuple[str, ...]  # as they were requested
+    completed: int  # models that have finished this round
+    total: int  # models that were asked
+    started_at: datetime  # UTC
+    finished_at: datetime | None
+    elapsed_seconds: float
+    title: str | None
+    summary: str | None
+    text: str  # the answer, or what has been said so far
+    result: Answer | Consensus | None  # once it is done
+    error: CounselError | None  # why it failed
+    usage: Usage | None  # tokens; None: not known yet
     cost_usd: float | None
-    result: Json = field(repr=False)
+    members: tuple[ModelState, ...]  # each model of a job without a result: its status, text and error
+    waiting_for: Wait | None  # a turn, a free slot, a retry, keys or its client
+    history: tuple[HistoryMessage, ...]  # with `full_history=True`: the conversation
+    document: Json = field(repr=False)  # all of it, as `check_status` returns it
+
+    @property
+    def is_done(self) -> bool:
+        """It has ended, however it did."""
+        return self.status != "processing"
 
 
 class Counsel:
@@ -136,14 +188,17 @@ class Counsel:
         engine = await self._open()
         return await engine.submit(_chat(prompt, model, options), self._caller, background=True)
 
-    async def wait(self, job_id: str) -> Json:
-        return (await (await self._open()).wait(job_id)).to_json()
+    async def wait(self, job_id: str) -> Answer | Consensus:
+        """The job's result once it is done. Raises its failure."""
+        return _typed(await (await self._open()).wait(job_id))
 
-    async def status(self, any_id: str, *, full_history: bool = False) -> Json:
-        return (await (await self._open()).status(any_id, full_history=full_history)).to_json()
+    async def status(self, any_id: str, *, full_history: bool = False) -> Job:
+        """A job now, by its id or its conversation's."""
+        return _job(await (await self._open()).status(any_id, full_history=full_history))
 
-    async def cancel(self, any_id: str) -> Json:
-        return (await (await self._open()).cancel(any_id)).to_json()
+    async def cancel(self, any_id: str) -> Cancellation:
+        """Stop a job and its calls upstream; what came of it."""
+        return await (await self._open()).cancel(any_id)
 
     async def _finish(self, request: Request) -> Result:
         engine = await self._open()
@@ -191,6 +246,7 @@ def _answer(result: Result) -> Answer:
         continuation_id=result.continuation.id,
         job_id=result.job_id,
         cost_usd=about.cost_usd,
+        usage=about.usage,
         metadata=about.to_json(),
     )
 
@@ -205,5 +261,42 @@ def _consensus(result: Result) -> Consensus:
         continuation_id=result.continuation.id,
         job_id=result.job_id,
         cost_usd=result.metadata.cost_usd,
+        usage=result.metadata.usage,
         result=result.to_json(),
     )
+
+
+def _typed(result: Result) -> Answer | Consensus:
+    return _answer(result) if isinstance(result, ChatResult) else _consensus(result)
+
+
+def _job(status: JobStatus) -> Job:
+    result = _typed(status.result) if status.result else None
+    usage = result.usage if result else _spent(status.error)
+    return Job(
+        id=status.job_id,
+        continuation_id=status.id,
+        status=status.status,
+        tool=status.tool,
+        models=status.models,
+        completed=status.completed,
+        total=status.total,
+        started_at=datetime.fromisoformat(status.started_at),
+        finished_at=datetime.fromisoformat(status.completed_at) if status.completed_at else None,
+        elapsed_seconds=status.elapsed_seconds,
+        title=status.title,
+        summary=status.summary,
+        text=result.text if result else status.partial,
+        result=result,
+        error=status.error,
+        usage=usage,
+        cost_usd=result.cost_usd if result else usage.cost_usd if usage else None,
+        members=status.models_status or (),
+        waiting_for=status.waiting_for,
+        history=status.history or (),
+        document=status.content,
+    )
+
+
+def _spent(error: CounselError | None) -> Usage | None:
+    return usage_from_json(error.usage, error.cost_usd) if error and error.usage else None

@@ -1,0 +1,173 @@
+"""counsel from Python without `await`: for scripts and notebooks.
+
+with Counsel() as c:
+    print(c.ask("Is this lock needed?", model="gpt-5", files=["src/app.py"]).text)
+    for event in c.stream("Explain the event loop", model="flash"):
+        if isinstance(event, TextAdded):
+            print(event.text, end="")
+
+The engine runs on an event loop in a thread of its own, so it works where a loop runs already, as in Jupyter. Several
+threads may use one `Counsel`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from counsel import api
+from counsel.api import Answer, Consensus, Job, Options
+from counsel.errors import CounselError
+from counsel.job_events import JobEvent
+from counsel.results import Cancellation
+from counsel.types import Usage
+
+__all__ = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Usage"]
+T = TypeVar("T")
+
+
+class Counsel:
+    """The same as `counsel.Counsel`, blocking. Close it, or use it in a `with` statement."""
+
+    def __init__(
+        self, *, env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None
+    ) -> None:
+        self._client = api.Counsel(env=env, cwd=cwd)
+        self._thread: _LoopThread | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what runs here, and the thread. The next question starts another."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.close()
+
+    def ask(self, prompt: str, *, model: str = "auto", **options: Unpack[Options]) -> Answer:
+        """One model's answer. Raises a `CounselError`; Ctrl-C stops the call upstream."""
+        return self._run(self._client.ask(prompt, model=model, **options))
+
+    def stream(
+        self, prompt: str, *, model: str = "auto", **options: Unpack[Options]
+    ) -> Generator[JobEvent, None, None]:
+        """The job's events as they come; the last is `done`, and a failure is raised after the events.
+
+        Leaving the loop early stops the call upstream, as soon as the generator is closed or collected.
+        """
+        thread, events = self._running(), self._client.stream(prompt, model=model, **options)
+        try:
+            while (event := thread.run(_next(events))) is not None:
+                yield event
+        finally:
+            thread.end(events.aclose())
+
+    def consensus(
+        self,
+        prompt: str,
+        *,
+        models: Sequence[str],
+        cross_feedback: bool = True,
+        cross_feedback_prompt: str | None = None,
+        **options: Unpack[Options],
+    ) -> Consensus:
+        """Several models at once, who then read and refine each other's answers."""
+        return self._run(
+            self._client.consensus(
+                prompt,
+                models=models,
+                cross_feedback=cross_feedback,
+                cross_feedback_prompt=cross_feedback_prompt,
+                **options,
+            )
+        )
+
+    def submit(self, prompt: str, *, model: str = "auto", **options: Unpack[Options]) -> str:
+        """Start a background job; its id for `wait`, `status` and `cancel`."""
+        return self._run(self._client.submit(prompt, model=model, **options))
+
+    def wait(self, job_id: str) -> Answer | Consensus:
+        """The job's result once it is done. Raises its failure."""
+        return self._run(self._client.wait(job_id))
+
+    def status(self, any_id: str, *, full_history: bool = False) -> Job:
+        """A job now, by its id or its conversation's."""
+        return self._run(self._client.status(any_id, full_history=full_history))
+
+    def cancel(self, any_id: str) -> Cancellation:
+        """Stop a job and its calls upstream; what came of it."""
+        return self._run(self._client.cancel(any_id))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._running().run(work)
+
+    def _running(self) -> _LoopThread:
+        with self._lock:
+            if self._thread is None:
+                self._thread = _LoopThread(self._client)
+                weakref.finalize(self, self._thread.close)
+            return self._thread
+
+
+async def _next(events: AsyncGenerator[JobEvent]) -> JobEvent | None:
+    return await anext(events, None)
+
+
+class _LoopThread:
+    """An event loop in a thread. Also closed when its `Counsel` is collected, or the interpreter exits."""
+
+    def __init__(self, client: api.Counsel) -> None:
+        self._client = client
+        self._loop = asyncio.new_event_loop()
+        self._closed = False
+        # a daemon: else an interpreter whose program forgot to close it would wait for it before it is closed
+        self._thread = threading.Thread(target=self._serve, name="counsel-sync", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        finally:
+            self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C: the call is stopped upstream
+            future.cancel()
+            raise
+
+    def end(self, work: Coroutine[Any, Any, None]) -> None:
+        """The last step of a generator, which may be collected anywhere, also in this thread or after the end."""
+        if self._closed:
+            work.close()
+        elif threading.current_thread() is self._thread:
+            asyncio.run_coroutine_threadsafe(work, self._loop)
+        else:
+            self.run(work)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        closing = asyncio.run_coroutine_threadsafe(self._client.close(), self._loop)
+        closing.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
+        if threading.current_thread() is not self._thread:  # it may be collected there
+            self._thread.join()
+            closing.result()
