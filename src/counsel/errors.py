@@ -17,6 +17,7 @@
     │   └── RateLimited              RATE_LIMIT_EXCEEDED        provider, retry_after
     ├── NoAnswer                     the model gave no answer: `auto` asks the next
     │   ├── ContentFiltered          CONTENT_FILTERED           provider, model, finish_reason, vendor_reason, vendor_text, recommended_model, partial
+    │   ├── SchemaMismatch           SCHEMA_MISMATCH            provider, model, path, partial
     │   └── EmptyAnswer              EMPTY_ANSWER               provider, model, finish_reason, vendor_reason, vendor_text, partial
     ├── AuthenticationFailed         AUTHENTICATION_FAILED      provider
     ├── TimedOut                     TIMEOUT                    provider, partial
@@ -232,6 +233,14 @@ class ContentFiltered(NoAnswer):
     code = "CONTENT_FILTERED"
 
     recommended_model = Field[str](str)
+
+
+class SchemaMismatch(NoAnswer):
+    """A model answered, twice, with something other than JSON that matches the caller's schema. `path` says where."""
+
+    code = "SCHEMA_MISMATCH"
+
+    path = Field[str](str)
 
 
 class EmptyAnswer(NoAnswer):

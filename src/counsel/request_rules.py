@@ -38,6 +38,8 @@ RULES: dict[str, Schema] = {
     "tool": {"type": "string", "enum": ["chat", "askModel"]},
     "session": STRING,
     "check_models": SWITCH,
+    "system": STRING,
+    "schema": {"type": "object"},
     # A folder only from Python and the command line: tools offer the switch alone.
     "export": {"anyOf": [SWITCH, STRING]},
 }

@@ -13,7 +13,7 @@ from counsel.caller import Caller
 from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
 from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, Result
-from counsel.types import Effort, MediaResolution, Verbosity
+from counsel.types import Effort, Json, MediaResolution, Verbosity
 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
@@ -35,6 +35,7 @@ class Question:
     media_resolution: MediaResolution | None = None
     export: bool | str = False  # True: a folder inside the caller's; a path: that folder
     tools: tuple[str, ...] = ()  # MCP servers that the consulted model may use
+    system: str | None = None  # instead of counsel's own system prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class ChatRequest(Question):
     model: str = "auto"
     tool: Literal["chat", "askModel"] = "chat"
     session_tag: str | None = None
+    schema: Json | None = None  # JSON Schema that the answer must match
     session: str | None = None  # the session of the socket it came through, which has its own tags
 
 

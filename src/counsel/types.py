@@ -94,6 +94,7 @@ class Call:
     knobs: Knobs = Knobs()
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
+    schema: Json | None = None  # of the answer: sent where the vendor has structured output
     tokens: int = 0  # estimate of its input, for the cost of a stream that breaks off; 0: unknown
     hurry: float | None = (
         None  # another model can answer: from this time on (the loop's clock) do not wait for retries

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from counsel.cli import ask_options, completers, connect, json_option, live_output, output
+from counsel.errors import InvalidArgument
 from counsel.requests import DEFAULT_MODEL, ChatRequest
+from counsel.types import Json
 
 
 @click.command(cls=ask_options.QuestionCommand)
@@ -27,6 +30,13 @@ from counsel.requests import DEFAULT_MODEL, ChatRequest
     type=click.Choice(["LOW", "MEDIUM", "HIGH", "UNSPECIFIED"], case_sensitive=False),
     help="Image resolution (Gemini 3).",
 )
+@click.option(
+    "--schema",
+    "schema_file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=False),
+    metavar="FILE",
+    help="Answer with JSON that matches the JSON Schema in this file; it is checked, and nothing else is printed.",
+)
 @live_output.plain_option
 @live_output.stream_option
 @connect.standalone_option
@@ -35,6 +45,7 @@ def ask(
     prompt: str | None,
     model: str,
     media_resolution: str | None,
+    schema_file: str | None,
     plain: bool,
     stream: bool,
     standalone: bool,
@@ -49,18 +60,22 @@ def ask(
     """
     if stream and (as_json or options["background"]):
         raise click.UsageError("--stream cannot be combined with --json or --background.")
+    if stream and schema_file:
+        raise click.UsageError("--stream cannot be combined with --schema: the answer is checked first.")
+    schema = read_schema(schema_file) if schema_file else None
     text = ask_options.full_prompt(prompt)
     caller, fields = ask_options.prepare(options)
     request = ChatRequest(
         prompt=text,
         model=model,
+        schema=schema,
         media_resolution=f"MEDIA_RESOLUTION_{media_resolution.upper()}" if media_resolution else None,  # type: ignore[arg-type]
         **fields,
     )
     asking = ask_options.submit(
         request,
         caller,
-        partial(ask_options.tell, stream=stream, plain=plain),
+        partial(ask_options.tell, stream=stream, plain=plain or schema is not None, live=schema is None),
         standalone=standalone,
         background=options["background"],
         as_json=as_json,
@@ -68,3 +83,25 @@ def ask(
     if result := connect.run(asking):
         ask_options.notes(result)
         output.footer(ask_options.footer(result))
+
+
+def read_schema(file: str) -> Json:
+    """The schema in a file. Raises before anything is sent."""
+    import json
+
+    from counsel.engine.consult import structured
+
+    try:
+        schema = json.loads(Path(file).read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidArgument(
+            f"{file} is not JSON: {error}.",
+            hint="Nothing was sent. Give a file with a JSON Schema.",
+            file=file,
+        ) from None
+    if not isinstance(schema, dict):
+        raise InvalidArgument(
+            f"{file} is not a JSON Schema: it must be an object.", hint="Nothing was sent.", file=file
+        )
+    structured.check_schema(schema)
+    return schema

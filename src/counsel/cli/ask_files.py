@@ -47,6 +47,13 @@ def attach(names: Sequence[str], images: Sequence[str], caller: Caller, *, allow
     return _expanded(names, caller, consent=True)
 
 
+def read_text(name: str, caller: Caller, *, allow_secret: bool) -> str:
+    """A typed file's text as it is, under the same rules as a file that is sent."""
+    caller = attach([name], [], caller, allow_secret=allow_secret).caller
+    folders = Folders.of(caller)
+    return files.plain(name, folders.locate(name), folders)
+
+
 def report(left_out: Iterable[LeftOut], folder: Path) -> None:
     """One line per reason on stderr."""
     reasons: dict[str, list[str]] = {}

@@ -56,6 +56,11 @@ _OPTIONS = (
         help="Continue a conversation by the beginning of its id; `last`, or nothing: the newest of this folder. "
         "Another name starts a new one.",
     ),
+    click.option(
+        "--system",
+        metavar="TEXT|@FILE",
+        help="System prompt, instead of counsel's own; @FILE reads it from a file.",
+    ),
     click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort."),
     click.option("--temperature", type=click.FloatRange(0, 1), help="0 is focused, 1 is creative."),
     click.option("--verbosity", type=click.Choice(["low", "medium", "high"]), help="Length of the answer."),
@@ -171,10 +176,15 @@ def prepare(values: dict[str, Any]) -> tuple[Caller, dict[str, Any]]:
         )
         ask_files.report(attached.left_out, Path.cwd())
         caller, files = attached.caller, attached.files
-    elif values["allow_secret"]:
+    elif values["allow_secret"] and not (values["system"] or "").startswith("@"):
         raise click.UsageError("--allow-secret needs a file: add -f FILE.")
+    system = values["system"]
+    if system and system.startswith("@"):
+        from counsel.cli import ask_files
+
+        system = ask_files.read_text(system[1:], caller, allow_secret=values["allow_secret"])
     effort = values["effort"] or caller.settings.default_effort or None
-    fields = {**_common(values), "reasoning_effort": effort, "files": files}
+    fields = {**_common(values), "reasoning_effort": effort, "files": files, "system": system or None}
     if values["continuation_id"] is not None:
         from counsel.cli import ids  # few questions name a conversation
 
@@ -302,9 +312,11 @@ async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
         raise
 
 
-async def tell(engine: Engine, job_id: str, *, stream: bool, plain: bool = False) -> Result:
-    """The job's answer on stdout, live where a person watches; its result."""
-    answer = LiveAnswer(stream=stream, plain=plain)
+async def tell(
+    engine: Engine, job_id: str, *, stream: bool, plain: bool = False, live: bool = True
+) -> Result:
+    """The job's answer on stdout, live where a person watches; its result. `live=False`: only when it is complete."""
+    answer = LiveAnswer(stream=stream, plain=plain, live=live)
     try:
         await answer.follow(engine.follow(job_id))
         result = await engine.wait(job_id)

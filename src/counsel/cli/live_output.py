@@ -61,8 +61,8 @@ class Writer(Protocol):
 class LiveAnswer:
     """One answer: `follow` its events to the end, then `finish` with the answer itself."""
 
-    def __init__(self, *, stream: bool = False, plain: bool = False) -> None:
-        self._live = stream or sys.stdout.isatty()
+    def __init__(self, *, stream: bool = False, plain: bool = False, live: bool = True) -> None:
+        self._live = stream or (live and sys.stdout.isatty())
         self._written = TextBuffer()  # since the last mark
         self._progress: Progress
         self._writer: Writer

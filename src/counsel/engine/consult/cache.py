@@ -39,5 +39,7 @@ def _key(route: Route, call: Call) -> str:
         for turn in call.turns
     ]
     model = [route.provider, route.name, route.account]
-    whole = json.dumps([model, call.system, dataclasses.asdict(call.knobs), call.max_output, turns])
+    whole = json.dumps(
+        [model, call.system, dataclasses.asdict(call.knobs), call.max_output, call.schema, turns]
+    )
     return hashlib.sha256(whole.encode()).hexdigest()

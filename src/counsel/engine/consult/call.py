@@ -125,6 +125,9 @@ class Consultation:
             return self.recall(step, reply)
         fold = Fold(self.live.begin(slot, step.phase))
         call_log.asked(self.job, route, call)
+        if route.is_agent and self.job.task.system:
+            text = f"{route.name} has its own system prompt: yours was put before the question."
+            self._on_notice(slot, Notice("warning", text), fold)
         try:
             if full := self._limiter.full(self.job.caller, route.provider):
                 self.live.wait(slot, Wait("slot", full))

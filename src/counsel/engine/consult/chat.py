@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from counsel.engine import results
+from counsel.engine.consult import structured
 from counsel.engine.consult.auto_chain import AutoChain, another_may_answer
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation, Step
@@ -121,6 +122,8 @@ async def _first_answer(
             call = replace(call, hurry=chain.hurry)
             step = _step(consultation.job, route)
             reply = await cache.through(consultation, step, route, call)
+            if consultation.job.task.schema is not None:
+                reply = await structured.conforming(consultation, step, route, call, reply)
         except CounselError as error:
             if not another_may_answer(error):
                 raise
@@ -151,9 +154,16 @@ def _step(job: Job, route: Route) -> Step:
     """The transport limits one request; a loop with tools makes many, which share one limit."""
     key = f"answer:{route.name}"
     if not job.task.tools or route.is_agent:
-        return Step(key, SLOT, "answer", last=True)
+        return Step(key, SLOT, "answer", last=job.task.schema is None)  # with a schema, another may follow
     hint = "Ask a narrower question, share fewer tools, or raise REQUEST_TIMEOUT_MS."
-    return Step(key, SLOT, "answer", job.caller.settings.request_timeout_ms / 1000, last=True, hint=hint)
+    return Step(
+        key,
+        SLOT,
+        "answer",
+        job.caller.settings.request_timeout_ms / 1000,
+        last=job.task.schema is None,
+        hint=hint,
+    )
 
 
 def turn(job: Job, text: str, details: AnswerDetails) -> tuple[Message, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from counsel import strict_json
 from counsel.text import counted
+from counsel.types import Json
 
 CONSULTED = (
     "You are being consulted by a developer or by another AI agent who needs an expert opinion. "
@@ -12,6 +14,15 @@ CONSULTED = (
     "Attached files are included in the message with line numbers; refer to them by path and line. "
     "Do not invent code, interfaces or facts that you were not shown and do not know."
 )
+
+
+def structured(schema: Json) -> str:
+    """For vendors without structured output, and those that refuse the schema."""
+    return (
+        "Answer with exactly one JSON document that is valid against this JSON Schema, and with nothing else: no prose, "
+        f"no code fence.\n{strict_json.dumps(schema)}"
+    )
+
 
 _REFINE = """You and {count} other model{s} were asked the same question. Here {are} the other answer{s}:
 

@@ -12,6 +12,7 @@ from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
 from counsel.engine.context.images import fit
 from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import AgentSession, Message
 from counsel.errors import Internal, Refused
@@ -56,13 +57,27 @@ def compose(job: Job, history: History, route: Route, session: AgentSession | No
     task = job.task
     call = Call(
         turns=(*_turns(history, route.model), _question(job, history, route)),
-        system=prompts.CONSULTED,
+        system=_system(task),
         knobs=task.knobs,
+        schema=task.schema,
     )
     if route.model is not None:
         checked = tokens.check_window(call, route.model)
-        return Call(turns=call.turns, system=call.system, knobs=call.knobs, tokens=checked)
+        return replace(call, tokens=checked)
     return _for_agent(call, job, history, session)
+
+
+def _system(task: Task) -> str:
+    own = _own_system(task)
+    if task.system is not None:
+        return own or ""
+    return f"{prompts.CONSULTED}\n\n{own}" if own else prompts.CONSULTED
+
+
+def _own_system(task: Task) -> str | None:
+    """The caller's part of the system prompt: its own text, and its schema."""
+    parts = [task.system, prompts.structured(task.schema) if task.schema is not None else None]
+    return "\n\n".join(part for part in parts if part) or None
 
 
 def _question(job: Job, history: History, route: Route) -> Turn:
@@ -110,7 +125,7 @@ def _for_agent(call: Call, job: Job, history: History, session: AgentSession | N
     return replace(
         call,
         turns=tuple(turns),
-        system=None,
+        system=_own_system(job.task),
         cwd=job.caller.cwd,
         files=tuple(Path(path) for path in job.task.files),
         ranges=job.task.ranges,

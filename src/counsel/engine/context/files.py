@@ -107,6 +107,14 @@ def read(want: Wanted, folders: Folders) -> TextFile:
     return TextFile(source, opened.path, _block(source, numbered))
 
 
+def plain(name: str, path: Path, folders: Folders) -> str:
+    """A text file without header and line numbers."""
+    with folders.open(name, path) as opened:
+        text, _ = decode(_bounded(opened, folders.caller.settings.max_file_bytes), name)
+        _refuse_secrets(text, opened, folders)
+    return text
+
+
 def _pages(want: Wanted, opened: Opened, folders: Folders, look: Callable[[str], None]) -> TextFile:
     """A PDF's text. Its range counts pages, and each line begins with its page."""
     document = pdf.read(opened, want.last, folders.caller.settings)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from counsel import size_limits
 from counsel.agents import registry
 from counsel.caller import Caller
-from counsel.engine.consult import panel, recursion
+from counsel.engine.consult import panel, recursion, structured
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import build
 from counsel.engine.history.export_files import where
@@ -46,6 +46,11 @@ async def receive(
     )  # also what `rpc_client` checked: other programs use the socket, too
     if not is_sound(request.prompt):  # vendors refuse half a character
         request = replace(request, prompt=sound(request.prompt))
+    if request.system:
+        request = replace(request, system=sound(request.system))
+    schema = request.schema if isinstance(request, ChatRequest) else None
+    if schema is not None:
+        structured.check_schema(schema)
     if isinstance(request, ChatRequest) and request.model.strip().lower() == DEFAULT_MODEL:
         request = replace(request, model=await _default_model(request, store, caller))
     models = _models(request, router, caller)
@@ -77,6 +82,8 @@ async def receive(
         media_resolution=request.media_resolution,
         export=export,
         tools=request.tools,
+        system=request.system,
+        schema=schema,
         cross_feedback=isinstance(request, ConsensusRequest) and request.enable_cross_feedback,
         feedback_prompt=request.cross_feedback_prompt if isinstance(request, ConsensusRequest) else None,
         tag=tag,

@@ -59,6 +59,8 @@ class Task:
     tools: tuple[str, ...] = ()
     cross_feedback: bool = False
     feedback_prompt: str | None = None
+    system: str | None = None
+    schema: Json | None = None
     tag: str | None = None
     project: str = ""  # where tags are looked for
 

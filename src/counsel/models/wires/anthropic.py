@@ -82,7 +82,12 @@ class Anthropic:
         refused = call.knobs.temperature is not None and temperature is None
         left_out = settings.left_out_and("temperature", requested=refused)
         return Prepared(
-            _url(endpoint), headers, body, left_out, settings.adapted, optional=("thinking.display",)
+            _url(endpoint),
+            headers,
+            body,
+            left_out,
+            settings.adapted,
+            optional=("thinking.display", "output_config.format"),
         )
 
 
@@ -114,6 +119,13 @@ _EFFORTS_BESIDE_BUDGET = {"minimal": "low", "low": "low", "medium": "medium", "h
 
 
 def _output_config(model: Model, effort: str | int | None, call: Call) -> dict[str, object] | None:
+    config = _effort_config(model, effort, call) or {}
+    if call.schema is not None:
+        config["format"] = {"type": "json_schema", "schema": call.schema}
+    return config or None
+
+
+def _effort_config(model: Model, effort: str | int | None, call: Call) -> dict[str, object] | None:
     if effort is None:
         return None
     if model.effort_style == "adaptive":

@@ -88,6 +88,25 @@ def _effort_beside_search(
     return higher, (Adapted("reasoning_effort", str(sent), str(higher), why),)
 
 
+def strictly(schema: object) -> bool:
+    """Whether OpenAI's strict mode takes the schema: every object is closed, and all its properties are required."""
+    if isinstance(schema, list):
+        return all(map(strictly, schema))
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(schema.get("required", ())) != set(properties):
+            return False
+        return all(map(strictly, properties.values())) and all(
+            strictly(value) for name, value in schema.items() if name != "properties"
+        )
+    if schema.get("type") == "object":
+        return False
+    return all(map(strictly, schema.values()))
+
+
 def wire_options(model: Model, endpoint: Endpoint) -> Mapping[str, Any]:
     """`options` of the provider's row and the model's, which wins."""
     return {**endpoint.provider.options, **model.options}

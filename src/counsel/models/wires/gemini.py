@@ -95,7 +95,12 @@ def _generation(model: Model, settings: SentSettings, call: Call) -> dict[str, o
         if field and settings.effort is not None
         else None
     )
+    # Google refuses JSON beside its search and beside functions, except from Gemini 3 on.
+    alone = not (call.tools or settings.web_search) or bool(model.options.get("search_with_tools"))
+    structured = call.schema is not None and alone
     return without_none(
+        responseMimeType="application/json" if structured else None,
+        responseJsonSchema=call.schema if structured else None,
         temperature=settings.temperature,
         maxOutputTokens=call.max_output,
         thinkingConfig=thinking,

@@ -15,6 +15,7 @@ from counsel.models.wires.call_settings import (
     SentSettings,
     joined,
     resolve_settings,
+    strictly,
     wire_options,
     without_none,
 )
@@ -65,6 +66,7 @@ class OpenAIChat:
                 stream_options={"include_usage": True} if options.get("stream_usage", True) else None,
                 temperature=settings.temperature,
                 verbosity=settings.verbosity,
+                response_format=_format(call.schema, options),
                 tools=_tools(call, options, search=settings.web_search) or None,
             ),
             **({options.get("max_tokens_field", "max_tokens"): call.max_output} if call.max_output else {}),
@@ -77,7 +79,19 @@ class OpenAIChat:
             body,
             settings.left_out,
             settings.adapted,
+            optional=("response_format",),
         )
+
+
+def _format(schema: Json | None, options: Mapping[str, object]) -> dict[str, object] | None:
+    """`structured_output` of the provider's row: `json_schema`, `json_object` (any JSON), or `none`."""
+    style = options.get("structured_output", "json_schema")
+    if schema is None or style == "none":
+        return None
+    if style == "json_object":
+        return {"type": "json_object"}
+    about = {"name": "answer", "schema": schema, "strict": strictly(schema)}
+    return {"type": "json_schema", "json_schema": about}
 
 
 def bearer(endpoint: Endpoint) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
-from counsel.models.wires.call_settings import joined, resolve_settings, wire_options, without_none
+from counsel.models.wires.call_settings import joined, resolve_settings, strictly, wire_options, without_none
 from counsel.models.wires.openai_chat import bearer, parsed_arguments, reported_cost, source_name
 from counsel.text import is_blank, missing
 from counsel.types import (
@@ -59,7 +59,7 @@ class OpenAIResponses:
                 max_output_tokens=call.max_output,
                 temperature=settings.temperature,
                 reasoning=_reasoning(settings.effort, options),
-                text={"verbosity": settings.verbosity} if settings.verbosity else None,
+                text=without_none(verbosity=settings.verbosity, format=_format(call.schema)) or None,
                 tools=_tools(call, options, search=settings.web_search) or None,
             ),
             **options.get("body", {}),
@@ -70,8 +70,14 @@ class OpenAIResponses:
             body,
             settings.left_out,
             settings.adapted,
-            optional=("reasoning.summary",),
+            optional=("reasoning.summary", "text.format"),
         )
+
+
+def _format(schema: Json | None) -> dict[str, object] | None:
+    if schema is None:
+        return None
+    return {"type": "json_schema", "name": "answer", "schema": schema, "strict": strictly(schema)}
 
 
 def _reasoning(effort: str | int | None, options: Mapping[str, object]) -> dict[str, object] | None:

@@ -1,0 +1,187 @@
+"""`--system` and `--schema` as a person uses them, up to what each vendor receives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.cli import ask_files
+from fake import FakeProcess
+from support.user import Output, User
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}},
+    "required": ["name", "tags"],
+    "additionalProperties": False,
+}
+GOOD = '{"name": "a", "tags": ["b"]}'
+MODELS = {"gpt-5": "openai", "sonnet": "anthropic", "gemini-2.5-flash": "google", "grok-4": "xai", "deepseek-chat": "deepseek"}  # fmt: skip
+
+
+@pytest.fixture
+def person(user: User, fake_process: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> User:
+    for name in ask_files.AGENT_MARKS:
+        monkeypatch.delenv(name, raising=False)
+    for name in ("OPENAI", "XAI", "DEEPSEEK"):
+        monkeypatch.setenv(f"{name}_BASE_URL", fake_process.v1)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", fake_process.url)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", fake_process.url)
+    for name in ("OPENAI", "XAI", "DEEPSEEK", "ANTHROPIC", "GOOGLE"):
+        monkeypatch.setenv(f"{name}_API_KEY", f"key-of-{name}-{'k' * 30}")
+    user.command = "ask"
+    (user.project / "schema.json").write_text(json.dumps(SCHEMA))
+    return user
+
+
+def ask(person: User, *arguments: str) -> Output:
+    return person.run("--standalone", *arguments)
+
+
+def system_of(body: Any) -> str:
+    """The system prompt in each vendor's own field."""
+    if "instructions" in body:
+        return str(body["instructions"])
+    if "systemInstruction" in body:
+        return str(body["systemInstruction"]["parts"][0]["text"])
+    if "system" in body:
+        return str(body["system"][0]["text"])
+    first = body["messages"][0]
+    assert first["role"] in {"system", "developer"}
+    return str(first["content"])
+
+
+def schema_of(body: Any) -> Any:
+    """The schema in each vendor's own field; None: it has none."""
+    if "generationConfig" in body:
+        assert body["generationConfig"]["responseMimeType"] == "application/json"
+        return body["generationConfig"]["responseJsonSchema"]
+    if "input" in body:
+        assert body["text"]["format"]["strict"] is True
+        return body["text"]["format"]["schema"]
+    if "response_format" in body:
+        return body["response_format"].get("json_schema", {}).get("schema")
+    return body["output_config"]["format"]["schema"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_system_prompt_reaches_every_vendors_own_field(
+    person: User, fake_process: FakeProcess, model: str
+) -> None:
+    done = ask(person, "Why?", "-m", model, "--system", "Answer like a pirate.")
+    assert done.code == 0, done.err
+    assert system_of(fake_process.calls[0]["body"]) == "Answer like a pirate."
+
+
+def test_a_system_prompt_reaches_every_member_in_both_rounds(person: User, fake_process: FakeProcess) -> None:
+    (person.project / "role.md").write_text("Answer like a pirate.\n")
+    person.command = "consensus"
+    done = ask(person, "Why?", "-m", "gpt-5,sonnet", "--system", "@role.md")
+    assert done.code == 0, done.err
+    assert [system_of(call["body"]).strip() for call in fake_process.calls] == ["Answer like a pirate."] * 4
+
+
+def test_a_file_for_the_system_prompt_follows_the_rules_for_files(
+    person: User, fake_process: FakeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (person.project / ".env").write_text("HUSH=1\n")
+    assert ask(person, "Why?", "--system", "@.env", "--json").json["code"] == "FILE_NOT_ALLOWED"
+    assert ask(person, "Why?", "--system", "@none", "--json").json["code"] == "NOT_FOUND"
+    (person.home / "elsewhere.md").write_text("HUSH\n")
+    monkeypatch.setenv("CLAUDECODE", "1")
+    refused = ask(person, "Why?", "--system", f"@{person.home / 'elsewhere.md'}", "--json")
+    assert refused.json["code"] == "FILE_NOT_ALLOWED"
+    assert fake_process.calls == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_schema_reaches_every_vendor_and_stdout_has_the_json_alone(
+    person: User, fake_process: FakeProcess, model: str
+) -> None:
+    fake_process.script(text=f"```json\n{GOOD}\n```")
+    done = ask(person, "Why?", "-m", model, "--schema", "schema.json")
+    assert done.code == 0, done.err
+    assert done.out == GOOD + "\n"
+    (call,) = fake_process.calls
+    assert schema_of(call["body"]) == (None if model == "deepseek-chat" else SCHEMA)
+    assert '"additionalProperties"' in system_of(call["body"])
+
+
+def test_a_vendor_that_refuses_the_field_is_asked_in_the_prompt_alone(
+    person: User, fake_process: FakeProcess
+) -> None:
+    fake_process.script(status=400, message="Unsupported parameter: text.format")
+    fake_process.script(text=GOOD)
+    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json")
+    assert (done.code, done.out) == (0, GOOD + "\n"), done.err
+    assert "format" not in fake_process.calls[-1]["body"].get("text", {})
+
+
+def test_an_answer_that_does_not_match_is_corrected_once(person: User, fake_process: FakeProcess) -> None:
+    fake_process.script(text='{"name": "a", "tags": [7]}')
+    fake_process.script(text=GOOD)
+    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json", "--json")
+    assert done.json["content"] == GOOD
+    first, second = fake_process.calls
+    assert "$.tags[0]: 7 is not of type 'string'" in json.dumps(second["body"]["input"])
+    assert done.json["metadata"]["usage"]["input_tokens"] > 0
+    assert schema_of(first["body"]) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('{"name": "a", "tags": [7]}', "$.tags[0]"),
+        ('{"name": "a"}', "$"),
+        ("Sorry, I cannot.", "$"),
+        ('{"name": NaN, "tags": []}', "$"),
+        ("[" * 5000, "$"),
+    ],
+)
+def test_an_answer_that_never_matches_is_an_error_with_its_place(
+    person: User, fake_process: FakeProcess, text: str, path: str
+) -> None:
+    fake_process.script(text=text, times=None)
+    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json", "--json")
+    assert (done.code, done.json["code"], done.json["path"]) == (1, "SCHEMA_MISMATCH", path)
+    assert done.json["partial"] == text
+    assert len(fake_process.calls) == 2
+    plain = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json")
+    assert (plain.code, plain.out) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "must be an object"),
+        ('{"type": "strin"}', "$.type"),
+        ('{"properties": 7}', "$.properties"),
+    ],
+)
+def test_a_bad_schema_is_an_error_before_anything_is_paid(
+    person: User, fake_process: FakeProcess, text: str, words: str
+) -> None:
+    (person.project / "bad.json").write_text(text)
+    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "bad.json", "--json")
+    assert (done.code, done.json["code"]) == (1, "INVALID_ARGUMENT")
+    assert words in done.json["error"]
+    assert fake_process.calls == []
+
+
+def test_a_reference_to_another_address_is_never_fetched(person: User, fake_process: FakeProcess) -> None:
+    reference = {"$ref": f"{fake_process.url}/schema.json"}
+    (person.project / "remote.json").write_text(json.dumps(reference))
+    fake_process.script(text=GOOD, times=None)
+    done = ask(person, "Why?", "-m", "sonnet", "--schema", "remote.json", "--json")
+    assert done.json["code"] == "SCHEMA_MISMATCH"
+    assert "does not contain" in done.json["error"]
+    assert all("schema.json" not in call["path"] for call in fake_process.calls)
+
+
+def test_a_schema_file_that_is_missing_is_bad_usage(person: User, tmp_path: Path) -> None:
+    assert ask(person, "Why?", "--schema", str(tmp_path / "none.json")).code == 2
+    assert ask(person, "Why?", "--schema", "schema.json", "--stream").code == 2
