@@ -110,6 +110,28 @@ def test_the_title_folds_and_the_state_does_not() -> None:
     assert shown[2].startswith(" " * 73)
 
 
+LONG_ROWS = [
+    (
+        "a-server-with-a-really-long-name",
+        "on",
+        "stdio npx -y @modelcontextprotocol/server-filesystem /home/me",
+        "differs: env",
+    ),
+    ("b", "", "http https://example.com/a/very/long/address/of/a/server/that/does/not/fit", ""),
+    ("漢字" * 10, "off", "words that wrap between each other and not inside of any of them", "note " * 20),
+]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_no_word_is_broken_that_fits_a_line(width: int) -> None:
+    lines = tables.lines(("server", "claude", "what", "notes"), LONG_ROWS, width)
+    assert max(map(tables.cells, lines)) <= max(width, 76)
+    words = {word for line in lines for word in line.split()}
+    for row in LONG_ROWS:
+        for word in " ".join(row).split():
+            assert word in words or tables.cells(word) > width - 10
+
+
 def test_wide_and_combining_characters_take_their_places() -> None:
     assert [tables.cells(text) for text in ("ab", "漢字", "é", "e\u0301", "👍")] == [2, 4, 1, 1, 2]
     assert tables.fold("漢字漢字漢字漢字", 6) == ["漢字漢", "字漢字", "漢字"]

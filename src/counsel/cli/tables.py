@@ -27,14 +27,18 @@ def lines(
             _joined([ended(cell, size) for cell, size in zip(row, short, strict=True)], short)
             for row in table
         ]
-    if fitted := _fitted(natural, width):
+    least = [max(_longest_word(cell) for cell in column) for column in zip(*table, strict=True)]
+    if fitted := _fitted(natural, least, width):
         return [line for row in table for line in _folded(row, fitted)]
-    # no space beside the first column: the others are below it
+    # no space beside the first column: the others are below it, side by side or one below the other
     below = width - len(_GAP)
-    rest = _fitted(natural[1:], below, first=0) or natural[1:]
-    return [
-        line for first, *others in table for line in (first, *(_GAP + text for text in _folded(others, rest)))
-    ]
+    if rest := _fitted(natural[1:], least[1:], below, first=0):
+        return [
+            line
+            for first, *others in table
+            for line in (first, *(_GAP + text for text in _folded(others, rest)))
+        ]
+    return [line for row in table[1:] for line in _record(table[0], row, below)]
 
 
 def _shortened(natural: Sequence[int], columns: Sequence[int], width: int) -> list[int] | None:
@@ -60,19 +64,37 @@ def ended(text: str, width: int) -> str:
     return f"{words if cells(words) * 2 > width else kept}…"
 
 
-def _fitted(natural: Sequence[int], width: int, first: int = 1) -> list[int] | None:
-    """Widths that fit, taken from the widest columns; None if they would be too narrow to read."""
+def _longest_word(text: str) -> int:
+    return max(map(cells, text.split(" ")))
+
+
+def _record(columns: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    """The first cell, and below it the others that are not empty, each with its column's name."""
+    names = max(map(cells, columns[1:]), default=0)
+    shown = [row[0]]
+    for column, cell in zip(columns[1:], row[1:], strict=True):
+        if cell:
+            head = f"{column.lower()}:{' ' * (names - cells(column))} "
+            parts = fold(cell, max(_MIN_WIDTH, width - cells(head)))
+            shown += [
+                _GAP + (" " * cells(head) if index else head) + part for index, part in enumerate(parts)
+            ]
+    return shown
+
+
+def _fitted(natural: Sequence[int], least: Sequence[int], width: int, first: int = 1) -> list[int] | None:
+    """Widths that fit, taken from the widest columns; None if words would be broken, or be too narrow to read."""
     widths = list(natural)
     over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while over > 0:
-        foldable = [size for size in widths[first:] if size > _MIN_WIDTH]
+        foldable = [at for at in range(first, len(widths)) if widths[at] > max(_MIN_WIDTH, least[at])]
         if not foldable:
             return None
-        widest = max(foldable)
-        at = widths.index(widest, first)
-        second = max((size for size in foldable if size < widest), default=_MIN_WIDTH)
-        cut = max(1, min(over, widest - second))
-        widths[at] -= cut
+        widest = max(foldable, key=widths.__getitem__)
+        others = [widths[at] for at in foldable if widths[at] < widths[widest]]
+        floor = max(*others, _MIN_WIDTH, least[widest]) if others else max(_MIN_WIDTH, least[widest])
+        cut = max(1, min(over, widths[widest] - floor))
+        widths[widest] -= cut
         over -= cut
     return widths
 
