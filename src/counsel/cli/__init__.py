@@ -32,6 +32,7 @@ class CommandRow(Record):
 # A new command is a row here and a module of its own.
 COMMANDS: dict[str, CommandRow] = {
     "ask": CommandRow("counsel.cli.ask:ask", "Ask one model or agent."),
+    "chat": CommandRow("counsel.cli.chat:chat", "Chat with a model, message by message."),
     "consensus": CommandRow(
         "counsel.cli.consensus:consensus", "Ask several models; each then refines its answer."
     ),

@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 
@@ -60,6 +60,37 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise click.exceptions.Exit(128 + signals.received) from None
 
 
+class Loop:
+    """An event loop that runs now and then, between a person's messages."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._entered = AsyncExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._runner.run(self._entered.aclose())
+        finally:
+            self._runner.close()
+
+    def enter(self, context: AbstractAsyncContextManager[T]) -> T:
+        """Open it until the loop is left."""
+        return self._runner.run(self._entered.enter_async_context(context))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """As `run` does, but Ctrl-C stops the work alone: it raises `Stopped`."""
+        signals = _StopSignals()
+        try:
+            return self._runner.run(signals.watch(work))
+        except (asyncio.CancelledError, KeyboardInterrupt, Stopped):
+            if signals.received != signal.SIGINT:
+                raise click.exceptions.Exit(128 + signals.received) from None
+            raise Stopped from None
+
+
 class _StopSignals:
     def __init__(self) -> None:
         self.received = int(signal.SIGINT)
@@ -68,10 +99,15 @@ class _StopSignals:
     async def watch(self, work: Coroutine[Any, Any, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        for number in (signal.SIGHUP, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup counsel …`
-                loop.add_signal_handler(number, self._stop, number, task)
-        return await work
+        wanted = (signal.SIGHUP, signal.SIGTERM)
+        installed = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]  # `nohup`
+        for number in installed:
+            loop.add_signal_handler(number, self._stop, number, task)
+        try:
+            return await work
+        finally:  # a loop that does not run would swallow them
+            for number in installed:
+                loop.remove_signal_handler(number)
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[Any]) -> None:
         self.received = number

@@ -109,7 +109,9 @@ class LiveAnswer:
         if self._written.length:
             self._writer.break_off()
         elif partial:
-            output.message(f"The partial answer is kept: `counsel jobs {job_id}` shows it.")
+            from counsel.cli import ids  # few answers break off
+
+            output.message(f"The partial answer is kept: `counsel jobs {ids.short(job_id)}` shows it.")
 
     def stop(self) -> None:
         """The person stopped it."""

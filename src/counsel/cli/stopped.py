@@ -12,8 +12,14 @@ class Stopped(Exception):
 
 def summary(job: JobStatus) -> str:
     """What is kept, and the command that shows it."""
+    from counsel.cli import ids  # few jobs are stopped
+
     kept = _kept(job)
-    return f"Stopped. {kept}: counsel jobs {job.job_id}" if kept else "Stopped before an answer arrived."
+    return (
+        f"Stopped. {kept}: counsel jobs {ids.short(job.job_id)}"
+        if kept
+        else "Stopped before an answer arrived."
+    )
 
 
 def _kept(job: JobStatus) -> str:

@@ -1,0 +1,164 @@
+"""`counsel chat` as a person uses it: a real process in a terminal, and in a pipe."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fake import FakeProcess
+from support.stdio_client import SHORT_LIVED
+from support.terminal import Terminal
+
+
+@pytest.fixture
+def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "COUNSEL_HOME": str(tmp_path / "home"),
+        "LANG": "C.UTF-8",
+        **SHORT_LIVED,
+        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
+        "OPENAI_BASE_URL": fake_process.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
+        "ANTHROPIC_BASE_URL": fake_process.url,
+    }
+
+
+@pytest.fixture
+def chat(env: dict[str, str], tmp_path: Path) -> Callable[..., Terminal]:
+    def make(*arguments: str) -> Terminal:
+        return Terminal(
+            "chat", "-m", "sonnet", "--standalone", *arguments, env=env, cwd=tmp_path, columns=100
+        )
+
+    return make
+
+
+Make = Callable[..., Terminal]
+
+
+def ready(shown: Terminal) -> None:
+    """The next prompt is there."""
+    shown.until(lambda: shown.display and shown.display[-1] == ">")
+
+
+def say(shown: Terminal, text: str) -> None:
+    ready(shown)
+    shown.type(text)
+
+
+def test_a_chat_is_one_conversation_and_says_how_to_continue(
+    chat: Make, fake_process: FakeProcess, env: dict[str, str], tmp_path: Path
+) -> None:
+    with chat() as shown:
+        say(shown, "first\n")
+        shown.until("says: first")
+        say(shown, "second\n")
+        shown.until("says: second")
+        say(shown, "/cost\n")
+        shown.until("2 answers: <$0.0001")
+        say(shown, "\x04")
+        assert shown.wait() == 0
+    assert re.fullmatch(r"Continue with: counsel chat -c [0-9a-f]{8}", shown.lines[-1])
+    requests = fake_process.wait_for(state="finished", count=2)
+    assert [len(request["body"]["messages"]) for request in requests] == [1, 3]
+    history = tmp_path / "home" / "chat_history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert history.read_text("utf-8").splitlines() == ["first", "second", "/cost"]
+    again = subprocess.run(
+        [sys.executable, "-m", "counsel", "chat", "-c", "last", "--standalone"],
+        env=env,
+        cwd=tmp_path,
+        input="third\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "says: third" in again.stdout
+    assert len(fake_process.wait_for(state="finished", count=3)[-1]["body"]["messages"]) == 5
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat(chat: Make, fake_process: FakeProcess) -> None:
+    fake_process.script(text="one two three", deltas=3, hang_after=2)
+    with chat() as shown:
+        say(shown, "hello\n")
+        shown.until("one two")
+        shown.interrupt()
+        shown.until("The partial answer is kept: counsel jobs")
+        fake_process.wait_for(state="disconnected")
+        say(shown, "half a line")
+        shown.until("half a line")
+        shown.interrupt()  # the line is not sent
+        say(shown, "again\n")
+        shown.until("says: again")
+        say(shown, "/exit\n")
+        assert shown.wait() == 0
+
+
+def test_messages_of_several_lines(chat: Make, fake_process: FakeProcess) -> None:
+    fake_process.script(text="ok", times=None)
+    with chat() as shown:
+        say(shown, "one\\\ntwo\n")
+        shown.until("\nok")
+        say(shown, '"""\nthree\n\nfour\n"""\n')
+        fake_process.wait_for(state="finished", count=2)
+        say(shown, "\x1b[200~five\nsix\x1b[201~\n")
+        requests = fake_process.wait_for(state="finished", count=3)
+        say(shown, "\x04")
+        assert shown.wait() == 0
+    sent = [str(request["body"]["messages"][-1]["content"]) for request in requests]
+    for text, expected in zip(sent, ("one\\ntwo", "three\\n\\nfour", "five\\nsix"), strict=True):
+        assert expected in text or expected.replace("\\n", "\n") in text
+
+
+def test_commands_and_mistakes_do_not_end_the_chat(
+    chat: Make, fake_process: FakeProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("in the file")
+    with chat() as shown:
+        say(shown, "/nothing\n")
+        shown.until("There is no command /nothing.")
+        say(shown, "/file missing.txt\n")
+        shown.until("error: There is no file 'missing.txt'.")
+        say(shown, "/file notes.txt\n")
+        shown.until("1 file with the next message")
+        say(shown, "/model gpt5x\n")
+        shown.until("Model: gpt5x")
+        say(shown, "hello\n")
+        shown.until("gpt5x")
+        say(shown, "/model gpt-5\n")
+        shown.until("Model: gpt-5")
+        say(shown, "//etc is a folder?\n")
+        shown.until("/etc is a folder?")
+        (request,) = fake_process.wait_for(state="finished", count=1)
+        assert "in the file" in str(request["body"])
+        say(shown, "/new\n")
+        shown.until("starts a new conversation")
+        say(shown, "/help\n")
+        shown.until("/model [NAME]")
+        say(shown, "\x04")
+        assert shown.wait() == 0
+
+
+def test_a_pipe_sends_its_lines_and_gets_the_answers(env: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "counsel", "chat", "-m", "gpt-5", "--standalone"],
+        env=env,
+        cwd=tmp_path,
+        input='one\n\n"""two\nthree"""\n',
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "gpt-5 says: one\ngpt-5 says: two\nthree\n"
+    assert not (tmp_path / "home" / "chat_history").exists()
