@@ -38,6 +38,7 @@ ALLOWED = {
     ): "`stdio --standalone` runs the engine in the same process",
     ("counsel.front.relay", "counsel.mcp.client_timeouts"): "imported once a call waits, never at the start",
     ("counsel.front.launcher", "counsel.daemon.main"): "the command that it starts, as text",
+    ("counsel.http.api.settings", "counsel.cli.config_file"): "one writer of config.toml",
     ("counsel.http.api.models", "counsel.cli.doctor"): "`/api/doctor` shows what the command shows",
     ("counsel.http.api.models", "counsel.cli.doctor_checks"): "`/api/doctor` shows what the command shows",
 }

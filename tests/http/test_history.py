@@ -149,6 +149,38 @@ async def test_settings_are_shown_with_their_sources_and_keys_by_name_only(api: 
     assert "a-token-for-these-tests" not in json.dumps(shown)
 
 
+async def test_a_setting_is_changed_in_the_file_and_wrong_ones_are_refused(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "counsel" / "config.toml"
+    file.write_text('# mine\nsummary_model = "flash"\n')
+
+    async def put(body: Any) -> tuple[int, Any]:
+        async with api.session.put("/api/settings", json=body) as answer:
+            return answer.status, await answer.json()
+
+    status, done = await put({"name": "summary_model", "value": "gpt-5-nano"})
+    assert (status, done["changed"], done["setting"]["value"]) == (200, True, "gpt-5-nano")
+    status, done = await put({"name": "COUNSEL_AUTO_ORDER", "value": ["a, b", "c"]})
+    assert (status, done["setting"]["value"]) == (200, ["a, b", "c"])
+    assert (await put({"name": "max_files", "value": 7}))[1]["setting"]["value"] == 7
+    assert (await put({"name": "max_files", "value": 7}))[1]["changed"] is False
+    assert (await put({"name": "max_files", "value": None}))[1]["setting"]["source"] == "default"
+    before = file.read_text()
+    assert before.startswith("# mine\n")
+    for body, code in [
+        ({"name": "max_files", "value": 0}, "INVALID_ARGUMENT"),
+        ({"name": "max_files", "value": "many"}, "INVALID_ARGUMENT"),
+        ({"name": "max_files", "value": {"a": 1}}, "INVALID_ARGUMENT"),
+        ({"name": "token", "value": "a-secret-that-is-long"}, "INVALID_ARGUMENT"),
+        ({"name": "codex_api_key", "value": "a-secret-that-is-long"}, "INVALID_ARGUMENT"),
+        ({"name": "max_fils", "value": 7}, "NOT_FOUND"),
+        ({"value": 7}, "INVALID_ARGUMENT"),
+        ({"name": "max_files", "valeu": 7}, "INVALID_ARGUMENT"),
+    ]:
+        status, failure = await put(body)
+        assert (failure["code"], "a-secret" in json.dumps(failure)) == (code, False), body
+    assert file.read_text() == before
+
+
 async def test_the_checks_of_doctor_are_data(api: Api) -> None:
     status, shown = await api.get("/api/doctor")
     assert (status, {finding["area"] for finding in shown["findings"]} >= {"versions", "settings"}) == (

@@ -113,8 +113,7 @@ ROUTES: tuple[ApiRoute, ...] = (
         "POST",
         "/api/jobs/{id}/cancel",
         jobs.cancel,
-        "Stop a job and its calls, or one model of a consensus.",
-        body=job.CancelRequest,
+        "Stop a job and its calls.",
         answers={200: job.Cancelled},
     ),
     ApiRoute(
@@ -209,6 +208,14 @@ ROUTES: tuple[ApiRoute, ...] = (
         settings.show,
         "All settings with their values and sources; keys by name only.",
         answers={200: machine.Settings},
+    ),
+    ApiRoute(
+        "PUT",
+        "/api/settings",
+        settings.change,
+        "Set one setting in config.toml, like `counsel config set`; secrets are refused.",
+        body=machine.ChangeSetting,
+        answers={200: machine.ChangedSetting},
     ),
     ApiRoute(
         "GET",

@@ -7,14 +7,58 @@ import dataclasses
 
 from counsel import logs
 from counsel import settings as settings_
+from counsel.argument_schema import Checker
+from counsel.errors import InvalidArgument
 from counsel.http.api.endpoint import ApiCall
 from counsel.settings import Settings
 
+_CHECKER = Checker(
+    "settings",
+    {
+        "type": "object",
+        "properties": {"name": {"type": "string", "minLength": 1}},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+)
 _TYPES = {"int": "integer", "bool": "boolean", "str": "string", "tuple[str, ...]": "strings"}
 
 
 async def show(call: ApiCall) -> object:
     return await asyncio.to_thread(document, call.settings)
+
+
+async def change(call: ApiCall) -> object:
+    """The writer is that of `counsel config set`: validated, comments kept. Secrets are refused."""
+    arguments = _CHECKER.check({name: value for name, value in call.body.items() if name != "value"})
+    return await asyncio.to_thread(_change, call, str(arguments["name"]), call.body.get("value"))
+
+
+def _change(call: ApiCall, name: str, value: object) -> dict[str, object]:
+    from counsel.cli import config_file
+
+    row = config_file.row_named(name)
+    if row is None:
+        raise config_file.unknown(name)
+    if value is None:
+        value = config_file.MISSING
+    else:
+        _check(row, value)
+    changed = config_file.put(call.settings.home, (row.name,), value)
+    loaded = settings_.load(call.context.identity.env)
+    return {"changed": changed, "setting": _setting(row, loaded)}
+
+
+def _check(row: dataclasses.Field[object], value: object) -> None:
+    from counsel import setting_values
+    from counsel.cli import config_file
+
+    if row.metadata["secret"]:
+        config_file.parsed(row.name, "")  # refuses it
+    try:
+        setting_values.parse(row, value)
+    except ValueError as error:
+        raise InvalidArgument(f"{error}.", hint=str(row.metadata["description"])) from None
 
 
 def document(settings: Settings) -> dict[str, object]:

@@ -268,10 +268,6 @@ class Deleted(TypedDict):
     deleted: Annotated[str, "The id."]
 
 
-class CancelRequest(TypedDict, total=False):
-    slot: Annotated[str, "Stop only this model of a consensus; its number in `models_status` and in events."]
-
-
 # ── conversations ────────────────────────────────────────────────────────────────────────────────────
 
 

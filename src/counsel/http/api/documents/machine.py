@@ -154,6 +154,16 @@ class Settings(TypedDict):
     home: str
 
 
+class ChangeSetting(TypedDict):
+    name: Annotated[str, "The setting, or its environment variable."]
+    value: NotRequired[Annotated[Any, "Of the setting's type; null or missing: the default applies again."]]
+
+
+class ChangedSetting(TypedDict):
+    changed: Annotated[bool, "false: config.toml had this value already."]
+    setting: Annotated[Setting, "As it is now; a variable of the environment still wins."]
+
+
 class StoredImage(TypedDict):
     path: Annotated[str, "For `images` of a question."]
     media_type: str
