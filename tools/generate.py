@@ -29,6 +29,7 @@ generated: dict[str, str] = {
     "docs/use/servers.md": "pages.servers:servers",
     "docs/use/settings.md": "pages.shared:settings",
     "docs/use/tools.md": "pages.mcp:tools",
+    "docs/use/troubleshooting.md": "pages.doctor:troubleshooting",
     "src/counsel/front/manifest.json": "pages.mcp:manifest",
     "src/counsel/models/prices.json": "prices:table",
     "tests/models/matrix.txt": "matrix:matrix",

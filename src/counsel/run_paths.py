@@ -112,12 +112,21 @@ def ask_socket(home: str, session: str) -> str:
     return path if len(os.fsencode(path)) <= LONGEST else socket(home, short)
 
 
-def _folder_in_tmp(home: str) -> str:
+def sockets(home: str) -> tuple[str, str]:
+    """The two paths that the daemon's socket can have. Creates nothing."""
+    return f"{home}/run/daemon.sock", f"{_in_tmp(home)[1]}/daemon.sock"
+
+
+def _in_tmp(home: str) -> tuple[str, str]:
     from hashlib import sha256  # rarely needed
 
     parent = f"/tmp/counsel-{os.getuid()}"  # noqa: S108 - made private and checked; TMPDIR differs between clients
+    return parent, f"{parent}/{sha256(os.fsencode(home)).hexdigest()[:16]}"
+
+
+def _folder_in_tmp(home: str) -> str:
+    parent, folder = _in_tmp(home)
     own_folder(parent)
-    folder = f"{parent}/{sha256(os.fsencode(home)).hexdigest()[:16]}"
     own_folder(folder)
     return folder
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,11 +18,12 @@ import pytest
 from counsel import run_paths, settings
 from counsel.agents.definitions import ASKABLE
 from counsel.caller import Caller
-from counsel.cli import doctor_checks
-from counsel.cli.doctor_checks import Finding
+from counsel.cli import doctor_checks, doctor_files, doctor_online
+from counsel.cli.doctor_messages import MESSAGES, Finding
 from counsel.engine.store.sqlite import backups, files, recovery
 from counsel.types import Limits
 from fake import FakeAPI, FakeProcess
+from support.pty_screen import in_terminal
 
 KEY = "sk-" + "k" * 40
 
@@ -71,9 +73,9 @@ def test_settings_are_shown_with_their_source_and_secrets_are_not(env: dict[str,
     (Path(env["COUNSEL_HOME"]) / "config.toml").write_text("max_attempts = 2\nnonsense = 1\n")
     shown = levels(examine(env, "settings", COUNSEL_TOKEN="hush-hush-hush", COUNSEL_PORT="x"))
     config = Path(env["COUNSEL_HOME"]) / "config.toml"
-    assert shown[f"max_attempts = 2 ({config}: max_attempts)"] == "ok"
-    assert shown["token = set (environment variable COUNSEL_TOKEN)"] == "ok"
-    assert sorted(shown.values()) == ["ok", "ok", "problem", "problem"]
+    assert shown[f"max_attempts = 2 ({config}: max_attempts)"] == "info"
+    assert shown["token = set (environment variable COUNSEL_TOKEN)"] == "info"
+    assert sorted(shown.values()) == ["info", "info", "problem", "problem"]
 
 
 def test_a_key_is_named_by_its_source_alone(env: dict[str, str]) -> None:
@@ -183,7 +185,7 @@ def test_a_database_of_a_newer_counsel_is_a_problem(env: dict[str, str]) -> None
 def test_a_database_that_takes_too_long_is_not_waited_for(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_checks, "DATABASE_SECONDS", -1.0)
+    monkeypatch.setattr(doctor_files, "DATABASE_SECONDS", -1.0)
     path = Path(env["COUNSEL_HOME"]) / "counsel.db"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE t (a)")
@@ -192,16 +194,133 @@ def test_a_database_that_takes_too_long_is_not_waited_for(
     assert examine(env, "database")[0].level == "warn"
 
 
-def test_daemon_running_left_behind_and_none(env: dict[str, str]) -> None:
-    assert "not running (it" in examine(env, "daemon")[0].what
+def answer_once(listening: socket.socket) -> None:
+    """As a daemon does: a line for a line."""
+    with listening.accept()[0] as connection:
+        connection.recv(100)
+        connection.sendall(b"@{}\n")
+
+
+def test_daemon_running_left_behind_and_none(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = examine(env, "daemon")
+    assert (found.level, found.what) == ("off", "not running; the next question or MCP client starts it")
     Path(env["COUNSEL_HOME"], "run").mkdir(mode=0o700)
     path = run_paths.socket(env["COUNSEL_HOME"])
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
-        assert examine(env, "daemon")[0].what == f"running ({path})"
-    assert "the last one was killed" in examine(env, "daemon")[0].what
+        answering = Thread(target=answer_once, args=(listening,), daemon=True)
+        answering.start()
+        (found,) = examine(env, "daemon")
+        answering.join(10)
+        assert (found.level, found.what) == ("ok", f"running ({path})")
+        monkeypatch.setattr(doctor_files, "DAEMON_SECONDS", 0.1)
+        (found,) = examine(env, "daemon")  # one that listens and is suspended
+        assert (found.level, "does not answer" in found.what) == ("problem", True)
+    (found,) = examine(env, "daemon")
+    assert (found.level, "left of an earlier one" in found.what) == ("off", True)
     Path(path).unlink()
+
+
+def test_a_daemon_whose_socket_is_in_tmp_is_seen(tmp_path: Path) -> None:
+    """The default folder cannot be made: the daemon runs without it."""
+    (tmp_path / ".local").write_text("")
+    env = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
+    path = run_paths.socket(str(settings.default_home(env)))
+    assert path.startswith("/tmp/counsel-")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        answering = Thread(target=answer_once, args=(listening,), daemon=True)
+        answering.start()
+        assert examine(env, "daemon")[0].what == f"running ({path})"
+        answering.join(10)
+    Path(path).unlink()
+    Path(path).parent.rmdir()
+    assert levels(examine(env, "home")) == {f"{settings.default_home(env)} cannot be created": "problem"}
+    (found,) = examine(env, "database")
+    assert (found.level, "cannot be written" in found.what) == ("off", True)
+
+
+# ── nothing untrue ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_not_set_up_has_no_tick(env: dict[str, str]) -> None:
+    Path(env["COUNSEL_HOME"]).rmdir()
+    findings = examine(env)
+    assert {finding.what for finding in findings if finding.level == "ok"} == {findings[0].what}
+    off = {finding.area for finding in findings if finding.level == "off"}
+    assert off == {"home", "database", "daemon", "providers", "agents", "setup"}
+
+
+def test_a_key_that_was_not_tested_has_no_tick(env: dict[str, str]) -> None:
+    findings = examine(env, "providers", OPENAI_API_KEY=KEY)
+    (found,) = (finding for finding in findings if finding.what.startswith("OpenAI"))
+    assert (found.level, "not tested" in found.what) == ("info", True)
+    assert not any("no provider has a key" in finding.what for finding in findings)
+
+
+def test_a_local_model_is_running_only_if_it_listens(env: dict[str, str]) -> None:
+    (found,) = (entry for entry in examine(env, "providers") if entry.what.startswith("this machine"))
+    assert (found.level, found.what) == ("off", "this machine: not set up")
+    assert "is not running" not in found.todo  # it may run in another terminal
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        config = Path(env["COUNSEL_HOME"]) / "config.toml"
+        config.write_text(f'[providers.ollama]\nbase_url = "{url}"\n')
+        shown = levels(examine(env, "providers", COUNSEL_LOCAL_BASE_URL=url))
+        assert shown[f"this machine: no server listens at {url} (environment)"] == "warn"
+        assert shown[f"ollama: no server listens at {url} (config.toml)"] == "warn"
+        server.listen()
+        shown = levels(examine(env, "providers", COUNSEL_LOCAL_BASE_URL=url))
+        assert shown[f"this machine: a server listens at {url}"] == "ok"
+        assert shown[f"ollama: a server listens at {url}"] == "ok"
+
+
+@pytest.mark.parametrize("order", ["nosuch", "grok", "codex", "nosuch,grok"])
+def test_an_order_without_a_usable_model_is_a_problem(env: dict[str, str], order: str) -> None:
+    """auto does not fall back to its own order."""
+    found = only(examine(env, "models", COUNSEL_AUTO_ORDER=order, OPENAI_API_KEY=KEY), "problem")
+    assert "`auto` cannot answer" in found.what
+    assert "COUNSEL_AUTO_ORDER" in found.what
+
+
+def test_an_order_with_a_usable_model_is_no_problem(env: dict[str, str]) -> None:
+    found = examine(env, "models", COUNSEL_AUTO_ORDER="nosuch,gpt-5", OPENAI_API_KEY=KEY)
+    assert [finding.level for finding in found] == ["info", "warn"]
+
+
+def test_a_provider_without_models_in_the_order_is_named(env: dict[str, str]) -> None:
+    config = Path(env["COUNSEL_HOME"]) / "config.toml"
+    config.write_text('auto_order = ["x"]\n[providers.x]\nbase_url = "http://127.0.0.1:9/v1"\n')
+    assert any("lists no models" in what for what in levels(examine(env, "models")))
+
+
+def test_a_bad_alias_is_a_problem(env: dict[str, str]) -> None:
+    (Path(env["COUNSEL_HOME"]) / "config.toml").write_text('aliases.opus = "nonsense"\n')
+    assert "'opus'" in only(examine(env, "models"), "problem").what
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_a_person_sees_marks_and_lines_that_fit(env: dict[str, str], tmp_path: Path, columns: int) -> None:
+    screen = in_terminal("doctor", env={**env, "OPENAI_API_KEY": KEY}, cwd=tmp_path, columns=columns)
+    assert screen.code == 0
+    words = [line for line in screen.lines if len(line) > columns]
+    assert all(len(line.split()) <= 2 for line in words)  # a path, alone on its line
+    text = screen.text
+    assert "  – not running; the next question or MCP client starts it" in text  # noqa: RUF001
+    assert "  – Google: not set up" in text  # noqa: RUF001
+    assert "  ✓ counsel " in text
+    assert "  · OpenAI: key from OPENAI_API_KEY" in text
+
+
+def test_every_sentence_is_on_the_troubleshooting_page() -> None:
+    page = (Path(__file__).parents[2] / "docs/use/troubleshooting.md").read_text(encoding="utf-8")
+    page = page.partition("<!-- generated: messages -->")[2]
+    assert page.count("\n| ✗ | ") == sum(row.level == "problem" for row in MESSAGES.values())
+    assert page.count("\n| ! | ") == sum(row.level == "warn" for row in MESSAGES.values())
+    assert all(row.todo for row in MESSAGES.values() if row.level == "problem")
 
 
 def test_agents_are_looked_for_on_the_callers_path(env: dict[str, str], tmp_path: Path) -> None:
@@ -216,7 +335,7 @@ def test_agents_are_looked_for_on_the_callers_path(env: dict[str, str], tmp_path
 
 def test_it_says_with_which_agents_counsel_is_registered(env: dict[str, str], tmp_path: Path) -> None:
     (finding,) = examine(env, "setup")
-    assert (finding.level, finding.todo) == ("ok", "`counsel setup` registers it.")
+    assert (finding.level, finding.todo) == ("off", "`counsel setup` registers it.")
     entry = {"type": "stdio", "command": sys.executable, "args": ["-m", "counsel", "stdio"]}
     (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
     assert levels(examine(env, "setup")) == {"counsel is registered with Claude Code": "ok"}
@@ -227,7 +346,8 @@ def test_an_entry_whose_python_has_gone_is_a_problem(env: dict[str, str], tmp_pa
     (tmp_path / ".codex/config.toml").write_text(
         '[mcp_servers.counsel]\ncommand = "/gone/bin/python"\nargs = ["-P", "-m", "counsel", "stdio"]\n'
     )
-    result = only(examine(env, "setup"), "problem")
+    (result,) = examine(env, "setup")  # and no tick
+    assert result.level == "problem"
     assert result.what == "Codex cannot start counsel: /gone/bin/python does not exist"
 
 
@@ -274,7 +394,7 @@ def online(env: dict[str, str], fake: FakeAPI, **more: str) -> Caller:
 
 
 async def test_every_provider_is_reached_with_its_key(env: dict[str, str], fake_api: FakeAPI) -> None:
-    findings = await doctor_checks.reach(online(env, fake_api))
+    findings = await doctor_online.reach(online(env, fake_api))
     assert [finding.level for finding in findings] == ["ok"] * 4
     assert all(finding.what.endswith("key accepted") for finding in findings)
     paths = sorted(request.path for request in fake_api.log.requests)
@@ -285,7 +405,7 @@ async def test_a_refused_key_is_a_problem_that_does_not_show_it(
     env: dict[str, str], fake_api: FakeAPI
 ) -> None:
     fake_api.keys = set(KEYS.values()) - {KEY}
-    findings = await doctor_checks.reach(online(env, fake_api))
+    findings = await doctor_online.reach(online(env, fake_api))
     result = only(findings, "problem")
     assert result.what == "OpenAI: the key is not accepted"
     assert KEY not in repr(findings)
@@ -297,7 +417,7 @@ async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reac
     with socket.socket() as closed:  # bound and not listening: nobody else can take the port
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        findings = await doctor_checks.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
+        findings = await doctor_online.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
     assert only(findings, "problem").what.startswith("Anthropic: ")
     assert [finding.level for finding in findings].count("ok") == 3
 
@@ -305,18 +425,18 @@ async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reac
 async def test_a_provider_that_never_answers_is_given_up(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor_checks, "ONLINE", Limits(total=0.2, connect=0.2, attempts=1))
+    monkeypatch.setattr(doctor_online, "ONLINE", Limits(total=0.2, connect=0.2, attempts=1))
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         caller = Caller(settings=settings.load({**env, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": address}))
-        (matches,) = await doctor_checks.reach(caller)
-    assert matches.level == "problem"
+        (result,) = await doctor_online.reach(caller)
+    assert result.level == "problem"
 
 
 async def test_without_a_provider_there_is_nothing_to_reach(env: dict[str, str]) -> None:
-    assert "no provider is set up" in (await doctor_checks.reach(Caller(settings=settings.load(env))))[0].what
+    assert "no provider is set up" in (await doctor_online.reach(Caller(settings=settings.load(env))))[0].what
 
 
 # ── through the door ─────────────────────────────────────────────────────────────────────────────────

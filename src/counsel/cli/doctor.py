@@ -11,9 +11,10 @@ import click
 from counsel import caller
 from counsel.caller import Caller
 from counsel.cli import doctor_checks, json_option, output
-from counsel.cli.doctor_checks import Finding
+from counsel.cli.doctor_messages import Finding
 
-_COLOURS = {"ok": "green", "warn": "yellow", "problem": "red"}
+_COLOURS = {"ok": "green", "info": "", "off": "dim", "warn": "yellow", "problem": "red"}
+_MARKS = {"ok": "✓", "info": "·", "off": "–", "warn": "!", "problem": "✗"}  # noqa: RUF001 - the dash is meant
 
 
 @click.command()
@@ -63,12 +64,24 @@ def document(findings: list[Finding]) -> dict[str, object]:
     }
 
 
+def _folded(text: str) -> list[str]:
+    """The text in lines that fit the terminal, between words; a longer word, such as a path, stays whole."""
+    import textwrap  # only people need it
+
+    width = output.width()
+    if width is None:
+        return [text]
+    return textwrap.wrap(text, max(20, width - 4), break_long_words=False, break_on_hyphens=False) or [""]
+
+
 def _print(findings: list[Finding]) -> None:
     for area, group in groupby(findings, key=lambda finding: finding.area):
         output.line(area)
         for finding in group:
-            output.line(f"  {finding.level:<7}  {finding.what}", colour=_COLOURS[finding.level])
-            if finding.todo:
-                output.line(f"           {finding.todo}")
+            for number, line in enumerate(_folded(finding.what)):
+                mark = " " if number else _MARKS[finding.level]
+                output.line(f"  {mark} {line}", colour=_COLOURS[finding.level])
+            for line in _folded(finding.todo) if finding.todo else ():
+                output.line(f"    {line}")
     counts = Counter(finding.level for finding in findings)
     output.line(f"\nproblems: {counts['problem']}, warnings: {counts['warn']}")

@@ -13,7 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.cli.doctor_checks import Finding, daemon_runs, home_entries
+from counsel.cli.doctor_files import daemon_runs, home_entries
+from counsel.cli.doctor_messages import Finding
 from counsel.engine.jobs.callers import Secret
 from counsel.engine.store import DATABASE
 from counsel.engine.store.sqlite import backups, files, maintenance, opening, recovery
@@ -106,14 +107,16 @@ def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
     bound = f"at most {limit:,}" if limit else "no limit"
     yield Finding(
         "database",
-        "ok",
+        "info",
         f"{files.size(path):,} bytes, log {log:,} bytes, {bound} (COUNSEL_MAX_DATABASE_BYTES)",
     )
     copies = backups.listed(path)
     if copies:
         made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(files.changed(copies[0])))
         yield Finding(
-            "database", "ok", f"{counted(len(copies), 'backup')}, the newest from {made}: {copies[0].parent}"
+            "database",
+            "info",
+            f"{counted(len(copies), 'backup')}, the newest from {made}: {copies[0].parent}",
         )
     for moved in recovery.asides(path):
         todo = "Its readable rows were copied to the new database. Delete it when nothing is missing."

@@ -93,6 +93,8 @@ def _in_order(catalog: Catalog, order: Sequence[str]) -> Iterator[tuple[str, Mod
             yield name, "agents are not picked by auto"
         elif catalog.has_provider(name) and not catalog.is_alias(name):
             models = _ranked(catalog, name) or [row.model for row in catalog.models(name.strip().lower())]
+            if not models:
+                yield name, "the provider lists no models; name one as PROVIDER/MODEL"
             yield from ((model.id, model) for model in models)
         else:
             try:

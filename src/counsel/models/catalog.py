@@ -304,7 +304,7 @@ class _CallerEndpoint:
         if self.problem:
             return self.problem
         if not self.base_url:
-            return f"It is not running. `counsel demo --keep` starts it; {row.base_url_env} is its address."
+            return f"{row.base_url_env} is not set. `counsel demo --keep` starts it and prints the variable."
         if row.key_required and not self.key:
             where = f" (keys: {row.key_url})" if row.key_url else ""
             return f"Set {' or '.join(row.key_envs) or 'api_key in its config.toml table'}{where}."

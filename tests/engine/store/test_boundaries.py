@@ -16,7 +16,11 @@ SQL = re.compile(
     r"\b(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b|PRAGMA\s|"
     r"(CREATE|ALTER|DROP)\s+(TABLE|INDEX)\s+\w|BEGIN\s+IMMEDIATE\b|VACUUM\b)"
 )
-DOCTOR = {"cli/doctor_checks.py", "cli/doctor_repair.py"}  # they repair SQLite's own files
+DOCTOR = {
+    "cli/doctor_checks.py",
+    "cli/doctor_files.py",
+    "cli/doctor_repair.py",
+}  # they repair SQLite's own files
 OPENS = {"engine/store/__init__.py"}
 
 

@@ -1,0 +1,117 @@
+"""`counsel doctor`: counsel's folder, its database and the daemon. Reads only, and creates nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from counsel import run_paths
+from counsel.caller import Caller
+from counsel.cli.doctor_messages import Finding, finding
+from counsel.engine.store import DATABASE
+from counsel.engine.store.sqlite import backups, maintenance
+from counsel.errors import CounselError
+from counsel.paths import exists, isdir
+
+DATABASE_SECONDS = 10.0
+DAEMON_SECONDS = 3.0  # for an answer of the daemon
+
+
+def home(caller: Caller) -> Iterator[Finding]:
+    folder = caller.settings.home
+    if problem := run_paths.home_problem(caller.env):
+        yield finding("home.unusable", problem=problem)
+    elif not exists(folder):
+        yield finding("home.none" if _writable(folder) else "home.uncreatable", folder=folder)
+    elif not _writable(folder):
+        yield finding("home.unwritable", folder=folder)
+        yield from _modes(folder)
+    else:
+        yield finding("home.ok", folder=folder)
+        yield from _modes(folder)
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be written there; of a folder that does not exist, whether it can be made."""
+    nearest = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
+    return isdir(nearest) and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def _modes(folder: Path) -> Iterator[Finding]:
+    """In a private folder the modes of files do not matter; in an open one each does."""
+    entries = list(home_entries(folder))
+    foreign = next((path for path, about in entries if about.st_uid != os.geteuid()), None)
+    if foreign:
+        yield finding("home.foreign", path=foreign, uid=os.geteuid(), folder=folder)
+    loose = [(path, about.st_mode) for path, about in entries if stat.S_IMODE(about.st_mode) & 0o077]
+    if not loose or loose[0][0] != folder:
+        return
+    for path, mode in loose[:20]:
+        wanted = "700" if stat.S_ISDIR(mode) else "600"
+        yield finding("home.open", path=path, mode=f"{stat.S_IMODE(mode):o}", wanted=wanted)
+
+
+def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The folder, then everything in it, without what a running daemon deletes meanwhile."""
+    for path in (folder, *sorted(folder.rglob("*"))):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISLNK((about := path.lstat()).st_mode):
+                yield path, about
+
+
+def database(caller: Caller) -> Iterator[Finding]:
+    from counsel.cli.doctor_repair import size_and_copies  # which uses this module
+
+    folder = caller.settings.home
+    path = folder / DATABASE
+    if not exists(path):
+        usable = _writable(folder) and not run_paths.home_problem(caller.env)
+        yield finding("database.none" if usable else "database.memory", folder=folder)
+        if usable and (copies := backups.listed(path)):
+            yield finding("database.missing", backup=copies[0])
+        return
+    yield _integrity(path)
+    yield from size_and_copies(path, caller.settings.max_database_bytes)
+
+
+def _integrity(path: Path) -> Finding:
+    try:
+        check = maintenance.integrity(path, DATABASE_SECONDS)
+    except CounselError as error:
+        return finding("database.refused", problem=error.message, hint=error.hint or "")
+    if check.state == "unfinished":
+        return finding("database.unfinished", path=path, seconds=DATABASE_SECONDS)
+    if check.state in {"unreadable", "damaged"}:
+        return finding(f"database.{check.state}", path=path, detail=check.detail)
+    return finding("database.ok", path=path, schema=check.detail)
+
+
+def daemon(caller: Caller) -> Iterator[Finding]:
+    """A socket that refuses was left behind by a daemon that was killed, and is harmless."""
+    found = [path for path in run_paths.sockets(str(caller.settings.home)) if exists(path)]
+    if not found:
+        yield finding("daemon.none")
+    for path in found[:1]:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(DAEMON_SECONDS)
+            try:
+                probe.connect(path)
+                with contextlib.suppress(BrokenPipeError):  # it has refused us already
+                    probe.sendall(b"@{}\n")  # no hello: a living daemon says so
+                answered = bool(probe.recv(1))
+            except ConnectionRefusedError:
+                yield finding("daemon.left", path=path)
+            except OSError as error:
+                yield finding("daemon.silent", path=path, reason=error.strerror or error)
+            else:
+                closed = "it closed the connection"
+                yield finding("daemon.ok" if answered else "daemon.silent", path=path, reason=closed)
+
+
+def daemon_runs(caller: Caller) -> bool:
+    """Also when it does not answer: then its database must not be touched either."""
+    return any(entry.level in {"ok", "problem"} for entry in daemon(caller))

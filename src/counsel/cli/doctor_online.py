@@ -1,0 +1,62 @@
+"""`counsel doctor --online`: can each provider be reached, and does it accept the key?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from counsel import logs
+from counsel.caller import Caller
+from counsel.cli.doctor_messages import Finding, finding
+from counsel.errors import AuthenticationFailed, CounselError, RateLimited
+from counsel.models.catalog import Catalog
+from counsel.models.catalog_rows import shipped
+from counsel.types import Endpoint, Limits
+
+if TYPE_CHECKING:
+    from counsel.models.transport import Transport
+
+ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
+# Where a key is tested, if the list of models needs none.
+KEY_PATHS = {"openrouter": "/key"}
+
+
+async def reach(caller: Caller) -> list[Finding]:
+    """Request the models of every provider that is set up, concurrently."""
+    from counsel.models.transport import Transport  # aiohttp is for --online only
+
+    catalog = Catalog.load(caller.settings)
+    ready = [catalog.endpoint(row.provider.name) for row in catalog.providers() if row.available]
+    if not ready:
+        return [finding("online.none")]
+    transport = Transport()
+    try:
+        return list(await asyncio.gather(*(_reach(transport, endpoint) for endpoint in ready)))
+    finally:
+        await transport.close()
+
+
+async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
+    provider = endpoint.provider
+    began = time.monotonic()
+    try:
+        await transport.get_json(endpoint, _path(endpoint), ONLINE)
+    except AuthenticationFailed as error:
+        hint = f"Get a new key at {provider.key_url}." if provider.key_url else error.hint
+        return finding("online.key", label=provider.label, hint=hint or "Set another key.")
+    except RateLimited:
+        return finding("online.limited", label=provider.label)
+    except CounselError as error:
+        hint = error.hint or "Check the network and the provider's address."
+        return finding("online.failed", label=provider.label, problem=logs.redact(error.message), hint=hint)
+    # a server of the user's own may list its models to everybody
+    tested = endpoint.key and provider.name in shipped().providers
+    accepted = ", key accepted" if tested else ""
+    return finding("online.ok", label=provider.label, seconds=time.monotonic() - began, accepted=accepted)
+
+
+def _path(endpoint: Endpoint) -> str:
+    from counsel.models.wires import WIRES  # for --online only
+
+    return KEY_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path
