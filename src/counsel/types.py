@@ -282,7 +282,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of every call that did not fail. `paused` stays inside `models/`: see pauses.py.
+    """The last event of every call that did not fail. `paused` stays inside `models/`: see models/paused_turns.py.
 
     After `filtered` (refused or blocked) and `broken` (the vendor gave up on its own answer) there is no answer,
     whatever text came before: engine/consult/empty_answers.py reports them as failures. `vendor` has the vendor's own

@@ -10,7 +10,7 @@ from counsel.errors import CounselError, RateLimited
 from counsel.types import Call, Limits, Notice
 
 BACKOFF = 0.5  # seconds before the second attempt; doubled for each further one
-PATIENCE = 5.0  # seconds that all models of one `auto` may spend on retries, together
+AUTO_RETRY_SECONDS = 5.0  # seconds that all models of one `auto` may spend on retries, together
 CONNECT_IN_A_HURRY = 3.0  # seconds for a connection when another model can answer
 LEAST_CONNECT = 1.5  # seconds, after the patience is used up: a lost packet is sent again after one
 

@@ -2,7 +2,7 @@
 
 tomlkit is not used: it moves keys into a new table when its neighbours are dotted keys, writes LF into CRLF files,
 stumbles over a byte-order mark and drops the comments of an array it replaces (0.15, facts measured 2026-11-15).
-`tomllib` reads the text before and after (`tomlread.py`); `Document.edited` compares.
+`tomllib` reads the text before and after (`toml/read.py`); `Document.edited` compares.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class AutoChain:
         self._left = list(candidates)
         self._failures: list[tuple[Route, CounselError]] = []
         alternatives = len(self._left) > 1
-        self.hurry = asyncio.get_running_loop().time() + retries.PATIENCE if alternatives else None
+        self.hurry = asyncio.get_running_loop().time() + retries.AUTO_RETRY_SECONDS if alternatives else None
 
     def next(self) -> Route | None:
         return self._left[0] if self._left else None
