@@ -131,7 +131,7 @@ async def test_one_provider_that_fails_reports_its_own_error(
 async def test_providers_that_cannot_be_reached_are_asked_once_each(
     engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "PATIENCE", 0.0)
+    monkeypatch.setattr(retries, "AUTO_RETRY_SECONDS", 0.0)
     with socket.socket() as closed:  # bound and not listening
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
@@ -152,7 +152,7 @@ async def test_when_the_patience_is_used_up_every_model_is_asked_once(
     monkeypatch: pytest.MonkeyPatch,
     behaviour: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr(retries, "PATIENCE", 0.0)
+    monkeypatch.setattr(retries, "AUTO_RETRY_SECONDS", 0.0)
     fake_api.script(**behaviour, times=None)
     with pytest.raises(CounselError) as caught:
         await ask(engine, caller(), model="auto")
