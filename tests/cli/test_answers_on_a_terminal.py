@@ -145,6 +145,19 @@ def test_thinking_is_dimmed_and_then_one_line(terminal: Make, fake_process: Fake
     assert "Let me look" not in shown.text
 
 
+def test_a_finished_job_and_its_conversation_are_rendered_too(
+    terminal: Make, env: dict[str, str], tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(text=ANSWER)
+    command = [sys.executable, "-m", "counsel", *ASK]
+    subprocess.run(command, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, check=True, timeout=60)
+    for arguments in (("jobs", "last", "--standalone"), ("conversations", "show", "last")):
+        with terminal(*arguments) as shown:
+            assert shown.wait() == 0
+        assert SHOWN.rstrip() in shown.text
+    assert ANSWER in jobs(env, tmp_path, "last", "--standalone").stdout
+
+
 # ── stopped ──────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -103,10 +103,9 @@ def show(name: str, as_json: bool) -> None:
         about = message.get("metadata", {})
         model = about.get("model", "") if message["role"] == "assistant" else ""
         mark = f" · partial: {about['status']}" if about.get("partial") else ""
-        output.answer(
-            f"── {message['role']} {model}".rstrip()
-            + f" · {times.local(times.seconds(message['at']))}{mark}\n{message['content']}\n\n"
-        )
+        at = times.local(times.seconds(message["at"]))
+        head = f"── {message['role']} {model}".rstrip() + f" · {at}{mark}"
+        output.turn(head, message["content"], rendered=message["role"] == "assistant")
     for job in conversation["unfinished"]:
         line = f"job {job['job_id']} {job['status']}: {job['title']}"
         output.message(f"{line} (counsel jobs {ids.short(job['job_id'])} shows it)")

@@ -234,14 +234,14 @@ def _show(job: JobStatus) -> None:
         output.message(f"{name:<14}{value}")
     states = job.models_status or ()
     for message in job.history or ():
-        output.answer(f"── {message.role}\n{message.content}\n\n")
+        output.turn(f"── {message.role}", message.content, rendered=message.role == "assistant")
     if job.result and job.history is None:
-        output.answer(job.result.content + "\n")
+        output.whole_answer(job.result.content)
     elif job.tool == "consensus" and not job.is_open and job.history is None:
-        sections = (section for state in states for section in render.sections(state))
-        output.answer("".join(f"{section}\n\n" for section in sections))
+        for section in (section for state in states for section in render.sections(state)):
+            output.whole_answer(f"{section}\n")
     elif partial := job.partial or (job.error.partial if job.error else None):
-        output.answer(partial + "\n")
+        output.whole_answer(partial)
     if job.is_open:
         output.message(f"`counsel jobs {ids.short(job.job_id)} --follow` shows the rest as it arrives.")
     if job.error and job.status == "failed":

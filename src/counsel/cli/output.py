@@ -57,6 +57,16 @@ def whole_answer(text: str, *, plain: bool = False) -> None:
     sys.stdout.flush()
 
 
+def turn(head: str, text: str, *, rendered: bool) -> None:
+    """One message of a conversation below its head; an answer is rendered on a terminal."""
+    answer(f"{head}\n")
+    if rendered and can_render():
+        whole_answer(text)
+        answer("\n")
+    else:
+        answer(f"{text}\n\n")
+
+
 def can_move_cursor() -> bool:
     """The terminal understands more than lines of text."""
     return os.environ.get("TERM") not in {"dumb", "unknown", "", None}
