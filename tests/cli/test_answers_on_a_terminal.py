@@ -225,7 +225,7 @@ def test_a_closed_window_keeps_what_was_paid_for(
         shown.close_window()
         assert shown.process.wait(60) == 129
     fake_process.wait_for(state="disconnected")
-    (job,) = json.loads(jobs(env, tmp_path, "--json", *way).stdout)["content"]["jobs"]
+    (job,) = json.loads(jobs(env, tmp_path, "--json", *way).stdout)["jobs"]
     assert job["status"] == "cancelled"
     stored = jobs(env, tmp_path, job["job_id"], *way)
     assert "finished answer" in stored.stdout
