@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
@@ -185,6 +184,8 @@ def _read_key(row: ProviderRow) -> str:
 
 def _check(row: ProviderRow, name: str, key: str) -> bool | None:
     """True: accepted; None: not known, because the provider could not be reached. Raises for a rejected key."""
+    import asyncio  # only this needs it
+
     env = {**os.environ, **dict.fromkeys(row.provider.key_envs, ""), name: key}
     try:
         endpoint = _catalog(settings.load(env)).endpoint(row.provider.name)
