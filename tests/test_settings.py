@@ -154,6 +154,14 @@ def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home: Path) -> N
     assert "line 5, 6 ignored" in loaded.problems[0]
 
 
+def test_a_bad_header_loses_its_table_to_the_end_of_the_file(home: Path) -> None:
+    lines = ["[providers.good]", "name = 'good'", "[providers.evil", "name = 'evil'", "base_url = 'http://evil'"]
+    (home / "config.toml").write_text("\n".join(lines))
+    loaded = load(home)
+    assert loaded.tables["providers"] == {"good": {"name": "good"}}
+    assert "line 3, 4, 5 ignored" in loaded.problems[0]
+
+
 @given(
     text=st.text(max_size=80)
     | st.lists(
