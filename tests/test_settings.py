@@ -155,7 +155,13 @@ def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home: Path) -> N
 
 
 def test_a_bad_header_loses_its_table_to_the_end_of_the_file(home: Path) -> None:
-    lines = ["[providers.good]", "name = 'good'", "[providers.evil", "name = 'evil'", "base_url = 'http://evil'"]
+    lines = [
+        "[providers.good]",
+        "name = 'good'",
+        "[providers.evil",
+        "name = 'evil'",
+        "base_url = 'http://evil'",
+    ]
     (home / "config.toml").write_text("\n".join(lines))
     loaded = load(home)
     assert loaded.tables["providers"] == {"good": {"name": "good"}}

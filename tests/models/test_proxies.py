@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from counsel.caller import Caller
-from counsel.errors import ConfigInvalid, ProviderUnavailable
+from counsel.errors import ConfigInvalid, ProviderUnavailable, UpstreamError
 from counsel.models import proxies
 from counsel.models.transport import Transport
 from counsel.settings import Settings
@@ -96,6 +96,19 @@ async def test_plain_http_goes_through_the_proxy() -> None:
     async with RawServer(first=HELLO) as server, FakeProxy(("127.0.0.1", server.port)) as proxy:
         assert await ask("http://api.example/v1", {"HTTP_PROXY": proxy.url}) == "hello"
     assert proxy.requests == ["POST http://api.example/v1/chat/completions"]
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+async def test_a_page_in_the_place_of_an_answer_is_named(proxied: bool) -> None:
+    """The log-in page of a network, or the wrong address."""
+    page = RawServer(first=b"<html>Log in</html>", kind="text/html; charset=utf-8")
+    async with page, FakeProxy(("127.0.0.1", page.port)) as proxy:
+        url = "http://api.example/v1" if proxied else f"{page.url}/v1"
+        with pytest.raises(UpstreamError, match="Acme answered with text/html instead of a stream") as caught:
+            await ask(url, {"HTTP_PROXY": proxy.url})
+    assert url in (caught.value.hint or "")
+    assert caught.value.fields["status"] == 200
+    assert len(proxy.requests) == proxied
 
 
 @pytest.fixture

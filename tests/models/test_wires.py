@@ -26,6 +26,8 @@ from counsel.types import (
     ToolSpec,
     ToolUse,
     Turn,
+    Usage,
+    UsageReport,
 )
 
 CLAUDE = Model(
@@ -399,3 +401,35 @@ def test_a_source_without_a_title_is_shown_by_its_address(title: str | None, sho
     )
     assert isinstance(notice, Notice)
     assert notice.text == shown
+
+
+@pytest.mark.parametrize(
+    ("wire", "counts", "event"),
+    [
+        ("openai_chat", "prompt_tokens completion_tokens total_tokens", "{'usage': COUNTS}"),
+        (
+            "openai_responses",
+            "input_tokens output_tokens total_tokens",
+            "{'type': 'response.completed', 'response': {'usage': COUNTS}}",
+        ),
+        (
+            "anthropic",
+            "input_tokens output_tokens cache_read_input_tokens cache_creation_input_tokens",
+            "{'type': 'message_start', 'message': {'usage': COUNTS}}",
+        ),
+        (
+            "gemini",
+            "promptTokenCount candidatesTokenCount thoughtsTokenCount cachedContentTokenCount",
+            "{'usageMetadata': COUNTS}",
+        ),
+    ],
+    ids=["openai_chat", "openai_responses", "anthropic", "gemini"],
+)
+@pytest.mark.parametrize("stated", [True, False], ids=["null", "left_out"])
+def test_counts_that_a_server_does_not_state_are_zero(
+    wire: str, counts: str, event: str, stated: bool
+) -> None:
+    usage = json.dumps({"other": 7, **dict.fromkeys(counts.split() if stated else ())})
+    message = event.replace("'", '"').replace("COUNTS", usage)
+    (report,) = WIRES[wire].reader().feed(json.loads(message).get("type", ""), message)
+    assert report == UsageReport(Usage())
