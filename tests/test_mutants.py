@@ -207,6 +207,7 @@ class ScriptedCheckout:
 FAILS = (1, "FAILED tests/x.py::a - assert 1 == 2\n")
 PASSES = (0, "")
 HANGS = (None, "")
+BREAKS = (3, "Traceback\nno memory\n")
 MUTATED = replace(MUTANT, text="mutated")
 A, B = (ReachingTest(f"tests/x.py::{name}", 1, {}) for name in "ab")
 
@@ -228,7 +229,17 @@ A, B = (ReachingTest(f"tests/x.py::{name}", 1, {}) for name in "ab")
         ),
         (
             [HANGS, HANGS],
-            ("survived", "its tests do not end in time without it, either"),
+            ("survived", "its tests do not pass without it, either: time limit"),
+            [("mutated", [A.name, B.name]), ("original", [A.name, B.name])],
+        ),
+        (
+            [BREAKS, PASSES],
+            ("killed", "pytest ended with 3: no memory"),
+            [("mutated", [A.name, B.name]), ("original", [A.name, B.name])],
+        ),
+        (
+            [BREAKS, BREAKS],
+            ("survived", "its tests do not pass without it, either: pytest ended with 3: no memory"),
             [("mutated", [A.name, B.name]), ("original", [A.name, B.name])],
         ),
         ([(5, "no tests ran")], ("survived", ""), [("mutated", [A.name, B.name])]),

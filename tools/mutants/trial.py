@@ -45,11 +45,15 @@ def _verdict(mutant: Mutant, tests: Sequence[ReachingTest], checkout: Checkout) 
     failed = _failing(mutant.text, mutant.file, tests, checkout)
     if not failed:
         return "survived", ""
-    if failed == TIME_LIMIT:
-        if _failing(checkout.read(mutant.file), mutant.file, tests, checkout) == TIME_LIMIT:
-            return "survived", "its tests do not end in time without it, either"
-        return "killed", TIME_LIMIT
-    if _failing(mutant.text, mutant.file, [test for test in tests if test.name == failed] or tests, checkout):
+    suspects = [test for test in tests if test.name == failed]
+    if not suspects:
+        without = _failing(checkout.read(mutant.file), mutant.file, tests, checkout)
+        return (
+            ("survived", f"its tests do not pass without it, either: {without}")
+            if without
+            else ("killed", failed)
+        )
+    if _failing(mutant.text, mutant.file, suspects, checkout):
         return "killed", failed
     others = [test for test in tests if test.name != failed]
     if others and (second := _failing(mutant.text, mutant.file, others, checkout)) not in {"", TIME_LIMIT}:
@@ -72,4 +76,8 @@ def _failing(text: str, file: str, tests: Sequence[ReachingTest], checkout: Chec
     if code in {0, NO_TESTS}:
         return ""
     named = _FAILED.search(output)
-    return TIME_LIMIT if code is None else named[1] if named else f"pytest ended with {code}"
+    if code is None:
+        return TIME_LIMIT
+    if named:
+        return named[1]
+    return f"pytest ended with {code}: {' '.join(output.splitlines()[-1:])[:200]}"
