@@ -318,6 +318,8 @@ efforts = "gpt-5"
         ('[providers.x]\nbase_url = "http://h"\nwire = "smoke"', "wire must be one of openai_responses"),
         ('[providers.x]\nbase_url = "http://h"\nbase_ulr = "http://h"', "did you mean base_url"),
         ('[providers.x]\nbase_url = "http://h"\ncontext = "big"', "context must be a positive whole number"),
+        ('[providers.x]\nbase_url = "http://h"\ncontext = 0', "context must be a positive whole number"),
+        ('[providers.x]\nbase_url = "http://h"\ncontext = true', "context must be a positive whole number"),
         ('[providers.x]\nbase_url = "http://h"\nheaders = { A = "b\\nc" }', "line breaks"),
         ('[providers.codex]\nbase_url = "http://h"', "reserved"),
         ("[providers]\nx = 1", "must be a table"),

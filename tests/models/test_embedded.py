@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -137,8 +139,8 @@ def test_a_missing_network_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.usefixtures("index")
 def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "DISK_SPACE", 2**60)
-    with pytest.raises(ProviderUnavailable, match=r"only \d+ MB left"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=450 * 2**20))
+    with pytest.raises(ProviderUnavailable, match="only 450 MB left"):
         embedded.fetch(tmp_path)
 
 

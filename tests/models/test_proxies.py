@@ -92,9 +92,11 @@ async def ask(url: str, env: dict[str, str], **limits: Any) -> str:
         await transport.close()
 
 
-async def test_plain_http_goes_through_the_proxy() -> None:
+@pytest.mark.parametrize("scheme", ["http://", ""])
+async def test_plain_http_goes_through_the_proxy(scheme: str) -> None:
     async with RawServer(first=HELLO) as server, FakeProxy(("127.0.0.1", server.port)) as proxy:
-        assert await ask("http://api.example/v1", {"HTTP_PROXY": proxy.url}) == "hello"
+        address = f"{scheme}127.0.0.1:{proxy.port}"
+        assert await ask("http://api.example/v1", {"HTTP_PROXY": address}) == "hello"
     assert proxy.requests == ["POST http://api.example/v1/chat/completions"]
 
 

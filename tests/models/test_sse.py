@@ -43,6 +43,13 @@ def test_any_cut_of_the_bytes_gives_the_same_events(
     assert parsed(stream, cuts) == events
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 99])
+def test_one_stream_may_end_its_lines_in_several_ways(size: int) -> None:
+    stream = b"data: a\r\n\ndata: b\n\r\ndata: c\r\rdata: d\n\n"
+    cuts = list(range(0, len(stream), size))
+    assert parsed(stream, cuts) == [("", each) for each in "abcd"]
+
+
 def test_lines_of_data_are_joined_and_one_space_is_cut() -> None:
     assert parsed(b"data:a\ndata:  b\ndata\n\n", []) == [("", "a\n b\n")]
 

@@ -241,7 +241,7 @@ def _effort_fields(rows: Rows, efforts: Any) -> dict[str, object]:
     return {"effort_style": efforts["style"], "efforts": MappingProxyType(levels)}
 
 
-def _register(rows: Rows, model: Model, *, override: bool = False) -> None:
+def _register(rows: Rows, model: Model, *, override: bool) -> None:
     """Add a model under its names. With `override` (the user's rows) it may take an alias from another model."""
     for name in (model.id, *model.aliases):
         owner = rows.names.get(fold(name), model.id)
