@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from counsel import envvars, locks, paths
+from counsel import envvars, locks, paths, run_paths
 
 
 def mode(path: Path) -> int:
@@ -96,6 +97,30 @@ def test_private_folders_are_private_all_the_way(tmp_path: Path) -> None:
         paths.private_folder("")
 
 
+def test_a_private_folder_is_not_made_in_a_current_folder_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(FileNotFoundError, match="relative"):
+        paths.private_folder("relative")
+
+
+def test_the_folder_of_a_socket_is_private_and_nobody_elses(tmp_path: Path) -> None:
+    folder = tmp_path / "socket"
+    run_paths.own_folder(str(folder))
+    assert mode(folder) == 0o700
+    folder.chmod(0o755)
+    run_paths.own_folder(str(folder))
+    assert mode(folder) == 0o700
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(folder)
+    for other in ("file", "link"):
+        with pytest.raises(PermissionError, match="belongs to another user"):
+            run_paths.own_folder(str(tmp_path / other))
+
+
 def test_a_private_file_is_written_whole_and_replaced_only_when_that_is_meant(tmp_path: Path) -> None:
     path = tmp_path / "file"
     paths.write_private(str(path), b"one", replace=False)
@@ -106,6 +131,16 @@ def test_a_private_file_is_written_whole_and_replaced_only_when_that_is_meant(tm
     paths.write_private(str(path), b"three", replace=True)
     assert path.read_bytes() == b"three"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_writing_private_files_leaves_none_of_them_open(tmp_path: Path) -> None:
+    for number in range(20):
+        paths.write_private(str(tmp_path / str(number)), b"text", replace=False)
+    still_open = set()
+    for descriptor in range(1024):
+        with suppress(OSError):
+            still_open.add(os.fstat(descriptor).st_ino)
+    assert not [path.name for path in tmp_path.iterdir() if path.stat().st_ino in still_open]
 
 
 @pytest.mark.parametrize(

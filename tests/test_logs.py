@@ -220,20 +220,27 @@ def test_a_process_notices_that_another_turned_the_file(
     assert "second" in file_text(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "sk-" + "a" * 20, "rk-" + "a" * 20, "pk-" + "a" * 20, "AIza" + "a" * 35, "xai-" + "a" * 20, "ghp_" + "a" * 30,
-        "github_pat_" + "a" * 30, "AKIA" + "A" * 16, "ASIA" + "A" * 16, "eyJ" + "a" * 10 + "." + "b" * 10 + ".c",
-        "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", "ftp://me:secret99@host",
-        "Authorization: abcdefgh", "PROXY-AUTHORIZATION: abcdefgh", "api_key=abcdefgh", "X-Goog-Api-Key: abcdefgh",
-        "apikey: abcdefgh", "access-token: abcdefgh", "AccessToken=abcdefgh", "?key=abcdefgh", "MY_TOKEN=abcdefgh",
-        "my_secret: abcdefgh", "Bearer abcdefgh",
-    ],
-)  # fmt: skip
+SECRETS = [
+    "sk-" + "a" * 20, "rk-" + "a" * 20, "pk-" + "a" * 20, "AIza" + "a" * 35, "xai-" + "a" * 20, "ghp_" + "a" * 30,
+    "github_pat_" + "a" * 30, "AKIA" + "A" * 16, "ASIA" + "A" * 16, "eyJ" + "a" * 10 + "." + "b" * 10 + ".c",
+    "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", "ftp://me:secret99@host",
+    "Authorization: abcdefgh", "PROXY-AUTHORIZATION: abcdefgh", "api_key=abcdefgh", "X-Goog-Api-Key: abcdefgh",
+    "apikey: abcdefgh", "access-token: abcdefgh", "AccessToken=abcdefgh", "?key=abcdefgh", "MY_TOKEN=abcdefgh",
+    "my_secret: abcdefgh", "Bearer abcdefgh",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("secret", SECRETS)
 def test_every_shape_and_name_has_its_sign(secret: str) -> None:
     """The quick look that goes before the patterns must let none of them pass."""
     assert logs.HIDDEN in logs.redact(f"so: {secret} end")
+
+
+def test_keys_of_every_shape_in_one_text_are_all_hidden() -> None:
+    hidden = logs.redact("\n".join(SECRETS))
+    assert hidden.count(logs.HIDDEN) >= len(SECRETS)
+    for piece in ("aaaaaaaa", "AAAAAAAA", "abcdefgh", "secret99", "bbbbbbbb", "\nabc\n"):
+        assert piece not in hidden
 
 
 def test_a_file_that_another_turned_is_not_turned_again(

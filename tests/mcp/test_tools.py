@@ -107,6 +107,16 @@ def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any,
     assert "Arguments:" in str(refused.value.hint)
 
 
+@pytest.mark.parametrize(("wrong", "listed"), [(1, 1), (10, 10), (11, 10), (100_000, 10)])
+def test_many_problems_are_listed_up_to_a_limit(wrong: int, listed: int) -> None:
+    given = {"prompt": "hello", "files": [5] * wrong}
+    with pytest.raises(InvalidArgument) as refused:
+        argument_schema.check("chat", TOOLS["chat"].schema, given)
+    problems = refused.value.message.split("; ")
+    assert len([problem for problem in problems if "files" in problem]) == listed
+    assert (problems[-1] == "and more.") == (wrong > listed)
+
+
 @pytest.mark.parametrize(
     ("tool", "wrong"),
     [
