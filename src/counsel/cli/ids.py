@@ -42,11 +42,10 @@ class Ambiguous(click.UsageError):
         self._candidates = candidates
 
     def show(self, file: IO[Any] | None = None) -> None:
-        print(f"error: {output.sanitized(self.message)}", file=file or sys.stderr)
-        for entry in self._candidates[:_MOST_LISTED]:
-            print(f"  {output.sanitized(line(entry))}", file=file or sys.stderr)
+        lines = [f"error: {self.message}", *(f"  {line(entry)}" for entry in self._candidates[:_MOST_LISTED])]
         if len(self._candidates) > _MOST_LISTED:
-            print(f"  … and {len(self._candidates) - _MOST_LISTED} more", file=file or sys.stderr)
+            lines.append(f"  … and {len(self._candidates) - _MOST_LISTED} more")
+        (file or sys.stderr).writelines(f"{output.sanitized(text)}\n" for text in lines)
 
 
 def line(entry: Entry) -> str:
