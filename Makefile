@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fix bench fuzz lock docs shape mutants dist clients clean
+.PHONY: demo test check fix bench fuzz lock docs pictures shape mutants dist clients clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -29,8 +29,14 @@ EXAMPLES ?= 2000
 fuzz: $(VENV)/.dev
 	COUNSEL_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q tests/fuzz -n 2 --dist loadfile
 
+# Generated pages, then the site in site/, with checked links.
 docs: $(VENV)/.dev
 	$(BIN)/python -m tools.generate
+	$(BIN)/zensical build --clean --strict
+
+# The terminal pictures of the README and the docs, from real commands.
+pictures: $(VENV)/.dev
+	$(BIN)/python -m tools.pictures
 
 # Lengths of functions and modules, `Any`, `noqa`, import cycles. Other commits: python -m tools.shape CHECKOUT …
 shape: $(VENV)/.dev
