@@ -30,8 +30,8 @@ _DEEPEST = 60  # levels of nesting; the parser drops what is deeper, and takes l
 _TOO_DEEP = r"(?m)^(?:[ \t]*(?:>|[-*+][ \t]|\d+[.)][ \t])){16}"
 _DIM, _CODE = Style(dim=True), Style(color="cyan")
 _HEADINGS = {
-    "h1": Style(bold=True, underline=True),
-    "h2": Style(bold=True),
+    "h1": Style(bold=True, underline=True, color="bright_blue"),
+    "h2": Style(bold=True, color="bright_blue"),
     **dict.fromkeys(("h3", "h4", "h5", "h6"), Style(bold=True, italic=True)),
 }
 _INLINE = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(strike=True)}
