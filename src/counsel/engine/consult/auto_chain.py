@@ -98,14 +98,14 @@ def _as_fields(usage: Usage) -> ErrorDict:
 def provider_failed(error: CounselError) -> bool:
     """Whether all models of the provider would fail: the key is rejected, the account is empty, no connection.
 
-    A vendor that answers with a status may have trouble with one model only.
+    A vendor that answers, with a status or with a part of a text, may have trouble with one model only.
     """
     if isinstance(error, AuthenticationFailed):
         return True
     if isinstance(error, RateLimited):
         return error.fields.get("reason") == "insufficient_quota"
     if isinstance(error, ProviderUnavailable):
-        return error.status is None or error.status == 407
+        return (error.status is None and not error.partial) or error.status == 407
     return isinstance(error, TimedOut) and error.limit == "connect"
 
 
