@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from counsel import settings
+from counsel import settings, skills
 from counsel.http.api import routes
 from skills.sample_skills import add_skill
 from support import openapi
@@ -98,3 +98,11 @@ async def test_refusals_have_a_code(
     assert (matches, answer["code"]) == (status, code)
     matches, answer = await get(http, "/api/skills", agent="nobody")
     assert (matches, answer["code"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_python_finds_every_name_that_the_package_promises() -> None:
+    assert {name: getattr(skills, name).__name__ for name in skills.__all__} == {
+        name: name for name in skills.__all__
+    }
+    with pytest.raises(AttributeError):
+        skills.nothing_of_this_name  # noqa: B018 - reading it is the test

@@ -192,3 +192,15 @@ def test_length_costs_time_in_proportion(text: str) -> None:
             parse(text, dialect)
         except YamlError:
             continue
+
+
+def test_a_header_that_is_not_yaml_is_read_by_lines_and_deeper_lines_continue() -> None:
+    header = read("---\n  name: a: b: c\ndescription: one\n  two: three\n\tfour\nlicense: x\n---\nbody")
+    assert header.remarks == ("broken",)
+    fields = {key: header.text(key) for key in header.fields}
+    assert fields == {"name": "a: b: c", "description": "one two: three four", "license": "x"}
+
+
+def test_a_control_character_does_not_break_a_header() -> None:
+    header = read("---\nname: bell\ndescription: a \x07 rings\n---\nbody")
+    assert (header.remarks, header.text("description")) == ((), "a \x07 rings")

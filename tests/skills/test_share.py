@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -280,3 +282,35 @@ def test_a_link_is_not_taken_from_agents_that_were_not_named(user: User) -> None
     assert (document["code"], "gemini" in document["error"]) == ("CONFLICT", True)
     assert accepting(user, "gem") >= {"codex", "gemini"}
     assert user.run("share", "gem", "--remove", "--to", "codex,gemini").code == 0
+
+
+def test_what_was_to_be_replaced_is_back_when_the_new_one_cannot_be_made(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = add_skill(user, "~/.claude", "gem", plain("gem", "new"))
+    add_skill(user, "~/.agents", "gem", plain("gem", "old"))
+    before = tree(user.home)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(share, "_make", full)
+    refused = user.run("share", str(new), "--to", "codex", "--yes", "--json").json
+    assert refused["code"] == "CONFLICT"
+    assert "No space left" in refused["error"]
+    assert tree(user.home) == before
+
+
+def test_half_a_copy_is_not_left_behind(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = add_skill(user, "~/.claude", "gem")
+    before = tree(user.home)
+    copy = shutil.copytree
+
+    def full(*args: Any, **options: Any) -> None:
+        copy(*args, **options)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    refused = user.run("share", str(new), "--to", "codex", "--copy", "--json").json
+    assert "No space left" in refused["error"]
+    assert tree(user.home) == before
