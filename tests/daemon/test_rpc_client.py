@@ -39,24 +39,3 @@ async def test_a_job_whose_daemon_does_not_answer_is_named_and_kept(
     assert (home / "run" / "kept" / job).exists()
     await remote.close()
     files.release()
-
-
-async def test_a_call_whose_connection_is_lost_gets_its_answer_over_the_next(tmp_path: Path) -> None:
-    files = DaemonFiles(tmp_path)
-    files.take()
-    engine = FakeEngine()
-    daemon = DaemonServer(engine, files)
-    await daemon.listen()
-    remote = RemoteEngine({"COUNSEL_HOME": str(tmp_path)})
-    job = await remote.submit(ChatRequest(prompt=f"slowly {tmp_path / 'go'}"), Caller("test", cwd=tmp_path))
-    waiting = asyncio.ensure_future(remote.wait(job))
-    await remote.recent()
-    for connection in list(daemon.connections):
-        await connection.close("handover")
-    (tmp_path / "go").touch()
-    result = await asyncio.wait_for(waiting, 30)
-    assert result.to_json()["content"] == "slowly done"
-    assert list(engine.jobs) == [job]  # it was not asked twice
-    await remote.close()
-    await daemon.close()
-    files.release()
