@@ -20,8 +20,8 @@ from counsel.errors import CounselError
 if TYPE_CHECKING:
     import click
 
+    from counsel.engine.store import Lookup
     from counsel.engine.store.records import Entry
-    from counsel.engine.store.sqlite.lookup import Lookup
 
 LAST = "last"
 _LONGEST_HELP = 70

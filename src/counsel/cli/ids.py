@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +20,11 @@ from counsel.caller import Caller
 from counsel.cli import completers, output, times
 from counsel.engine.store import open_lookup
 from counsel.engine.store.records import Entry
-from counsel.engine.store.sqlite.lookup import Lookup
 from counsel.errors import NotFound
 from counsel.requests import Engine
+
+if TYPE_CHECKING:
+    from counsel.engine.store import Lookup
 
 LAST = completers.LAST
 SHORT = 8  # characters of an id in lists

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
     from counsel.engine.store.sqlite.lookup import Lookup
 
+__all__ = ["DATABASE", "Lookup", "open_lookup", "open_store"]
+
 DATABASE = "counsel.db"
 
 
