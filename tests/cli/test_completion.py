@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -108,7 +109,7 @@ def test_zsh_completes_on_its_command_line(env: dict[str, str], project: Path) -
     master, slave = os.openpty()
     shell = subprocess.Popen(
         ["zsh", "-f", "-i"],
-        env={**env, "TERM": "dumb", "PS1": "> "},
+        env={**env, "TERM": "dumb", "PS1": "type here> "},
         cwd=project,
         stdin=slave,
         stdout=slave,
@@ -118,7 +119,7 @@ def test_zsh_completes_on_its_command_line(env: dict[str, str], project: Path) -
     try:
         setup = 'unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; eval "$(counsel completion zsh)"; echo re""ady\n'
         os.write(master, setup.encode())
-        until(master, b"ready")
+        until(master, b"ready", b"type here> ")  # before its prompt, zsh does not read keys
         os.write(
             master, b"echo counsel jobs 7f\x01\x04\x04\x04\x04\x04\x05\t"
         )  # without `echo `, at the end, complete
@@ -129,9 +130,11 @@ def test_zsh_completes_on_its_command_line(env: dict[str, str], project: Path) -
         os.close(master)
 
 
-def until(source: int, words: bytes, seconds: float = 60.0) -> None:
+def until(source: int, *parts: bytes, seconds: float = 60.0) -> None:
+    """Read until these parts have arrived, in this order."""
+    wanted = re.compile(b".*".join(map(re.escape, parts)), re.DOTALL)
     seen, limit = b"", time.monotonic() + seconds
-    while words not in seen:
+    while not wanted.search(seen):
         assert time.monotonic() < limit, seen
         if select.select([source], [], [], 0.5)[0]:
             seen += os.read(source, 65536)
