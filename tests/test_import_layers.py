@@ -22,6 +22,7 @@ LAYERS = (
     {"servers", "skills"},
     {"engine.store"},
     {"engine"},  # its packages build one thing and import each other
+    {"doctor"},
     {"front"},
     {"mcp"},
     {"daemon"},
@@ -38,9 +39,6 @@ ALLOWED = {
     ): "`stdio --standalone` runs the engine in the same process",
     ("counsel.front.relay", "counsel.mcp.client_timeouts"): "imported once a call waits, never at the start",
     ("counsel.front.launcher", "counsel.daemon.main"): "the command that it starts, as text",
-    ("counsel.http.api.settings", "counsel.cli.config_file"): "one writer of config.toml",
-    ("counsel.http.api.models", "counsel.cli.doctor"): "`/api/doctor` shows what the command shows",
-    ("counsel.http.api.models", "counsel.cli.doctor_checks"): "`/api/doctor` shows what the command shows",
 }
 
 

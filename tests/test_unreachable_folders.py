@@ -10,7 +10,7 @@ import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.cli import doctor_checks
+from counsel.doctor import checks
 from counsel.engine.jobs import tags
 from counsel.overview import agents_overview
 
@@ -20,7 +20,7 @@ def away(tmp_path: Path) -> Iterator[Path]:
     own = Caller(
         "test", cwd=tmp_path, settings=settings.load({"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path)})
     )
-    doctor_checks.examine(own)  # imports what it needs: Python itself may be out of another user's reach
+    checks.examine(own)  # imports what it needs: Python itself may be out of another user's reach
     agents_overview(own)
     folder = tmp_path / "theirs" / "inside"
     folder.mkdir(parents=True)
@@ -59,4 +59,4 @@ def test_agents_are_listed(caller: Caller) -> None:
 
 
 def test_no_check_of_the_doctors_breaks(caller: Caller) -> None:
-    assert [finding for finding in doctor_checks.examine(caller) if "the check failed" in finding.what] == []
+    assert [finding for finding in checks.examine(caller) if "the check failed" in finding.what] == []

@@ -18,8 +18,10 @@ import pytest
 from counsel import run_paths, settings
 from counsel.agents.definitions import ASKABLE
 from counsel.caller import Caller
-from counsel.cli import doctor_checks, doctor_files, doctor_online
-from counsel.cli.doctor_messages import MESSAGES, Finding
+from counsel.doctor import checks
+from counsel.doctor import files as doctor_files
+from counsel.doctor import online as doctor_online
+from counsel.doctor.messages import MESSAGES, Finding
 from counsel.engine.store.sqlite import backups, files, recovery
 from counsel.types import Limits
 from fake import FakeAPI, FakeProcess
@@ -37,7 +39,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def examine(env: dict[str, str], area: str = "", **more: str) -> list[Finding]:
     caller = Caller(cwd=Path(env["HOME"]), settings=settings.load({**env, **more}))
-    return [finding for finding in doctor_checks.examine(caller) if area in {"", finding.area}]
+    return [finding for finding in checks.examine(caller) if area in {"", finding.area}]
 
 
 def levels(findings: list[Finding]) -> dict[str, str]:
@@ -52,9 +54,9 @@ def only(findings: list[Finding], level: str) -> Finding:
 
 def test_a_fresh_install_has_no_problem_and_says_what_to_do(env: dict[str, str]) -> None:
     findings = examine(env)
-    assert doctor_checks.worst(findings) == "warn"
+    assert checks.worst(findings) == "warn"
     assert only(findings, "warn").what == "no provider has a key"
-    assert {finding.area for finding in findings} == set(doctor_checks.CHECKS) - {"settings"}
+    assert {finding.area for finding in findings} == set(checks.CHECKS) - {"settings"}
 
 
 def test_looking_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_a_key_is_named_by_its_source_alone(env: dict[str, str]) -> None:
     (matches,) = (finding.what for finding in findings if finding.what.startswith("OpenAI"))
     assert matches.startswith("OpenAI: key from OPENAI_API_KEY (environment), address http")
     assert KEY not in repr(findings)
-    assert doctor_checks.worst(findings) == "ok"
+    assert checks.worst(findings) == "ok"
 
 
 def test_a_malformed_key_is_a_warning_that_does_not_show_it(env: dict[str, str]) -> None:
@@ -122,7 +124,7 @@ def test_files_matter_only_behind_an_open_folder(env: dict[str, str]) -> None:
     path = Path(env["COUNSEL_HOME"]) / ".env"
     path.write_text("A=1\n")
     path.chmod(0o644)
-    assert doctor_checks.worst(examine(env, "home")) == "ok"
+    assert checks.worst(examine(env, "home")) == "ok"
     Path(env["COUNSEL_HOME"]).chmod(0o750)
     todos = [finding.todo for finding in examine(env, "home") if finding.level == "problem"]
     assert todos == [f"chmod 700 '{env['COUNSEL_HOME']}'", f"chmod 600 '{path}'"]
@@ -366,11 +368,11 @@ def test_a_check_that_breaks_is_a_finding_and_hides_nothing(
         yield from ()
         raise RuntimeError(f"with {KEY}")
 
-    monkeypatch.setitem(doctor_checks.CHECKS, "home", broken)
+    monkeypatch.setitem(checks.CHECKS, "home", broken)
     findings = examine(env)
     assert "RuntimeError" in only(findings, "problem").what
     assert KEY not in repr(findings)
-    assert findings[-1].area == [*doctor_checks.CHECKS][-1]
+    assert findings[-1].area == [*checks.CHECKS][-1]
 
 
 # ── --online ─────────────────────────────────────────────────────────────────────────────────────────
@@ -542,8 +544,8 @@ def test_an_emptied_database_is_no_sound_one(env: dict[str, str]) -> None:
 
 
 def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from counsel.cli import doctor_repair
+    from counsel.doctor import repair
 
-    monkeypatch.setattr(doctor_repair, "daemon_runs", lambda _: True)
-    (matches,) = doctor_repair.repair(Caller(settings=settings.load(env)), lambda _: True)
+    monkeypatch.setattr(repair, "daemon_runs", lambda _: True)
+    (matches,) = repair.repair(Caller(settings=settings.load(env)), lambda _: True)
     assert "a daemon is running" in matches.what

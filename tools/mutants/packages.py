@@ -31,7 +31,7 @@ PACKAGES = {
         # Tests of `/api/servers` and `/api/skills` lie with what they serve.
         Package("interfaces", INTERFACES, (*INTERFACES, "servers/test_api.py", "skills/test_api.py")),
         # Tests of commands lie with what they command.
-        Package("cli", ("cli",), ("cli", "servers", "skills")),
+        Package("cli", ("cli", "doctor"), ("cli", "servers", "skills")),
         # The words that all packages share: whoever uses them tests them.
         Package("root", ("*.py", "results"), ("test_*.py", "cli", "engine", *INTERFACES)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from counsel.cli.doctor_messages import MESSAGES
+from counsel.doctor.messages import MESSAGES
 from tools.generate import within
 
 _MARKS = {"problem": "✗", "warn": "!"}

@@ -10,8 +10,9 @@ import click
 
 from counsel import caller
 from counsel.caller import Caller
-from counsel.cli import doctor_checks, json_option, output
-from counsel.cli.doctor_messages import Finding
+from counsel.cli import json_option, output
+from counsel.doctor import checks
+from counsel.doctor.messages import Finding
 
 _COLOURS = {"ok": "green", "info": "", "off": "dim", "warn": "yellow", "problem": "red"}
 _MARKS = {"ok": "✓", "info": "·", "off": "–", "warn": "!", "problem": "✗"}  # noqa: RUF001 - the dash is meant
@@ -32,17 +33,17 @@ def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json
     """
     user = caller.here("cli")
     findings = _repaired(user, yes=yes, as_json=as_json) if repair else []
-    findings += doctor_checks.examine(user, online=online)
+    findings += checks.examine(user, online=online)
     if as_json:
-        output.document(document(findings))
+        output.document(checks.document(findings))
     else:
         _print(findings)
-    if doctor_checks.worst(findings) == "problem":
+    if checks.worst(findings) == "problem":
         ctx.exit(1)
 
 
 def _repaired(caller: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
-    from counsel.cli.doctor_repair import repair
+    from counsel.doctor.repair import repair
 
     def confirm(question: str) -> bool:
         if yes or as_json or not sys.stdin.isatty():
@@ -53,15 +54,6 @@ def _repaired(caller: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
         return agreed
 
     return repair(caller, confirm)
-
-
-def document(findings: list[Finding]) -> dict[str, object]:
-    counts = Counter[str](finding.level for finding in findings)
-    return {
-        "level": doctor_checks.worst(findings),
-        "counts": {level: counts[level] for level in _COLOURS},
-        "findings": [finding.as_dict() for finding in findings],
-    }
 
 
 def _folded(text: str) -> list[str]:

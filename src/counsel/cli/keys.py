@@ -202,7 +202,7 @@ def _check(row: ProviderRow, name: str, key: str) -> bool | None:
 
 
 async def _ask(endpoint: Any) -> None:
-    from counsel.cli.doctor_online import KEY_PATHS
+    from counsel.doctor.online import KEY_PATHS
     from counsel.models.transport import Transport
     from counsel.models.wires import WIRES
     from counsel.types import Limits

@@ -17,9 +17,9 @@ SQL = re.compile(
     r"(CREATE|ALTER|DROP)\s+(TABLE|INDEX)\s+\w|BEGIN\s+IMMEDIATE\b|VACUUM\b)"
 )
 DOCTOR = {
-    "cli/doctor_checks.py",
-    "cli/doctor_files.py",
-    "cli/doctor_repair.py",
+    "doctor/checks.py",
+    "doctor/files.py",
+    "doctor/repair.py",
 }  # they repair SQLite's own files
 OPENS = {"engine/store/__init__.py"}
 

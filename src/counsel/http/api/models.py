@@ -37,8 +37,6 @@ async def doctor(call: ApiCall) -> object:
 
 
 def _examined(caller: Caller, *, online: bool) -> object:
-    """What `counsel doctor --json` prints."""
-    from counsel.cli import doctor as command
-    from counsel.cli import doctor_checks
+    from counsel.doctor import checks
 
-    return command.document(doctor_checks.examine(caller, online=online))
+    return checks.document(checks.examine(caller, online=online))

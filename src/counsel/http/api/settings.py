@@ -35,7 +35,7 @@ async def change(call: ApiCall) -> object:
 
 
 def _change(call: ApiCall, name: str, value: object) -> dict[str, object]:
-    from counsel.cli import config_file
+    from counsel.models import config_file
 
     row = config_file.row_named(name)
     if row is None:
@@ -51,7 +51,7 @@ def _change(call: ApiCall, name: str, value: object) -> dict[str, object]:
 
 def _check(row: dataclasses.Field[object], value: object) -> None:
     from counsel import setting_values
-    from counsel.cli import config_file
+    from counsel.models import config_file
 
     if row.metadata["secret"]:
         config_file.parsed(row.name, "")  # refuses it

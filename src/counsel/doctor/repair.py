@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from counsel.caller import Caller
-from counsel.cli.doctor_files import daemon_runs, home_entries
-from counsel.cli.doctor_messages import Finding
+from counsel.doctor.files import daemon_runs, home_entries
+from counsel.doctor.messages import Finding
 from counsel.engine.jobs.callers import Secret
 from counsel.engine.store import DATABASE
 from counsel.engine.store.sqlite import backups, files, maintenance, opening, recovery

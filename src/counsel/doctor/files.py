@@ -11,7 +11,7 @@ from pathlib import Path
 
 from counsel import run_paths
 from counsel.caller import Caller
-from counsel.cli.doctor_messages import Finding, finding
+from counsel.doctor.messages import Finding, finding
 from counsel.engine.store import DATABASE
 from counsel.engine.store.sqlite import backups, maintenance
 from counsel.errors import CounselError
@@ -64,7 +64,7 @@ def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def database(caller: Caller) -> Iterator[Finding]:
-    from counsel.cli.doctor_repair import size_and_copies  # which uses this module
+    from counsel.doctor.repair import size_and_copies  # which uses this module
 
     folder = caller.settings.home
     path = folder / DATABASE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from counsel import logs
 from counsel.caller import Caller
-from counsel.cli.doctor_messages import Finding, finding
+from counsel.doctor.messages import Finding, finding
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.models.catalog import Catalog
 from counsel.models.catalog_rows import shipped

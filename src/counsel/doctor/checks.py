@@ -1,17 +1,20 @@
 """What is set up, what is wrong, and how to fix it. Reads only: changes nothing and shows no key.
 
 A check is a function in `CHECKS`: it takes the caller and yields findings. A check that fails becomes a finding
-itself, so that one failure never hides the others. `doctor_messages.py` has the sentences.
+itself, so that one failure never hides the others. `messages.py` has the sentences.
 """
 
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import get_args
 
 from counsel import __version__, logs, run_paths
 from counsel import settings as settings_
@@ -19,22 +22,11 @@ from counsel.agents import registry
 from counsel.agents.definitions import AGENTS
 from counsel.agents.detect import Installed
 from counsel.caller import Caller
-from counsel.cli import doctor_files, doctor_models
-from counsel.cli.doctor_messages import Finding, Level, finding
+from counsel.doctor import files, models
+from counsel.doctor.messages import Finding, Level, finding
 from counsel.engine.store.sqlite import maintenance
 from counsel.paths import exists
 
-DEPENDENCIES = (
-    "aiohttp",
-    "click",
-    "genai-prices",
-    "mcp",
-    "msgspec",
-    "pillow",
-    "rich",
-    "starlette",
-    "uvicorn",
-)
 OLDEST_PYTHON = (3, 11)
 
 
@@ -48,9 +40,19 @@ def examine(caller: Caller, *, online: bool = False) -> list[Finding]:
 def _reached(caller: Caller) -> list[Finding]:
     import asyncio  # for --online only
 
-    from counsel.cli.doctor_online import reach
+    from counsel.doctor.online import reach
 
     return asyncio.run(reach(caller))
+
+
+def document(findings: list[Finding]) -> dict[str, object]:
+    """What `counsel doctor --json` prints and `/api/doctor` returns."""
+    counts = Counter[str](entry.level for entry in findings)
+    return {
+        "level": worst(findings),
+        "counts": {level: counts[level] for level in get_args(Level)},
+        "findings": [entry.as_dict() for entry in findings],
+    }
 
 
 def worst(findings: list[Finding]) -> Level:
@@ -78,7 +80,7 @@ def versions(_caller: Caller) -> Iterator[Finding]:
     if sys.version_info < OLDEST_PYTHON:
         yield finding("versions.python", python=python)
     installed, missing = [], []
-    for name in DEPENDENCIES:
+    for name in _dependencies():
         try:
             installed.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
@@ -86,6 +88,15 @@ def versions(_caller: Caller) -> Iterator[Finding]:
     yield finding("versions.packages", packages=", ".join(installed))
     if missing:
         yield finding("versions.missing", packages=", ".join(missing))
+
+
+def _dependencies() -> list[str]:
+    """As the package names them, without its extras."""
+    try:
+        required = [line for line in metadata.requires("counsel") or () if "extra ==" not in line]
+    except metadata.PackageNotFoundError:  # it runs from a folder on PYTHONPATH
+        return []
+    return [re.split(r"[^\w.-]", line)[0] for line in required]
 
 
 def settings(caller: Caller) -> Iterator[Finding]:
@@ -149,11 +160,11 @@ def _start_problem(command: str, caller: Caller) -> str:
 CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
     "versions": versions,
     "settings": settings,
-    "home": doctor_files.home,
-    "database": doctor_files.database,
-    "daemon": doctor_files.daemon,
-    "models": doctor_models.models,
-    "providers": doctor_models.providers,
+    "home": files.home,
+    "database": files.database,
+    "daemon": files.daemon,
+    "models": models.models,
+    "providers": models.providers,
     "agents": agents,
     "setup": registered,
 }

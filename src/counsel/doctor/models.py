@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from counsel import logs
 from counsel.caller import Caller
-from counsel.cli.doctor_messages import Finding, finding
+from counsel.doctor.messages import Finding, finding
 from counsel.models import auto
 from counsel.models.catalog import Catalog, ProviderRow
 
