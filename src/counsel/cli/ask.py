@@ -56,7 +56,7 @@ def ask(
 
     PROMPT can also come from standard input. With both, standard input is sent as context:
 
-        git diff | counsel ask "Is this safe?" -m gpt-5
+        git diff | counsel ask "Is this safe?" -m gpt-latest
     """
     if stream and (as_json or options["background"]):
         raise click.UsageError("--stream cannot be combined with --json or --background.")

@@ -143,7 +143,7 @@ def _sendable(name: str, path: Path, lines: str, attached: Attached, *, consent:
     limit = caller.settings.max_files
     if len(expansion.files) > limit:
         raise InvalidArgument(
-            f"{name} has {len(expansion.files):,} files; the limit is {limit}.",
+            f"{name} has {len(expansion.files):,} files; the limit is {limit:,}.",
             hint="Name a folder below it or a pattern such as 'src/*.py', or raise COUNSEL_MAX_FILES.",
             file=name,
         )

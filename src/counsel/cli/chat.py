@@ -26,8 +26,10 @@ HELP = """\
 /cost          what this chat has cost
 /new           start a new conversation
 /exit          leave (or Ctrl-D)
-A line that ends with \\ continues on the next one; \"\"\" starts and ends a message of several lines.
-Ctrl-C stops an answer. A message that starts with / is sent if it starts with //."""
+A line that ends with \\ continues on the next one.
+\"\"\" starts and ends a message of several lines.
+// starts a message that begins with /.
+Ctrl-C stops an answer."""
 
 
 @click.command()

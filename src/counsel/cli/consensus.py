@@ -48,7 +48,7 @@ def consensus(
 ) -> None:
     """Ask several models; each then reads the others' answers and refines its own.
 
-    counsel consensus "Monolith or services?" -m gpt-5,opus,gemini-2.5-pro
+    counsel consensus "Monolith or services?" -m gpt-latest,opus-latest,gemini-latest
     """
     text = ask_options.full_prompt(prompt)
     caller, fields = ask_options.prepare(options)
