@@ -39,3 +39,19 @@ async def test_a_job_whose_daemon_does_not_answer_is_named_and_kept(
     assert (home / "run" / "kept" / job).exists()
     await remote.close()
     files.release()
+
+
+async def test_a_daemon_that_stops_leaves_the_jobs_of_waiting_programs_to_the_next(tmp_path: Path) -> None:
+    files = DaemonFiles(tmp_path)
+    files.take()
+    engine = FakeEngine()
+    daemon = DaemonServer(engine, files)
+    await daemon.listen()
+    remote = RemoteEngine({"COUNSEL_HOME": str(tmp_path)})
+    job = await remote.submit(ChatRequest(prompt="hang"), Caller("test", cwd=tmp_path))
+    await daemon.close()
+    for _ in range(20):  # the connection is lost in the loop's next turns
+        await asyncio.sleep(0)
+    assert engine.jobs[job].status == "processing"
+    await remote.close()
+    files.release()

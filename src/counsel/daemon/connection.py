@@ -185,9 +185,17 @@ class Connection:
     def _lost(self) -> None:
         if self._hello_timer is not None:
             self._hello_timer.cancel()
-        self._closing = self._closing or asyncio.ensure_future(self.close("gone"))
+        self._begin_close("gone")
 
     async def close(self, why: LeaveReason) -> None:
+        await asyncio.shield(self._begin_close(why))
+
+    def _begin_close(self, why: LeaveReason) -> asyncio.Task[None]:
+        """The first reason counts: a handover closes the socket, and then the client is gone, too."""
+        self._closing = self._closing or asyncio.ensure_future(self._close(why))
+        return self._closing
+
+    async def _close(self, why: LeaveReason) -> None:
         if self._mcp is not None:
             self.pipe.write(_control_line({"leaving": why}))
             await self._mcp.close(why)
