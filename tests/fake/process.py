@@ -59,7 +59,7 @@ class FakeProcess:
     def reset(self) -> None:
         self._post("reset", {})
 
-    def wait_for(self, *, timeout: float = 10.0, **fields: Any) -> list[dict[str, Any]]:
+    def wait_for(self, *, timeout: float = 60.0, **fields: Any) -> list[dict[str, Any]]:
         """Requests that match vendor/model/path/contains/state/deltas, once there are `count`."""
         return list(self._post("wait", {**fields, "timeout": timeout}, timeout + 5))
 

@@ -146,7 +146,7 @@ class FakeAPI:
         fits: Callable[[Received], bool] | None = None,
         *,
         count: int = 1,
-        timeout: float = 10.0,  # noqa: ASYNC109 (its TimeoutError lists what was received)
+        timeout: float = 60.0,  # noqa: ASYNC109 (its TimeoutError lists what was received)
         **filter_: Any,
     ) -> list[Received]:
         """Wait for `count` requests that match a predicate, or vendor/model/path/contains/state/deltas."""
