@@ -45,14 +45,14 @@ def chat(env: dict[str, str], tmp_path: Path) -> Callable[..., Terminal]:
 Make = Callable[..., Terminal]
 
 
-def ready(shown: Terminal) -> None:
-    """The next prompt is there."""
-    shown.until(lambda: shown.display and shown.display[-1] == ">")
-
-
 def say(shown: Terminal, text: str) -> None:
-    ready(shown)
+    """Type at the prompt, and see the text there: keys that are typed before the next prompt mean something else."""
+    shown.until(lambda: shown.display and shown.display[-1] == ">")
+    start = len(shown.data)
     shown.type(text)
+    lines = re.sub(r"\x1b\[\d+~", "", text).split("\n")
+    echo = re.compile(".*".join(re.escape(line) for line in lines if line.isprintable()).encode(), re.DOTALL)
+    shown.until(lambda: echo.search(shown.data, start))
 
 
 def test_a_chat_is_one_conversation_and_says_how_to_continue(
