@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Tracing them takes minutes (generated documents: six on two cores) and adds next to nothing.
     """
     for item in items:
-        if item.get_closest_marker("slow") or item.path.name == "test_properties.py":
+        if item.get_closest_marker("slow") or item.path.name.endswith("_properties.py"):
             item.add_marker("no_cover")
 
 

@@ -35,6 +35,7 @@ PROGRAMS += ("cursor-agent", "counsel", "my-server")
 # Each command with arguments under which it does what it is for; they may well fail, for want of keys or network.
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ask": (("-m", "gpt-5", "hello"), ("-m", "claude", "hello")),
+    "chat": (("-m", "gpt-5"),),
     "consensus": (("hello", "-m", "gpt-5", "-m", "gemini-2.5-pro"),),
     "jobs": ((),),
     "cancel": (("nothing",),),
@@ -45,6 +46,14 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "agents": ((),),
     "images": (("add", "x.png"),),
     "doctor": ((),),
+    "config": (
+        ("list",),
+        ("get", "default_model"),
+        ("set", "default_effort", "high"),
+        ("unset", "default_effort"),
+    ),
+    "keys": (("list",), ("set", "openai"), ("remove", "openai")),
+    "completion": (("bash",), ("zsh",), ("fish",)),
     "skills": (("list",), ("matrix",), ("show", "x"), ("undo",)),
     "servers": (("list",), ("check",), ("show", "x"), ("undo", "--list")),
     "demo": ((),),

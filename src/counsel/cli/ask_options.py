@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from counsel import answer_notes
+from counsel import answer_notes, paths
 from counsel.caller import Caller
 from counsel.cli import completers, connect, output, stopped, wants_json, wording
 from counsel.cli.live_output import LiveAnswer
@@ -135,7 +135,7 @@ def _with_repeated_options(args: list[str]) -> Iterator[str]:
 
 def _folder(args: list[str]) -> Path:
     after = dict(itertools.pairwise(args)).get("--cwd")
-    return Path.cwd() / after if after else Path.cwd()
+    return paths.current_folder() / after if after else paths.current_folder()
 
 
 def _names_path(word: str, cwd: Path) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ from counsel.results import Source
 from counsel.types import Image
 
 MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any model's context
+_AT_ONCE = threading.BoundedSemaphore(8)  # questions whose files are read: they are in memory
 T = TypeVar("T")
 _BEFORE = "\n\n<files>\n"
 
@@ -45,13 +47,17 @@ class Context:
 async def build_async(question: Question, caller: Caller) -> Context:
     if not (question.files or question.images):
         return build(question, caller)
-    # Threads of their own: a PDF may take half a minute, and other blocking work must not wait for it.
-    return await asyncio.get_running_loop().run_in_executor(_threads(), build, question, caller)
+    # A thread of its own: a PDF may take half a minute, and other blocking work must not wait for it.
+    thread = ThreadPoolExecutor(1, "counsel-files")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(thread, _build_in_turn, question, caller)
+    finally:
+        thread.shutdown(wait=False)
 
 
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(8, "counsel-files")
+def _build_in_turn(question: Question, caller: Caller) -> Context:
+    with _AT_ONCE:
+        return build(question, caller)
 
 
 def build(question: Question, caller: Caller) -> Context:

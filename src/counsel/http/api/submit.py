@@ -35,6 +35,10 @@ IDEMPOTENCY = Parameter(
     "The same key with the same body gives the same job, also after a lost connection: nothing is asked twice.",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
 )
+_DESCRIBED: dict[str, Schema] = {
+    "system": {**RULES["system"], "description": "Instead of counsel's own system prompt."},
+    "schema": {**RULES["schema"], "description": "A JSON Schema that the answer must match; it is checked."},
+}
 _EXTRA: dict[str, Schema] = {
     "tools": {**RULES["tools"], "description": "MCP servers of the user's agents that the model may use."},
     "mode": {
@@ -55,7 +59,7 @@ _EXTRA: dict[str, Schema] = {
 def _schema(kind: type, described: Mapping[str, Schema], required: tuple[str, ...]) -> Schema:
     """Every argument that the engine knows, with the rules that MCP has, too."""
     names = [row.name for row in fields(kind) if row.name in RULES and row.name not in _INTERNAL]
-    known = {**consensus.TOOL.properties, **chat.TOOL.properties, **described, **_EXTRA}
+    known = {**consensus.TOOL.properties, **chat.TOOL.properties, **described, **_DESCRIBED, **_EXTRA}
     properties = {name: known.get(name, RULES[name]) for name in names}
     more = {name: schema for name, schema in _EXTRA.items() if name not in properties}
     return {

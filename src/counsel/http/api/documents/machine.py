@@ -84,6 +84,7 @@ class UsageSum(TypedDict):
     cache_write_tokens: int
     cost_usd: Annotated[float, "Of the calls whose price is known."]
     calls_without_price: int
+    calls_without_usage: Annotated[int, "Calls whose provider named no tokens."]
     response_ms: ResponseTimes
     peak_concurrency: int
 
@@ -106,7 +107,9 @@ class UsageReport(TypedDict):
 
 class Finding(TypedDict):
     area: str
-    level: Literal["ok", "warn", "problem"]
+    level: Annotated[
+        Literal["ok", "info", "off", "warn", "problem"], "ok: tested. info: not tested. off: not set up."
+    ]
     what: str
     todo: NotRequired[Annotated[str, "What to do."]]
 
