@@ -70,7 +70,8 @@ def _text(state: Json) -> str:
         return "No daemon is running. It starts on demand."
     since = int((time.time() - state["started_at"]) / 60)
     lines = [
-        f"counsel {state['version']} has been running for {since} min: pid {state['pid']}, {state['socket']}"
+        f"counsel {state['version']} has been running for {since} min: pid {state['pid']}",
+        f"  {state['socket']}",
     ]
     lines += [f"  {client['client']} (counsel {client['version']})" for client in state["clients"]]
     return "\n".join(lines)
