@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from fake import FakeProcess
-from support.stdio_client import SHORT_LIVED
-from support.terminal import Terminal
+from support.terminal import Terminal, user_env
 
 ANSWER = """\
 ## Verdict
@@ -47,17 +45,7 @@ COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 
 @pytest.fixture
 def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "COUNSEL_HOME": str(tmp_path / "home"),
-        "LANG": "C.UTF-8",
-        **SHORT_LIVED,
-        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
-        "OPENAI_BASE_URL": fake_process.v1,
-        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
-        "ANTHROPIC_BASE_URL": fake_process.url,
-    }
+    return user_env(tmp_path, tmp_path / "home", fake_process)
 
 
 @pytest.fixture

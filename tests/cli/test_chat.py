@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import subprocess
@@ -13,23 +12,12 @@ from pathlib import Path
 import pytest
 
 from fake import FakeProcess
-from support.stdio_client import SHORT_LIVED
-from support.terminal import Terminal
+from support.terminal import Terminal, user_env
 
 
 @pytest.fixture
 def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "COUNSEL_HOME": str(tmp_path / "home"),
-        "LANG": "C.UTF-8",
-        **SHORT_LIVED,
-        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
-        "OPENAI_BASE_URL": fake_process.v1,
-        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
-        "ANTHROPIC_BASE_URL": fake_process.url,
-    }
+    return user_env(tmp_path, tmp_path / "home", fake_process)
 
 
 @pytest.fixture

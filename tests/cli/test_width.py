@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fake import FakeProcess
-from support.stdio_client import SHORT_LIVED, daemon_pid, kill_daemon
-from support.terminal import Terminal
+from support.stdio_client import daemon_pid, kill_daemon
+from support.terminal import Terminal, user_env
 
 SERVER = "internal-company-knowledge-base-search"
 SKILL = "prepare-the-quarterly-architecture-review"
@@ -56,17 +55,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     )
     (home / "project").mkdir()
     with FakeProcess() as fake:
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "COUNSEL_HOME": str(home / "counsel"),
-            "LANG": "C.UTF-8",
-            **SHORT_LIVED,
-            "OPENAI_API_KEY": "sk-test-000000000000000000000000",
-            "OPENAI_BASE_URL": fake.v1,
-            "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
-            "ANTHROPIC_BASE_URL": fake.url,
-        }
+        env = user_env(home, home / "counsel", fake)
         for arguments in (
             ("ask", QUESTION, "-m", "gpt-5"),
             ("consensus", QUESTION, "-m", "gpt-5", "-m", "opus", "-m", "claude-sonnet-4-5"),

@@ -17,6 +17,9 @@ from typing import Any, Self
 
 import pyte
 
+from fake import FakeProcess
+from support.stdio_client import SHORT_LIVED
+
 SECONDS = 60  # against a hang, on a busy machine
 
 
@@ -137,6 +140,21 @@ class Terminal:
         self.data += chunk
         self._stream.feed(chunk)
         return bool(chunk)
+
+
+def user_env(user: Path, home: Path, vendors: FakeProcess) -> dict[str, str]:
+    """A person with two keys, whose vendors are the fake."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(user),
+        "COUNSEL_HOME": str(home),
+        "LANG": "C.UTF-8",
+        **SHORT_LIVED,
+        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
+        "OPENAI_BASE_URL": vendors.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
+        "ANTHROPIC_BASE_URL": vendors.url,
+    }
 
 
 # Make the terminal the controlling one: without that, Ctrl-C and a closed window send no signal.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from counsel.cli import connect, json_option, output
+from counsel.cli import json_option, output, user
 from counsel.types import Json
 
 
@@ -19,7 +19,7 @@ def agents(verb: str | None, as_json: bool) -> None:  # noqa: ARG001 - `list` is
     """
     from counsel.overview import agents_overview
 
-    caller = connect.caller()
+    caller = user.caller()
     rows = agents_overview(caller)
     if as_json:
         output.document({"agents": rows})

@@ -17,7 +17,7 @@ import click
 
 from counsel import answer_notes, paths
 from counsel.caller import Caller
-from counsel.cli import completers, connect, output, stopped, wants_json, wording
+from counsel.cli import completers, connect, output, stopped, user, wants_json, wording
 from counsel.cli.live_output import LiveAnswer
 from counsel.errors import CounselError
 from counsel.request_rules import is_name
@@ -166,7 +166,7 @@ def options(command: Decorated) -> Decorated:
 
 def prepare(values: dict[str, Any]) -> tuple[Caller, dict[str, Any]]:
     """The caller, and the fields of a request from the options above. Raises before anything is sent."""
-    caller = connect.caller(values["cwd"], export_roots(values))
+    caller = user.caller(values["cwd"], export_roots(values))
     files: tuple[str, ...] = ()
     if values["files"] or values["images"]:
         from counsel.cli import ask_files  # few questions come with files

@@ -14,7 +14,7 @@ import click
 
 from counsel.agents.definitions import AGENTS
 from counsel.caller import Caller
-from counsel.cli import connect
+from counsel.cli import connect, user
 from counsel.errors import InvalidArgument
 
 
@@ -38,7 +38,7 @@ def ask_service(*, session: str | None, agent: str | None, until_eof: bool, stan
     Prints one line of JSON when it is ready: {"session", "socket", "pid"}. The protocol is in docs/use/askmodel.md;
     counsel.askmodel.client speaks it.
     """
-    caller = connect.caller()
+    caller = user.caller()
     name = session or caller.settings.session_id or f"s-{secrets.token_hex(8)}"
     connect.run(_serve(caller, name, agent, until_eof=until_eof, standalone=standalone))
 

@@ -12,7 +12,7 @@ import click
 
 from counsel import amounts
 from counsel.caller import Caller
-from counsel.cli import ask_options, completers, connect, fail, ids, live_output, output
+from counsel.cli import ask_options, completers, connect, fail, ids, live_output, output, user
 from counsel.cli.message_input import MessageInput, next_line
 from counsel.cli.stopped import Stopped
 from counsel.errors import CounselError
@@ -57,7 +57,7 @@ def chat(model: str, conversation: str | None, plain: bool, standalone: bool) ->
     /help lists what else can be typed: /model, /file, /cost, /new, /exit. Ctrl-C stops an answer, Ctrl-D leaves.
     Without a terminal each line of standard input is a message.
     """
-    caller = connect.caller()
+    caller = user.caller()
     name = ids.continued(conversation, caller) if conversation else None
     messages = MessageInput(caller.settings.home / "chat_history")
     with connect.Loop() as loop:

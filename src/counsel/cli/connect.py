@@ -8,27 +8,15 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import click
 
-from counsel.caller import Caller, here
-from counsel.cli import output
+from counsel.caller import Caller
 from counsel.cli.stopped import Stopped
 from counsel.requests import Engine
 
 T = TypeVar("T")
-
-
-def caller(cwd: str | None = None, roots: tuple[Path, ...] = ()) -> Caller:
-    """The user of this shell. `roots`: folders that the command line names."""
-    from dataclasses import replace
-
-    user = here("cli", cwd=Path(cwd) if cwd else None)
-    for problem in user.settings.problems:
-        output.message(f"warning: {problem}")
-    return replace(user, roots=roots)
 
 
 @asynccontextmanager

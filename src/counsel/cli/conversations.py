@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from counsel.cli import ListingGroup, completers, connect, ids, json_option, output, times
+from counsel.cli import ListingGroup, completers, connect, ids, json_option, output, times, user
 from counsel.cli.confirm import confirm
 from counsel.text import counted
 from counsel.types import Json
@@ -20,7 +20,7 @@ from counsel.types import Json
 def _archive() -> Iterator[Any]:
     from counsel.engine.history.archive import Archive
 
-    archive = Archive(connect.caller().settings.home)
+    archive = Archive(user.caller().settings.home)
     try:
         if archive.problem:
             output.message(f"warning: {archive.problem}")
@@ -91,7 +91,7 @@ def _print(listing: Json, *, as_json: bool) -> None:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show a whole conversation."""
-    name = ids.conversation(name, connect.caller())
+    name = ids.conversation(name, user.caller())
     with _archive() as archive:
         conversation = connect.run(archive.show(name))
     if as_json:
@@ -119,7 +119,7 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation to a folder named after it, here or in DIR."""
     from counsel.cli.ask_options import export_roots
 
-    caller = connect.caller(roots=export_roots({"export": folder}))
+    caller = user.caller(roots=export_roots({"export": folder}))
     name = ids.conversation(name, caller)
     with _archive() as archive:
         written = connect.run(archive.export(name, str(Path(folder).absolute()) if folder else None, caller))
@@ -142,7 +142,7 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Delete conversations and their finished jobs. This cannot be undone."""
     if not yes and (as_json or not sys.stdin.isatty()):
         raise click.UsageError("Deleting needs confirmation: add --yes.")
-    caller = connect.caller()
+    caller = user.caller()
     names = tuple(dict.fromkeys(ids.conversation(name, caller, changes=True) for name in names))
     if not yes:
         for name in names:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from counsel.caller import Caller
-from counsel.cli import connect, json_option, output
+from counsel.cli import json_option, output, user
 from counsel.types import Image
 
 
@@ -28,7 +28,7 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
     """
     from counsel.agents.images import described, keep
 
-    caller = connect.caller()
+    caller = user.caller()
     loaded = [
         _loaded(caller, Path(name).expanduser().absolute()) for name in files
     ]  # all of them, before the first is stored

@@ -21,6 +21,7 @@ from counsel.cli import (
     live_output,
     output,
     times,
+    user,
 )
 from counsel.cli.consensus import show, watch
 from counsel.errors import CounselError
@@ -78,7 +79,7 @@ def jobs(
         raise click.UsageError("--stream needs --follow and cannot be combined with --json.")
     if history and not (job_id or follow):
         raise click.UsageError("--history needs the ID of a job.")
-    caller = connect.caller()
+    caller = user.caller()
     if job_id is None and not follow:
         connect.run(_newest(caller, limit, standalone=standalone, as_json=as_json))
     elif follow:
@@ -289,7 +290,7 @@ def cancel(job_id: str, standalone: bool, as_json: bool) -> None:
 
     The beginning of an id is enough; `last` is the job that runs in this folder.
     """
-    connect.run(_cancel(job_id, connect.caller(), standalone=standalone, as_json=as_json))
+    connect.run(_cancel(job_id, user.caller(), standalone=standalone, as_json=as_json))
 
 
 async def _cancel(wanted: str, caller: Any, *, standalone: bool, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel.agents.definitions import WITH_SETUP
-from counsel.cli import connect, json_option, name_lists, output
+from counsel.cli import json_option, name_lists, output, user
 from counsel.cli.confirm import confirm
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def setup(
     """
     from counsel.cli.setup_plan import Setup
 
-    work = Setup(connect.caller().settings)
+    work = Setup(user.caller().settings)
     steps = work.plan(agents, remove=remove)
     changing = [step for step in steps if step.changes]
     if not as_json:

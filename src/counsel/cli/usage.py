@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from counsel import amounts
-from counsel.cli import connect, json_option, output
+from counsel.cli import connect, json_option, output, user
 from counsel.text import counted
 from counsel.types import Json
 
@@ -39,7 +39,7 @@ def usage(since: int, by: Any, as_json: bool) -> None:
     """Show calls, tokens, cost, errors and response times."""
     from counsel.engine.history.archive import Archive
 
-    archive = Archive(connect.caller().settings.home)
+    archive = Archive(user.caller().settings.home)
     try:
         report = connect.run(archive.usage(time.time() - since, by, local=not as_json))
     finally:
