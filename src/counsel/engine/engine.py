@@ -22,7 +22,7 @@ from counsel.engine.consult.routes import Router
 from counsel.engine.history import usage as usage_records
 from counsel.engine.history.archive import Archive
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
-from counsel.engine.jobs import intake, recovery, replay
+from counsel.engine.jobs import changes, intake, recovery, replay
 from counsel.engine.jobs.callers import Secret
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.ownership import Ownership
@@ -34,7 +34,7 @@ from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
 from counsel.requests import NewKey, Request
-from counsel.results import Accepted, Cancellation, JobList, JobStatus, Result
+from counsel.results import Accepted, Cancellation, JobList, JobStatus, JobSummary, Result
 from counsel.settings import load as load_settings
 from counsel.types import Json
 
@@ -227,6 +227,14 @@ class Engine:
         page = await self.store.jobs_page(limit, chosen, cursor)
         summaries = [results.summary(job, await self._waiting(job)) for job in page.rows]
         return JobList(tuple(summaries)), page.next
+
+    def job_changes(self, newest: int) -> AsyncIterator[changes.JobChanges]:
+        """The newest jobs, then jobs that are new, changed or deleted, in whatever process; without an end."""
+
+        async def summarise(job: JobRecord) -> JobSummary:
+            return results.summary(job, await self._waiting(job))
+
+        return changes.follow(self.store, summarise, newest)
 
     async def delete(self, job_id: str) -> None:
         """Delete a job that has ended. Its turn stays in its conversation."""

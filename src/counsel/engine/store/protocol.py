@@ -159,7 +159,7 @@ class CallStore(Protocol):
         """What a job, or a model of it, waits for by its events."""
 
     def mark(self, job: str) -> int:
-        """Before reading a job that another process runs: what `wait_for_change` needs."""
+        """Before reading a job that another process runs: what `wait_for_change` needs. "": any job."""
 
     async def wait_for_change(self, job: str, mark: int, seconds: float) -> None:
         """Until the job may have changed since the mark, in whatever process, at most so long.

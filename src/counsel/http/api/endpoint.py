@@ -89,7 +89,9 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A stream of server-sent events."""
+    """A stream of server-sent events: by name, what their `data` is. Without names: a job's events."""
+
+    named: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

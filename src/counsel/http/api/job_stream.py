@@ -16,6 +16,7 @@ from counsel.strict_json import dumps
 
 KEEPALIVE = 15.0  # seconds of silence after which a comment is sent, at the latest
 MOST_AHEAD = 64  # events that are read before the last ones were sent
+HEADERS = {**FRESH, "x-accel-buffering": "no"}
 Numbered: TypeAlias = tuple[str, JobEvent]  # the event's id, and the event
 
 
@@ -33,7 +34,7 @@ def response(
     return StreamingResponse(
         lines,
         media_type="text/event-stream",
-        headers={**FRESH, "x-accel-buffering": "no", **(headers or {})},
+        headers={**HEADERS, **(headers or {})},
     )
 
 

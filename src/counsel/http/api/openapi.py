@@ -100,7 +100,9 @@ def _content(shape: Any, schemas: Schemas) -> Json:
     if isinstance(shape, Binary):
         return {media_type: {} for media_type in shape.media_types}
     if isinstance(shape, Events):
-        return {EVENTS: {"schema": _event(schemas)}}
+        job_event = _event(schemas)
+        named = [schemas.of(data) for data in shape.named.values()]
+        return {EVENTS: {"schema": {"anyOf": named} if named else job_event}}
     if isinstance(shape, OneOf) and isinstance(shape.shapes, dict):
         schemas.components.update({name: _plain(schema) for name, schema in shape.shapes.items()})
         return {

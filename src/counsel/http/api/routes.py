@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from counsel.front.json_messages import LARGEST_MESSAGE
 from counsel.http.api import (
     conversations,
+    event_stream,
     images,
     jobs,
     models,
@@ -23,6 +24,7 @@ from counsel.http.api import (
     submit,
     usage,
 )
+from counsel.http.api.documents import events as event
 from counsel.http.api.documents import jobs as job
 from counsel.http.api.documents import machine
 from counsel.http.api.documents import servers as server
@@ -122,6 +124,17 @@ ROUTES: tuple[ApiRoute, ...] = (
         jobs.delete,
         "Delete a job that has ended. Its turn stays in its conversation.",
         answers={200: job.Deleted},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/events",
+        event_stream.show,
+        "Events of several jobs, and changes of the list of jobs, as one stream.",
+        query=(
+            names("job", "`ID~CURSOR`: a job, and the `cursor` of the last event that was received of it."),
+            switch("jobs", "Also the newest jobs, then those that are new or have changed."),
+        ),
+        answers={200: Events(event.STREAM)},
     ),
     # conversations
     ApiRoute(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
-from counsel.http.api.documents.jobs import ErrorDetail, Wait
+from counsel.http.api.documents.jobs import ErrorDetail, JobSummary, Wait
 from counsel.job_events import RestartReason
 
 
@@ -101,3 +101,29 @@ DATA: dict[str, type] = {
     "failed": FailedData,
     "cancelled": FailedData,
 }
+
+
+# ── `GET /api/events`: by the message's name, its `data` ─────────────────────────────────────────────
+
+
+class FollowedEvent(TypedDict):
+    """`event: job`: what happened to one of the followed jobs."""
+
+    job: str
+    cursor: Annotated[str, "Behind `~` in the next request's `job`: the stream resumes here."]
+    event: Annotated[dict[str, Any], "A `JobEvent`."]
+
+
+class ChangedJobs(TypedDict):
+    """`event: jobs`: at first the newest jobs, then jobs that are new or have changed."""
+
+    jobs: list[JobSummary]
+
+
+class GoneJob(TypedDict):
+    """`event: gone`: there is no such job, or it was deleted."""
+
+    job: str
+
+
+STREAM: dict[str, type] = {"job": FollowedEvent, "jobs": ChangedJobs, "gone": GoneJob}

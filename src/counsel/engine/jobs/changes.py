@@ -1,0 +1,66 @@
+"""The list of jobs as it changes: the newest ones first, then whatever is new, different or deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import JobRecord
+from counsel.lazy_dataclass import dataclass
+from counsel.results import JobSummary
+
+_PAUSE = 0.25  # seconds between two reports: changes in between are one
+_LONGEST = 5.0  # seconds between two looks when nothing is committed
+_MOST_OPEN = 500  # unfinished jobs beyond the newest ones that are watched
+
+Summarise = Callable[[JobRecord], Awaitable[JobSummary]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanges:
+    jobs: tuple[JobSummary, ...]  # newest first
+    deleted: tuple[str, ...] = ()
+
+
+async def follow(store: Store, summarise: Summarise, newest: int) -> AsyncIterator[JobChanges]:
+    """First the newest jobs, even if there is none. Never ends."""
+    await store.flush()  # a job may have begun a moment ago and be on its way to the disk
+    watched = _Watched(store, summarise, newest)
+    yield await watched.look()
+    while True:
+        mark = store.mark("")
+        changes = await watched.look()
+        if changes.jobs or changes.deleted:
+            yield changes
+        await asyncio.sleep(_PAUSE)
+        await store.wait_for_change("", mark, _LONGEST)
+
+
+class _Watched:
+    """The jobs that a follower knows of: the newest, and those that have not ended."""
+
+    def __init__(self, store: Store, summarise: Summarise, newest: int) -> None:
+        self._store = store
+        self._summarise = summarise
+        self._newest = newest
+        self._shown: dict[str, JobSummary] = {}  # without the time that has passed
+
+    async def look(self) -> JobChanges:
+        records = {job.id: job for job in await self._store.recent_jobs(self._newest)}
+        for job in (await self._store.open_jobs())[-_MOST_OPEN:]:
+            records.setdefault(job.id, job)
+        missing = self._shown.keys() - records.keys()
+        existing = await self._store.existing_jobs(missing) if missing else set[str]()
+        for job_id in existing:
+            if self._shown[job_id].is_open and (ended := await self._store.job(job_id)):
+                records[job_id] = ended
+        shown, changed = dict[str, JobSummary](), list[JobSummary]()
+        for job in sorted(records.values(), key=lambda job: -job.created):
+            summary = await self._summarise(job)
+            shown[job.id] = known = replace(summary, elapsed_seconds=0.0)
+            if self._shown.get(job.id) != known:
+                changed.append(summary)
+        self._shown = shown
+        return JobChanges(tuple(changed), tuple(missing - existing))

@@ -1,0 +1,252 @@
+"""`GET /api/events`: many jobs and the list of jobs through one connection, resumed by cursors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from counsel.http.api import event_stream
+from counsel.http.api.documents.events import STREAM
+from counsel.http.api.event_cursor import Cursor
+from counsel.job_events import JobDone, JobEvent, TextAdded
+from fake import FakeAPI, FakeProcess
+from support import openapi
+from support.api_client import Api, here, running
+
+WORDS = "".join(f"word{number} " for number in range(40))
+
+
+@pytest.fixture
+async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
+    async with here(tmp_path, fake_api) as made:
+        yield made
+
+
+@asynccontextmanager
+async def followed(api: Api, *jobs: str, **query: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
+    params = [*(("job", job) for job in jobs), *query.items()]
+    async with api.session.get("/api/events", params=params) as answer:
+        assert (answer.status, answer.content_type) == (200, "text/event-stream")
+        yield named(answer)
+
+
+async def named(answer: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, Any]]:
+    """Each message's name and data."""
+    name = ""
+    async for line in answer.content:
+        if line.startswith(b"event: "):
+            name = line[7:].decode().strip()
+        if line.startswith(b"data: "):
+            data = json.loads(line[6:])
+            openapi.validate(data, {"$ref": f"#/components/schemas/{STREAM[name].__name__}"})
+            if name == "job":
+                openapi.check_event(data["event"])
+            yield name, data
+
+
+async def ask(api: Api, prompt: str, **more: Any) -> str:
+    body = {"prompt": prompt, "model": "gpt-5", "mode": "background", **more}
+    status, job = await api.post("/api/jobs", body)
+    assert status == 202
+    return str(job["job_id"])
+
+
+class Client:
+    """What a page keeps of the jobs that it follows: no word may come twice, none may be missing."""
+
+    def __init__(self) -> None:
+        self.texts: dict[tuple[str, str], str] = {}
+        self.cursors: dict[str, str] = {}
+        self.ended: dict[str, str] = {}
+
+    def receive(self, data: Any) -> None:
+        event, key = data["event"], (data["job"], data["event"]["slot"])
+        self.cursors[data["job"]] = data["cursor"]
+        if event["kind"] == "text":
+            assert event["data"]["offset"] == len(self.texts.get(key, ""))
+            self.texts[key] = self.texts.get(key, "") + event["data"]["text"]
+        elif event["kind"] == "model_started":
+            self.texts[key] = ""
+        elif event["kind"] == "restarted":
+            self.texts[key] = self.texts[key][: event["data"]["offset"]]
+        elif event["kind"] in {"done", "failed", "cancelled"}:
+            self.ended[data["job"]] = event["kind"]
+
+    def jobs(self) -> list[str]:
+        return [f"{job}~{cursor}" for job, cursor in self.cursors.items()]
+
+
+async def test_several_jobs_share_one_stream_and_are_resumed_by_their_cursors(
+    api: Api, fake_api: FakeAPI
+) -> None:
+    fake_api.script(text=WORDS, deltas=40, gate="g", gate_after=20, times=None)
+    jobs = [await ask(api, f"question {number}") for number in range(3)]
+    client = Client()
+    async with followed(api, *jobs) as coming:
+        async for name, data in coming:
+            assert name == "job"
+            client.receive(data)
+            if len(client.texts) == 3 and all("word10 " in text for text in client.texts.values()):
+                break
+    fake_api.open_gate("g")
+    async with followed(api, *client.jobs()) as coming:
+        async for _, data in coming:
+            client.receive(data)
+    assert client.ended == dict.fromkeys(jobs, "done")
+    assert list(client.texts.values()) == [WORDS] * 3
+    async with followed(api, *client.jobs()) as coming:  # all is over: each job's end, once more
+        again = [data["event"]["kind"] async for _, data in coming]
+    assert again == ["done"] * 3
+    late = Client()
+    async with followed(api, f"{jobs[0]}~", jobs[1]) as coming:  # from the start
+        async for _, data in coming:
+            late.receive(data)
+    assert list(late.texts.values()) == [WORDS] * 2
+
+
+async def test_an_unknown_job_is_gone_and_the_others_are_followed(api: Api) -> None:
+    job = await ask(api, "hello")
+    async with followed(api, "job_nothing", job) as coming:
+        events = [each async for each in coming]
+    assert [data for name, data in events if name == "gone"] == [{"job": "job_nothing"}]
+    assert events[-1][1]["event"]["kind"] == "done"
+
+
+async def test_the_list_begins_with_the_newest_and_has_each_change(api: Api, fake_api: FakeAPI) -> None:
+    first = await ask(api, "earlier")
+    await api.end(first)
+    async with followed(api, jobs="1") as coming:
+        assert [job["job_id"] for job in (await following(coming))["jobs"]] == [first]
+        fake_api.script(gate="g")
+        job = await ask(api, "later")
+        states = [await state_of(coming, job)]
+        fake_api.open_gate("g")
+        while states[-1] != "completed":
+            states.append(await state_of(coming, job))
+        assert states[0] == "processing"
+        await api.delete(f"/api/jobs/{first}")
+        while (message := await anext(coming))[0] != "gone":
+            assert message[0] == "jobs"
+        assert message[1] == {"job": first}
+
+
+async def following(coming: AsyncIterator[tuple[str, Any]]) -> Any:
+    name, data = await anext(coming)
+    assert name == "jobs"
+    return data
+
+
+async def state_of(coming: AsyncIterator[tuple[str, Any]], job: str) -> str:
+    """Of the next report that has this job."""
+    while True:
+        for row in (await following(coming))["jobs"]:
+            if row["job_id"] == job:
+                return str(row["status"])
+
+
+async def test_an_empty_list_is_reported_too(api: Api) -> None:
+    async with followed(api, jobs="1") as coming:
+        assert await following(coming) == {"jobs": []}
+
+
+async def test_a_job_that_runs_while_many_newer_ones_come_is_reported_at_its_end(
+    api: Api, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "NEWEST", 1)
+    fake_api.script(contains="slow", gate="g")
+    slow = await ask(api, "slow")
+    await api.end(await ask(api, "quick"))
+    async with followed(api, jobs="1") as coming:
+        assert slow in {job["job_id"] for job in (await following(coming))["jobs"]}
+        fake_api.open_gate("g")
+        while await state_of(coming, slow) != "completed":
+            pass
+
+
+async def test_the_stream_outlives_a_killed_server(tmp_path: Path, fake_process: FakeProcess) -> None:
+    fake_process.script(text=WORDS, deltas=40, hang_after=20)
+    client = Client()
+    async with running(tmp_path, fake_process) as api:
+        job = await ask(api, "hello")
+        try:
+            async with followed(api, job, jobs="1") as coming:
+                async for name, data in coming:
+                    if name == "job":
+                        client.receive(data)
+                    if "word10 " in client.texts.get((job, "0"), "") and api.process.returncode is None:
+                        api.process.kill()
+        except aiohttp.ClientError:
+            pass
+        await api.process.communicate()
+    fake_process.script(text=WORDS.upper(), deltas=40, times=None)
+    async with running(tmp_path, fake_process) as api, followed(api, *client.jobs()) as coming:
+        async for _, data in coming:
+            client.receive(data)
+    assert client.texts == {(job, "0"): WORDS.upper()}
+    assert client.ended == {job: "done"}
+
+
+async def test_the_stream_ends_in_order_when_the_server_stops(
+    tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(hang_after=0, times=None)
+    async with running(tmp_path, fake_process) as api:
+        job = await ask(api, "hello")
+        async with followed(api, job, jobs="1") as coming:
+            await anext(coming)
+            api.process.terminate()
+            async with asyncio.timeout(60):
+                rest = [each async for each in coming]
+    assert not any(data["event"]["kind"] == "cancelled" for name, data in rest if name == "job")
+
+
+async def test_what_cannot_be_followed_is_refused(api: Api) -> None:
+    for query in [
+        [],
+        [("job", "a"), ("job", "a~3")],
+        [("job", "a~nonsense")],
+        [("job", ",".join(f"job{number}" for number in range(101)))],
+        [("jobs", "maybe")],
+    ]:
+        async with api.session.get("/api/events", params=query) as answer:
+            assert (answer.status, (await answer.json())["code"]) == (400, "INVALID_ARGUMENT"), query
+
+
+# ── a client that does not read ──────────────────────────────────────────────────────────────────────
+
+
+class Talkative:
+    """An engine whose jobs say the same long text again and again."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    async def events(self, job_id: str) -> AsyncIterator[JobEvent]:
+        for number in range(200):
+            self.sent += 1
+            yield TextAdded(1, 0.0, "0", "x" * 10_000, 10_000 * number, "answer")
+        yield JobDone(2, 0.0, "", "completed")
+
+    def job_changes(self, newest: int) -> Any:
+        raise AssertionError
+
+
+async def test_a_slow_client_holds_up_reading_and_loses_nothing() -> None:
+    engine = Talkative()
+    jobs = {f"job{number}": Cursor() for number in range(20)}
+    stream = event_stream.stream(engine, jobs, asyncio.Event(), jobs=False)
+    first = await anext(stream)
+    for _ in range(100):  # the readers could go on
+        await asyncio.sleep(0)
+    most = event_stream.LARGEST_BATCH // 10_000 + 1
+    assert engine.sent <= 2 * (most + len(jobs))
+    lines = first + "".join([chunk async for chunk in stream])
+    assert lines.count('"kind":"text"') == 20 * 200
+    assert lines.count('"kind":"done"') == 20
