@@ -1,0 +1,200 @@
+// A job's events folded into what a screen shows: per model its texts by phase, thinking, tools, waits, failure, times.
+import type { Schema } from './api';
+
+export interface JobEvent {
+  seq: number;
+  at: number; // seconds since 1970
+  kind: string;
+  slot: string;
+  data: Record<string, unknown>;
+}
+export type MemberState = 'waiting' | 'running' | 'finished' | 'failed';
+
+/** A text that grows at its end. `offset`s of events count code points, as Python does. */
+export class GrowingText {
+  value = $state.raw('');
+  generation = $state(0); // grows when text is discarded
+  private length = 0; // code points
+
+  put(text: string, offset: number): void {
+    if (offset < this.length) this.cut(offset);
+    this.value += text;
+    this.length += codePoints(text);
+  }
+
+  cut(offset: number): void {
+    if (offset >= this.length) return;
+    this.value = offset === 0 ? '' : [...this.value].slice(0, offset).join('');
+    this.length = offset;
+    this.generation += 1;
+  }
+}
+
+function codePoints(text: string): number {
+  let number = text.length;
+  for (let index = 0; index < text.length; index += 1) {
+    const unit = text.charCodeAt(index);
+    if (unit >= 0xd800 && unit < 0xdc00) number -= 1;
+  }
+  return number;
+}
+
+/** One model of a job. */
+export class Member {
+  readonly slot: string;
+  model = $state('');
+  state = $state<MemberState>('waiting');
+  phase = $state('');
+  texts = $state<Record<string, GrowingText>>({}); // by phase
+  thinking = $state.raw('');
+  tools = $state<{ name: string; ms?: number; ok?: boolean }[]>([]);
+  notices = $state<string[]>([]);
+  error = $state<{ error: string; code: string; hint?: string } | null>(null);
+  wait = $state<string | null>(null);
+  startedAt = $state<number | null>(null);
+  firstWordAt = $state<number | null>(null);
+  endedAt = $state<number | null>(null);
+  provider = $state('');
+
+  constructor(slot: string) {
+    this.slot = slot;
+  }
+
+  text(phase: string = this.phase): GrowingText {
+    let text = this.texts[phase];
+    if (!text) {
+      text = new GrowingText();
+      this.texts[phase] = text;
+      text = this.texts[phase] ?? text;
+    }
+    return text;
+  }
+}
+
+export class LiveJob {
+  readonly id: string;
+  cursor = ''; // what this page has of the job
+  state = $state<'waiting' | 'running' | 'done' | 'failed' | 'cancelled' | 'gone'>('waiting');
+  members = $state<Member[]>([]);
+  phase = $state('');
+  wait = $state<string | null>(null);
+  error = $state<{ error: string; code: string; hint?: string } | null>(null);
+  startedAt = $state<number | null>(null);
+  endedAt = $state<number | null>(null);
+  conversation = $state<string | null>(null);
+  tool = $state('');
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  get ended(): boolean {
+    return this.state !== 'waiting' && this.state !== 'running';
+  }
+
+  member(slot: string): Member {
+    let member = this.members.find((known) => known.slot === slot);
+    if (!member) {
+      this.members.push(new Member(slot));
+      this.members.sort((a, b) => Number(a.slot) - Number(b.slot));
+      member = this.members.find((known) => known.slot === slot);
+    }
+    return member as Member;
+  }
+
+  apply(event: JobEvent): void {
+    const data = event.data;
+    if (event.slot === '' || event.kind === 'started' || event.kind === 'phase') this.applyToJob(event);
+    else this.applyToMember(this.member(event.slot), event);
+    if (event.kind !== 'waiting') this.wait = null;
+    if (event.kind === 'waiting' && event.slot === '') this.wait = typeof data.text === 'string' ? data.text : null;
+  }
+
+  private applyToJob(event: JobEvent): void {
+    const data = event.data;
+    switch (event.kind) {
+      case 'started': {
+        this.state = 'running';
+        this.startedAt = event.at;
+        this.tool = String(data.tool ?? '');
+        this.conversation = typeof data.continuation_id === 'string' ? data.continuation_id : null;
+        const models = Array.isArray(data.models) ? (data.models as string[]) : [];
+        models.forEach((model, index) => {
+          const member = this.member(String(index));
+          if (!member.model) member.model = model;
+        });
+        break;
+      }
+      case 'phase':
+        this.phase = String(data.phase ?? '');
+        break;
+      case 'done':
+        this.end('done', event);
+        break;
+      case 'failed':
+      case 'cancelled':
+        this.error = (data.error as Schema['ErrorDetail']) ?? null;
+        this.end(event.kind, event);
+        break;
+    }
+  }
+
+  private end(state: 'done' | 'failed' | 'cancelled', event: JobEvent): void {
+    this.state = state;
+    this.endedAt = event.at;
+    for (const member of this.members) {
+      if (member.state === 'running' || member.state === 'waiting') member.state = state === 'done' ? 'finished' : 'failed';
+      member.endedAt ??= event.at;
+    }
+  }
+
+  private applyToMember(member: Member, event: JobEvent): void {
+    const data = event.data;
+    member.wait = null;
+    switch (event.kind) {
+      case 'model_started':
+        member.model = String(data.model);
+        member.phase = String(data.phase ?? '');
+        member.text(member.phase).cut(0);
+        member.state = 'running';
+        member.startedAt ??= event.at;
+        member.endedAt = null;
+        break;
+      case 'text':
+        member.phase = String(data.phase ?? member.phase);
+        member.firstWordAt ??= event.at;
+        if (member.state === 'waiting') member.state = 'running';
+        member.text(member.phase).put(String(data.text), Number(data.offset));
+        break;
+      case 'restarted':
+        member.text(String(data.phase ?? member.phase)).cut(Number(data.offset));
+        member.thinking = '';
+        if (data.error) member.notices.push(String(data.error));
+        if (data.next) member.model = String(data.next);
+        break;
+      case 'thinking':
+        member.thinking += String(data.text);
+        break;
+      case 'tool':
+        if (typeof data.ok === 'boolean') member.tools.push({ name: String(data.name), ms: Number(data.ms), ok: data.ok });
+        break;
+      case 'notice':
+        member.notices.push(String(data.text));
+        break;
+      case 'waiting':
+        member.wait = typeof data.text === 'string' ? data.text : null;
+        break;
+      case 'model_finished':
+        member.state = 'finished';
+        member.model = String(data.model ?? member.model);
+        member.provider = String(data.provider ?? '');
+        member.endedAt = event.at;
+        break;
+      case 'model_failed':
+        member.state = 'failed';
+        member.error = data.error as Schema['ErrorDetail'];
+        member.endedAt = event.at;
+        break;
+    }
+  }
+}

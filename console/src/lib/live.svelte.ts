@@ -1,0 +1,119 @@
+// One stream of events for the whole page: browsers allow six connections to a server, and several tabs share them. It
+// reconnects by itself and continues where each job's text stopped. A hidden tab closes its stream and resumes later.
+import { address, type Schema } from './api';
+import { LiveJob, type JobEvent } from './job.svelte';
+
+type JobsListener = (jobs: Schema['JobSummary'][]) => void;
+const FIRST_RETRY = 300; // ms
+const LONGEST_RETRY = 4000;
+
+export const connection = $state<{ state: 'idle' | 'connecting' | 'live' | 'lost' }>({ state: 'idle' });
+
+const followed = new Map<string, { job: LiveJob; users: number }>();
+const listeners = new Set<JobsListener>();
+let source: EventSource | null = null;
+let retry = FIRST_RETRY;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Follow a job: the same object for everyone who follows it. Call the second result to stop. */
+export function follow(id: string): [LiveJob, () => void] {
+  let entry = followed.get(id);
+  if (!entry) {
+    entry = { job: new LiveJob(id), users: 0 };
+    followed.set(id, entry);
+    reopen();
+  }
+  entry.users += 1;
+  const taken = entry;
+  let released = false;
+  return [
+    taken.job,
+    () => {
+      if (released) return;
+      released = true;
+      taken.users -= 1;
+      if (taken.users > 0) return;
+      followed.delete(id);
+      reopen();
+    },
+  ];
+}
+
+/** Jobs that are new or changed, first the newest. */
+export function followJobs(listener: JobsListener): () => void {
+  listeners.add(listener);
+  reopen();
+  return () => {
+    listeners.delete(listener);
+    reopen();
+  };
+}
+
+let planned = false;
+
+/** Once per turn of the event loop, however many jobs were added. */
+function reopen(): void {
+  if (planned) return;
+  planned = true;
+  queueMicrotask(() => {
+    planned = false;
+    open();
+  });
+}
+
+function open(): void {
+  clearTimeout(timer);
+  source?.close();
+  source = null;
+  const running = [...followed.values()].filter(({ job }) => !job.ended);
+  if ((running.length === 0 && listeners.size === 0) || document.hidden) {
+    connection.state = 'idle';
+    return;
+  }
+  const query = { job: running.map(({ job }) => `${job.id}~${job.cursor}`), ...(listeners.size > 0 && { jobs: '1' }) };
+  if (connection.state === 'idle') connection.state = 'connecting';
+  const opened = new EventSource(address('/api/events', query));
+  source = opened;
+  opened.onopen = () => {
+    connection.state = 'live';
+    retry = FIRST_RETRY;
+  };
+  opened.onerror = () => {
+    if (source === opened) later();
+  };
+  opened.addEventListener('job', (message: MessageEvent<string>) => received(JSON.parse(message.data)));
+  opened.addEventListener('gone', (message: MessageEvent<string>) => {
+    const { job } = JSON.parse(message.data) as { job: string };
+    const entry = followed.get(job);
+    if (entry) entry.job.state = 'gone';
+  });
+  opened.addEventListener('jobs', (message: MessageEvent<string>) => {
+    const { jobs } = JSON.parse(message.data) as { jobs: Schema['JobSummary'][] };
+    for (const listener of listeners) listener(jobs);
+  });
+}
+
+function received(message: { job: string; cursor: string; event: JobEvent }): void {
+  const entry = followed.get(message.job);
+  if (!entry) return;
+  entry.job.apply(message.event);
+  entry.job.cursor = message.cursor;
+}
+
+/** Not the browser's own reconnecting: it would begin at the old cursors. */
+function later(): void {
+  source?.close();
+  source = null;
+  const running = [...followed.values()].some(({ job }) => !job.ended);
+  if (!running && listeners.size === 0) {
+    connection.state = 'idle';
+    return;
+  }
+  connection.state = 'lost';
+  clearTimeout(timer);
+  timer = setTimeout(open, retry * (0.75 + Math.random() / 2));
+  retry = Math.min(LONGEST_RETRY, retry * 1.7);
+}
+
+document.addEventListener('visibilitychange', reopen);
+addEventListener('online', reopen);

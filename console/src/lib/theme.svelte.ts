@@ -1,0 +1,20 @@
+export type Theme = 'system' | 'light' | 'dark';
+const KEY = 'counsel.theme';
+
+function stored(): Theme {
+  const value = document.documentElement.dataset.theme; // public/theme.js read it before the first paint
+  return value === 'light' || value === 'dark' ? value : 'system';
+}
+
+export const theme = $state<{ value: Theme }>({ value: stored() });
+
+export function setTheme(value: Theme): void {
+  theme.value = value;
+  if (value === 'system') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = value;
+  try {
+    localStorage.setItem(KEY, value);
+  } catch {
+    // no storage: until the next reload
+  }
+}

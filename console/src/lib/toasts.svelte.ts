@@ -1,0 +1,39 @@
+import { ApiError } from './api';
+
+export interface Toast {
+  id: number;
+  kind: 'good' | 'bad';
+  text: string;
+  code?: string;
+  hint?: string;
+  undo?: () => void;
+}
+
+let last = 0;
+export const toasts = $state<{ list: Toast[] }>({ list: [] });
+
+export function show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> = {}): void {
+  last += 1;
+  const id = last;
+  toasts.list = [...toasts.list.slice(-3), { id, kind: 'good', text, ...options }];
+  setTimeout(() => dismiss(id), options.kind === 'bad' ? 12_000 : 6_000);
+}
+
+export function dismiss(id: number): void {
+  toasts.list = toasts.list.filter((toast) => toast.id !== id);
+}
+
+/** An error where no part of the screen is its place. */
+export function report(error: unknown): void {
+  if (error instanceof ApiError) show(error.message, { kind: 'bad', code: error.code, ...(error.hint && { hint: error.hint }) });
+  else show(error instanceof Error ? error.message : String(error), { kind: 'bad' });
+}
+
+export async function copy(text: string, what = 'Copied'): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    show(what);
+  } catch {
+    show('The browser did not allow copying.', { kind: 'bad' });
+  }
+}
