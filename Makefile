@@ -3,14 +3,14 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fix bench fuzz lock docs pictures shape mutants dist clients clean
+.PHONY: demo test check fix bench fuzz lock docs pictures shape mutants dist clients console console-check clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
 
 # The last lines print the coverage by lines and branches and fail under the floor in pyproject.toml;
 # `.venv/bin/coverage report` lists the files afterwards.
-test: $(VENV)/.dev clients
+test: $(VENV)/.dev clients console console-check
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=
 
@@ -58,6 +58,18 @@ lock:
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 pyproject.toml --group dev -o requirements-dev.lock
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate --no-deps -p 3.11 src/counsel/models/embedded.in -o src/counsel/models/embedded.lock
+
+# The console's page, from console/ into src/counsel/http/console/page/.
+console: console/node_modules/.installed
+	cd console && npm run -s build
+
+# Its types, its style, its unit tests.
+console-check: console/node_modules/.installed
+	cd console && npm run -s check && npm run -s test
+
+console/node_modules/.installed: console/package-lock.json
+	cd console && npm ci --ignore-scripts --loglevel=error
+	touch $@
 
 # The real agent CLIs, pinned with hashes, for the tests that drive them.
 clients:

@@ -14,6 +14,7 @@ export default ts.config(
   {
     rules: {
       'svelte/no-at-html-tags': 'error', // a model's text never becomes HTML
+      'svelte/prefer-svelte-reactivity': 'off', // plain maps hold what no template reads
       'svelte/no-navigation-without-resolve': 'off', // routes are in the hash
       'no-restricted-properties': ['error', { property: 'innerHTML' }, { property: 'outerHTML' }],
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],

@@ -13,8 +13,8 @@ export const actions = $state<{ list: Action[] }>({ list: [] });
 
 /** Add actions; the result removes them. For `$effect(() => provide(...))`. */
 export function provide(added: Action[]): () => void {
-  const ids = new Set(added.map((action) => action.id));
-  actions.list = [...actions.list.filter((action) => !ids.has(action.id)), ...added];
+  const ids = added.map((action) => action.id);
+  actions.list = [...actions.list.filter((action) => !ids.includes(action.id)), ...added];
   return () => {
     actions.list = actions.list.filter((action) => !added.includes(action));
   };

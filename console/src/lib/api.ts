@@ -64,7 +64,7 @@ export async function request<T>(method: string, path: string, options: { query?
 async function failure(response: Response): Promise<ApiError> {
   try {
     const document = (await response.json()) as Record<string, unknown>;
-    const { error, code, hint, status: _status, ...fields } = document;
+    const { error, code, hint, ...fields } = document;
     return new ApiError(String(error), String(code), typeof hint === 'string' ? hint : null, response.status, fields);
   } catch {
     return new ApiError(`The server answered with status ${response.status}.`, `HTTP_${response.status}`, null, response.status);

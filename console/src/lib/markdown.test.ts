@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { markdownWriter, safeAddress } from './markdown';
+
+function drawn(text: string, pieces = 1): HTMLElement {
+  const root = document.createElement('div');
+  const writer = markdownWriter(root);
+  const size = Math.ceil(text.length / pieces);
+  for (let start = 0; start < text.length; start += size) writer.write(text.slice(start, start + size));
+  writer.end();
+  return root;
+}
+
+function depth(element: Element): number {
+  let deepest = 0;
+  for (let node: Element | null = element, level = 0; node; node = node.firstElementChild, level += 1) deepest = level;
+  return deepest;
+}
+
+describe('Markdown of a model', () => {
+  it('becomes the same nodes in one piece and in many', () => {
+    const text = '# Title\n\nSome **bold** text, `code` and\n\n```python\nprint(1)\n```\n\n- one\n- two\n';
+    expect(drawn(text, 17).innerText).toBe(drawn(text).innerText);
+    expect(drawn(text).querySelector('pre code')?.textContent).toContain('print(1)');
+  });
+
+  it('never becomes an element that runs or loads something', () => {
+    const root = drawn('<script>alert(1)</script> <img src=x onerror=alert(1)> ![pixel](https://example.com/p.png) <iframe src="/">');
+    expect(root.querySelector('script, img, iframe, object, embed, link, style')).toBeNull();
+    expect(root.textContent).toContain('<script>');
+    expect(root.querySelector('a')?.textContent).toBe('Image: pixel');
+  });
+
+  it.each(['javascript:alert(1)', 'JaVaScRiPt:alert(1)', ' javascript:alert(1)', 'data:text/html,x', 'vbscript:x', 'file:///etc/passwd', '//example.com', '/api/session'])(
+    'has no link to %s',
+    (address) => {
+      expect(safeAddress(address)).toBeNull();
+      expect(drawn(`[click](${address})`).querySelector('a[href]')).toBeNull();
+    },
+  );
+
+  it('opens links elsewhere and says where they go', () => {
+    const anchor = drawn('[docs](https://example.com/a)').querySelector('a');
+    expect(anchor?.getAttribute('rel')).toContain('noopener');
+    expect(anchor?.title).toBe('https://example.com/a');
+  });
+
+  it('is not nested without limit', () => {
+    const quoted = drawn('> '.repeat(10_000) + 'deep');
+    const listed = drawn(Array.from({ length: 2_000 }, (_, level) => `${'  '.repeat(level)}- x`).join('\n'));
+    expect(depth(quoted)).toBeLessThan(100);
+    expect(depth(listed)).toBeLessThan(100);
+  });
+});
