@@ -196,9 +196,9 @@ class Counsel:
         """A job now, by its id or its conversation's."""
         return _job(await (await self._open()).status(any_id, full_history=full_history))
 
-    async def cancel(self, any_id: str) -> Cancellation:
-        """Stop a job and its calls upstream; what came of it."""
-        return await (await self._open()).cancel(any_id)
+    async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
+        """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
+        return await (await self._open()).cancel(any_id, member)
 
     async def _finish(self, request: Request) -> Result:
         engine = await self._open()

@@ -90,8 +90,11 @@ class Engine(Protocol):
     async def detach(self, job_id: str) -> None:
         """The caller no longer waits; the job continues like a background call."""
 
-    async def cancel(self, any_id: str) -> Cancellation:
-        """Stop exactly this job; `{"content": …}`. Takes a job's id, or a conversation's when one job runs there."""
+    async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
+        """Stop exactly this job; `{"content": …}`. Takes a job's id, or a conversation's when one job runs there.
+
+        `member`: only this model of a consensus, by its name or slot.
+        """
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
         """`{"content": …}`, the status object. Takes a job's id, or a conversation's for its newest job."""

@@ -106,9 +106,9 @@ class Counsel:
         """A job now, by its id or its conversation's."""
         return self._run(self._client.status(any_id, full_history=full_history))
 
-    def cancel(self, any_id: str) -> Cancellation:
-        """Stop a job and its calls upstream; what came of it."""
-        return self._run(self._client.cancel(any_id))
+    def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
+        """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
+        return self._run(self._client.cancel(any_id, member))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._running().run(work)

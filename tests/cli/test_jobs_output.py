@@ -163,6 +163,45 @@ def test_documents_are_flat_and_id_is_the_jobs(
     assert job["error"] == failed["error"]
 
 
+@pytest.mark.parametrize("way", [(), ("--standalone",)], ids=["daemon", "standalone"])
+def test_one_model_of_a_consensus_is_stopped(
+    env: dict[str, str], project: Path, fake_process: FakeProcess, way: tuple[str, ...]
+) -> None:
+    env |= {"OPENAI_API_KEY": "sk-test-000000000000000000000000", "OPENAI_BASE_URL": fake_process.v1}
+
+    def command(*arguments: str) -> list[str]:
+        return [sys.executable, "-m", "counsel", *arguments, *way]
+
+    def counsel(*arguments: str) -> str:
+        done = subprocess.run(
+            command(*arguments), env=env, cwd=project, capture_output=True, text=True, check=True, timeout=60
+        )
+        return done.stdout + done.stderr
+
+    fake_process.script(model="o3", hang_after=1)
+    asking = subprocess.Popen(
+        command("consensus", "which?", "-m", "gpt-5", "-m", "o3", "--json"),
+        env=env, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        fake_process.wait_for(model="o3", deltas=1)
+        (job,) = [
+            row["id"]
+            for row in json.loads(counsel("jobs", "--json"))["jobs"]
+            if row["status"] == "processing"
+        ]
+        assert counsel("cancel", job, "--member", "o3") == f"Stopped model 1 of {job}; the others go on.\n"
+        result = json.loads(asking.communicate(timeout=60)[0])
+    finally:
+        asking.kill()
+        asking.wait()
+        if not way:
+            subprocess.run(
+                [sys.executable, "-m", "counsel", "daemon", "stop"], env=env, check=True, timeout=60
+            )
+    assert [(row["model"], row["code"]) for row in result["phases"]["failed"]] == [("o3", "CANCELLED")]
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

@@ -181,6 +181,25 @@ async def _ask(api: Api, headers: dict[str, str]) -> None:
         await answer.read()
 
 
+async def test_one_model_of_a_consensus_is_stopped(api: Api, fake_api: FakeAPI) -> None:
+    fake_api.script(model="o3", hang_after=1)
+    _, job = await api.post(
+        "/api/jobs", {"prompt": "which?", "models": ["gpt-5", "o3"], "mode": "background"}
+    )
+    path = f"/api/jobs/{job['job_id']}/cancel"
+    await fake_api.wait_for(deltas=1, model="o3")
+    for body in ({"member": 1}, {"member": "7"}, {"member": ""}, {"slot": "1"}):
+        assert (await api.post(path, body))[0] == 400
+    status, outcome = await api.post(path, {"member": "1"})
+    assert (status, outcome["status"], outcome["member"]) == (200, "processing", "1")
+    await api.end(job["job_id"])
+    _, shown = await api.get(f"/api/jobs/{job['job_id']}")
+    assert shown["status"] == "completed_with_errors"
+    assert [(row["model"], row["code"]) for row in shown["result"]["phases"]["failed"]] == [
+        ("o3", "CANCELLED")
+    ]
+
+
 # ── following ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -163,7 +163,7 @@ class FakeEngine:
     async def detach(self, job_id: str) -> None:
         self._job(job_id).background = True
 
-    async def cancel(self, any_id: str) -> Cancellation:
+    async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         job = self._job(any_id)
         if job.outcome is not None:
             return self.told(job, f"has already {job.status}")

@@ -283,19 +283,20 @@ def _progress(job: JobStatus) -> str:
 
 @click.command()
 @click.argument("job_id", metavar="ID", shell_complete=completers.running_jobs)
+@click.option("--member", metavar="NAME", help="Only this model of a consensus: its name or number.")
 @connect.standalone_option
 @json_option
-def cancel(job_id: str, standalone: bool, as_json: bool) -> None:
+def cancel(job_id: str, member: str | None, standalone: bool, as_json: bool) -> None:
     """Stop a job and its calls. ID is a job, or a conversation with one running job.
 
     The beginning of an id is enough; `last` is the job that runs in this folder.
     """
-    connect.run(_cancel(job_id, user.caller(), standalone=standalone, as_json=as_json))
+    connect.run(_cancel(job_id, member, user.caller(), standalone=standalone, as_json=as_json))
 
 
-async def _cancel(wanted: str, caller: Any, *, standalone: bool, as_json: bool) -> None:
+async def _cancel(wanted: str, member: str | None, caller: Any, *, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
-        outcome = await engine.cancel(await ids.job(engine, wanted, caller, changes=True))
+        outcome = await engine.cancel(await ids.job(engine, wanted, caller, changes=True), member)
     message = _outcome(outcome)
     if as_json:
         output.document(documents.cancelled(outcome, message))
@@ -304,6 +305,8 @@ async def _cancel(wanted: str, caller: Any, *, standalone: bool, as_json: bool) 
 
 
 def _outcome(outcome: Cancellation) -> str:
+    if outcome.member is not None:
+        return f"Stopped model {outcome.member} of {outcome.job_id}; the others go on."
     if outcome.cancelled_at:
         return f"Stopped {outcome.job_id}."
     if outcome.status == "processing":

@@ -293,7 +293,9 @@ class RemoteEngine:
         await self._ask("detach", job_id=job_id)
         self._forget(job_id)
 
-    async def cancel(self, any_id: str) -> Cancellation:
+    async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
+        if member is not None:  # a method of its own: an older daemon must not stop the whole job
+            return Cancellation.from_json(await self._ask("cancel_member", any_id=any_id, member=member))
         return Cancellation.from_json(await self._ask("cancel", any_id=any_id))
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:

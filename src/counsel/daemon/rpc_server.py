@@ -98,6 +98,10 @@ class _AnyId(TypedDict):
     any_id: str
 
 
+class _Member(_AnyId):
+    member: str
+
+
 class _Status(_AnyId):
     full_history: bool
 
@@ -122,6 +126,7 @@ _PARAMS: dict[str, dict[str, type]] = {
     "accepted": _JOB,
     "detach": _JOB,
     "cancel": _ANY_ID,
+    "cancel_member": {**_ANY_ID, "member": str},
     "status": {**_ANY_ID, "full_history": bool},
     "recent": {"limit": int},
     "daemon_status": {},
@@ -167,6 +172,7 @@ class RpcServer:
             "accepted": self._accepted,
             "detach": self._detach,
             "cancel": self._cancel,
+            "cancel_member": self._cancel_member,
             "status": self._job_status,
             "recent": self._recent,
             "daemon_status": self._daemon_status,
@@ -181,7 +187,7 @@ class RpcServer:
     def concerns_own_job(self, data: bytes) -> bool:
         message = parse(data)
         job = (message.get("params") or {}).get("job_id")
-        return message.get("method") in {"drop", "cancel"} or job in self._awaited
+        return message.get("method") in {"drop", "cancel", "cancel_member"} or job in self._awaited
 
     def line(self, data: bytes) -> None:
         message = parse(data)
@@ -258,6 +264,9 @@ class RpcServer:
         result = await self.engine.cancel(params["any_id"])
         self._awaited.pop(params["any_id"], None)
         return result.to_json()
+
+    async def _cancel_member(self, _: int, params: _Member) -> dict[str, object]:
+        return (await self.engine.cancel(params["any_id"], params["member"])).to_json()
 
     async def _detach(self, _: int, params: _Job) -> None:
         await self.engine.detach(params["job_id"])

@@ -16,6 +16,7 @@ from pathlib import Path
 from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine import results
+from counsel.engine.consult import consensus
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
@@ -260,12 +261,18 @@ class Engine:
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
-    async def cancel(self, any_id: str) -> Cancellation:
-        """Stop exactly this job and its upstream calls."""
+    async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
+        """Stop exactly this job and its upstream calls, or only one model of a consensus (by name or slot)."""
         job = await self._find(any_id, running_only=True)
+        slot = None if member is None else consensus.slot_of(job.models, member)
         if not job.is_open:
             return results.ended_before(job)
-        await self.runner.cancel(job.id)
+        if slot is not None:
+            await self.runner.cancel_member(job.id, slot)
+            if (await self._job(job.id)).is_open:
+                return results.member_cancelled(job, slot, consensus.labels(job.models)[int(slot)])
+        else:
+            await self.runner.cancel(job.id)
         now = await self._job(job.id)
         if now.status != "cancelled":
             return results.ended_before(now)

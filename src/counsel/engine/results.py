@@ -214,6 +214,18 @@ def cancelled(job: JobRecord) -> Cancellation:
     )
 
 
+def member_cancelled(job: JobRecord, slot: str, label: str) -> Cancellation:
+    now = time.time()
+    return Cancellation(
+        status=job.status,
+        message=f"{label} of job {job.conversation} was stopped; the others go on",
+        job_id=job.id,
+        elapsed_seconds=round(now - job.created, 1),
+        cancelled_at=iso(now),
+        member=slot,
+    )
+
+
 _OVER = {
     "processing": "has been asked to stop, but the process that runs it has not answered yet",
     "completed": "has already completed and cannot be cancelled",

@@ -225,20 +225,21 @@ class JobList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """What came of cancelling a job: it was stopped, or had ended before."""
+    """What came of cancelling a job, or one of its models: it was stopped, or had ended before."""
 
     status: JobState
     message: str
     job_id: str
     elapsed_seconds: float | None = None
     cancelled_at: str | None = None
+    member: str | None = None  # the slot of the one model that was stopped; the job goes on
 
     @property
     def content(self) -> Json:
         shown: dict[str, object] = {"status": self.status, "message": self.message, "job_id": self.job_id}
         if self.cancelled_at:
             shown |= {"elapsed_seconds": self.elapsed_seconds, "cancelled_at": self.cancelled_at}
-        return shown
+        return shown if self.member is None else {**shown, "member": self.member}
 
     def to_json(self) -> Json:
         return {"content": self.content}
@@ -252,4 +253,5 @@ class Cancellation:
             job_id=content.get("job_id", ""),
             elapsed_seconds=content.get("elapsed_seconds"),
             cancelled_at=content.get("cancelled_at"),
+            member=content.get("member"),
         )

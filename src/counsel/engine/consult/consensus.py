@@ -24,7 +24,7 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.running import Outcome
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
-from counsel.errors import CounselError, Internal, TimedOut, UpstreamError
+from counsel.errors import Cancelled, CounselError, Internal, InvalidArgument, TimedOut, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.results import (
     AnswerDetails,
@@ -74,6 +74,18 @@ def labels(models: tuple[str, ...]) -> list[str]:
     return named
 
 
+def slot_of(models: tuple[str, ...], member: str) -> str:
+    """The slot of a member: `1`, or its name (`gpt-5`, `gpt-5#2`)."""
+    names = labels(models)
+    slots = [str(number) for number in range(len(models))]
+    if member in names:
+        return str(names.index(member))
+    if member in slots:
+        return member
+    known = ", ".join(f"{slot} ({name})" for slot, name in zip(slots, names, strict=True))
+    raise InvalidArgument(f"The job has no model {member[:80]!r}.", hint=f"Its models: {known}.")
+
+
 async def run(consultation: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
     job = consultation.job
     history = await conversation.load(store, job)
@@ -119,6 +131,7 @@ class Round:
         self._store = store
         self._history = history
         self._done = 0
+        self._members = consultation.job.members
         self._limit = float(consultation.job.caller.settings.model_limit_seconds)
 
     async def ask_all(
@@ -131,9 +144,11 @@ class Round:
             asyncio.create_task(self._counted(participant, phase, ask)): participant
             for participant in participants
         }
+        self._members.tasks = {participant.slot: task for task, participant in tasks.items()}
         try:
             await self._close(set(tasks))
         finally:
+            self._members.tasks = {}
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -141,10 +156,7 @@ class Round:
         failures: list[Failure] = []
         for task, participant in tasks.items():
             if task.cancelled():
-                late = _too_slow(participant, self._consultation.live.slots[participant.slot].text())
-                if used := self._consultation.spent.get(participant.slot):
-                    results.charge(late, used)
-                failures.append(Failure(participant, phase, late))
+                failures.append(Failure(participant, phase, self._charged(participant, _too_slow)))
             elif isinstance(outcome := task.result(), CounselError):
                 failures.append(Failure(participant, phase, outcome))
             else:
@@ -162,13 +174,42 @@ class Round:
             if everyone > 1 and len(pending) == 1 and grace is None:
                 grace = time.monotonic() + GRACE
 
+    def _charged(
+        self, participant: Participant, failure: Callable[[Participant, str], CounselError]
+    ) -> CounselError:
+        """The failure of a call that was broken off, with its text so far and what it used."""
+        slot = participant.slot
+        error = failure(participant, self._consultation.live.slots[slot].text())
+        if used := self._consultation.spent.get(slot):
+            results.charge(error, used)
+        return error
+
     async def _counted(self, participant: Participant, phase: Phase, ask: Ask) -> Reply | CounselError:
-        outcome = await _reply_or_error(participant, ask)
+        try:
+            outcome = await self._outcome(participant, phase, ask)
+        except asyncio.CancelledError:
+            if participant.slot not in self._members.cancelled:
+                raise
+            outcome = self._charged(participant, _cancelled)
         if isinstance(outcome, CounselError):
             self._consultation.live.refuse(participant.slot, phase, outcome)
         self._done += 1
         self._consultation.progress(self._done)
         return outcome
+
+    async def _outcome(self, participant: Participant, phase: Phase, ask: Ask) -> Reply | CounselError:
+        """A member that was cancelled is not asked; what it had answered before counts."""
+        slot = participant.slot
+        if slot not in self._members.cancelled:
+            return await _reply_or_error(participant, ask)
+        if reply := await self._consultation.remembered(f"{phase}:{slot}"):
+            return self._consultation.recall(Step(f"{phase}:{slot}", slot, phase), reply)
+        live, text = self._consultation.live, self._members.texts.pop(slot, "")
+        live.begin(slot, phase)
+        live.text(slot, text)
+        failure = _cancelled(participant, text)
+        live.fail(slot, failure)
+        return failure
 
     async def first(self, participant: Participant) -> Reply:
         return await self._ask(participant, "initial", await self._compose(participant))
@@ -226,6 +267,10 @@ def _too_slow(participant: Participant, partial: str) -> TimedOut:
         model=participant.label,
         partial=partial or None,
     )
+
+
+def _cancelled(participant: Participant, partial: str) -> Cancelled:
+    return Cancelled(f"{participant.label} was cancelled.", model=participant.label, partial=partial or None)
 
 
 def _all_failed(failures: list[Failure]) -> CounselError:

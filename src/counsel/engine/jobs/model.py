@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import field
+
 from counsel.caller import Caller
 from counsel.engine.store.model import Task
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
 
 TOOLS = frozenset({"chat", "askModel", "consensus"})  # kinds of jobs that this release can run
+
+
+@dataclass(slots=True)
+class Members:
+    """The models of a consensus: each can be stopped while the others go on. By slot."""
+
+    cancelled: set[str] = field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=dict)  # of cancelled ones, from an earlier attempt
+    tasks: dict[str, asyncio.Task[object]] = field(default_factory=dict)  # of the present round
+
+    def stop(self, slot: str) -> None:
+        if slot not in self.cancelled:
+            self.cancelled.add(slot)
+            if task := self.tasks.get(slot):
+                task.cancel()
 
 
 @dataclass(slots=True)
@@ -24,6 +42,7 @@ class Job:
     attempt: int = 1
     continues: bool = True  # the conversation may hold turns
     status: Status = "processing"
+    members: Members = field(default_factory=Members)
 
     @property
     def tool(self) -> str:

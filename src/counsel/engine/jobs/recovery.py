@@ -13,7 +13,7 @@ from pathlib import Path
 from counsel import pending_calls
 from counsel.engine.jobs import partial
 from counsel.engine.jobs.callers import CallerRegistry
-from counsel.engine.jobs.model import TOOLS, Job
+from counsel.engine.jobs.model import TOOLS, Job, Members
 from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import AdoptedJob, Fence, JobRecord, JobStopped, LostJob
@@ -179,6 +179,7 @@ def job_of(adopted: AdoptedJob, settings: Settings) -> Job:
         created=record.created,
         key=record.key,
         attempt=record.attempt,
+        members=Members(set(record.cancelled_members)),
     )
 
 

@@ -7,7 +7,7 @@ ends with the job's end.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from counsel.engine.consult import consensus
@@ -111,6 +111,17 @@ async def states(store: Store, job: JobDetail) -> list[ModelState]:
         if slot in models and models[slot].status == "completed":
             models[slot] = replace(models[slot], text=reply.text)
     return list(models.values())
+
+
+async def texts(store: Store, job_id: str, slots: Collection[str]) -> dict[str, str]:
+    """What these models had said before the process that ran the job ended."""
+    if not slots:
+        return {}
+    folded = TextFold()
+    for event in await store.events(job_id, 0):
+        if event.slot in slots:
+            folded.add(event)
+    return {slot: text.text() for slot, text in folded.texts.items()}
 
 
 def _after(state: ModelState, event: JobEvent) -> ModelState:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from counsel import resource_errors
@@ -17,6 +18,7 @@ from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
+from counsel.engine.jobs import replay
 from counsel.engine.jobs.callers import CallerRegistry, Secret
 from counsel.engine.jobs.ending import Endings
 from counsel.engine.jobs.events import Live
@@ -195,6 +197,7 @@ class Runner:
         running.live.waits = None
         running.live.started(job.tool, job.task.models, job.id, job.conversation)
         if job.attempt > 1:
+            job.members.texts = await replay.texts(self._store, job.id, job.members.cancelled)
             running.live.resume(await self._store.slots_with_text(job.id))
         running.titling = self.describer.entitle(running)
         consultation = Consultation(job, running.fence, self._store, running.live, self.limiter)
@@ -223,6 +226,20 @@ class Runner:
                 return
             await asyncio.sleep(_POLL)
 
+    async def cancel_member(self, job_id: str, slot: str) -> None:
+        """Stop one model of a job; the last one ends the job. Stored first: no later attempt asks it again."""
+        await self._store.request_cancel(job_id, slot)
+        if running := self.running.get(job_id):
+            await asyncio.sleep(0)  # its first step, see `cancel`
+            await self._stop_members(running, (slot,))
+
+    async def _stop_members(self, running: Running, slots: Iterable[str]) -> None:
+        members = running.job.members
+        for slot in slots:
+            members.stop(slot)
+        if len(members.cancelled) == len(running.live.slots):
+            await self.cancel(running.job.id)
+
     async def heed(self, standing: JobStanding) -> None:
         """Stop a job that was cancelled, or that another process has taken: until then its calls cost money."""
         running = self.running.get(standing.id)
@@ -236,6 +253,8 @@ class Runner:
             running.lose()
         elif standing.cancel and not running.doubted:
             await self.cancel(standing.id)
+        elif not running.doubted and not running.job.members.cancelled.issuperset(standing.cancelled_members):
+            await self._stop_members(running, standing.cancelled_members)
 
     async def close(self, *, keep: bool) -> None:
         """`keep`: calls whose callers wait continue in the next engine, even if the callers do not reconnect."""

@@ -69,8 +69,8 @@ class JobStore(Protocol):
     def release(self, owner: str, *, keep: bool) -> Pending[None]:
         """The owner ends in good order: its open jobs have no owner. `keep`: synchronous ones are detached, too."""
 
-    def request_cancel(self, job: str) -> Pending[bool]:
-        """Ask the owner to stop an open job. False: it is over, or unknown."""
+    def request_cancel(self, job: str, member: str | None = None) -> Pending[bool]:
+        """Ask the owner to stop an open job, or one of its models. False: the job is over, or unknown."""
 
     def progress(self, fence: Fence, completed: int) -> Pending[None]: ...
 

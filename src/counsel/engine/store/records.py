@@ -83,6 +83,7 @@ class JobRecord:
     title: str | None
     summary: str | None
     keep_days: int
+    cancelled_members: tuple[str, ...]  # slots of a consensus that were stopped while the others go on
 
     @property
     def is_open(self) -> bool:
@@ -126,13 +127,14 @@ class AdoptedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobStanding:
-    """The current owner of a job, and whether it was cancelled."""
+    """The current owner of a job, and whether it, or some of its models, were cancelled."""
 
     id: str
     owner: str
     attempt: int
     status: Status
     cancel: bool
+    cancelled_members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Protocol, cast
 
+from counsel.argument_schema import Checker
 from counsel.engine.store.records import JobFilter
 from counsel.http.api import job_stream
 from counsel.http.api.endpoint import ApiCall
 from counsel.http.api.event_cursor import Cursor
 from counsel.requests import Engine
 from counsel.results import JobList
+
+_CANCEL = Checker(
+    "cancel",
+    {
+        "type": "object",
+        "properties": {"member": {"type": "string", "minLength": 1}},
+        "required": [],
+        "additionalProperties": False,
+    },
+)
 
 
 class JobArchive(Engine, Protocol):
@@ -50,7 +61,10 @@ async def events(call: ApiCall) -> object:
 
 
 async def cancel(call: ApiCall) -> object:
-    return (await call.engine.cancel(call.name)).content
+    member = _CANCEL.check(call.body).get(
+        "member", call.body.get("member")
+    )  # "" is no member, and not the job
+    return (await call.engine.cancel(call.name, None if member is None else str(member))).content
 
 
 async def delete(call: ApiCall) -> object:

@@ -115,7 +115,8 @@ ROUTES: tuple[ApiRoute, ...] = (
         "POST",
         "/api/jobs/{id}/cancel",
         jobs.cancel,
-        "Stop a job and its calls.",
+        "Stop a job and its calls, or one model of a consensus.",
+        body=job.CancelJob,
         answers={200: job.Cancelled},
     ),
     ApiRoute(

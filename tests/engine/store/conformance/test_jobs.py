@@ -322,12 +322,28 @@ async def test_the_request_to_cancel_reaches_the_next_owner(store: Store) -> Non
     assert adopted.record.cancel
 
 
+async def test_single_models_can_be_asked_to_stop_and_the_next_owner_knows(store: Store) -> None:
+    new = new_job()
+    await store.submit(new)
+    assert (await read(store, new.id)).cancelled_members == ()
+    for member in ("1", "0", "1"):
+        assert await store.request_cancel(new.id, member)
+    job = await read(store, new.id)
+    assert (job.cancel, job.cancelled_members) == (False, ("1", "0"))
+    (standing,) = await store.standing([new.id])
+    assert (standing.cancel, standing.cancelled_members) == (False, ("1", "0"))
+    adopted = await store.adopt(new.id, "owner", "heir")
+    assert adopted is not None
+    assert adopted.record.cancelled_members == ("1", "0")
+
+
 @pytest.mark.parametrize("end", [completed, stopped])
 async def test_a_job_that_is_over_cannot_be_asked_to_stop(store: Store, end: Callable[..., object]) -> None:
     new = new_job()
     await store.submit(new)
     await store.finish(fence(new), end(new))  # type: ignore[arg-type]
     assert not await store.request_cancel(new.id)
+    assert not await store.request_cancel(new.id, "0")
     assert not await store.request_cancel("unknown")
 
 

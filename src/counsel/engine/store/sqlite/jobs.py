@@ -41,7 +41,8 @@ from counsel.results import result_from_json
 
 _COLUMNS = [field.name for field in fields(JobRecord)]
 _RECORD = ", ".join(_COLUMNS)
-_BACKGROUND, _CANCEL, _MODELS = map(_COLUMNS.index, ("background", "cancel", "models"))
+_BACKGROUND, _CANCEL = map(_COLUMNS.index, ("background", "cancel"))
+_LISTS = [_COLUMNS.index(name) for name in ("models", "cancelled_members")]
 _CREATED = _COLUMNS.index("created")
 # Not the whole result: SQLite reads the few values of a long answer in a fraction of the time that Python needs.
 _OUTCOMES = (
@@ -50,6 +51,10 @@ _OUTCOMES = (
     "COALESCE(json_extract(result, '$.metadata.cost_complete'), 1), "
     "COALESCE(json_extract(result, '$.metadata.usage.total_tokens'), json_extract(error, '$.usage.total_tokens')) "
     "FROM jobs WHERE status != 'processing' AND id IN ({})"
+)
+_WITH_MEMBER = (
+    "CASE WHEN EXISTS (SELECT 1 FROM json_each(cancelled_members) WHERE value = ?2) THEN cancelled_members "
+    "ELSE json_insert(cancelled_members, '$[#]', ?2) END"
 )
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
 _MOST_VALUES = 500  # in one statement
@@ -84,9 +89,14 @@ class Jobs:
         sql = "UPDATE jobs SET owner = '', background = MAX(background, ?) WHERE owner = ? AND status = 'processing'"
         return self.database.write(_statement(sql, keep, owner))
 
-    def request_cancel(self, job: str) -> Pending[bool]:
+    def request_cancel(self, job: str, member: str | None = None) -> Pending[bool]:
+        change = "cancel = 1" if member is None else f"cancelled_members = {_WITH_MEMBER}"
+
         def work(db: sqlite3.Connection) -> bool:
-            done = db.execute("UPDATE jobs SET cancel = 1 WHERE id = ? AND status = 'processing'", (job,))
+            done = db.execute(
+                f"UPDATE jobs SET {change} WHERE id = ?1 AND status = 'processing'",
+                (job,) if member is None else (job, member),
+            )
             return done.rowcount == 1
 
         return self.database.write(work)
@@ -200,8 +210,11 @@ class Jobs:
 
     async def standing(self, jobs: Sequence[str]) -> list[JobStanding]:
         marks = ",".join("?" * len(jobs))
-        sql = f"SELECT id, owner, attempt, status, cancel FROM jobs WHERE id IN ({marks})"
-        return [JobStanding(*[*row[:4], bool(row[4])]) for row in self.database.rows(sql, *jobs)]
+        sql = f"SELECT id, owner, attempt, status, cancel, cancelled_members FROM jobs WHERE id IN ({marks})"
+        return [
+            JobStanding(*[*row[:4], bool(row[4]), tuple(json.loads(row[5]))])
+            for row in self.database.rows(sql, *jobs)
+        ]
 
     async def owners(self) -> set[str]:
         return {
@@ -232,7 +245,8 @@ def _decoded(row: Sequence[Any]) -> list[Any]:
     fields = list(row)
     fields[_BACKGROUND] = bool(fields[_BACKGROUND])
     fields[_CANCEL] = bool(fields[_CANCEL])
-    fields[_MODELS] = tuple(json.loads(fields[_MODELS]))
+    for column in _LISTS:
+        fields[column] = tuple(json.loads(fields[column]))
     return fields
 
 

@@ -57,6 +57,7 @@ _STEPS = (
     CREATE TABLE answers (key TEXT PRIMARY KEY, expires REAL NOT NULL, reply TEXT NOT NULL) STRICT;
     """,
     "ALTER TABLE jobs ADD COLUMN keep_days INTEGER NOT NULL DEFAULT 3",
+    "ALTER TABLE jobs ADD COLUMN cancelled_members TEXT NOT NULL DEFAULT '[]'",
 )
 
 

@@ -255,13 +255,18 @@ class Job(JobSummary):
 
 
 class Cancelled(TypedDict):
-    """What came of cancelling: the job was stopped, or had ended before."""
+    """What came of cancelling: the job or one of its models was stopped, or the job had ended before."""
 
     status: JobState
     message: str
     job_id: str
     elapsed_seconds: NotRequired[float]
     cancelled_at: NotRequired[str]
+    member: NotRequired[Annotated[str, "The slot of the one model that was stopped; the job goes on."]]
+
+
+class CancelJob(TypedDict, total=False):
+    member: Annotated[str, "Only this model of a consensus: its slot, or its name in the job."]
 
 
 class Deleted(TypedDict):
