@@ -1,4 +1,4 @@
-"""The routes of `counsel serve` once the engine is open: `/mcp`, `/health`, `/metrics` and `/api`."""
+"""The routes of `counsel serve` once the engine is open: `/mcp`, `/health`, `/metrics`, `/api` and the console's page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from starlette.routing import BaseRoute, Route
 
 from counsel.http.api import endpoint as api
 from counsel.http.auth import Guard
+from counsel.http.console import files as console
+from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HEALTH, HttpApp
 from counsel.http.streamable import Streamable
 from counsel.mcp.identity import ClientIdentity
@@ -23,9 +25,11 @@ from counsel.settings import Settings
 def build(
     engine: LocalEngine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
 ) -> HttpApp:
-    """The whole application: everything but `/health` requires the token."""
+    """The whole application: everything but `/health` and the console's page requires the token or a session."""
     inner = unguarded(engine, settings, routes)
-    return HttpApp(Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins), inner.close)
+    sessions = ConsoleSessions(settings.home, secret)
+    guard = Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins, sessions=sessions)
+    return HttpApp(guard, inner.close)
 
 
 def unguarded(engine: LocalEngine, settings: Settings, routes: Iterable[BaseRoute]) -> HttpApp:
@@ -37,6 +41,7 @@ def unguarded(engine: LocalEngine, settings: Settings, routes: Iterable[BaseRout
             Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
             Route("/health", _health),
             Route("/metrics", _metrics(engine)),
+            *console.routes(),
             *routes,
         ],
         exception_handlers={404: api.not_found, 405: api.not_allowed, Exception: api.failed},

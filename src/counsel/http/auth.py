@@ -1,7 +1,8 @@
-"""Guards the HTTP server: the right Host, no web page of another origin, and the user's token.
+"""Guards the HTTP server: the right Host, no web page of another origin, and the user's token or session.
 
 One ASGI layer around everything. A web page of another origin never gets an answer (not by DNS rebinding either: the
-name in `Host` must be this machine's); another user of the machine does not know the token.
+name in `Host` must be this machine's); another user of the machine does not know the token. The console's cookie gives
+access to `/api` only, and only to requests that the console's own page has sent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any, TypeAlias
 
 from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
+from counsel.http import peer
+from counsel.http.console.sessions import ConsoleSession, ConsoleSessions
 from counsel.settings import Settings
 from counsel.text import counted
 from counsel.types import Json
@@ -31,6 +34,15 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 SHORTEST = 16  # characters of a token with which other machines may connect
 MOST_HEADERS = 100
 OPEN_TO_ALL = frozenset({"/health"})
+PAGE = frozenset({"/", "/login", "/favicon.ico"})  # and `/assets/`: the console's page has no data
+SESSION = "/api/session"
+MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
+SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session
+_NO_PAGE = (
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
 
@@ -90,6 +102,7 @@ class Guard:
         host: str,
         origins: tuple[str, ...] = (),
         public: frozenset[str] = OPEN_TO_ALL,
+        sessions: ConsoleSessions | None = None,
     ) -> None:
         self.app = app
         self._secret = secret.encode()
@@ -97,6 +110,7 @@ class Guard:
         self._names = _LOOPBACK | {host, socket.gethostname()}
         self._origins = frozenset(origins)
         self._public = public
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -104,6 +118,7 @@ class Guard:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get(b"origin")
+        scope[SESSIONS] = {"sessions": self._sessions, "session": None}
         sending = _with_cors(send, origin) if origin in self._origins and origin else send
         refusal = self._refusal(scope, headers, origin)
         if refusal is not None:
@@ -111,7 +126,8 @@ class Guard:
         elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _preflight(sending)
         else:
-            await self.app(scope, receive, sending)
+            session = scope[SESSIONS]["session"]
+            await self.app(scope, receive, _for_page(sending, session) if session else sending)
 
     def _refusal(
         self, scope: Scope, headers: dict[bytes, str], origin: str | None
@@ -133,12 +149,35 @@ class Guard:
                 "Too many requests are in progress.",
                 hint="Try again in a moment, or raise COUNSEL_MAX_CONNECTIONS.",
             )
-        if scope["method"] == "OPTIONS" or scope["path"] in self._public or self._token_fits(headers):
+        if scope["method"] == "OPTIONS" or self._is_public(scope["path"]) or self._token_fits(headers):
             return None
+        return self._page_refusal(scope, headers)
+
+    def _page_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
+        """A request without the token: it needs a session, unless it asks for one."""
+        if self._sessions and b"authorization" not in headers and is_from_own_page(scope["method"], headers):
+            session = self._session(scope)
+            if session is not None or (scope["path"], scope["method"]) == (SESSION, "POST"):
+                if self._local and not _is_own(scope):
+                    return 403, Forbidden(
+                        "This browser belongs to another user of the machine.",
+                        hint="Run counsel and the browser as the same user.",
+                    )
+                scope[SESSIONS]["session"] = session
+                return None
         return 401, AuthenticationFailed(
             "The token is wrong." if b"authorization" in headers else "A token is required.",
             hint="Send `Authorization: Bearer TOKEN`; it is COUNSEL_TOKEN or the content of COUNSEL_HOME/token.",
         )
+
+    def _session(self, scope: Scope) -> ConsoleSession | None:
+        if self._sessions is None or not scope["path"].startswith("/api/"):
+            return None
+        values = cookies(scope["headers"], self._sessions.cookie)[:MOST_COOKIES]
+        return next(filter(None, map(self._sessions.find, values)), None)
+
+    def _is_public(self, path: str) -> bool:
+        return path in self._public or path in PAGE or path.startswith("/assets/")
 
     def _host_fits(self, name: str) -> bool:
         return name in self._names or (not self._local and _is_address(name))
@@ -146,6 +185,65 @@ class Guard:
     def _token_fits(self, headers: dict[bytes, str]) -> bool:
         scheme, _, value = headers.get(b"authorization", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode(), self._secret)
+
+
+# ── the console's cookie ─────────────────────────────────────────────────────────────────────────────
+
+
+def cookie_name(name: str, *, secure: bool) -> str:
+    """Over TLS browsers accept a `__Host-` cookie only from this host itself, and never over plain HTTP."""
+    return f"__Host-{name}" if secure else name
+
+
+def cookies(headers: list[tuple[bytes, bytes]], name: str) -> list[str]:
+    names = {cookie_name(name, secure=True), name}
+    pairs = (
+        pair.strip().partition("=")
+        for key, value in headers
+        if key == b"cookie"
+        for pair in value.decode("latin-1").split(";")
+    )
+    return [value for key, _, value in pairs if key in names]
+
+
+def is_from_own_page(method: str, headers: dict[bytes, str]) -> bool:
+    """Whether the console's page has sent this request, so that a cookie may count.
+
+    A browser adds `Sec-Fetch-Site` itself (over plain HTTP only on loopback). A page of another origin, also one on
+    another port of this machine, cannot send `X-Counsel` without a preflight, which it is refused.
+    """
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+    marked = headers.get(b"x-counsel") == "1"
+    if origin is not None and not _same_origin(origin, headers.get(b"host", "")):
+        return False  # listed in COUNSEL_CORS_ORIGINS: it needs the token
+    if method not in {"GET", "HEAD"} and not marked:
+        return False
+    return site == "same-origin" or (site is None and (marked or origin is not None))
+
+
+def _for_page(send: Send, session: ConsoleSession) -> Send:
+    """Nothing that `/api` answers to a browser is shown as a page or loaded by another one; signing out ends streams."""
+    ended = False
+
+    async def sending(message: Message) -> None:
+        nonlocal ended
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *_NO_PAGE]
+        elif message.get("more_body") and not ended and session.is_over():
+            message = {"type": "http.response.body", "body": b""}
+        if not ended:
+            ended = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+    return sending
+
+
+def _is_own(scope: Scope) -> bool:
+    """Looked up once for each connection."""
+    known: dict[str, bool] = scope.get("state", {}).get("peer", {})
+    if "is_own" not in known:
+        known["is_own"] = peer.is_own(scope.get("client"), scope.get("server"))
+    return known["is_own"]
 
 
 def _name(host: str) -> str:

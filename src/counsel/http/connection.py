@@ -90,6 +90,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
         super().connection_made(transport)
+        self.app_state = {**self.app_state, "peer": {}}  # what `auth.Guard` learns about the client
         if len(self.connections) > self._pool.most:
             self._drop_oldest()
         self._wait_for_request()

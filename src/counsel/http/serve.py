@@ -19,6 +19,7 @@ from counsel.errors import ConfigInvalid
 from counsel.http import auth
 from counsel.http.auth import Guard
 from counsel.http.connection import Connection, Pool
+from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HttpApp, LoadingApp, OpenEngine
 from counsel.settings import Settings
 
@@ -47,6 +48,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # any local process could send them
             lifespan="off",
             ws="none",
             timeout_graceful_shutdown=5,
@@ -95,7 +97,8 @@ async def serve(
     auth.check_bind(host, secret)
     listener = _listen(host, port)
     loading = LoadingApp(open_engine, settings, announce)
-    guard = Guard(loading, secret=secret, host=host, origins=settings.cors_origins)
+    sessions = ConsoleSessions(settings.home, secret)
+    guard = Guard(loading, secret=secret, host=host, origins=settings.cors_origins, sessions=sessions)
     server = Server(HttpApp(guard, loading.close), host, port, loading.load, settings.max_connections)
     loading.failed = partial(setattr, server, "should_exit", True)
     try:

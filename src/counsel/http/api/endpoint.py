@@ -88,6 +88,11 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True)
+class Empty:
+    """An answer without a body."""
+
+
+@dataclass(frozen=True, slots=True)
 class Events:
     """A stream of server-sent events: by name, what their `data` is. Without names: a job's events."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from counsel import __version__
 from counsel.http.api.documents import events
 from counsel.http.api.documents.jobs import Failure
-from counsel.http.api.endpoint import ApiCall, ApiRoute, Binary, Events, OneOf, Parameter
+from counsel.http.api.endpoint import ApiCall, ApiRoute, Binary, Empty, Events, OneOf, Parameter
 from counsel.http.api.json_schema import Schemas
 from counsel.types import Json
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 JSON = "application/json"
 EVENTS = "text/event-stream"
 _ABOUT = (
-    "The JSON API of `counsel serve`. Every request needs the token. docs/use/http.md explains it. "
+    "The JSON API of `counsel serve`. Every request needs the token (or the console's cookie). docs/use/http.md explains it. "
     "Answers may have more fields in later releases."
 )
 
@@ -70,12 +70,14 @@ def _operation(row: ApiRoute, schemas: Schemas) -> Json:
         operation["parameters"] = parameters
     if row.body is not None:
         operation["requestBody"] = {"content": _content(row.body, schemas)}
-    answers = {
-        str(status): {"description": _phrase(status), "content": _content(shape, schemas)}
-        for status, shape in row.answers.items()
-    }
+    answers = {str(status): _answer(status, shape, schemas) for status, shape in row.answers.items()}
     operation["responses"] = {**answers, "default": {"$ref": "#/components/responses/Failure"}}
     return operation
+
+
+def _answer(status: int, shape: Any, schemas: Schemas) -> Json:
+    content = {} if isinstance(shape, Empty) else {"content": _content(shape, schemas)}
+    return {"description": _phrase(status), **content}
 
 
 def _identity(row: ApiRoute) -> str:
@@ -146,4 +148,4 @@ def _event(schemas: Schemas) -> Json:
 
 
 def _phrase(status: int) -> str:
-    return {200: "Done.", 202: "The job has begun, and continues."}[status]
+    return {200: "Done.", 202: "The job has begun, and continues.", 204: "Done."}[status]

@@ -1,4 +1,4 @@
-"""The routes below `/api`, one row each. All of them require the token.
+"""The routes below `/api`, one row each. All of them require the token or the console's session.
 
 A row has the method, the path, the handler, what it is for, and the types of its request and its answers. `openapi.py`
 describes the rows; tests compare every answer with them.
@@ -19,6 +19,7 @@ from counsel.http.api import (
     models,
     openapi,
     servers,
+    session,
     settings,
     skills,
     submit,
@@ -33,6 +34,7 @@ from counsel.http.api.endpoint import (
     ApiRoute,
     Binary,
     Context,
+    Empty,
     Events,
     OneOf,
     Parameter,
@@ -384,6 +386,29 @@ ROUTES: tuple[ApiRoute, ...] = (
         "Undo the sharing of a skill.",
         body=server.UndoSharing,
         answers={200: server.Sharing},
+    ),
+    # the console
+    ApiRoute(
+        "POST",
+        "/api/session",
+        session.sign_in,
+        "Sign the console in with a one-time link's key or the token; sets the cookie.",
+        body=machine.SignIn,
+        answers={204: Empty()},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/session",
+        session.show,
+        "The console's session and the server that it is signed in to.",
+        answers={200: machine.ConsoleSession},
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/session",
+        session.sign_out,
+        "Sign the console out.",
+        answers={204: Empty()},
     ),
     # this document
     ApiRoute(

@@ -174,3 +174,17 @@ class StoredImage(TypedDict):
     height: int
     bytes: int
     sha256: str
+
+
+class SignIn(TypedDict):
+    key: Annotated[str, "The part of the link behind `#`, or the token."]
+
+
+class ConsoleSession(TypedDict):
+    expires_at: Annotated[
+        float | None, "Seconds since 1970, if the page is not used; null: no cookie was used."
+    ]
+    version: str
+    project: Annotated[str, "The folder in which `counsel console` or `counsel serve` was started."]
+    home: Annotated[str, "COUNSEL_HOME."]
+    host: Annotated[str, "The host and port that this request was sent to."]

@@ -1,0 +1,86 @@
+"""`/api/session`: the console signs in with a one-time link or the token, and gets a cookie."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from counsel import __version__
+from counsel.argument_schema import Checker
+from counsel.errors import AuthenticationFailed, InvalidArgument, NotFound
+from counsel.http.api.endpoint import FRESH, ApiCall, failed_with
+from counsel.http.auth import SESSIONS, cookie_name
+from counsel.http.console.sessions import LONGEST_KEY, LONGEST_SECONDS
+
+if TYPE_CHECKING:
+    from counsel.http.console.sessions import ConsoleSession, ConsoleSessions
+
+_CHECKER = Checker(
+    "session",
+    {
+        "type": "object",
+        "properties": {"key": {"type": "string", "minLength": 1}},
+        "required": ["key"],
+        "additionalProperties": False,
+    },
+)
+
+
+async def sign_in(call: ApiCall) -> object:
+    key = str(_CHECKER.check(call.body)["key"]).strip()
+    if len(key) > LONGEST_KEY:
+        raise InvalidArgument(f"A key has at most {LONGEST_KEY:,} characters.")
+    sessions = _sessions(call)
+    try:
+        value = await asyncio.to_thread(sessions.sign_in, key)
+    except AuthenticationFailed as error:
+        return failed_with(error, 401)
+    return _empty(call, value, LONGEST_SECONDS)
+
+
+async def show(call: ApiCall) -> object:
+    session: ConsoleSession | None = call.request.scope[SESSIONS]["session"]
+    project = (session.project if session else "") or str(call.caller().cwd)
+    return {
+        "expires_at": session.expires_at if session else None,
+        "version": __version__,
+        "project": project,
+        "home": str(call.settings.home),
+        "host": call.request.headers.get("host", ""),
+    }
+
+
+async def sign_out(call: ApiCall) -> object:
+    session: ConsoleSession | None = call.request.scope[SESSIONS]["session"]
+    if session is not None:
+        await asyncio.to_thread(_sessions(call).end, session)
+    return _empty(call, "", 0)
+
+
+def _sessions(call: ApiCall) -> ConsoleSessions:
+    sessions: ConsoleSessions | None = call.request.scope[SESSIONS]["sessions"]
+    if sessions is None:
+        raise NotFound("This server has no console.")
+    return sessions
+
+
+def _empty(call: ApiCall, value: str, seconds: int) -> Response:
+    """Status 204, with the cookie.
+
+    `Secure` if the browser says that it uses TLS: a proxy's own headers could come from anybody.
+    """
+    origin = call.request.headers.get("origin", "")
+    secure = call.request.url.scheme == "https" or origin.lower().startswith("https://")
+    response = Response(status_code=204, headers=FRESH)
+    response.set_cookie(
+        cookie_name(_sessions(call).cookie, secure=secure),
+        value,
+        max_age=seconds,
+        path="/",
+        secure=secure,
+        httponly=True,
+        samesite="strict",
+    )
+    return response
