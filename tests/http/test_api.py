@@ -168,7 +168,6 @@ async def test_failures_are_json_with_a_fitting_status(api: Api) -> None:
         ("/api/models?provider=nobody", 400, "INVALID_ARGUMENT"),
         ("/api/servers/nobody", 404, "NOT_FOUND"),
         ("/api/nowhere", 404, "NOT_FOUND"),
-        ("/", 404, "NOT_FOUND"),
         ("/nowhere", 404, "NOT_FOUND"),
         ("/api/skills/show", 400, "INVALID_ARGUMENT"),
     ]:

@@ -28,7 +28,7 @@ async def test_health_needs_no_token_and_says_little(tmp_path: Path) -> None:
 
 async def test_everything_else_needs_the_token(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
-        for path in ("/mcp", "/metrics", "/", "/api/x", "/health/x"):
+        for path in ("/mcp", "/metrics", "/x", "/api/x", "/health/x"):
             for values in ("", "Bearer wrong", "Bearer ", f"Basic {TOKEN}", TOKEN):
                 headers = {"Authorization": values} if values else {}
                 async with client.session.post(f"{client.base}{path}", headers=headers) as response:
