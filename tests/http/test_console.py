@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import stat
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http.cookies import SimpleCookie
@@ -66,14 +67,16 @@ class Browser:
 
     async def sign_in(self, key: str | None = None, **headers: str) -> int:
         status, _, answer = await self.send(
-            "POST", "/api/session", {"key": key or self.sessions.new_link()}, **headers
+            "POST", "/api/session", {"key": key or self.sessions.new_link()}, own=True, **headers
         )
         if status == 204:
             self.cookie = answer["Set-Cookie"].partition(";")[0]
         return status
 
-    async def status(self, path: str = "/api/session", method: str = "GET", **headers: str) -> int:
-        return (await self.send(method, path, **headers))[0]
+    async def status(
+        self, path: str = "/api/session", method: str = "GET", *, own: bool = True, **headers: str
+    ) -> int:
+        return (await self.send(method, path, own=own, **headers))[0]
 
 
 @asynccontextmanager
@@ -352,7 +355,7 @@ async def test_a_cookie_counts_only_from_the_consoles_own_page(browser: Browser)
         {"X-Counsel": "1"},  # over plain HTTP to another machine browsers send no Sec-Fetch-Site
     ]
     for headers in accepted:
-        assert await browser.status(own=False, **headers) == 200, headers  # type: ignore[arg-type]
+        assert await browser.status(own=False, **headers) == 200, headers
     refused: list[tuple[int, dict[str, str]]] = [
         (401, {}),
         (401, {"Sec-Fetch-Site": "same-site"}),  # a page on another port of this machine
@@ -369,7 +372,7 @@ async def test_a_cookie_counts_only_from_the_consoles_own_page(browser: Browser)
         ),
     ]
     for status, headers in refused:
-        assert await browser.status(own=False, **headers) == status, headers  # type: ignore[arg-type]
+        assert await browser.status(own=False, **headers) == status, headers
 
 
 async def test_a_change_also_needs_the_pages_own_header(browser: Browser) -> None:
@@ -381,7 +384,7 @@ async def test_a_change_also_needs_the_pages_own_header(browser: Browser) -> Non
             {"Origin": own},
             {"X-Counsel": "0", "Origin": own},
         ):
-            assert await browser.status("/api/jobs", method, own=False, **headers) == 401, (method, headers)  # type: ignore[arg-type]
+            assert await browser.status("/api/jobs", method, own=False, **headers) == 401, (method, headers)
     assert await browser.status("/api/session", "DELETE", own=False, Sec_Fetch_Site="same-origin") == 401
     assert await browser.status() == 200
 
@@ -393,7 +396,7 @@ async def test_another_page_cannot_sign_a_browser_in(browser: Browser) -> None:
         {"Sec-Fetch-Site": "cross-site", "X-Counsel": "1"},
         {"Sec-Fetch-Site": "same-origin"},
     ):
-        status, _, answer = await browser.send("POST", "/api/session", {"key": TOKEN}, own=False, **headers)  # type: ignore[arg-type]
+        status, _, answer = await browser.send("POST", "/api/session", {"key": TOKEN}, own=False, **headers)
         assert (status, "Set-Cookie" in answer) == (401, False)
     assert await browser.sign_in(TOKEN, Origin="http://127.0.0.1:1") == 403
 
@@ -448,7 +451,7 @@ async def test_a_cookie_set_by_another_port_neither_signs_in_nor_out(browser: Br
 def another_user(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Sockets that are made here belong to another user than the server's."""
     if os.geteuid() != 0:  # then it is the server that is another
-        monkeypatch.setattr(peer.os, "geteuid", lambda: 4_000_000)
+        monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
         yield
         return
     os.seteuid(65534)
@@ -510,7 +513,7 @@ def test_the_owner_of_a_connections_other_end_is_known(monkeypatch: pytest.Monke
 def test_the_kernels_addresses_are_read(
     field: str, end: peer.Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer.sys, "byteorder", "little")
+    monkeypatch.setattr(sys, "byteorder", "little")
     assert peer._end(field) == end
 
 
