@@ -151,6 +151,22 @@ async def state_of(coming: AsyncIterator[tuple[str, Any]], job: str) -> str:
                 return str(row["status"])
 
 
+async def test_a_job_in_the_list_says_what_it_cost_once_it_has_ended(api: Api, fake_api: FakeAPI) -> None:
+    fake_api.script(gate="g")
+    job = await ask(api, "later")
+    async with followed(api, jobs="1") as coming:
+        (running_job,) = (await following(coming))["jobs"]
+        assert "cost_usd" not in running_job
+        fake_api.open_gate("g")
+        while (rows := (await following(coming))["jobs"])[0]["status"] != "completed":
+            pass
+    _, shown = await api.get(f"/api/jobs/{job}")
+    assert rows[0]["cost_usd"] == shown["result"]["metadata"]["cost_usd"] > 0
+    assert (rows[0]["model"], rows[0]["provider"]) == ("gpt-5", "openai")
+    _, page = await api.get("/api/jobs")
+    assert page["jobs"] == rows
+
+
 async def test_an_empty_list_is_reported_too(api: Api) -> None:
     async with followed(api, jobs="1") as coming:
         assert await following(coming) == {"jobs": []}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -214,11 +214,11 @@ class Engine:
         return self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
 
     async def recent(self, limit: int = 10) -> JobList:
-        jobs = await self.store.recent_jobs(limit)
-        outcomes = await self.store.outcomes([job.id for job in jobs])
-        return JobList(
-            tuple([results.summary(job, await self._waiting(job), outcomes.get(job.id)) for job in jobs])
-        )
+        return JobList(await self._summaries(await self.store.recent_jobs(limit)))
+
+    async def _summaries(self, jobs: Sequence[JobRecord]) -> tuple[JobSummary, ...]:
+        outcomes = await self.store.outcomes([job.id for job in jobs if not job.is_open])
+        return tuple([results.summary(job, await self._waiting(job), outcomes.get(job.id)) for job in jobs])
 
     async def jobs(
         self, limit: int, chosen: JobFilter, cursor: str | None = None
@@ -226,16 +226,11 @@ class Engine:
         """A page of the list of jobs, newest first, and the cursor of the next one."""
         await self.store.flush()  # a job may have begun a moment ago and be on its way to the disk
         page = await self.store.jobs_page(limit, chosen, cursor)
-        summaries = [results.summary(job, await self._waiting(job)) for job in page.rows]
-        return JobList(tuple(summaries)), page.next
+        return JobList(await self._summaries(page.rows)), page.next
 
     def job_changes(self, newest: int) -> AsyncIterator[changes.JobChanges]:
         """The newest jobs, then jobs that are new, changed or deleted, in whatever process; without an end."""
-
-        async def summarise(job: JobRecord) -> JobSummary:
-            return results.summary(job, await self._waiting(job))
-
-        return changes.follow(self.store, summarise, newest)
+        return changes.follow(self.store, self._summaries, newest)
 
     async def delete(self, job_id: str) -> None:
         """Delete a job that has ended. Its turn stays in its conversation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from counsel.engine.store.protocol import Store
@@ -15,7 +15,7 @@ _PAUSE = 0.25  # seconds between two reports: changes in between are one
 _LONGEST = 5.0  # seconds between two looks when nothing is committed
 _MOST_OPEN = 500  # unfinished jobs beyond the newest ones that are watched
 
-Summarise = Callable[[JobRecord], Awaitable[JobSummary]]
+Summarise = Callable[[Sequence[JobRecord]], Awaitable[tuple[JobSummary, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,9 @@ class _Watched:
             if self._shown[job_id].is_open and (ended := await self._store.job(job_id)):
                 records[job_id] = ended
         shown, changed = dict[str, JobSummary](), list[JobSummary]()
-        for job in sorted(records.values(), key=lambda job: -job.created):
-            summary = await self._summarise(job)
-            shown[job.id] = known = replace(summary, elapsed_seconds=0.0)
-            if self._shown.get(job.id) != known:
+        for summary in await self._summarise(sorted(records.values(), key=lambda job: -job.created)):
+            shown[summary.job_id] = known = replace(summary, elapsed_seconds=0.0)
+            if self._shown.get(summary.job_id) != known:
                 changed.append(summary)
         self._shown = shown
         return JobChanges(tuple(changed), tuple(missing - existing))

@@ -111,7 +111,7 @@ async def _read_list(engine: HasChanges, batch: _Batch) -> None:
             for job in changes.deleted:
                 await batch.put("gone", {"job": job})
             if changes.jobs or not changes.deleted:
-                await batch.put("jobs", {"jobs": [job.to_json() for job in changes.jobs]})
+                await batch.put("jobs", {"jobs": [job.to_json() | job.outcome() for job in changes.jobs]})
 
 
 class _Batch:

@@ -43,7 +43,7 @@ async def page(call: ApiCall) -> object:
         words=query["q"],
     )
     jobs, following = await cast(JobArchive, call.engine).jobs(query["limit"], chosen, query["cursor"])
-    return {**jobs.content, "next": following}
+    return {**jobs.to_json(outcomes=True)["content"], "next": following}
 
 
 async def show(call: ApiCall) -> object:

@@ -74,6 +74,10 @@ class JobSummary(TypedDict):
     title: NotRequired[str]
     summary: NotRequired[str]
     waiting_for: NotRequired[Wait]
+    model: NotRequired[Annotated[str, "In a list: the model that answered."]]
+    provider: NotRequired[Annotated[str, "In a list: its provider."]]
+    cost_usd: NotRequired[Annotated[float, "In a list: of a job that has ended, if it is known."]]
+    cost_complete: NotRequired[Annotated[bool, "In a list: false if some price is not known."]]
 
 
 class Jobs(TypedDict):
