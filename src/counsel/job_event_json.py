@@ -68,7 +68,9 @@ def _tool(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
 
 def _finished(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
     texts = (_text(data, "model"), _text(data, "phase"), _text(data, "provider"))
-    return ModelFinished(seq, at, slot, *texts, data.get("ms", 0), data.get("length", 0))
+    return ModelFinished(
+        seq, at, slot, *texts, data.get("ms", 0), data.get("length", 0), data.get("first_ms")
+    )
 
 
 _Reader: TypeAlias = Callable[[int, float, str, EventData], JobEvent]
@@ -87,7 +89,7 @@ _READERS: dict[str, _Reader] = {
     "notice": lambda seq, at, slot, data: Noticed(seq, at, slot, _text(data, "kind_of"), _text(data, "text")),
     "model_finished": _finished,
     "model_failed": lambda seq, at, slot, data: ModelFailed(
-        seq, at, slot, _text(data, "model"), _text(data, "phase"), _error(data)
+        seq, at, slot, _text(data, "model"), _text(data, "phase"), _error(data), data.get("first_ms")
     ),
     "waiting": lambda seq, at, slot, data: Waiting(seq, at, slot, Wait.from_json(data)),
     "phase": lambda seq, at, slot, data: PhaseStarted(seq, at, slot, _text(data, "phase")),

@@ -218,18 +218,20 @@ class ModelFinished(JobEvent):
     provider: str
     ms: int
     length: int  # characters
+    first_ms: int | None = None  # from the question to the first word
 
     kind = "model_finished"
 
     @property
     def data(self) -> EventData:
-        return {
+        shown: EventData = {
             "model": self.model,
             "phase": self.phase,
             "provider": self.provider,
             "ms": self.ms,
             "length": self.length,
         }
+        return shown if self.first_ms is None else {**shown, "first_ms": self.first_ms}
 
 
 @dataclass(slots=True)
@@ -237,12 +239,14 @@ class ModelFailed(JobEvent):
     model: str
     phase: str
     error: CounselError  # without its partial text, which other events have
+    first_ms: int | None = None  # from the question to the first word
 
     kind = "model_failed"
 
     @property
     def data(self) -> EventData:
-        return {"model": self.model, "phase": self.phase, "error": self.error.as_dict()}
+        shown: EventData = {"model": self.model, "phase": self.phase, "error": self.error.as_dict()}
+        return shown if self.first_ms is None else {**shown, "first_ms": self.first_ms}
 
 
 @dataclass(slots=True)

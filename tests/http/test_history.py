@@ -64,6 +64,28 @@ async def test_jobs_are_listed_in_pages_and_by_filters(api: Api, fake_api: FakeA
     assert failure["hint"] == "Did you mean status?"
 
 
+async def test_a_job_has_a_timeline(api: Api, fake_api: FakeAPI) -> None:
+    fake_api.script(gate="g", gate_after=1)
+    job = (await ask(api, "wait", mode="background"))["job_id"]
+    async with api.events(job) as coming:
+        async for event in coming:
+            if event["kind"] == "text":
+                fake_api.open_gate("g")
+    _, shown = await api.get(f"/api/jobs/{job}/timeline")
+    assert (shown["job_id"], shown["started_at"] <= shown["ended_at"]) == (job, True)
+    assert [span["kind"] for span in shown["spans"]] == ["queue", "answer", "first_word"]
+    assert shown["spans"][1] | {"start": 0, "end": 0} == {
+        "kind": "answer",
+        "slot": "0",
+        "model": "gpt-5",
+        "label": "answer",
+        "start": 0,
+        "end": 0,
+        "ok": True,
+    }
+    assert (await api.get("/api/jobs/job_nothing/timeline"))[0] == 404
+
+
 async def test_a_job_is_deleted_once_it_has_ended(api: Api, fake_api: FakeAPI) -> None:
     fake_api.script(hang_after=0)
     job = (await ask(api, "wait", mode="background"))["job_id"]

@@ -20,6 +20,7 @@ from counsel.engine.consult import consensus
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
+from counsel.engine.history import timeline
 from counsel.engine.history import usage as usage_records
 from counsel.engine.history.archive import Archive
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
@@ -185,6 +186,17 @@ class Engine:
                 yield event
         async for event in self.follow(job_id):
             yield event
+
+    async def timeline(self, any_id: str) -> Json:
+        """When what happened to a job: `timeline.Timeline`."""
+        job = await self._find(any_id)
+        events = await self.store.events(job.id, 0)
+        first: dict[str, float] = {}
+        if running := self.runner.running.get(job.id):
+            live = running.live
+            events = [*(event for event in events if event.seq <= live.began), *live.events]
+            first = {name: slot.first for name, slot in live.slots.items() if slot.first}
+        return timeline.of(job, events, first)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -52,10 +52,16 @@ class Slot:
     flushed: int = 0
     error: CounselError | None = None
     waits: Wait | None = None  # what for, while nothing else happens
+    asked: float = 0.0  # when
+    first: float | None = None  # when its first word came
 
     @property
     def length(self) -> int:
         return self.buffer.length
+
+    @property
+    def first_ms(self) -> int | None:
+        return None if self.first is None else max(0, round((self.first - self.asked) * 1000))
 
     def text(self) -> str:
         return self.buffer.text()
@@ -143,6 +149,7 @@ class Live:
         state.waits = None
         state.status, state.phase, state.error = "processing", phase, None
         state.buffer, state.flushed = TextBuffer(), 0
+        state.asked, state.first = time.time(), None
         self._emit(ModelStarted(*self._stamp(slot), state.model, phase))
         return state.buffer
 
@@ -150,6 +157,8 @@ class Live:
         state = self.slots[slot]
         offset = state.length
         state.waits = None
+        if state.first is None:
+            state.first = time.time()
         state.buffer.append(delta)
         if self._listeners:
             self._publish(TextAdded(self.seq, time.time(), slot, delta, offset, state.phase))
@@ -186,7 +195,8 @@ class Live:
     def finish(self, slot: str, provider: str, ms: int, length: int) -> None:
         state = self.slots[slot]
         state.status, state.error, state.waits = "completed", None, None
-        self._emit(ModelFinished(*self._stamp(slot), state.model, state.phase, provider, ms, length))
+        stamp = self._stamp(slot)
+        self._emit(ModelFinished(*stamp, state.model, state.phase, provider, ms, length, state.first_ms))
 
     def fail(self, slot: str, error: CounselError) -> None:
         state = self.slots[slot]
@@ -195,7 +205,7 @@ class Live:
         )  # a finished answer is stored as a whole; of this one only the events are
         shown = error.copy(partial=False)  # followers have the text, and the job's own error has it
         state.status, state.error, state.waits = "failed", error.copy(), None
-        self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, shown))
+        self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, shown, state.first_ms))
 
     def refuse(self, slot: str, phase: str, error: CounselError) -> None:
         """A model that failed: reported once, also when it could not even be asked."""

@@ -11,6 +11,7 @@ from counsel.http.api.endpoint import ApiCall
 from counsel.http.api.event_cursor import Cursor
 from counsel.requests import Engine
 from counsel.results import JobList
+from counsel.types import Json
 
 _CANCEL = Checker(
     "cancel",
@@ -31,6 +32,8 @@ class JobArchive(Engine, Protocol):
     ) -> tuple[JobList, str | None]: ...
 
     async def delete(self, job_id: str) -> None: ...
+
+    async def timeline(self, any_id: str) -> Json: ...
 
 
 async def page(call: ApiCall) -> object:
@@ -58,6 +61,10 @@ async def events(call: ApiCall) -> object:
         Cursor.parse("Last-Event-ID", last) if last else Cursor.parse("after", call.query["after"] or "0")
     )
     return job_stream.response(call, job, cursor)
+
+
+async def timeline(call: ApiCall) -> object:
+    return await cast(JobArchive, call.engine).timeline(call.name)
 
 
 async def cancel(call: ApiCall) -> object:

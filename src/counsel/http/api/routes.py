@@ -114,6 +114,13 @@ ROUTES: tuple[ApiRoute, ...] = (
         answers={200: Events()},
     ),
     ApiRoute(
+        "GET",
+        "/api/jobs/{id}/timeline",
+        jobs.timeline,
+        "When what happened to a job: waits, rounds, first words, retries, tool calls.",
+        answers={200: job.Timeline},
+    ),
+    ApiRoute(
         "POST",
         "/api/jobs/{id}/cancel",
         jobs.cancel,

@@ -65,12 +65,14 @@ class ModelFinishedData(TypedDict):
     provider: str
     ms: int
     length: Annotated[int, "Characters of the answer."]
+    first_ms: NotRequired[Annotated[int, "Milliseconds from the question to the first word."]]
 
 
 class ModelFailedData(TypedDict):
     model: str
     phase: str
     error: ErrorDetail
+    first_ms: NotRequired[Annotated[int, "Milliseconds from the question to the first word."]]
 
 
 class PhaseData(TypedDict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NotRequired, TypedDict
 
+from counsel.engine.history.timeline import SpanKind
 from counsel.job_events import WaitReason
 from counsel.results import JobState, ModelStatus, Phase, Verdict
 from counsel.types import Json
@@ -267,6 +268,32 @@ class Cancelled(TypedDict):
     elapsed_seconds: NotRequired[float]
     cancelled_at: NotRequired[str]
     member: NotRequired[Annotated[str, "The slot of the one model that was stopped; the job goes on."]]
+
+
+class Span(TypedDict):
+    """A part of a job's time. Times are seconds since 1970."""
+
+    kind: Annotated[
+        SpanKind,
+        "`queue`: before its first call. `round`: of a consensus. `answer`: one call. `first_word`: from the question "
+        "to the first word. `retry`: until the next attempt. `restart`: text was discarded, or the job continued in "
+        "another process. `tool`: a tool call. `wait`: for a free slot.",
+    ]
+    slot: Annotated[str, "The model; empty: the job itself."]
+    model: str
+    label: Annotated[str, "The phase, the tool, or what was waited for."]
+    start: float
+    end: Annotated[float | None, "null: it has not ended. The same as `start`: a moment."]
+    ok: Annotated[bool | None, "null: not known yet, or it cannot fail."]
+
+
+class Timeline(TypedDict):
+    """When what happened to a job, in the order of the starts."""
+
+    job_id: str
+    started_at: Annotated[float, "Seconds since 1970."]
+    ended_at: float | None
+    spans: list[Span]
 
 
 class CancelJob(TypedDict, total=False):
