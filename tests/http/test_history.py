@@ -184,6 +184,8 @@ async def test_a_setting_is_changed_in_the_file_and_wrong_ones_are_refused(api: 
     status, done = await put({"name": "COUNSEL_AUTO_ORDER", "value": ["a, b", "c"]})
     assert (status, done["setting"]["value"]) == (200, ["a, b", "c"])
     assert (await put({"name": "max_files", "value": 7}))[1]["setting"]["value"] == 7
+    rows = (await api.get("/api/settings"))[1]["settings"]  # at once
+    assert next(row["value"] for row in rows if row["name"] == "max_files") == 7
     assert (await put({"name": "max_files", "value": 7}))[1]["changed"] is False
     assert (await put({"name": "max_files", "value": None}))[1]["setting"]["source"] == "default"
     before = file.read_text()
@@ -201,6 +203,37 @@ async def test_a_setting_is_changed_in_the_file_and_wrong_ones_are_refused(api: 
         status, failure = await put(body)
         assert (failure["code"], "a-secret" in json.dumps(failure)) == (code, False), body
     assert file.read_text() == before
+
+
+async def test_an_alias_is_set_and_removed_and_wrong_ones_are_refused(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "counsel" / "config.toml"
+    file.write_text('# mine\nsummary_model = "flash"\n')
+    before = file.read_text()
+
+    async def put(name: str, body: Any) -> tuple[int, Any]:
+        async with api.session.put(f"/api/aliases/{name}", json=body) as answer:
+            return answer.status, await answer.json()
+
+    status, done = await put("quick", {"model": "gpt-5-nano"})
+    assert (status, done["changed"]) == (200, True)
+    assert done["aliases"] == [{"name": "quick", "target": "gpt-5-nano", "model": "gpt-5-nano"}]
+    assert (await api.get("/api/models"))[1]["aliases"] == done["aliases"]
+    written = file.read_text()
+    for name, body, code in [
+        ("quick", {"model": "gpt-5-nanoo"}, "CONFIG_INVALID"),
+        ("auto", {"model": "gpt-5-nano"}, "CONFIG_INVALID"),
+        ("a/b", {"model": "gpt-5-nano"}, "CONFIG_INVALID"),
+        ("quick", {}, "INVALID_ARGUMENT"),
+        ("quick", {"model": 7}, "INVALID_ARGUMENT"),
+        ("%20", {"model": "gpt-5-nano"}, "INVALID_ARGUMENT"),
+    ]:
+        assert (await put(name, body))[1]["code"] == code, (name, body)
+    assert file.read_text() == written
+    async with api.session.delete("/api/aliases/quick") as answer:
+        assert await answer.json() == {"changed": True, "aliases": []}
+    async with api.session.delete("/api/aliases/quick") as answer:
+        assert (await answer.json())["changed"] is False
+    assert before.strip() in file.read_text()
 
 
 async def test_the_checks_of_doctor_are_data(api: Api) -> None:

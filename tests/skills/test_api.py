@@ -68,8 +68,19 @@ async def test_share_undo_and_unshare(http: aiohttp.ClientSession, user: User) -
     assert not link.exists()
     status, done = await post(http, "/api/skills/share", wish)
     assert (status, link.is_symlink()) == (200, True)
+    (shared,) = (await get(http, "/api/skills/shared"))[1]["shared"]
+    assert shared == {
+        "id": done["id"],
+        "skill": "gem",
+        "agents": ["codex"],
+        "scope": "user",
+        "kind": "link",
+        "path": str(link),
+        "source": str(user.home / ".claude" / "skills" / "gem"),
+    }
     assert (await post(http, "/api/skills/undo", {"id": done["id"]}))[0] == 200
     assert not link.exists()
+    assert (await get(http, "/api/skills/shared"))[1] == {"shared": []}
     await post(http, "/api/skills/share", wish)
     assert (await post(http, "/api/skills/unshare", {"name": "gem"}))[1]["steps"][0]["fate"] == "removed"
 

@@ -47,6 +47,10 @@ class ClientIdentity:
         self._checked = now
         return self._settings
 
+    def read_again(self) -> None:
+        """For a request that changed a file: the next one must see it."""
+        self._checked = -CHECK_SECONDS
+
     def caller(self, client: str) -> Caller:
         """The same object as long as nothing has changed."""
         settings, known = self.settings, self._caller

@@ -241,6 +241,21 @@ ROUTES: tuple[ApiRoute, ...] = (
         answers={200: machine.ChangedSetting},
     ),
     ApiRoute(
+        "PUT",
+        "/api/aliases/{name:path}",
+        settings.set_alias,
+        "Give a model a name of your own, like `counsel config set aliases.NAME MODEL`.",
+        body=machine.SetAlias,
+        answers={200: machine.ChangedAlias},
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/aliases/{name:path}",
+        settings.remove_alias,
+        "Remove a name of your own, like `counsel config unset aliases.NAME`.",
+        answers={200: machine.ChangedAlias},
+    ),
+    ApiRoute(
         "GET",
         "/api/doctor",
         models.doctor,
@@ -369,6 +384,13 @@ ROUTES: tuple[ApiRoute, ...] = (
         "A skill with its text and each agent's verdict.",
         query=(text("name", "Its name, command, folder or path."), AGENT, SCOPE, PROJECT),
         answers={200: server.SkillDetail},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/skills/shared",
+        skills.shared,
+        "Links and copies that sharing has created and that can be undone.",
+        answers={200: server.SharedSkills},
     ),
     ApiRoute(
         "POST",

@@ -21,6 +21,15 @@ _CHECKER = Checker(
         "additionalProperties": False,
     },
 )
+_ALIAS = Checker(
+    "aliases",
+    {
+        "type": "object",
+        "properties": {"model": {"type": "string", "minLength": 1}},
+        "required": ["model"],
+        "additionalProperties": False,
+    },
+)
 _TYPES = {"int": "integer", "bool": "boolean", "str": "string", "tuple[str, ...]": "strings"}
 
 
@@ -45,6 +54,7 @@ def _change(call: ApiCall, name: str, value: object) -> dict[str, object]:
     else:
         _check(row, value)
     changed = config_file.put(call.settings.home, (row.name,), value)
+    call.context.identity.read_again()
     loaded = settings_.load(call.context.identity.env)
     return {"changed": changed, "setting": _setting(row, loaded)}
 
@@ -59,6 +69,36 @@ def _check(row: dataclasses.Field[object], value: object) -> None:
         setting_values.parse(row, value)
     except ValueError as error:
         raise InvalidArgument(f"{error}.", hint=str(row.metadata["description"])) from None
+
+
+# ── aliases ──
+
+
+async def set_alias(call: ApiCall) -> object:
+    arguments = _ALIAS.check(dict(call.body))
+    return await asyncio.to_thread(_put_alias, call, str(arguments["model"]).strip())
+
+
+async def remove_alias(call: ApiCall) -> object:
+    return await asyncio.to_thread(_put_alias, call, None)
+
+
+def _put_alias(call: ApiCall, model: str | None) -> dict[str, object]:
+    """The writer refuses an alias that names no model, and one that hides another name."""
+    from counsel.models import config_file, listing
+    from counsel.models.catalog import Catalog
+
+    name = call.name.strip()
+    if not name:
+        raise InvalidArgument("The alias has no name.", hint="Give a short name without blanks.")
+    value = config_file.MISSING if model is None else model
+    changed = config_file.put(call.settings.home, ("aliases", name), value)
+    call.context.identity.read_again()
+    catalog = Catalog.load(settings_.load(call.context.identity.env))
+    return {"changed": changed, "aliases": listing.aliases(catalog)}
+
+
+# ── what is shown ──
 
 
 def document(settings: Settings) -> dict[str, object]:

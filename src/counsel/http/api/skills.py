@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from counsel.skills.discover import list_skills
 from counsel.skills.matrix import skill_matrix
 from counsel.skills.share import share_skill
 from counsel.skills.show import show_skill
+from counsel.skills.undo_log import UndoLog
 from counsel.skills.unshare import undo_sharing, unshare_skill
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
@@ -44,6 +46,19 @@ async def show(call: ApiCall) -> object:
     if not name:
         raise InvalidArgument("name is missing.", hint="Add the skill's name: /api/skills/show?name=NAME.")
     return (await run_in_threadpool(show_skill, name, **_filters(call))).as_dict()
+
+
+async def shared(call: ApiCall) -> object:
+    return {"shared": await run_in_threadpool(_shared, UndoLog(call.settings.env))}
+
+
+def _shared(undo_log: UndoLog) -> list[dict[str, object]]:
+    fields = ("id", "skill", "agents", "scope", "kind", "path", "source")
+    return [
+        {name: getattr(entry, name) for name in fields}
+        for entry in undo_log.active()
+        if os.path.lexists(entry.path)
+    ]
 
 
 # ── changing ────────────────────────────────────────────────────────────────────────────────────────────

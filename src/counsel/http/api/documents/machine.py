@@ -167,6 +167,15 @@ class ChangedSetting(TypedDict):
     setting: Annotated[Setting, "As it is now; a variable of the environment still wins."]
 
 
+class SetAlias(TypedDict):
+    model: Annotated[str, "A model's id or another name of it."]
+
+
+class ChangedAlias(TypedDict):
+    changed: Annotated[bool, "false: config.toml was like this already."]
+    aliases: Annotated[list[Alias], "All of them, as they are now."]
+
+
 class StoredImage(TypedDict):
     path: Annotated[str, "For `images` of a question."]
     media_type: str

@@ -249,6 +249,22 @@ class Sharing(TypedDict):
     warnings: list[str]
 
 
+class SharedSkill(TypedDict):
+    """A link or a copy that sharing has created."""
+
+    id: Annotated[str, "The operation, for `undo`."]
+    skill: str
+    agents: list[str]
+    scope: str
+    kind: Kind
+    path: str
+    source: str
+
+
+class SharedSkills(TypedDict):
+    shared: list[SharedSkill]
+
+
 class ShareSkill(TypedDict):
     name: str
     to: NotRequired[Annotated[list[str], "Agents. Default: all."]]
