@@ -38,6 +38,8 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text("<!doctype html><title>counsel</title>" + " " * 600)
     (folder / "assets" / "index-B4x.js").write_bytes(SCRIPT)
+    (folder / "theme.js").write_text("1")
+    (folder / "other.txt").write_text("not for you")
     (folder / "assets" / "index-9aZ.css").write_text("b{}")
     (tmp_path / "secret.txt").write_text("not for you")
     monkeypatch.setattr(files, "FOLDER", folder)
@@ -113,7 +115,7 @@ async def browser(tmp_path: Path, page: Path) -> AsyncIterator[Browser]:
 
 
 async def test_the_page_needs_no_token_and_carries_the_strict_headers(browser: Browser) -> None:
-    for path in ("/", "/login", "/assets/index-B4x.js", "/assets/missing.js", "/favicon.ico"):
+    for path in ("/", "/login", "/assets/index-B4x.js", "/assets/missing.js", "/favicon.ico", "/theme.js"):
         _, _, headers = await browser.send("GET", path, own=False)
         policy = headers["Content-Security-Policy"].split("; ")
         assert policy[:4] == [
@@ -145,6 +147,7 @@ async def test_hashed_files_are_cached_for_ever_and_the_page_is_asked_for_again(
     _, first, headers = await browser.send("GET", "/")
     assert headers["Cache-Control"] == "no-cache"
     assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert (await browser.send("GET", "/theme.js"))[2]["Cache-Control"] == "no-cache"
     status, again, _ = await browser.send("GET", "/", If_None_Match=headers["ETag"])
     assert (status, again) == (304, b"")
     assert (await browser.send("GET", "/login"))[1] == first
@@ -192,6 +195,7 @@ async def raw(port: int, request: str) -> str:
         "/assets/",
         "/assets/.",
         "/index.html",
+        "/other.txt",
     ],
 )
 async def test_nothing_outside_the_built_files_has_a_name(browser: Browser, path: str) -> None:

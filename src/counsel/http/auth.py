@@ -34,7 +34,8 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 SHORTEST = 16  # characters of a token with which other machines may connect
 MOST_HEADERS = 100
 OPEN_TO_ALL = frozenset({"/health"})
-PAGE = frozenset({"/", "/login", "/favicon.ico"})  # and `/assets/`: the console's page has no data
+# The console's page, and `/assets/`: it has no data.
+PAGE = frozenset({"/", "/login", "/favicon.ico", "/icon.svg", "/theme.js", "/licenses.md"})
 SESSION = "/api/session"
 MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
 SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session

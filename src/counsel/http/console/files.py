@@ -1,4 +1,4 @@
-"""Serves the console's page: `/`, `/login` and `/assets/NAME`. It has no data, so it needs no token.
+"""Serves the console's page: `/`, `/login`, `/assets/NAME` and a few more files. It has no data, so it needs no token.
 
 The page is built from `console/` (`make console`) into the folder `page`. Its files are kept in memory, compressed once:
 as they are, they are about three times as large. Only files that are in the folder have a name to ask for.
@@ -21,6 +21,7 @@ from counsel.lazy_dataclass import dataclass
 
 FOLDER = Path(__file__).parent / "page"
 INDEX = "index.html"
+OTHERS = ("icon.svg", "theme.js", "licenses.md")  # beside it, under names that do not change
 HOW_TO_BUILD = "make console"
 # Svelte makes its templates through this policy; no other code may turn text into HTML.
 TRUSTED_TYPES = "svelte-trusted-html"
@@ -96,10 +97,9 @@ class Page:
             return None
 
     def _read(self) -> dict[str, PageFile]:
-        named = {INDEX: self._folder / INDEX} | {
-            f"assets/{path.name}": path for path in (self._folder / "assets").glob("*") if path.is_file()
-        }
-        return {name: page_file(name, path.read_bytes()) for name, path in named.items()}
+        assets = [f"assets/{path.name}" for path in (self._folder / "assets").glob("*")]
+        named = {name: self._folder / name for name in (INDEX, *OTHERS, *assets)}
+        return {name: page_file(name, path.read_bytes()) for name, path in named.items() if path.is_file()}
 
 
 def page_file(name: str, content: bytes) -> PageFile:
@@ -122,6 +122,10 @@ def routes() -> list[Route]:
         file = await page.file(f"assets/{request.path_params['name']}")
         return _respond(request, file, HASHED) if file else _nothing(404)
 
+    async def other(request: Request) -> Response:
+        file = await page.file(request.url.path[1:])
+        return _respond(request, file, CHANGING) if file else _nothing(404)
+
     async def icon(_: Request) -> Response:
         """Browsers ask for it although the page names another."""
         return _nothing(204)
@@ -131,6 +135,7 @@ def routes() -> list[Route]:
         Route("/login", index),
         Route("/assets/{name}", asset),
         Route("/favicon.ico", icon),
+        *(Route(f"/{name}", other) for name in OTHERS),
     ]
 
 
