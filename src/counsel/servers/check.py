@@ -14,13 +14,14 @@ from counsel.agents import trust
 from counsel.agents.definitions import AGENTS, Workspace
 from counsel.errors import InvalidArgument
 from counsel.lazy_dataclass import dataclass
-from counsel.servers import starting
+from counsel.servers import secrets, starting
 from counsel.servers.connecting import LastResponse, connected, every_tool, load, reason, tail
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import ListedServer
 from counsel.servers.service import Servers
 
 AT_ONCE = 8
+_LONGEST = 2_000  # characters of a tool's description
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class CheckResult:
     protocol_version: str | None = None
     server_info: dict[str, str] | None = None
     tools: list[str] = field(default_factory=list)
+    tool_descriptions: dict[str, str] = field(default_factory=dict)
     error: str | None = None
     stderr: list[str] = field(default_factory=list)
     unset: list[str] = field(default_factory=list)  # variables that the entry refers to and that are not set
@@ -50,6 +52,7 @@ class CheckResult:
             "protocol_version": self.protocol_version,
             "server_info": self.server_info,
             "tools": self.tools,
+            "tool_descriptions": self.tool_descriptions,
             "error": self.error,
             "stderr": self.stderr,
             "unset": self.unset,
@@ -224,5 +227,11 @@ async def _ask(start: starting.Start, errors: IO[str], result: CheckResult) -> N
         result.protocol_version = client.protocol_version
         if client.server_info is not None:
             result.server_info = {"name": client.server_info.name, "version": client.server_info.version}
-        result.tools = [tool.name for tool in await every_tool(client)]
+        tools = await every_tool(client)
+        result.tools = [tool.name for tool in tools]
+        result.tool_descriptions = {
+            tool.name: secrets.redacted(tool.description[:_LONGEST], start.server)
+            for tool in tools
+            if tool.description
+        }
         result.status, result.latency_ms = "ok", _since(started)

@@ -79,18 +79,28 @@ class Plan:
         rest = dict.fromkeys(result.agent for result in self.results if result.agent not in refused)
         return f"Or leave those out: --agent {','.join(rest)}." if rest else ""
 
-    def diffs(self) -> list[dict[str, str]]:
+    def diffs(self, *, masked: bool = False) -> list[dict[str, str]]:
         from counsel.servers.diff import unified  # only a dry run needs it
 
-        return [{"path": str(write.path), "diff": unified(write)} for write in self.writes if write.changes]
+        show = _masked if masked else unified
+        return [{"path": str(write.path), "diff": show(write)} for write in self.writes if write.changes]
 
-    def as_dict(self, *, dry_run: bool, operation: str | None = None) -> dict[str, Any]:
+    def as_dict(self, *, dry_run: bool, operation: str | None = None, masked: bool = False) -> dict[str, Any]:
         document: dict[str, Any] = {
             "dry_run": dry_run,
             "id": operation,
             "results": [result.as_dict() for result in self.results],
         }
-        return {**document, "diffs": self.diffs()} if dry_run else document
+        return {**document, "diffs": self.diffs(masked=masked)} if dry_run else document
+
+
+def _masked(write: Planned) -> str:
+    from counsel.servers import secrets
+    from counsel.servers.diff import unified
+
+    target = write.change.target
+    documents = [safewrite.document(data, target.kind, target.path) for data in (write.before, write.after)]
+    return secrets.masked_diff(unified(write), [document.value for document in documents])
 
 
 def _once(sentences: Iterable[str | None]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -216,6 +217,30 @@ def masked_lines(text: str) -> str:
         return f"{match[1]}{shown(match[2], match[3])}{match[4]}"
 
     return _without_keys(re.sub(_MEMBER, member, text))
+
+
+def masked_diff(diff: str, documents: Iterable[object]) -> str:
+    """A file's diff for a web page. `documents` are the file's values before and after: a line of the diff that holds an
+    argument does not tell that the flag before it is `--api-key`."""
+    for args in {tuple(args) for document in documents for args in _string_lists(document)}:
+        for old, new in zip(args, masked_args(args), strict=True):
+            if old != new:
+                for quoted in {json.dumps(old), json.dumps(old, ensure_ascii=False), f"'{old}'"}:
+                    diff = diff.replace(quoted, f"{quoted[0]}{new}{quoted[0]}")
+    return masked_lines(diff)
+
+
+def _string_lists(value: object) -> Iterator[list[str]]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _string_lists(item)
+    elif isinstance(value, list):
+        strings = [item for item in value if isinstance(item, str)]
+        if len(strings) == len(value) > 0:
+            yield strings
+        else:
+            for item in value:
+                yield from _string_lists(item)
 
 
 def in_command_line(server: Server) -> list[str]:

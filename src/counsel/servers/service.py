@@ -36,8 +36,8 @@ class Applied(Record):
     dry_run: bool
     left_out: tuple[str, ...] = ()  # clients that were not found, when none was named
 
-    def as_dict(self) -> dict[str, Any]:
-        document = self.plan.as_dict(dry_run=self.dry_run, operation=self.id)
+    def as_dict(self, *, masked: bool = False) -> dict[str, Any]:
+        document = self.plan.as_dict(dry_run=self.dry_run, operation=self.id, masked=masked)
         return {**document, "left_out": list(self.left_out)} if self.left_out else document
 
 

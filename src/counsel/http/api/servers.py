@@ -14,9 +14,10 @@ from counsel.agents.definitions import WITH_SERVERS, workspace_of
 from counsel.errors import InvalidArgument
 from counsel.front.json_messages import quoted
 from counsel.http.api.endpoint import ApiCall
-from counsel.servers import fields, paste, secrets
+from counsel.servers import fields, paste
 from counsel.servers.check import check, chosen
 from counsel.servers.service import Servers
+from counsel.servers.targets import targets
 from counsel.settings import Settings
 
 _COMMON_FIELDS = frozenset({"agents", "scope", "project", "dry_run"})
@@ -31,16 +32,9 @@ def _handler(work: Work) -> Callable[[ApiCall], Awaitable[object]]:
     async def handler(call: ApiCall) -> object:
         name = call.name if call.request.path_params else ""
         arguments = call.body if call.request.method in {"POST", "PATCH"} else _query(call)
-        return _without_secrets(await work(name, _servers(arguments, call.settings), arguments))
+        return await work(name, _servers(arguments, call.settings), arguments)
 
     return handler
-
-
-def _without_secrets(shown: Any) -> object:
-    """Mask secrets in diffs, which quote the files."""
-    if "diffs" in shown:
-        shown["diffs"] = [{**diff, "diff": secrets.masked_lines(diff["diff"])} for diff in shown["diffs"]]
-    return shown
 
 
 def _query(call: ApiCall) -> Arguments:
@@ -100,8 +94,12 @@ def _fields(arguments: Arguments) -> dict[str, object]:
 
 async def _list(_: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments)
-    listing = await asyncio.to_thread(servers.listing, _agents(arguments) or WITH_SERVERS, _scope(arguments))
-    return listing.as_dict()
+    return await asyncio.to_thread(_listing, servers, arguments)
+
+
+def _listing(servers: Servers, arguments: Arguments) -> dict[str, Any]:
+    listing = servers.listing(_agents(arguments) or WITH_SERVERS, _scope(arguments))
+    return {**listing.as_dict(), "agents": targets(servers.workspace)}
 
 
 async def _show(name: str, servers: Servers, arguments: Arguments) -> object:
@@ -135,7 +133,7 @@ async def _add(_: str, servers: Servers, arguments: Arguments) -> object:
         notes=fields.reference_notes(_fields(arguments), literal=literal),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return done.as_dict()
+    return await asyncio.to_thread(done.as_dict, masked=True)
 
 
 async def _update(name: str, servers: Servers, arguments: Arguments) -> object:
@@ -151,7 +149,7 @@ async def _update(name: str, servers: Servers, arguments: Arguments) -> object:
         notes=fields.reference_notes(changes, literal=literal),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return done.as_dict()
+    return await asyncio.to_thread(done.as_dict, masked=True)
 
 
 async def _remove(name: str, servers: Servers, arguments: Arguments) -> object:
@@ -159,7 +157,7 @@ async def _remove(name: str, servers: Servers, arguments: Arguments) -> object:
     done = await asyncio.to_thread(
         servers.remove, name, _agents(arguments), _scope(arguments), dry_run=_flag(arguments, "dry_run")
     )
-    return done.as_dict()
+    return await asyncio.to_thread(done.as_dict, masked=True)
 
 
 async def _rename(name: str, servers: Servers, arguments: Arguments) -> object:
@@ -172,7 +170,7 @@ async def _rename(name: str, servers: Servers, arguments: Arguments) -> object:
     done = await asyncio.to_thread(
         servers.rename, name, to, _agents(arguments), _scope(arguments), dry_run=dry_run
     )
-    return done.as_dict()
+    return await asyncio.to_thread(done.as_dict, masked=True)
 
 
 async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
@@ -191,7 +189,7 @@ async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
         replace=_flag(arguments, "replace"),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return done.as_dict()
+    return await asyncio.to_thread(done.as_dict, masked=True)
 
 
 def _location(value: object) -> tuple[str, str | None]:
@@ -222,7 +220,7 @@ async def _switch(name: str, servers: Servers, arguments: Arguments, *, enabled:
         _scope(arguments),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return done.as_dict()
+    return await asyncio.to_thread(done.as_dict, masked=True)
 
 
 async def _check(_: str, servers: Servers, arguments: Arguments) -> Any:
@@ -248,7 +246,7 @@ async def _undo(_: str, servers: Servers, arguments: Arguments) -> object:
     wanted = _text(arguments, "id")
     dry_run = _flag(arguments, "dry_run")
     operation, plan, done = await asyncio.to_thread(servers.undo, wanted, dry_run=dry_run)
-    return {"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done)}
+    return {"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done, masked=True)}
 
 
 listed, shown, history = _handler(_list), _handler(_show), _handler(_history)

@@ -49,9 +49,28 @@ class ServerProblem(ErrorDetail):
     column: NotRequired[int]
 
 
+class ServerScope(TypedDict):
+    scope: str
+    path: Annotated[str, "The file that a new server is written to."]
+    present: Annotated[bool, "The agent is installed or was used here."]
+
+
+class ServerAgent(TypedDict):
+    """Where an agent can have servers, and what it cannot express."""
+
+    name: str
+    label: str
+    scopes: list[ServerScope]
+    transports: list[str]
+    lacks: Annotated[dict[str, str], "Fields that it does not have, with what happens instead."]
+    no_switch: Annotated[str | None, "Why its servers cannot be switched; null: they can."]
+    names: Annotated[str, "Which names it accepts."]
+
+
 class Servers(TypedDict):
     servers: list[Server]
     problems: list[ServerProblem]
+    agents: list[ServerAgent]
 
 
 class FoundServers(TypedDict):
@@ -110,6 +129,7 @@ class ServerCheck(TypedDict):
     protocol_version: str | None
     server_info: dict[str, str] | None
     tools: list[str]
+    tool_descriptions: Annotated[dict[str, str], "By the tool's name, as far as the server describes it."]
     error: str | None
     stderr: list[str]
     unset: Annotated[list[str], "Variables that the entry refers to and that are not set."]
