@@ -36,7 +36,7 @@ def console(browser: Browser, fake_process: FakeProcess, tmp_path: Path) -> Iter
     env |= {
         "COUNSEL_TOKEN": TOKEN,
         "GEMINI_API_KEY": "test-gemini-key-0000",
-        "GEMINI_BASE_URL": fake_process.url,
+        "GOOGLE_GEMINI_BASE_URL": fake_process.url,
     }
     console = Console(browser, fake_process, home, counsel_home, project, env)
     try:

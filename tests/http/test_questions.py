@@ -54,6 +54,43 @@ async def test_several_models_make_a_consensus(api: Api) -> None:
     assert (status, reply["phases"]["refined"]) == (200, [])
 
 
+async def test_a_consensus_may_be_refused_before_any_model_is_asked(api: Api, fake_api: FakeAPI) -> None:
+    body = {"prompt": "which?", "models": ["gpt-5", "nothing-1", "nothing-2"], "check_models": True}
+    status, error = await api.post("/api/jobs", body)
+    assert (status, error["code"]) == (404, "MODEL_NOT_FOUND")
+    assert [(row["model"], row["code"]) for row in error["failed"]] == [
+        ("nothing-1", "MODEL_NOT_FOUND"),
+        ("nothing-2", "MODEL_NOT_FOUND"),
+    ]
+    assert fake_api.calls == []
+
+
+async def test_a_running_consensus_shows_what_was_asked_and_the_first_answers(
+    api: Api, fake_api: FakeAPI
+) -> None:
+    fake_api.script(model="o3", contains="refined answer", gate="g", gate_after=1)
+    body = {"prompt": "Which of the two?\n\nSay why.", "models": ["gpt-5", "o3"], "reasoning_effort": "low"}
+    _, job = await api.post("/api/jobs", {**body, "mode": "background"})
+    await fake_api.wait_for(model="o3", contains="refined answer", deltas=1)
+    path = f"/api/jobs/{job['job_id']}?question=1"
+    _, shown = await api.get(path)
+    assert shown["question"] == {
+        **body,
+        "files": [],
+        "images": 0,
+        "enable_cross_feedback": True,
+        "use_websearch": False,
+    }
+    assert [(row["slot"], row["phase"]) for row in shown["models_status"]] == [
+        ("0", "refined"),
+        ("1", "refined"),
+    ]
+    assert all("Say why." in row["initial_response"] for row in shown["models_status"])
+    fake_api.open_gate("g")
+    await api.end(job["job_id"])
+    assert (await api.get(path))[1]["question"]["prompt"] == body["prompt"]
+
+
 async def test_a_background_job_is_answered_at_once(api: Api, fake_api: FakeAPI) -> None:
     fake_api.script(gate="g")
     status, job = await api.post("/api/jobs", question(mode="background"))

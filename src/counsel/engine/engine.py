@@ -24,7 +24,7 @@ from counsel.engine.history import timeline
 from counsel.engine.history import usage as usage_records
 from counsel.engine.history.archive import Archive
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
-from counsel.engine.jobs import changes, intake, recovery, replay
+from counsel.engine.jobs import changes, intake, partial, recovery, replay
 from counsel.engine.jobs.callers import Secret
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.ownership import Ownership
@@ -208,6 +208,8 @@ class Engine:
             models = results.states(running.live)
         else:
             models = await replay.states(self.store, job) if job.result is None else []
+        if any(state.phase == "refined" for state in models):
+            models = partial.with_first(models, await self.store.replies(job.id))
         summarised = running if running and running.job.caller.settings.summaries else None
         return results.status(
             job,
@@ -216,6 +218,22 @@ class Engine:
             waiting_for=await self._waiting(job),
             summary_so_far=self.runner.describer.so_far(summarised) if summarised else None,
         )
+
+    async def question(self, job_id: str) -> Json:
+        """What was asked."""
+        task = await self.store.task(job_id)
+        if task is None:
+            raise _unknown(job_id)
+        effort = {"reasoning_effort": task.reasoning_effort} if task.reasoning_effort else {}
+        return {
+            "prompt": task.prompt,
+            "models": list(task.models),
+            "files": list(task.files),
+            "images": len(task.images),
+            "enable_cross_feedback": task.cross_feedback,
+            "use_websearch": task.use_websearch,
+            **effort,
+        }
 
     async def _waiting(self, job: JobRecord) -> Wait | None:
         """What an unfinished job waits for: keys, its client, its turn, a free slot, a retry."""

@@ -25,6 +25,7 @@ class ModelState:
     waiting_for: Wait | None = None
     error: CounselError | None = None
     partial: str | None = None  # of an answer that did not finish
+    first: str | None = None  # its first answer, once it refines it
     stored: bool = False  # read from the database: another order of keys
 
     def to_json(self) -> dict[str, object]:
@@ -36,7 +37,7 @@ class ModelState:
             shown["waiting_for"] = self.waiting_for.to_json()
         if self.error:
             shown["error"] = self.error.as_dict()
-        return shown | without_empty(partial=self.partial)
+        return shown | without_empty(partial=self.partial, initial_response=self.first)
 
     @classmethod
     def from_json(cls, shown: Json) -> ModelState:
@@ -49,6 +50,7 @@ class ModelState:
             waiting_for=_wait(shown),
             error=_error(shown),
             partial=shown.get("partial"),
+            first=shown.get("initial_response"),
         )
 
 

@@ -69,7 +69,8 @@ def check_limits(models: tuple[str, ...], context: Context, router: Router, call
 def _all_of(errors: dict[str, CounselError]) -> CounselError:
     """One error for all members: nothing was sent."""
     first = next(iter(errors.values()))
-    fields = {**first.fields, "models": list(errors)}
+    each = [{**error.as_dict(), "model": model} for model, error in errors.items()]
+    fields = {**first.fields, "models": list(errors), "failed": each}
     hints = dict.fromkeys(error.hint for error in errors.values() if error.hint)
     fields["hint"] = " ".join([*hints, "Nothing was sent."])
     return type(first)(" ".join(dict.fromkeys(error.message for error in errors.values())), **fields)

@@ -80,6 +80,16 @@ def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply
     ]
 
 
+def with_first(models: list[ModelState], replies: Mapping[str, Reply]) -> list[ModelState]:
+    """Models that refine their answers, with the first ones: events tell only the text of the present round."""
+    return [
+        replace(state, first=reply.text)
+        if state.phase == "refined" and (reply := replies.get(f"initial:{state.slot}"))
+        else state
+        for state in models
+    ]
+
+
 def _unfinished(error: CounselError | None, models: list[ModelState]) -> dict[str, str | None]:
     """By model: the text that the job's failure has of it."""
     if len(models) == 1:

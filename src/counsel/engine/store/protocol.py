@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from counsel.engine.store.model import Reply
+from counsel.engine.store.model import Reply, Task
 from counsel.engine.store.records import (
     AdoptedJob,
     AgentSession,
@@ -95,6 +95,9 @@ class JobStore(Protocol):
 
     async def keys_like(self, prefix: str) -> list[str]:
         """Keys of jobs that begin with this prefix of ASCII letters, digits and `-`."""
+
+    async def task(self, job: str) -> Task | None:
+        """What was asked; None: there is no such job."""
 
     async def existing_jobs(self, jobs: Collection[str]) -> set[str]:
         """Those of the ids that are jobs."""

@@ -31,6 +31,8 @@ class JobArchive(Engine, Protocol):
         self, limit: int, chosen: JobFilter, cursor: str | None = None
     ) -> tuple[JobList, str | None]: ...
 
+    async def question(self, job_id: str) -> Json: ...
+
     async def delete(self, job_id: str) -> None: ...
 
     async def timeline(self, any_id: str) -> Json: ...
@@ -50,7 +52,10 @@ async def page(call: ApiCall) -> object:
 
 
 async def show(call: ApiCall) -> object:
-    return (await call.engine.status(call.name, full_history=call.query["history"])).content
+    job = await call.engine.status(call.name, full_history=call.query["history"])
+    if not call.query["question"]:
+        return job.content
+    return {**job.content, "question": await cast(JobArchive, call.engine).question(job.job_id)}
 
 
 async def events(call: ApiCall) -> object:

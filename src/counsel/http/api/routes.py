@@ -101,7 +101,10 @@ ROUTES: tuple[ApiRoute, ...] = (
         "/api/jobs/{id}",
         jobs.show,
         "A job: its progress, text so far, and result.",
-        query=(switch("history", "Also the conversation."),),
+        query=(
+            switch("history", "Also the conversation."),
+            switch("question", "Also what was asked."),
+        ),
         answers={200: job.Job},
     ),
     ApiRoute(

@@ -28,7 +28,7 @@ from counsel.types import Json
 
 MODES = ("sync", "background", "stream")
 LONGEST_KEY = 255  # characters of an idempotency key
-_INTERNAL = frozenset({"tool", "session", "session_tag", "check_models"})
+_INTERNAL = frozenset({"tool", "session", "session_tag"})
 
 IDEMPOTENCY = Parameter(
     "Idempotency-Key",
@@ -37,6 +37,12 @@ IDEMPOTENCY = Parameter(
 )
 _DESCRIBED: dict[str, Schema] = {
     "system": {**RULES["system"], "description": "Instead of counsel's own system prompt."},
+    "check_models": {
+        **RULES["check_models"],
+        "default": False,
+        "description": "Refuse the question, before any model is asked, if one of them is unknown or cannot be asked; "
+        "`failed` of the error says which and why. Default: the others are asked.",
+    },
     "schema": {**RULES["schema"], "description": "A JSON Schema that the answer must match; it is checked."},
 }
 _EXTRA: dict[str, Schema] = {

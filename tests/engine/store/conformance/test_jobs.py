@@ -37,10 +37,12 @@ async def test_a_submitted_job_is_read_as_it_was_written(store: Store) -> None:
     assert (job.title, job.summary, job.keep_days) == (new.title, None, 3)
     assert job.created == pytest.approx(new.created)
     assert (job.finished, job.result, job.error) == (None, None, None)
+    assert await store.task(new.id) == new.task
 
 
 async def test_an_unknown_job_is_none(store: Store) -> None:
     assert await store.job("nothing") is None
+    assert await store.task("nothing") is None
     assert await store.job_with_key("nothing") is None
     assert await store.newest_job("nothing") is None
     assert await store.earlier_jobs("nothing") == []

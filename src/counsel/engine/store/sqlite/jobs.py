@@ -135,6 +135,10 @@ class Jobs:
         row = self.database.row(f"SELECT {_RECORD}, result, error FROM jobs WHERE id = ?", job)
         return _detail(row) if row else None
 
+    async def task(self, job: str) -> Task | None:
+        row = self.database.row("SELECT task FROM jobs WHERE id = ?", job)
+        return Task.load(row[0]) if row else None
+
     async def job_with_key(self, key: str) -> str | None:
         row = self.database.row("SELECT id FROM jobs WHERE key = ?", key)
         return row[0] if row else None

@@ -237,6 +237,7 @@ class ModelState(TypedDict):
     waiting_for: NotRequired[Wait]
     error: NotRequired[ErrorDetail]
     partial: NotRequired[Annotated[str, "Text of an answer that did not finish."]]
+    initial_response: NotRequired[Annotated[str, "Its first answer, once it refines it."]]
 
 
 class HistoryMessage(TypedDict):
@@ -245,6 +246,18 @@ class HistoryMessage(TypedDict):
     at: Annotated[str, "ISO 8601, UTC."]
     images: NotRequired[Annotated[int, "How many."]]
     metadata: NotRequired[Json]
+
+
+class Question(TypedDict):
+    """What was asked, as a new question can say it again."""
+
+    prompt: str
+    models: list[str]
+    files: Annotated[list[str], "Paths on the server's machine."]
+    images: Annotated[int, "How many."]
+    enable_cross_feedback: Annotated[bool, "A consensus with a second round."]
+    use_websearch: bool
+    reasoning_effort: NotRequired[str]
 
 
 class Job(JobSummary):
@@ -256,6 +269,7 @@ class Job(JobSummary):
     error: NotRequired[ErrorDetail]
     final_summary: NotRequired[str]
     history: NotRequired[list[HistoryMessage]]
+    question: NotRequired[Annotated[Question, "With `question=1`."]]
     status_line: str
 
 
