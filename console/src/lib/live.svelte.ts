@@ -3,7 +3,11 @@
 import { address, type Schema } from './api';
 import { LiveJob, type JobEvent } from './job.svelte';
 
-type JobsListener = (jobs: Schema['JobSummary'][]) => void;
+interface JobsListener {
+  /** Jobs that are new or changed. `first`: the newest ones, at the beginning of a connection; more may have changed before. */
+  changed: (jobs: Schema['JobSummary'][], first: boolean) => void;
+  gone: (job: string) => void; // deleted
+}
 const FIRST_RETRY = 300; // ms
 const LONGEST_RETRY = 4000;
 
@@ -39,7 +43,7 @@ export function follow(id: string): [LiveJob, () => void] {
   ];
 }
 
-/** Jobs that are new or changed, first the newest. */
+/** The list of jobs, first the newest ones. */
 export function followJobs(listener: JobsListener): () => void {
   listeners.add(listener);
   reopen();
@@ -86,10 +90,13 @@ function open(): void {
     const { job } = JSON.parse(message.data) as { job: string };
     const entry = followed.get(job);
     if (entry) entry.job.state = 'gone';
+    for (const listener of listeners) listener.gone(job);
   });
+  let first = true;
   opened.addEventListener('jobs', (message: MessageEvent<string>) => {
     const { jobs } = JSON.parse(message.data) as { jobs: Schema['JobSummary'][] };
-    for (const listener of listeners) listener(jobs);
+    for (const listener of listeners) listener.changed(jobs, first);
+    first = false;
   });
 }
 

@@ -1,0 +1,38 @@
+// The states of a job in words, and what they look like.
+import type { Schema } from '../../lib/api';
+import { cost } from '../../lib/format';
+
+export type JobState = Schema['JobSummary']['status'];
+
+export const STATES: { value: JobState; title: string; tone: 'accent' | 'good' | 'warn' | 'bad' | '' }[] = [
+  { value: 'processing', title: 'Running', tone: 'accent' },
+  { value: 'completed', title: 'Done', tone: 'good' },
+  { value: 'completed_with_errors', title: 'Partly done', tone: 'warn' },
+  { value: 'failed', title: 'Failed', tone: 'bad' },
+  { value: 'cancelled', title: 'Cancelled', tone: '' },
+];
+
+export function stateOf(status: JobState): (typeof STATES)[number] {
+  return STATES.find(({ value }) => value === status) ?? { value: status, title: status, tone: '' };
+}
+
+export interface Costs {
+  status: JobState;
+  cost_usd?: number | null;
+  cost_complete?: boolean;
+}
+
+/** As `counsel jobs` shows it: nothing for a job without calls, `?` for an unknown price, `$0.01+` for at least that. */
+export function costOf(job: Costs): string {
+  const usd = job.cost_usd ?? null;
+  if (job.status === 'processing') return '';
+  if (usd === null) return job.status === 'failed' || job.status === 'cancelled' ? '' : '?';
+  if (job.cost_complete === false) return usd === 0 ? '?' : `${cost(usd)}+`;
+  return cost(usd);
+}
+
+/** `gpt-5, o3 and 2 more` */
+export function modelsOf(models: string[], most = 3): string {
+  if (models.length <= most) return models.join(', ');
+  return `${models.slice(0, most - 1).join(', ')} and ${models.length - most + 1} more`;
+}
