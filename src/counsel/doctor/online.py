@@ -12,14 +12,13 @@ from counsel.doctor.messages import Finding, finding
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.models.catalog import Catalog
 from counsel.models.catalog_rows import shipped
+from counsel.models.provider_keys import TEST_PATHS
 from counsel.types import Endpoint, Limits
 
 if TYPE_CHECKING:
     from counsel.models.transport import Transport
 
 ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
-# Where a key is tested, if the list of models needs none.
-KEY_PATHS = {"openrouter": "/key"}
 
 
 async def reach(caller: Caller) -> list[Finding]:
@@ -59,4 +58,4 @@ async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
 def _path(endpoint: Endpoint) -> str:
     from counsel.models.wires import WIRES  # for --online only
 
-    return KEY_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path
+    return TEST_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path

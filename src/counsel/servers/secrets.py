@@ -66,7 +66,7 @@ _HEADER = r"(?s)([A-Za-z][A-Za-z0-9-]*):\s*(\S.*)"
 # `user:PASSWORD@` with any scheme; with http also `TOKEN@`.
 _LOGIN = r"://[^/@:\s]*:([^/@\s]+)@|(?<=http://)([^/@:\s]+)(?=@)|(?<=https://)([^/@:\s]+)(?=@)"
 _PREFIX = r"(?is)((?:Bearer|Basic|Token)\s+)(.*)"
-_MEMBER = r"""(["']?([\w.-]+)["']?[ \t]*[:=][ \t]*")((?:[^"\\\n]|\\.)*)(")"""
+_MEMBER = r"""(["']?([\w.-]+)["']?[ \t]*[:=][ \t]*(["']))((?:(?!\3)[^\\\n]|\\.)*)(\3)"""
 _RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=-")
 MASK = "…"
 
@@ -214,7 +214,7 @@ def masked_lines(text: str) -> str:
     """A diff for a web page: values under secret names are masked, in JSON and TOML alike."""
 
     def member(match: re.Match[str]) -> str:
-        return f"{match[1]}{shown(match[2], match[3])}{match[4]}"
+        return f"{match[1]}{shown(match[2], match[4])}{match[5]}"
 
     return _without_keys(re.sub(_MEMBER, member, text))
 

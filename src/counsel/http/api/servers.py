@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from counsel.agents.definitions import WITH_SERVERS, workspace_of
-from counsel.errors import InvalidArgument
+from counsel.errors import InvalidArgument, NotFound
 from counsel.front.json_messages import quoted
 from counsel.http.api.endpoint import ApiCall
 from counsel.servers import fields, paste
@@ -235,6 +235,54 @@ async def _check(_: str, servers: Servers, arguments: Arguments) -> Any:
     return {"checks": [result.as_dict() for result in results]}
 
 
+async def _reveal(_: str, servers: Servers, arguments: Arguments) -> object:
+    """`{"name", "agent", "scope"?, "field": "env.NAME"}`: one value as the file has it."""
+    _only(arguments, "name", "agent", "field")
+    name, agent, field = (_text(arguments, key) for key in ("name", "agent", "field"))
+    if not name or not agent or not field:
+        raise InvalidArgument(
+            "name, agent and field are needed.", hint="field: env.NAME, headers.NAME, url, args.0."
+        )
+    rows = await asyncio.to_thread(servers.find, name, [agent], _scope(arguments))
+    if len(rows) > 1:
+        scopes = ", ".join(row.scope for row in rows)
+        raise InvalidArgument(
+            f"{agent} has {len(rows)} servers of this name.", hint=f"Name the scope: {scopes}."
+        )
+    return {"value": _value(rows[0].as_dict(reveal=True), field)}
+
+
+_REVEALED = frozenset({"env", "headers", "args", "url", "command", "cwd", "extras"})
+
+
+def _value(server: Mapping[str, Any], field: str) -> str:
+    """`env.NAME`, `args.0`, `extras.oauth.secret`. A name may contain dots: the longest one that exists is meant."""
+    value: Any = server if field.partition(".")[0] in _REVEALED else None
+    rest = field
+    while rest and value is not None:
+        head, rest = _step(value, rest)
+        value = value[int(head)] if isinstance(value, list) and head else value.get(head) if head else None
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise NotFound(
+            f"The server has no value {quoted(field)!r}.", hint="field: env.NAME, headers.NAME, url, args.0."
+        )
+    return str(value)
+
+
+def _step(value: object, field: str) -> tuple[str, str]:
+    """The next key of the path and what is behind it; no key where there is none."""
+    if isinstance(value, Mapping):
+        parts = field.split(".")
+        for count in range(len(parts), 0, -1):
+            if (key := ".".join(parts[:count])) in value:
+                return key, ".".join(parts[count:])
+    if isinstance(value, list):
+        number, _, rest = field.partition(".")
+        if number.isascii() and number.isdigit() and len(number) < 6 and int(number) < len(value):
+            return number, rest
+    return "", field
+
+
 async def _history(_: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments)
     operations = await asyncio.to_thread(servers.history)
@@ -252,4 +300,4 @@ async def _undo(_: str, servers: Servers, arguments: Arguments) -> object:
 listed, shown, history = _handler(_list), _handler(_show), _handler(_history)
 add, update, remove = _handler(_add), _handler(_update), _handler(_remove)
 copy, rename, enable, disable = _handler(_copy), _handler(_rename), _handler(_enable), _handler(_disable)
-checked, undo = _handler(_check), _handler(_undo)
+checked, undo, reveal = _handler(_check), _handler(_undo), _handler(_reveal)

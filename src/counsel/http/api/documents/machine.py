@@ -150,6 +150,41 @@ class ProviderKey(TypedDict):
     url: Annotated[str, "Where a person gets a key."]
 
 
+class KeyRow(TypedDict):
+    """Whether a provider has a key, and where. Its value is never shown."""
+
+    provider: str
+    label: str
+    variable: Annotated[str, "The environment variable that holds the key, or would."]
+    set: bool
+    source: Annotated[
+        str | None, "`environment`, `.env`, `keychain` or `config.toml`; null: there is no key."
+    ]
+    required: bool
+    url: Annotated[str, "Where a person gets a key."]
+
+
+class StoreKey(TypedDict):
+    key: str
+    check: NotRequired[
+        Annotated[bool, "Ask the provider whether it accepts the key (default), and refuse it if not."]
+    ]
+    keychain: NotRequired[Annotated[bool, "Store it in the system's keychain instead of COUNSEL_HOME/.env."]]
+
+
+class StoredKey(KeyRow):
+    stored: Annotated[str, "Where."]
+    accepted: Annotated[bool | None, "null: it was not checked, or the provider could not be reached."]
+    well_formed: Annotated[bool, "It looks like a key of this provider."]
+
+
+class RemovedKey(KeyRow):
+    """`set` is true if the environment still has a key."""
+
+    removed: Annotated[list[str], "The variables."]
+    notes: Annotated[list[str], "What could not be removed."]
+
+
 class Settings(TypedDict):
     settings: list[Setting]
     keys: list[ProviderKey]

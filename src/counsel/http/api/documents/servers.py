@@ -185,6 +185,20 @@ class CheckServers(ServerSelection, total=False):
     trust_folder: Annotated[bool, "Also start servers that the project brings."]
 
 
+class RevealSecret(TypedDict):
+    """Names one value of one server."""
+
+    name: str
+    agent: str
+    scope: NotRequired[str]
+    project: NotRequired[Annotated[str, "The project's folder. Default: where the server was started."]]
+    field: Annotated[str, "`env.NAME`, `headers.NAME`, `url`, `args.0` or `extras.…`."]
+
+
+class RevealedSecret(TypedDict):
+    value: Annotated[str, "As the agent's file has it."]
+
+
 class UndoServers(ServerSelection, total=False):
     id: Annotated[str, "The operation. Default: the newest."]
 
