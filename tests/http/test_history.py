@@ -64,6 +64,31 @@ async def test_jobs_are_listed_in_pages_and_by_filters(api: Api, fake_api: FakeA
     assert failure["hint"] == "Did you mean status?"
 
 
+async def test_usage_is_grouped_and_shown_over_time(api: Api, fake_api: FakeAPI, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    await ask(api, "hello", project=str(project))
+    fake_api.script(status=401)
+    assert (await api.post("/api/jobs", {"prompt": "hello", "model": "gpt-5"}))[0] == 502
+    _, report = await api.get("/api/usage", by="project")
+    assert [(group["project"], group["calls"]) for group in report["groups"]] == [
+        (str(tmp_path), 1),
+        (str(project), 1),
+    ]
+    for by, name in [("provider", "openai"), ("client", "http"), ("tool", "chat")]:
+        _, report = await api.get("/api/usage", by=by)
+        assert [group[by] for group in report["groups"]] == [name]
+        _, series = await api.get("/api/usage/series", by=by, seconds="600", buckets="10")
+        (group,) = series["groups"]
+        assert (group["name"], sum(group["calls"]), sum(group["errors"])) == (name, 2, 1)
+        assert {len(values) for key, values in group.items() if key != "name"} == {10}
+        assert series["step"] == pytest.approx(60)
+    for query in ({"by": "day"}, {"buckets": "501"}, {"buckets": "-1"}):
+        assert (await api.get("/api/usage/series", **query))[0] == 400
+    _, series = await api.get("/api/usage/series", seconds="0", buckets="0")
+    assert series["until"] > series["since"]
+
+
 async def test_a_job_has_a_timeline(api: Api, fake_api: FakeAPI) -> None:
     fake_api.script(gate="g", gate_after=1)
     job = (await ask(api, "wait", mode="background"))["job_id"]

@@ -29,7 +29,7 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 @click.option("--since", default="7d", show_default=True, callback=_seconds, help="Period: 30m, 12h, 7d, 4w.")
 @click.option(
     "--by",
-    type=click.Choice(["model", "provider", "day"]),
+    type=click.Choice(["model", "provider", "day", "project", "client", "tool"]),
     default="model",
     show_default=True,
     help="Group calls by this.",

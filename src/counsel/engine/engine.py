@@ -280,6 +280,9 @@ class Engine:
     async def usage(self, since: float, by: usage_records.By) -> Json:
         return {"since": results.iso(since), **await usage_records.summary(self.store, since, by)}
 
+    async def usage_series(self, since: float, until: float, by: usage_records.By, buckets: int) -> Json:
+        return await usage_records.series(self.store, since, until, by, buckets)
+
     async def metrics_text(self) -> str:
         """For Prometheus."""
         return await usage_records.prometheus(self.store, self.runner.limiter.calls)

@@ -15,6 +15,7 @@ from counsel.engine.history import usage
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
 from fake import FakeAPI
+from support.stored import usage as used
 
 
 async def asked(engine: Engine, who: Caller, **fields: Any) -> Any:
@@ -72,3 +73,47 @@ async def test_calls_under_way_are_counted_by_provider_and_model(
 async def test_an_empty_ledger_is_read_as_well(engine: Engine) -> None:
     text = await engine.metrics_text()
     assert text.endswith("\n")
+
+
+async def test_a_series_has_one_value_for_each_part_of_the_period(engine: Engine) -> None:
+    for record in (
+        used("a", at=1000.0, project="/p", ms=100, cost=0.5),
+        used("a", at=1009.9, project="/p", ms=300, cost=None),
+        used("b", at=1010.0, project="/q", code="TIMEOUT", cost=None, output=0),
+        used("a", at=1019.9, project="/p", ms=50, cost=0.25),
+        used("a", at=999.0, project="/p"),
+        used("a", at=1020.0, project="/p"),
+    ):
+        await engine.store.record_usage(record)
+    shown: Any = await engine.usage_series(1000.0, 1020.0, "project", 2)
+    assert {name: value for name, value in shown.items() if name != "groups"} == {
+        "since": 1000.0,
+        "until": 1020.0,
+        "step": 10.0,
+        "by": "project",
+    }
+    first, second = shown["groups"]
+    assert first == {
+        "name": "/p",
+        "calls": [2, 1],
+        "errors": [0, 0],
+        "cost_usd": [0.5, 0.25],
+        "input_tokens": [20, 10],
+        "output_tokens": [40, 20],
+        "latency_ms": [100, 50],
+    }
+    assert (second["name"], second["calls"], second["errors"], second["latency_ms"]) == (
+        "/q",
+        [0, 1],
+        [0, 1],
+        [None, None],
+    )
+
+
+async def test_a_series_has_few_groups_however_many_there_are(engine: Engine) -> None:
+    for number in range(60):
+        engine.store.record_usage(used(f"job{number}", at=10.0, project=f"/{number}"))
+    await engine.store.flush()
+    shown: Any = await engine.usage_series(0.0, 20.0, "project", 1)
+    assert len(shown["groups"]) == 51
+    assert (shown["groups"][-1]["name"], shown["groups"][-1]["calls"]) == (None, [10])

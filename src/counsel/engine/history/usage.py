@@ -19,11 +19,13 @@ if TYPE_CHECKING:  # importing the routes takes four times as long as the rest o
     from counsel.engine.jobs.model import Job
     from counsel.engine.store.protocol import Store
 
-By: TypeAlias = Literal["model", "provider", "day", "client"]
+By: TypeAlias = Literal["model", "provider", "day", "client", "project", "tool"]
 _GROUPS: dict[By, Callable[[UsageRecord], str]] = {
     "model": lambda call: amounts.model(call.provider, call.model),
     "provider": lambda call: call.provider,
     "client": lambda call: call.client,
+    "project": lambda call: call.project,
+    "tool": lambda call: call.tool,
     "day": lambda call: datetime.fromtimestamp(call.at, UTC).strftime("%Y-%m-%d"),
 }
 
@@ -51,6 +53,7 @@ def record(
         usage.cache_read,
         usage.cache_write,
         usage.cost_usd,
+        job.task.project or str(job.caller.cwd),
     )
 
 
@@ -65,6 +68,38 @@ async def summary(store: Store, since: float, by: By, *, local: bool = False) ->
         "by": by,
         "groups": [{by: name, **_summed(groups[name])} for name in sorted(groups)],
         "total": _summed(calls),
+    }
+
+
+MOST_GROUPS = 50  # of a series; the rest is one group without a name
+
+
+async def series(store: Store, since: float, until: float, by: By, buckets: int) -> Json:
+    """The same over time: for each group, one value for each part of the period. Times are seconds since 1970."""
+    calls = [call for call in await store.usage(since) if call.at < until]
+    step = (until - since) / buckets
+    grouped: dict[str, list[UsageRecord]] = {}
+    for call in calls:
+        grouped.setdefault(_GROUPS[by](call), []).append(call)
+    largest = sorted(grouped, key=lambda name: (-len(grouped[name]), name))
+    rest = [call for name in largest[MOST_GROUPS:] for call in grouped[name]]
+    groups = [{"name": name, **_parts(grouped[name], since, step, buckets)} for name in largest[:MOST_GROUPS]]
+    if rest:
+        groups.append({"name": None, **_parts(rest, since, step, buckets)})
+    return {"since": since, "until": until, "step": step, "by": by, "groups": groups}
+
+
+def _parts(calls: Sequence[UsageRecord], since: float, step: float, buckets: int) -> dict[str, object]:
+    parts: list[list[UsageRecord]] = [[] for _ in range(buckets)]
+    for call in calls:
+        parts[min(buckets - 1, max(0, int((call.at - since) / step)))].append(call)
+    return {
+        "calls": [len(part) for part in parts],
+        "errors": [sum(bool(call.code) for call in part) for part in parts],
+        "cost_usd": [round(sum(call.cost or 0.0 for call in part), 6) for part in parts],
+        "input_tokens": [sum(call.input for call in part) for part in parts],
+        "output_tokens": [sum(call.output for call in part) for part in parts],
+        "latency_ms": [_quantile(sorted(call.ms for call in part if not call.code), 0.5) for part in parts],
     }
 
 

@@ -276,6 +276,7 @@ class UsageRecord:
     cache_read: int
     cache_write: int
     cost: float | None
+    project: str = ""  # the job's folder; "": not known
 
 
 @dataclass(frozen=True, slots=True)

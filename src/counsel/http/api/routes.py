@@ -231,6 +231,18 @@ ROUTES: tuple[ApiRoute, ...] = (
     ),
     ApiRoute(
         "GET",
+        "/api/usage/series",
+        usage.series,
+        "The same over time, in parts of equal length, for charts.",
+        query=(
+            number("seconds", usage.WEEK, CENTURY, "How far back."),
+            choice("by", usage.SERIES, "provider", "What the calls are grouped by."),
+            number("buckets", usage.BUCKETS, usage.MOST_BUCKETS, "How many parts."),
+        ),
+        answers={200: machine.UsageSeries},
+    ),
+    ApiRoute(
+        "GET",
         "/api/settings",
         settings.show,
         "All settings with their values and sources; keys by name only.",

@@ -8,9 +8,12 @@ from typing import Literal, Protocol, TypeAlias, cast, get_args
 from counsel.http.api.endpoint import ApiCall
 from counsel.types import Json
 
-By: TypeAlias = Literal["model", "provider", "day", "client"]
+By: TypeAlias = Literal["model", "provider", "day", "client", "project", "tool"]
 GROUPINGS: tuple[By, ...] = get_args(By)
+SERIES: tuple[By, ...] = ("provider", "model", "project", "client", "tool")
 WEEK = 7 * 86400
+BUCKETS = 60
+MOST_BUCKETS = 500
 
 
 class UsageRecords(Protocol):
@@ -18,7 +21,16 @@ class UsageRecords(Protocol):
 
     async def usage(self, since: float, by: By) -> Json: ...
 
+    async def usage_series(self, since: float, until: float, by: By, buckets: int) -> Json: ...
+
 
 async def usage(call: ApiCall) -> object:
     since = time.time() - call.query["seconds"]
     return await cast(UsageRecords, call.engine).usage(since, call.query["by"])
+
+
+async def series(call: ApiCall) -> object:
+    until = time.time()
+    since = until - max(1, call.query["seconds"])
+    buckets = max(1, call.query["buckets"])
+    return await cast(UsageRecords, call.engine).usage_series(since, until, call.query["by"], buckets)

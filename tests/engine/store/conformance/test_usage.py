@@ -24,6 +24,18 @@ async def test_usage_is_read_as_it_was_recorded_since_a_moment(store: Store) -> 
     assert await store.usage(301.0) == []
 
 
+async def test_usage_has_the_folder_of_its_job(store: Store) -> None:
+    first, second, unknown = usage("a", project="/p"), usage("b", project="/q"), usage("c", project="")
+    for record in (first, second, unknown, usage("a", project="/p")):
+        await store.record_usage(record)
+    assert sorted((record.job, record.project) for record in await store.usage(0)) == [
+        ("a", "/p"),
+        ("a", "/p"),
+        ("b", "/q"),
+        ("c", ""),
+    ]
+
+
 async def test_totals_are_the_sums_of_each_model(store: Store) -> None:
     assert await store.usage_totals() == []
     for record in (

@@ -16,7 +16,10 @@ from pathlib import Path
 
 from counsel.errors import Internal
 
-TABLES = ("conversations", "messages", "sessions", "blobs", "jobs", "calls", "events", "ledger", "answers")
+TABLES = (
+    *("conversations", "messages", "sessions", "blobs", "jobs", "calls", "events"),
+    *("ledger", "usage_projects", "answers"),
+)
 _CHILDREN = {
     "messages": ("conversation", "conversations"),
     "sessions": ("conversation", "conversations"),

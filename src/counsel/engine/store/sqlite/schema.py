@@ -58,6 +58,12 @@ _STEPS = (
     """,
     "ALTER TABLE jobs ADD COLUMN keep_days INTEGER NOT NULL DEFAULT 3",
     "ALTER TABLE jobs ADD COLUMN cancelled_members TEXT NOT NULL DEFAULT '[]'",
+    # Not a column of `ledger`: a process of an older release that still runs could not insert into it any more.
+    """
+    CREATE TABLE usage_projects (job TEXT PRIMARY KEY, project TEXT NOT NULL) STRICT;
+    INSERT INTO usage_projects SELECT jobs.id, conversations.project FROM jobs
+        JOIN conversations ON conversations.id = jobs.conversation;
+    """,
 )
 
 

@@ -40,6 +40,7 @@ async def _expired(database: Database) -> int:
     await _by_key(database, "conversations", "id", unused, now)
     await _by_key(database, "answers", "key", "expires < ?1", now)
     await _by_key(database, "ledger", "rowid", "at < ?1", now - _LEDGER)
+    await _unused_projects(database)
     await _unused_blobs(database, now - _BLOB_AGE)
     return deleted
 
@@ -70,6 +71,13 @@ async def _unused_blobs(database: Database, before: float) -> None:
     )
     for some in _steps(sorted(candidates - {row[0] for row in used})):
         await _step(database, _delete("blobs", "sha", "at < ?1", before, some))
+
+
+async def _unused_projects(database: Database) -> None:
+    """Of jobs without usage records."""
+    unused = await database.search("SELECT job FROM usage_projects EXCEPT SELECT job FROM ledger")
+    for some in _steps([row[0] for row in unused]):
+        await _step(database, _delete("usage_projects", "job", "?1 = ?1", 0.0, some))
 
 
 def _steps(keys: list[object]) -> Iterator[list[object]]:

@@ -16,6 +16,7 @@ _COLUMNS = (
     "at", "job", "tool", "provider", "model", "client", "ms", "code",
     "input", "output", "reasoning", "cache_read", "cache_write", "cost",
 )  # fmt: skip
+_SELECTED = ", ".join(_COLUMNS)
 _values = attrgetter(*_COLUMNS)
 
 
@@ -27,7 +28,8 @@ class Usage:
 
     async def usage(self, since: float) -> list[UsageRecord]:
         rows = await self.database.search(
-            f"SELECT {', '.join(_COLUMNS)} FROM ledger WHERE at >= ? ORDER BY at",
+            f"SELECT {_SELECTED}, COALESCE(project, '') FROM ledger LEFT JOIN usage_projects USING (job) "
+            "WHERE at >= ? ORDER BY at",
             since,
         )
         return [UsageRecord(*row) for row in rows]
@@ -59,3 +61,5 @@ class Usage:
 def insert(db: sqlite3.Connection, usage: Sequence[UsageRecord]) -> None:
     for record in usage:
         db.execute("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", _values(record))
+        if record.project:
+            db.execute("INSERT OR IGNORE INTO usage_projects VALUES (?,?)", (record.job, record.project))

@@ -96,6 +96,8 @@ class UsageGroup(UsageSum):
     provider: NotRequired[str]
     day: NotRequired[str]
     client: NotRequired[str]
+    project: NotRequired[Annotated[str, "A folder; empty: not known."]]
+    tool: NotRequired[str]
 
 
 class UsageReport(TypedDict):
@@ -103,6 +105,30 @@ class UsageReport(TypedDict):
     by: str
     groups: list[UsageGroup]
     total: UsageSum
+
+
+class UsageSeriesGroup(TypedDict):
+    """One value for each part of the period, the oldest first."""
+
+    name: Annotated[str | None, "null: all groups beyond the 50 with the most calls."]
+    calls: list[int]
+    errors: list[int]
+    cost_usd: Annotated[list[float], "Of the calls whose price is known."]
+    input_tokens: list[int]
+    output_tokens: list[int]
+    latency_ms: Annotated[
+        list[int | None], "The median of the calls that were answered; null: there was none."
+    ]
+
+
+class UsageSeries(TypedDict):
+    """Times are seconds since 1970."""
+
+    since: float
+    until: float
+    step: Annotated[float, "Seconds of one part."]
+    by: str
+    groups: Annotated[list[UsageSeriesGroup], "Most calls first."]
 
 
 class Finding(TypedDict):
