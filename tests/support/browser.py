@@ -100,7 +100,7 @@ class Console:
         page = self.watched(context.new_page())
         if signed_in:
             page.goto(f"{self.url}/login#{TOKEN}")
-            expect(page.get_by_role("navigation", name="Screens")).to_be_attached()
+            expect(page.locator("#main")).to_be_attached()
         return page
 
     def watched(self, page: Page) -> Page:

@@ -1,3 +1,5 @@
+import { untrack } from 'svelte';
+
 // Everything that can be done, for the palette (Ctrl-K). Screens add theirs while they are open.
 
 export interface Action {
@@ -14,8 +16,10 @@ export const actions = $state<{ list: Action[] }>({ list: [] });
 /** Add actions; the result removes them. For `$effect(() => provide(...))`. */
 export function provide(added: Action[]): () => void {
   const ids = added.map((action) => action.id);
-  actions.list = [...actions.list.filter((action) => !ids.includes(action.id)), ...added];
+  untrack(() => {
+    actions.list = [...actions.list.filter((action) => !ids.includes(action.id)), ...added];
+  });
   return () => {
-    actions.list = actions.list.filter((action) => !added.includes(action));
+    actions.list = actions.list.filter((action) => !ids.includes(action.id));
   };
 }

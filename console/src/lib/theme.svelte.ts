@@ -2,7 +2,7 @@ export type Theme = 'system' | 'light' | 'dark';
 const KEY = 'counsel.theme';
 
 function stored(): Theme {
-  const value = document.documentElement.dataset.theme; // public/theme.js read it before the first paint
+  const value = document.documentElement.dataset.theme; // theme-before-paint.js read it before the first paint
   return value === 'light' || value === 'dark' ? value : 'system';
 }
 
