@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel import logs, settings
+from counsel import logs, redaction, settings
 
 KEY = "not-of-any-known-shape-42"
 
@@ -22,9 +22,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     root, ours = logging.getLogger(), logging.getLogger("counsel")
     before, level = list(root.handlers), ours.level
     stream = io.StringIO()
-    monkeypatch.setattr(logs, "_known", None)
+    monkeypatch.setattr(redaction, "_known", None)
     monkeypatch.setattr(logs, "CHECK_SECONDS", 0.0)
-    logs._secrets.clear()
+    redaction._secrets.clear()
 
     def make(*, stderr: bool = True, **env: str) -> io.StringIO:
         monkeypatch.setattr(sys, "stderr", stream)  # here: pytest changes it between set-up and call
@@ -104,7 +104,7 @@ def test_another_callers_keys_are_hidden_once_they_are_known(
     start: Callable[..., io.StringIO], tmp_path: Path
 ) -> None:
     shown = start()
-    logs.protect(settings.load({"COUNSEL_HOME": str(tmp_path), "BAR_API_KEY": KEY}))
+    redaction.protect(settings.load({"COUNSEL_HOME": str(tmp_path), "BAR_API_KEY": KEY}))
     log.info(KEY)
     assert KEY not in shown.getvalue()
 
@@ -127,7 +127,7 @@ def test_another_callers_keys_are_hidden_once_they_are_known(
     ],
 )
 def test_what_looks_like_a_key_is_hidden(text: str) -> None:
-    hidden = logs.redact(f"before {text} after")
+    hidden = redaction.redact(f"before {text} after")
     assert "[hidden]" in hidden
     for piece in ("topsecretvalue", "abcDEF", "abcdef", "1234567890", "eyJzdWIi"):
         assert piece not in hidden
@@ -144,7 +144,7 @@ def test_what_looks_like_a_key_is_hidden(text: str) -> None:
     ],
 )
 def test_plain_messages_stay(text: str) -> None:
-    assert logs.redact(text) == text
+    assert redaction.redact(text) == text
 
 
 def test_prompts_are_shown_only_on_request() -> None:
@@ -233,12 +233,12 @@ SECRETS = [
 @pytest.mark.parametrize("secret", SECRETS)
 def test_every_shape_and_name_has_its_sign(secret: str) -> None:
     """The quick look that goes before the patterns must let none of them pass."""
-    assert logs.HIDDEN in logs.redact(f"so: {secret} end")
+    assert redaction.HIDDEN in redaction.redact(f"so: {secret} end")
 
 
 def test_keys_of_every_shape_in_one_text_are_all_hidden() -> None:
-    hidden = logs.redact("\n".join(SECRETS))
-    assert hidden.count(logs.HIDDEN) >= len(SECRETS)
+    hidden = redaction.redact("\n".join(SECRETS))
+    assert hidden.count(redaction.HIDDEN) >= len(SECRETS)
     for piece in ("aaaaaaaa", "AAAAAAAA", "abcdefgh", "secret99", "bbbbbbbb", "\nabc\n"):
         assert piece not in hidden
 

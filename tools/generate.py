@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 
 # file → "module:function" in tools/; the function returns the file's whole text
 generated: dict[str, str] = {
+    "src/counsel/models/shipped.json": "shipped:tables",  # first: the pages about models are made from it
     "docs/use/agents.md": "pages.agents:agents",
     "docs/use/cli.md": "pages.cli:commands",
     "docs/internals/interfaces.md": "pages.mcp:interfaces",

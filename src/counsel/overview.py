@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from counsel import paths, untrusted
@@ -44,14 +41,7 @@ _NUMBER = re.compile(r"\d+\.\d+[\w.+-]*").search
 def agents_overview(caller: Caller) -> list[dict[str, object]]:
     """One row for each known agent."""
     agents = registry.askable_agents()
-    with ThreadPoolExecutor(len(agents)) as pool:
-        probes = dict(
-            zip(
-                agents,
-                pool.map(lambda agent: _probe(agent, caller), agents.values()),
-                strict=True,
-            )
-        )
+    probes = _with_versions({name: agent.probe(caller) for name, agent in agents.items()}, caller)
     servers, skills = _counts(_servers, caller), _counts(_skills, caller)
     at = workspace_of(caller.env, caller.cwd)
     return [
@@ -83,13 +73,6 @@ def _config_files(name: str, at: Workspace) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(table.target.path for table in FORMATS[name].tables(at)))
 
 
-def _probe(askable: registry.AskableAgent, caller: Caller) -> Installed:
-    installed = askable.probe(caller)
-    if installed.path is None or installed.version is not None:
-        return installed
-    return replace(installed, version=_cached_version(installed.path, caller))
-
-
 # ── servers and skills ────────────────────────────────────────────────────────────────────────────
 
 
@@ -117,24 +100,52 @@ def _skills(caller: Caller) -> list[str]:
 # ── versions that are in no file ──────────────────────────────────────────────────────────────────────
 
 
-def _cached_version(program: Path, caller: Caller) -> str | None:
-    """`--version`, cached as long as the program's file is unchanged."""
-    cache = caller.settings.home / "run" / "versions" / f"{program.name}.json"
+def _with_versions(probes: dict[str, Installed], caller: Caller) -> dict[str, Installed]:
+    """Programs whose version is not cached are run at the same time."""
+    unknown = [probe.path for probe in probes.values() if probe.path and probe.version is None]
+    versions = {program: _cached(program, caller) for program in unknown}
+    missing = [program for program, version in versions.items() if version is None]
+    if missing:
+        from concurrent.futures import ThreadPoolExecutor  # 8 ms, once per release of an agent
+
+        with ThreadPoolExecutor(len(missing)) as pool:
+            versions |= zip(missing, pool.map(lambda program: _asked(program, caller), missing), strict=True)
+    return {
+        name: probe.replaced(version=versions[probe.path]) if probe.path in versions else probe
+        for name, probe in probes.items()
+    }
+
+
+def _cached(program: Path, caller: Caller) -> str | None:
+    """The version that it printed, as long as its file is unchanged."""
+    key = _file_state(program)
+    entry = read_json(_cache_file(program, caller)) if key else {}
+    return entry.get("version") if key and key.items() <= entry.items() else None
+
+
+def _asked(program: Path, caller: Caller) -> str | None:
+    key = _file_state(program)  # before it runs: a release that arrives meanwhile is asked next time
+    version = _run_version(program, caller) if key else None
+    if key and version:
+        _store(_cache_file(program, caller), {**key, "version": version})
+    return version
+
+
+def _cache_file(program: Path, caller: Caller) -> Path:
+    return caller.settings.home / "run" / "versions" / f"{program.name}.json"
+
+
+def _file_state(program: Path) -> dict[str, object] | None:
     try:
         state = program.stat()
     except OSError:
         return None
-    key = {"path": str(program), "size": state.st_size, "modified": state.st_mtime_ns}
-    cached = read_json(cache)
-    if {name: cached.get(name) for name in key} == key:
-        return cached.get("version")
-    version = _run_version(program, caller)
-    if version:
-        _store(cache, {**key, "version": version})
-    return version
+    return {"path": str(program), "size": state.st_size, "modified": state.st_mtime_ns}
 
 
 def _run_version(program: Path, caller: Caller) -> str | None:
+    import subprocess
+
     try:
         empty = untrusted.empty_folder(caller.env)
         output = subprocess.run(

@@ -10,7 +10,7 @@ import os
 import sys
 
 from counsel.envvars import is_unexpanded
-from counsel.paths import private_folder
+from counsel.paths import exists, private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,16 +112,23 @@ def ask_socket(home: str, session: str) -> str:
     return path if len(os.fsencode(path)) <= LONGEST else socket(home, short)
 
 
-def sockets(home: str) -> tuple[str, str]:
-    """The two paths that the daemon's socket can have. Creates nothing."""
-    return f"{home}/run/daemon.sock", f"{_in_tmp(home)[1]}/daemon.sock"
+def existing_socket(home: str) -> str | None:
+    """The daemon's socket, at one of the two paths that it can have. Creates nothing."""
+    if exists(path := f"{home}/run/daemon.sock"):
+        return path
+    if exists(_parent_in_tmp()) and exists(path := f"{_in_tmp(home)[1]}/daemon.sock"):
+        return path
+    return None
 
 
 def _in_tmp(home: str) -> tuple[str, str]:
     from hashlib import sha256  # rarely needed
 
-    parent = f"/tmp/counsel-{os.getuid()}"  # noqa: S108 - made private and checked; TMPDIR differs between clients
-    return parent, f"{parent}/{sha256(os.fsencode(home)).hexdigest()[:16]}"
+    return _parent_in_tmp(), f"{_parent_in_tmp()}/{sha256(os.fsencode(home)).hexdigest()[:16]}"
+
+
+def _parent_in_tmp() -> str:
+    return f"/tmp/counsel-{os.getuid()}"  # noqa: S108 - made private and checked; TMPDIR differs between clients
 
 
 def _folder_in_tmp(home: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,8 @@ def read_toml(path: Path, problems: list[str]) -> dict[str, object]:
     text = _read_text(path, problems)
     if text is None:
         return {}
+    import tomllib  # not every home has a config.toml
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -34,6 +35,8 @@ def read_toml(path: Path, problems: list[str]) -> dict[str, object]:
 
 def salvage(text: str) -> tuple[dict[str, object], list[int]]:
     """The readable part of a TOML file with bad lines, and their numbers: each is removed until the rest parses."""
+    import tomllib
+
     lines = text.splitlines()
     dropped: list[int] = []
     while True:

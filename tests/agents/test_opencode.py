@@ -13,6 +13,7 @@ from counsel.agents import acp
 from counsel.agents.driver import AgentRequest, Busy, Send
 from counsel.agents.failures import LostSession
 from counsel.agents.opencode import run
+from counsel.agents.opencode.login import login
 from counsel.agents.process import Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import here
@@ -112,13 +113,13 @@ def _in_place(ask: AgentRequest) -> AgentRequest:
 def test_without_a_login_it_is_not_asked(tmp_path: Path) -> None:
     """It would send the question to free models of its own service."""
     ask = an_ask(tmp_path, OPENAI_API_KEY="")
-    assert run.login(ask.caller) == (False, "")
+    assert login(ask.caller) == (False, "")
     with pytest.raises(AuthenticationFailed, match="not logged in"):
         run.command(ask)
     data = Path(ask.env["HOME"]) / ".local" / "share" / "opencode"
     data.mkdir(parents=True)
     (data / "auth.json").write_text('{"anthropic": {"type": "api", "key": "k"}}')
-    assert run.login(ask.caller) == (True, "its own login")
+    assert login(ask.caller) == (True, "its own login")
 
 
 def test_variables_that_lead_into_an_untrusted_folder_are_left_out(tmp_path: Path) -> None:

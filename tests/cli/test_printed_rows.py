@@ -10,7 +10,7 @@ import pytest
 
 from counsel.cli import conversations, daemon
 from counsel.cli.live_output import LiveAnswer
-from counsel.doctor import repair
+from counsel.doctor import files
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent
 
@@ -59,10 +59,10 @@ def test_the_databases_size_is_its_own_and_its_logs(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 1_234)
     (tmp_path / "counsel.db-wal").write_bytes(b"x" * 56_789)
     (tmp_path / "counsel.db-shm").write_bytes(b"x" * 7)
-    (finding,) = repair.size_and_copies(path, 0)
+    (finding,) = files.size_and_copies(path, 0)
     words = str(finding)
     assert "1,234 bytes, log 56,789 bytes, no limit" in words
-    (limited,) = repair.size_and_copies(path, 5_000)
+    (limited,) = files.size_and_copies(path, 5_000)
     assert "at most 5,000" in str(limited)
 
 

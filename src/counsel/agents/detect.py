@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from counsel.agents.definitions import Agent, locate
-from counsel.lazy_dataclass import dataclass
+from counsel.records import Record
 
 if TYPE_CHECKING:  # skills are listed without it
     from counsel.caller import Caller
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:[-+.][\w.]+)?)").fullmatch
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/')  # or a string, which may hold `//`
+Login: TypeAlias = tuple[bool | None, str]  # logged in (None: unknown), and how or why not
 _ABOVE = 4  # levels above the program where its package.json may be
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Record):
     """`logged_in` None: unknown without asking the agent (a system keychain)."""
 
     path: Path | None = None
@@ -43,11 +43,11 @@ def version(program: Path) -> str | None:
     return next((value[1] for part in reversed(real.parts) if (value := _VERSION(part))), None)
 
 
-def describe(agent: Agent, caller: Caller, login: tuple[bool | None, str]) -> Installed:
+def describe(agent: Agent, caller: Caller, login: Callable[[Caller], Login]) -> Installed:
     program = locate(agent, caller.env)
     if program is None:
         return Installed(reason=f"not installed: {agent.install}")
-    logged_in, how = login
+    logged_in, how = login(caller)
     reason = how if logged_in is not False else f"not logged in: {agent.login}"
     return Installed(program, version(program), logged_in, reason)
 

@@ -17,9 +17,9 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from counsel.agents import detect, environment, failures, prompt, sandbox, start_folder, trust
+from counsel.agents import environment, failures, prompt, sandbox, start_folder, trust
 from counsel.agents.definitions import Agent, Workspace, locate, workspace_of
-from counsel.agents.detect import Installed
+from counsel.agents.detect import Login
 from counsel.agents.failures import LostSession
 from counsel.agents.process import MAX_OUTPUT, Command, Exit, OutputTooLarge, Process
 from counsel.caller import Caller
@@ -146,7 +146,7 @@ class AgentDriver:
     agent: Agent
     command: Callable[[AgentRequest], Command]
     reader: Callable[[AgentRequest], Reader]
-    login: Callable[[Caller], tuple[bool | None, str]]  # logged in (None: unknown), and how or why not
+    login: Callable[[Caller], Login]
     takes: frozenset[str] = frozenset()  # the fields of `Knobs` that it supports
     env: Callable[[Caller], Mapping[str, str | None]] = lambda _: {}  # None: left out
     fallback: AskMethod | None = None  # for releases without the first method
@@ -155,9 +155,6 @@ class AgentDriver:
     def methods(self) -> tuple[AskMethod, ...]:
         first = AskMethod(self.command, self.reader)
         return (first, self.fallback) if self.fallback else (first,)
-
-    def probe(self, caller: Caller) -> Installed:
-        return detect.describe(self.agent, caller, self.login(caller))
 
 
 async def answer(

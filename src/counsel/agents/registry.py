@@ -5,21 +5,22 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import AsyncIterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from counsel.agents import driver
+from counsel.agents import detect
 from counsel.agents.definitions import ASKABLE, Agent
-from counsel.agents.detect import Installed
-from counsel.agents.driver import AgentDriver
+from counsel.agents.detect import Installed, Login
 from counsel.caller import Caller
-from counsel.lazy_dataclass import dataclass
+from counsel.records import Record
 from counsel.types import Call, Event, Limits
+
+if TYPE_CHECKING:  # 25 ms of CPU, for asyncio; commands that list agents ask none
+    from counsel.agents.driver import AgentDriver
 
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,127}", re.ASCII).fullmatch
 
 
-@dataclass(frozen=True, slots=True)
-class AskableAgent:
+class AskableAgent(Record):
     """An agent and the model that it should use; None: the agent's own choice."""
 
     agent: Agent
@@ -30,15 +31,22 @@ class AskableAgent:
         return f"{self.agent.name}:{self.model}" if self.model else self.agent.name
 
     def answer(self, call: Call, caller: Caller, limits: Limits) -> AsyncIterator[Event]:
+        from counsel.agents import driver
+
         return driver.answer(driver_of(self.agent.name), call, caller, limits, self.model)
 
     def probe(self, caller: Caller) -> Installed:
-        return driver_of(self.agent.name).probe(caller)
+        return detect.describe(self.agent, caller, self._login)
+
+    def _login(self, caller: Caller) -> Login:
+        """Its own module, imported for an agent that is installed: without the code that asks the agent."""
+        login = importlib.import_module(f"counsel.agents.{self.agent.name}.login").login
+        return cast(Login, login(caller))
 
 
 def driver_of(name: str) -> AgentDriver:
     """The agent's driver; its module is imported at first use."""
-    return cast(AgentDriver, importlib.import_module(f"counsel.agents.{name}.run").DRIVER)
+    return cast("AgentDriver", importlib.import_module(f"counsel.agents.{name}.run").DRIVER)
 
 
 def askable_agents() -> dict[str, AskableAgent]:

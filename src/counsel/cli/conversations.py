@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from counsel.cli import ListingGroup, completers, connect, ids, json_option, output, times, user
+from counsel.cli import ListingGroup, archive, completers, ids, json_option, output, times, user
 from counsel.cli.confirm import confirm
 from counsel.text import counted
 from counsel.types import Json
-
-
-@contextmanager
-def _archive() -> Iterator[Any]:
-    from counsel.engine.history.archive import Archive
-
-    archive = Archive(user.caller().settings.home)
-    try:
-        if archive.problem:
-            output.message(f"warning: {archive.problem}")
-        yield archive
-    finally:
-        connect.run(archive.close())
 
 
 @click.group(cls=ListingGroup)
@@ -49,8 +35,8 @@ def _limit(command: Callable[..., Any]) -> Callable[..., Any]:
 @json_option
 def list_(limit: int, as_json: bool) -> None:
     """List the newest conversations."""
-    with _archive() as archive:
-        _print(connect.run(archive.listed(limit)), as_json=as_json)
+    with archive.reading() as stored:
+        _print(archive.run(stored.listed(limit)), as_json=as_json)
 
 
 @conversations.command()
@@ -59,8 +45,8 @@ def list_(limit: int, as_json: bool) -> None:
 @json_option
 def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List conversations that contain all WORDS."""
-    with _archive() as archive:
-        _print(connect.run(archive.search(" ".join(words), limit)), as_json=as_json)
+    with archive.reading() as stored:
+        _print(archive.run(stored.search(" ".join(words), limit)), as_json=as_json)
 
 
 def _print(listing: Json, *, as_json: bool) -> None:
@@ -92,8 +78,8 @@ def _print(listing: Json, *, as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show a whole conversation."""
     name = ids.conversation(name, user.caller())
-    with _archive() as archive:
-        conversation = connect.run(archive.show(name))
+    with archive.reading() as stored:
+        conversation = archive.run(stored.show(name))
     if as_json:
         output.document(conversation)
         return
@@ -117,12 +103,13 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation to a folder named after it, here or in DIR."""
+    from counsel.cli import connect
     from counsel.cli.ask_options import export_roots
 
     caller = user.caller(roots=export_roots({"export": folder}))
     name = ids.conversation(name, caller)
-    with _archive() as archive:
-        written = connect.run(archive.export(name, str(Path(folder).absolute()) if folder else None, caller))
+    with archive.writing() as stored:
+        written = connect.run(stored.export(name, str(Path(folder).absolute()) if folder else None, caller))
     if as_json:
         output.document({"id": name, "folder": str(written)})
     else:
@@ -148,8 +135,10 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
         for name in names:
             output.message(ids.described(name, caller))
         confirm(f"Delete {counted(len(names), 'conversation')} permanently?")
-    with _archive() as archive:
-        connect.run(archive.delete(*names))
+    from counsel.cli import connect
+
+    with archive.writing() as stored:
+        connect.run(stored.delete(*names))
     if as_json:
         output.document({"deleted": list(names)})
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from counsel import amounts
-from counsel.cli import connect, json_option, output, user
+from counsel.cli import archive, json_option, output
 from counsel.text import counted
 from counsel.types import Json
 
@@ -37,13 +37,8 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 @json_option
 def usage(since: int, by: Any, as_json: bool) -> None:
     """Show calls, tokens, cost, errors and response times."""
-    from counsel.engine.history.archive import Archive
-
-    archive = Archive(user.caller().settings.home)
-    try:
-        report = connect.run(archive.usage(time.time() - since, by, local=not as_json))
-    finally:
-        connect.run(archive.close())
+    with archive.reading() as records:
+        report = archive.run(records.usage(time.time() - since, by, local=not as_json))
     if as_json:
         output.document(report)
     else:

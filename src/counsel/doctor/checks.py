@@ -7,22 +7,19 @@ itself, so that one failure never hides the others. `messages.py` has the senten
 from __future__ import annotations
 
 import platform
-import re
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import get_args
 
-from counsel import __version__, logs, run_paths
+from counsel import __version__, redaction, run_paths
 from counsel import settings as settings_
 from counsel.agents import registry
 from counsel.agents.definitions import AGENTS
 from counsel.agents.detect import Installed
 from counsel.caller import Caller
-from counsel.doctor import files, models
+from counsel.doctor import files, models, packages
 from counsel.doctor.messages import Finding, Level, finding
 from counsel.engine.store.sqlite import maintenance
 from counsel.paths import exists
@@ -32,7 +29,7 @@ OLDEST_PYTHON = (3, 11)
 
 def examine(caller: Caller, *, online: bool = False) -> list[Finding]:
     """Every finding, in the order of the checks."""
-    logs.protect(caller.settings)
+    redaction.protect(caller.settings)
     findings = [entry for name, check in CHECKS.items() for entry in _run(name, check, caller)]
     return findings + _reached(caller) if online else findings
 
@@ -64,7 +61,7 @@ def _run(name: str, check: Callable[[Caller], Iterator[Finding]], caller: Caller
     try:
         yield from check(caller)
     except Exception as error:  # noqa: BLE001 - see the module's first lines
-        what = logs.redact(f"the check failed: {type(error).__name__}: {error}")
+        what = redaction.redact(f"the check failed: {type(error).__name__}: {error}")
         yield Finding(name, "problem", what, "Please report this.")
 
 
@@ -79,24 +76,11 @@ def versions(_caller: Caller) -> Iterator[Finding]:
     )
     if sys.version_info < OLDEST_PYTHON:
         yield finding("versions.python", python=python)
-    installed, missing = [], []
-    for name in _dependencies():
-        try:
-            installed.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            missing.append(name)
+    versions = {name: packages.version(name) for name in packages.required()}
+    installed = [f"{name} {version}" for name, version in versions.items() if version]
     yield finding("versions.packages", packages=", ".join(installed))
-    if missing:
+    if missing := [name for name, version in versions.items() if not version]:
         yield finding("versions.missing", packages=", ".join(missing))
-
-
-def _dependencies() -> list[str]:
-    """As the package names them, without its extras."""
-    try:
-        required = [line for line in metadata.requires("counsel") or () if "extra ==" not in line]
-    except metadata.PackageNotFoundError:  # it runs from a folder on PYTHONPATH
-        return []
-    return [re.split(r"[^\w.-]", line)[0] for line in required]
 
 
 def settings(caller: Caller) -> Iterator[Finding]:
@@ -112,7 +96,7 @@ def settings(caller: Caller) -> Iterator[Finding]:
 
 def _value(value: object) -> str:
     shown = ", ".join(value) if isinstance(value, tuple) else str(value)
-    return logs.redact(shown)
+    return redaction.redact(shown)
 
 
 def agents(caller: Caller) -> Iterator[Finding]:
@@ -147,11 +131,13 @@ def registered(caller: Caller) -> Iterator[Finding]:
         if key := _start_problem(entry.server.command, caller):
             yield finding(key, agent=AGENTS[entry.agent].label, program=entry.server.command)
     for problem in seen.problems:
-        yield finding("setup.unreadable", problem=logs.redact(problem_text(problem)))
+        yield finding("setup.unreadable", problem=redaction.redact(problem_text(problem)))
 
 
 def _start_problem(command: str, caller: Caller) -> str:
     """The message for a program that cannot be started; "" if it can."""
+    import shutil  # few entries name a program without its path
+
     if Path(command).is_absolute():
         return "" if exists(command) else "setup.gone"
     return "" if shutil.which(command, path=caller.env.get("PATH", "")) else "setup.path"

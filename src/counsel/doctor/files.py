@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +13,11 @@ from counsel import run_paths
 from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
 from counsel.engine.store import DATABASE
-from counsel.engine.store.sqlite import backups, maintenance
+from counsel.engine.store.sqlite import backups, maintenance, recovery
+from counsel.engine.store.sqlite import files as database_files
 from counsel.errors import CounselError
 from counsel.paths import exists, isdir
+from counsel.text import counted
 
 DATABASE_SECONDS = 10.0
 DAEMON_SECONDS = 3.0  # for an answer of the daemon
@@ -64,8 +66,6 @@ def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def database(caller: Caller) -> Iterator[Finding]:
-    from counsel.doctor.repair import size_and_copies  # which uses this module
-
     folder = caller.settings.home
     path = folder / DATABASE
     if not exists(path):
@@ -90,26 +90,50 @@ def _integrity(path: Path) -> Finding:
     return finding("database.ok", path=path, schema=check.detail)
 
 
+def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
+    """The database's size, its backups, and damaged files that were moved aside."""
+    log_bytes = database_files.size(database_files.beside(path)[0])
+    bound = f"at most {limit:,}" if limit else "no limit"
+    yield Finding(
+        "database",
+        "info",
+        f"{database_files.size(path):,} bytes, log {log_bytes:,} bytes, {bound} (COUNSEL_MAX_DATABASE_BYTES)",
+    )
+    copies = backups.listed(path)
+    if copies:
+        made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(database_files.changed(copies[0])))
+        yield Finding(
+            "database",
+            "info",
+            f"{counted(len(copies), 'backup')}, the newest from {made}: {copies[0].parent}",
+        )
+    for moved in recovery.asides(path):
+        todo = "Its readable rows were copied to the new database. Delete it when nothing is missing."
+        yield Finding("database", "warn", f"{moved} is a damaged database that was moved aside", todo)
+
+
 def daemon(caller: Caller) -> Iterator[Finding]:
     """A socket that refuses was left behind by a daemon that was killed, and is harmless."""
-    found = [path for path in run_paths.sockets(str(caller.settings.home)) if exists(path)]
-    if not found:
+    path = run_paths.existing_socket(str(caller.settings.home))
+    if path is None:
         yield finding("daemon.none")
-    for path in found[:1]:
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(DAEMON_SECONDS)
-            try:
-                probe.connect(path)
-                with contextlib.suppress(BrokenPipeError):  # it has refused us already
-                    probe.sendall(b"@{}\n")  # no hello: a living daemon says so
-                answered = bool(probe.recv(1))
-            except ConnectionRefusedError:
-                yield finding("daemon.left", path=path)
-            except OSError as error:
-                yield finding("daemon.silent", path=path, reason=error.strerror or error)
-            else:
-                closed = "it closed the connection"
-                yield finding("daemon.ok" if answered else "daemon.silent", path=path, reason=closed)
+        return
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(DAEMON_SECONDS)
+        try:
+            probe.connect(path)
+            with contextlib.suppress(BrokenPipeError):  # it has refused us already
+                probe.sendall(b"@{}\n")  # no hello: a living daemon says so
+            answered = bool(probe.recv(1))
+        except ConnectionRefusedError:
+            yield finding("daemon.left", path=path)
+        except OSError as error:
+            yield finding("daemon.silent", path=path, reason=error.strerror or error)
+        else:
+            closed = "it closed the connection"
+            yield finding("daemon.ok" if answered else "daemon.silent", path=path, reason=closed)
 
 
 def daemon_runs(caller: Caller) -> bool:

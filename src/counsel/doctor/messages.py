@@ -6,24 +6,22 @@ not tested, `off` for what is not set up.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Literal, NamedTuple, TypeAlias
 
-from counsel.lazy_dataclass import dataclass
+from counsel.records import Record
 from counsel.run_paths import HOME_HINT
 
 Level: TypeAlias = Literal["ok", "info", "off", "warn", "problem"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Record):
     area: str
     level: Level
     what: str
     todo: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        return {name: value for name, value in asdict(self).items() if value}
+        return {name: value for name, value in vars(self).items() if value}
 
 
 class Message(NamedTuple):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from counsel import logs
+from counsel import redaction
 from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
 from counsel.models import auto
@@ -18,11 +17,11 @@ _CONNECT = 1.0  # seconds for a connection to this machine
 
 def models(caller: Caller) -> Iterator[Finding]:
     catalog = Catalog.load(caller.settings)
-    rows = catalog.models()
-    yield finding("models.known", known=len(rows), available=sum(row.available for row in rows))
+    known, available = catalog.counts()
+    yield finding("models.known", known=known, available=available)
     for problem in catalog.problems:
         config = caller.settings.home / "config.toml"
-        yield finding("models.bad", problem=logs.redact(problem), config=config)
+        yield finding("models.bad", problem=redaction.redact(problem), config=config)
     if caller.settings.auto_order:
         yield from _order(catalog, caller)
 
@@ -46,7 +45,7 @@ def providers(caller: Caller) -> Iterator[Finding]:
 
 
 def _provider(row: ProviderRow) -> Finding:
-    label, key_url, url = row.provider.label, row.provider.key_url, logs.redact(row.base_url)
+    label, key_url, url = row.provider.label, row.provider.key_url, redaction.redact(row.base_url)
     if not row.available:
         return finding("providers.off", label=label, reason=row.reason)
     own = row.base_url_source != "default"
@@ -66,6 +65,8 @@ def _provider(row: ProviderRow) -> Finding:
 
 
 def _listens(url: str) -> bool:
+    import socket  # few users have a model on this machine
+
     parts = urlsplit(url)
     try:
         port = parts.port or (443 if parts.scheme == "https" else 80)

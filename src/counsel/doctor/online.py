@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from counsel import logs
+from counsel import redaction
 from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
@@ -48,7 +48,9 @@ async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
         return finding("online.limited", label=provider.label)
     except CounselError as error:
         hint = error.hint or "Check the network and the provider's address."
-        return finding("online.failed", label=provider.label, problem=logs.redact(error.message), hint=hint)
+        return finding(
+            "online.failed", label=provider.label, problem=redaction.redact(error.message), hint=hint
+        )
     # a server of the user's own may list its models to everybody
     tested = endpoint.key and provider.name in shipped().providers
     accepted = ", key accepted" if tested else ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -99,25 +98,3 @@ def _compact(path: Path) -> Iterator[Finding]:
 def _backup(path: Path) -> Iterator[Finding]:
     if backups.due(path) and (made := backups.make(path)):
         yield Finding("repair", "ok", f"backed up to {made}")
-
-
-def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
-    """For `counsel doctor`: the database's size, its backups, and damaged files that were moved aside."""
-    log = files.size(files.beside(path)[0])
-    bound = f"at most {limit:,}" if limit else "no limit"
-    yield Finding(
-        "database",
-        "info",
-        f"{files.size(path):,} bytes, log {log:,} bytes, {bound} (COUNSEL_MAX_DATABASE_BYTES)",
-    )
-    copies = backups.listed(path)
-    if copies:
-        made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(files.changed(copies[0])))
-        yield Finding(
-            "database",
-            "info",
-            f"{counted(len(copies), 'backup')}, the newest from {made}: {copies[0].parent}",
-        )
-    for moved in recovery.asides(path):
-        todo = "Its readable rows were copied to the new database. Delete it when nothing is missing."
-        yield Finding("database", "warn", f"{moved} is a damaged database that was moved aside", todo)

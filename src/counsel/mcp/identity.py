@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from counsel import logs
+from counsel import redaction
 from counsel import settings as settings_
 from counsel.agents.definitions import AGENTS
 from counsel.caller import Caller, chain
@@ -43,7 +43,7 @@ class ClientIdentity:
         stamp = _stamps(settings_.default_home(self.env))
         if self._settings is None or stamp != self._stamp:
             self._settings, self._stamp = settings_.load(self.env), stamp
-            logs.protect(self._settings)
+            redaction.protect(self._settings)
         self._checked = now
         return self._settings
 

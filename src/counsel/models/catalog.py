@@ -8,7 +8,6 @@ engine calls `agent_named` first.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +19,7 @@ from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.lazy_dataclass import dataclass
 from counsel.models import catalog_rows, proxies
 from counsel.models.catalog_rows import Rows, UserAlias, fold
+from counsel.records import Record
 from counsel.settings import Settings
 from counsel.types import Endpoint, Model, Provider
 
@@ -41,8 +41,7 @@ class Target:
         return Target(replace(self.model, effort_style=style), replace(self.endpoint, provider=provider))
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRow:
+class ModelRow(Record):
     """A model in `counsel models`."""
 
     model: Model
@@ -52,8 +51,7 @@ class ModelRow:
     superseded_by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRow:
+class ProviderRow(Record):
     """A provider in `counsel doctor`. Does not hold the key."""
 
     provider: Provider
@@ -119,6 +117,11 @@ class Catalog:
 
     def models(self, provider: str | None = None) -> list[ModelRow]:
         return [self.row(model) for model in self._rows.models.values() if provider in {None, model.provider}]
+
+    def counts(self) -> tuple[int, int]:
+        """How many models are listed, and how many of them are available: without `models`, which takes 6 ms."""
+        models = self._rows.models.values()
+        return len(models), sum(not self.reason(model) for model in models)
 
     def unlisted_by_alias(self) -> list[ModelRow]:
         """Models that the catalog does not list and the user's aliases name."""
@@ -256,6 +259,8 @@ class Catalog:
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
         """Similar names, best first."""
+        import difflib  # only a mistyped name needs it
+
         names = {fold(known): known for known in self.names()}
         wanted = fold(name)
         close = difflib.get_close_matches(wanted, names, n=count, cutoff=0.6)

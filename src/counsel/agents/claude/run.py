@@ -17,16 +17,15 @@ from __future__ import annotations
 import base64
 import json
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from counsel.agents import driver, failures, images, local_servers, trust
+from counsel.agents.claude.login import login, own_login
 from counsel.agents.claude.servers import FORMAT
 from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import first_set, read_json
 from counsel.agents.driver import AgentRequest, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
@@ -67,8 +66,6 @@ REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", 
 
 # What it prints instead of an empty answer.
 _PLACEHOLDERS = frozenset({"(no content)", "No response requested."})
-_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-_CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
 
 
 def command(request: AgentRequest) -> Command:
@@ -305,38 +302,6 @@ def _cost(line: Mapping[str, object]) -> float | None:
     return None
 
 
-# ── login ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def login(caller: Caller) -> tuple[bool | None, str]:
-    env = caller.own_env
-    if own := _own_login(caller):
-        return True, own
-    if name := first_set(env, *_KEYS, *_CLOUDS):
-        return True, name
-    workspace = workspace_of(env, caller.cwd)
-    if read_json(workspace.claude_dir() / "settings.json").get("apiKeyHelper"):
-        return True, "apiKeyHelper"
-    return False, ""
-
-
-def _own_login(caller: Caller) -> str | None:
-    workspace = workspace_of(caller.env, caller.cwd)
-    if read_json(workspace.claude_dir() / ".credentials.json").get("claudeAiOauth"):
-        return "its own login"
-    if sys.platform == "darwin" and _mentions(workspace.claude_json(), b'"oauthAccount"'):
-        return "its own login (keychain)"
-    return None
-
-
-def _mentions(path: Path, needle: bytes) -> bool:
-    """Without parsing: this file can have megabytes."""
-    try:
-        return needle in path.read_bytes()
-    except OSError:
-        return False
-
-
 def environment(caller: Caller) -> Mapping[str, str | None]:
     """Claude Code prefers an API key over its own login, so counsel's key would be billed by mistake: it is left out if
     there is a login, unless a base URL is set with it."""
@@ -344,7 +309,7 @@ def environment(caller: Caller) -> Mapping[str, str | None]:
     added: dict[str, str | None] = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
     if not env.get("CLAUDE_CODE_MAX_RETRIES"):
         added["CLAUDE_CODE_MAX_RETRIES"] = str(caller.settings.max_attempts - 1)
-    if _own_login(caller) and not env.get("ANTHROPIC_BASE_URL"):
+    if own_login(caller) and not env.get("ANTHROPIC_BASE_URL"):
         added["ANTHROPIC_API_KEY"] = None
     return added
 

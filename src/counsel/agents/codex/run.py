@@ -24,14 +24,12 @@ from typing import Any
 from counsel import __version__, paths
 from counsel.agents import driver, failures, images
 from counsel.agents.codex import exec as exec_
-from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import first_set, inside, read_json
+from counsel.agents.codex.login import login
+from counsel.agents.definitions import AGENTS
 from counsel.agents.driver import AgentRequest, Busy, MethodUnsupported, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
-from counsel.caller import Caller
-from counsel.configfiles.document import parse
-from counsel.errors import ConfigInvalid, Refused
+from counsel.errors import Refused
 from counsel.text import missing
 from counsel.types import (
     Finished,
@@ -331,43 +329,6 @@ def _status(error: dict[str, object]) -> int | None:
     details: Any = next(iter(info.values()), None) if isinstance(info, dict) else None
     status = details.get("httpStatusCode") if isinstance(details, dict) else None
     return int(status) if status else None
-
-
-# ── login ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def login(caller: Caller) -> tuple[bool | None, str]:
-    if caller.settings.codex_api_key:
-        return True, "CODEX_API_KEY"
-    home = workspace_of(caller.env, caller.cwd).codex_dir()
-    auth = read_json(home / "auth.json")
-    if auth.get("tokens") or auth.get("OPENAI_API_KEY"):
-        return True, "its own login"
-    config = _config(home / "config.toml")
-    if provider := config.get("model_provider"):
-        return _provider_login(str(provider), config, caller)
-    if config.get("cli_auth_credentials_store") in {"keyring", "auto"}:
-        return None, "its login is in the system's keyring"
-    return False, ""
-
-
-def _provider_login(name: str, config: Mapping[str, object], caller: Caller) -> tuple[bool | None, str]:
-    """A custom provider needs its own key, or none."""
-    provider = inside(config, "model_providers", name)
-    if inside(provider, "requires_openai_auth") or name == "openai":
-        return False, ""
-    key = inside(provider, "env_key")
-    if key and not first_set(caller.own_env, str(key)):
-        return False, ""
-    return True, f"provider {name}"
-
-
-def _config(path: Path) -> dict[str, object]:
-    try:
-        value: Json = parse(path.read_text(encoding="utf-8"), "toml").value
-    except (OSError, ValueError, ConfigInvalid):
-        return {}
-    return value
 
 
 DRIVER = driver.AgentDriver(

@@ -11,14 +11,11 @@ public reports:
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 
-from counsel import paths
 from counsel.agents import driver, failures, images, prompt
-from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import first_set, read_json
+from counsel.agents.cursor.login import login
+from counsel.agents.definitions import AGENTS
 from counsel.agents.driver import AgentRequest, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
@@ -148,25 +145,6 @@ def _tool(line: Json) -> list[Step]:
     details = tool_call.get(name)
     arguments = details.get("args") if isinstance(details, dict) else None
     return [ToolUse(ToolCall(str(line.get("call_id")), name.removesuffix("ToolCall"), dict(arguments or {})))]
-
-
-# ── login ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def login(caller: Caller) -> tuple[bool | None, str]:
-    env = caller.own_env
-    if name := first_set(env, "CURSOR_API_KEY", "CURSOR_AUTH_TOKEN"):
-        return True, name
-    workspace = workspace_of(env, caller.cwd)
-    config = Path(env.get("XDG_CONFIG_HOME") or workspace.home / ".config") / "cursor"
-    if paths.exists(config / "auth.json"):
-        return True, "its own login"
-    folders = (Path(env.get("CURSOR_CONFIG_DIR") or workspace.cursor_dir()), config)
-    if any(read_json(folder / "cli-config.json").get("authInfo") for folder in folders):
-        return True, "its own login"
-    if sys.platform == "darwin":
-        return None, "its login is in the system's keychain"
-    return False, ""
 
 
 def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001

@@ -22,13 +22,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel import paths
 from counsel.agents import driver, failures, images, local_servers, prompt, start_folder, trust
 from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.agents.detect import first_set, inside, read_json
 from counsel.agents.driver import AgentRequest, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.gemini import session_file
+from counsel.agents.gemini.login import login
 from counsel.agents.gemini.servers import FORMAT
 from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
@@ -225,24 +224,6 @@ class Reader(driver.Reader):
 def _status(code: int) -> int | None:
     status = code + 256
     return status if 400 <= status < 512 else None
-
-
-# ── login ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def login(caller: Caller) -> tuple[bool | None, str]:
-    env = caller.own_env
-    home = workspace_of(env, caller.cwd).gemini_dir()
-    settings = read_json(home / "settings.json")
-    chosen = inside(settings, "security", "auth", "selectedType")
-    if chosen == "oauth-personal" or (chosen is None and env.get("GOOGLE_GENAI_USE_GCA") == "true"):
-        return (True, "its own login") if paths.exists(home / "oauth_creds.json") else (False, "")
-    if chosen == "gemini-api-key" and not env.get("GEMINI_API_KEY"):
-        return None, "its key may be in the system's keychain"
-    name = first_set(env, "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT")
-    if chosen is None and env.get("GOOGLE_GENAI_USE_VERTEXAI") != "true" and name != "GEMINI_API_KEY":
-        return False, ""
-    return (True, name) if name else (False, "")
 
 
 def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001

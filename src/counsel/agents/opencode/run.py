@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from counsel.agents import acp, driver, failures, images, local_servers
-from counsel.agents.definitions import AGENTS, Workspace, workspace_of
-from counsel.agents.detect import first_set, read_json
+from counsel.agents.definitions import AGENTS
 from counsel.agents.driver import AgentRequest
-from counsel.agents.opencode.servers import FORMAT, folder
+from counsel.agents.opencode.login import login
+from counsel.agents.opencode.servers import FORMAT
 from counsel.agents.process import Command
 from counsel.agents.sandbox import Level
-from counsel.caller import Caller
 from counsel.types import Json
 
 _READS = ("read", "glob", "grep", "list")
@@ -37,18 +36,6 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "danger-full-access": ("*",),
 }
 _WEB = ("webfetch", "websearch")
-_KEYS = (
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_GENERATIVE_AI_API_KEY",
-    "OPENROUTER_API_KEY",
-    "XAI_API_KEY",
-    "MISTRAL_API_KEY",
-    "DEEPSEEK_API_KEY",
-    "OPENCODE_API_KEY",
-    "OPENCODE_AUTH_CONTENT",
-)
 
 
 def command(request: AgentRequest) -> Command:
@@ -136,27 +123,6 @@ class Reader(acp.Reader):
         """A prompt that starts with `/` would be a command of OpenCode."""
         text = super().prompt_text()
         return f"The message starts here:\n{text}" if text.lstrip().startswith("/") else text
-
-
-# ── login ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def login(caller: Caller) -> tuple[bool | None, str]:
-    env = caller.own_env
-    workspace = workspace_of(env, caller.cwd)
-    if read_json(_data(workspace) / "auth.json"):
-        return True, "its own login"
-    for table in FORMAT.tables(workspace):
-        config = read_json(table.target.path) if table.scope == "user" else {}
-        if config.get("provider") and config.get("model"):
-            return True, f"a provider in {folder(workspace)}"
-    name = first_set(env, *_KEYS)
-    return (True, name) if name else (False, "")
-
-
-def _data(workspace: Workspace) -> Path:
-    moved = workspace.env.get("XDG_DATA_HOME", "")
-    return (Path(moved) if moved.startswith("/") else workspace.home / ".local" / "share") / "opencode"
 
 
 DRIVER = driver.AgentDriver(

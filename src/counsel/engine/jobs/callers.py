@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from counsel import logs, paths
+from counsel import logs, paths, redaction
 from counsel.caller import Caller
 from counsel.errors import ModelNotFound
 from counsel.models.catalog import Catalog
@@ -90,7 +90,7 @@ class CallerRegistry:
         fingerprint = caller.fingerprint(self._secret)
         self._met[id(settings)] = (settings, fingerprint)
         self._known[fingerprint] = settings
-        logs.protect(settings)
+        redaction.protect(settings)
         logs.warn_once(settings.problems)
         while len(self._met) > _MOST:
             self._forget_oldest()

@@ -14,11 +14,14 @@ __all__ = ["DATABASE", "Lookup", "open_lookup", "open_store"]
 DATABASE = "counsel.db"
 
 
-def open_store(home: Path) -> Store:
-    """The store of a COUNSEL_HOME. Several processes may open it at once."""
+def open_store(home: Path, *, without_loop: bool = False) -> Store:
+    """The store of a COUNSEL_HOME. Several processes may open it at once.
+
+    `without_loop`: for a command that only reads; its coroutines never wait.
+    """
     from counsel.engine.store.sqlite.store import SqliteStore  # which imports this package
 
-    return SqliteStore(home / DATABASE)
+    return SqliteStore(home / DATABASE, without_loop=without_loop)
 
 
 def open_lookup(home: Path) -> Lookup:

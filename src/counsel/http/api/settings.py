@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
-from counsel import logs
+from counsel import redaction
 from counsel import settings as settings_
 from counsel.argument_schema import Checker
 from counsel.errors import InvalidArgument
@@ -145,5 +145,5 @@ def _setting(row: dataclasses.Field[object], settings: Settings) -> dict[str, ob
 
 def _shown(value: object) -> object:
     if isinstance(value, tuple):
-        return [logs.redact(str(part)) for part in value]
-    return logs.redact(value) if isinstance(value, str) else value
+        return [redaction.redact(str(part)) for part in value]
+    return redaction.redact(value) if isinstance(value, str) else value

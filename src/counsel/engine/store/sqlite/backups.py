@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -49,6 +48,8 @@ def obstacle(path: Path, live: int) -> str | None:
     """Why no copy of `live` bytes is made."""
     if live > LARGEST:
         return f"the database holds {live / 1e6:,.0f} MB; backups are made up to {LARGEST / 1e6:,.0f} MB"
+    import shutil
+
     free = shutil.disk_usage(path.parent).free
     if free < live + SPARE:
         return f"the disk has {free / 1e6:,.0f} MB left, and a copy needs {(live + SPARE) / 1e6:,.0f} MB"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import time
@@ -120,12 +119,14 @@ class Conversations:
         return self.database.soon(work)
 
     async def delete_conversation(self, conversation: str) -> bool:
+        from asyncio import to_thread
+
         def work(db: sqlite3.Connection) -> bool:
             db.execute("DELETE FROM jobs WHERE conversation = ? AND status != 'processing'", (conversation,))
             return db.execute("DELETE FROM conversations WHERE id = ?", (conversation,)).rowcount == 1
 
         was_there = await self.database.write(work)
-        await asyncio.to_thread(backups.forget, self.database.path, conversation)
+        await to_thread(backups.forget, self.database.path, conversation)
         return was_there
 
 

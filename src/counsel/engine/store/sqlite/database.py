@@ -7,7 +7,6 @@ database. A future resolves after the commit, never before. Awaiting the last wr
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import sqlite3
@@ -16,11 +15,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from counsel.engine.store.sqlite.commits import Queued, Work, Write, together
 from counsel.engine.store.sqlite.database_file import DatabaseFile, is_suspicious
 from counsel.engine.store.sqlite.writer import Writer
+
+if TYPE_CHECKING:  # imported where a write needs a loop (commits.py)
+    import asyncio
 
 __all__ = ["Database", "Work"]
 log = logging.getLogger("counsel.store")
@@ -31,8 +33,10 @@ _RETURN = 15.0  # seconds between attempts to return to a disk that could not be
 
 
 class Database:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, without_loop: bool = False) -> None:
+        """`without_loop`: reads never suspend, and nothing is written."""
         self.path = path
+        self.without_loop = without_loop
         self.busy: Callable[[], bool] = lambda: False  # whether jobs run here
         self.file = DatabaseFile(path)
         self._writer = Writer(self.file)
@@ -63,7 +67,9 @@ class Database:
 
         The waiting task may be cancelled; the write happens all the same.
         """
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        from asyncio import get_running_loop
+
+        done: asyncio.Future[T] = get_running_loop().create_future()
         self._writer.put((work, done))
         return done
 
@@ -79,7 +85,9 @@ class Database:
         done: Write[T] = Write()
         self._writer.waiting.append((work, done))
         if len(self._writer.waiting) == 1:
-            asyncio.get_running_loop().call_later(_SHORTLY, self._writer.put)
+            from asyncio import get_running_loop
+
+            get_running_loop().call_later(_SHORTLY, self._writer.put)
         return done
 
     def quickly(self, work: Work[T]) -> asyncio.Future[T]:
@@ -88,14 +96,16 @@ class Database:
         It survives the death of this process at once, and that of the machine a moment later. When another write is in
         progress, it is a `write` like all others.
         """
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        from asyncio import get_running_loop
+
+        done: asyncio.Future[T] = get_running_loop().create_future()
         batch = [*self._writer.waiting, (work, done)]
         if not self._writer.idle or self.file.gone() or not self._commit_here(batch):
             self._writer.put((work, done))
             return done
         self._writer.waiting.clear()
         if self._to_disk is None:
-            self._to_disk = asyncio.get_running_loop().call_later(_TO_DISK, self._sync)
+            self._to_disk = get_running_loop().call_later(_TO_DISK, self._sync)
         return done
 
     def _commit_here(self, batch: list[Queued]) -> bool:
@@ -177,8 +187,12 @@ class Database:
         return row
 
     async def search(self, sql: str, *values: object) -> list[sqlite3.Row]:
-        """A read that may take long, off the event loop."""
-        return await asyncio.to_thread(self._search, sql, values)
+        """A read that may take long, off the event loop if there is one."""
+        if self.without_loop:
+            return self._search(sql, values)
+        from asyncio import to_thread
+
+        return await to_thread(self._search, sql, values)
 
     def _search(self, sql: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
         try:

@@ -6,7 +6,6 @@ nothing more (fencing). The order of a conversation's turns is the order of the 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import time
@@ -121,12 +120,14 @@ class Jobs:
         return (self.database.quickly if quick else self.database.write)(_completed(fence, end))
 
     async def delete_job(self, job: str) -> bool:
+        from asyncio import to_thread
+
         def work(db: sqlite3.Connection) -> bool:
             done = db.execute("DELETE FROM jobs WHERE id = ? AND status != 'processing'", (job,))
             return done.rowcount == 1
 
         was_there = await self.database.write(work)
-        await asyncio.to_thread(backups.forget_job, self.database.path, job)
+        await to_thread(backups.forget_job, self.database.path, job)
         return was_there
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────────────

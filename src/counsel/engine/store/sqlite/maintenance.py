@@ -12,7 +12,7 @@ from typing import Literal
 
 from counsel.engine.store.sqlite import files, opening, recovery, schema
 from counsel.engine.store.sqlite.connections import connect
-from counsel.lazy_dataclass import dataclass
+from counsel.records import Record
 
 VERSION = sqlite3.sqlite_version
 ERRORS: tuple[type[Exception], ...] = (OSError, sqlite3.Error)
@@ -20,8 +20,7 @@ _MAX_FREE_PAGES = 0.1  # of all pages; a file with more is rewritten
 _INCREMENTAL = 2  # of auto_vacuum
 
 
-@dataclass(frozen=True, slots=True)
-class Integrity:
+class Integrity(Record):
     state: Literal["intact", "damaged", "unreadable", "unfinished"]
     detail: str  # the schema's version of an intact one, else what is wrong
 

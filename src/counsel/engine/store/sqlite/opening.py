@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import field
@@ -165,6 +163,9 @@ def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
         with closing(copying.read_only(path)) as old:
             old.backup(into)
     except sqlite3.Error:
+        import shutil  # rare
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="counsel-") as folder:
             copy = Path(folder) / path.name
             with closing(files.Opened(path)) as opened:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import time
@@ -102,6 +101,8 @@ class Replies:
         return self.database.version()
 
     async def wait_for_change(self, job: str, mark: int, seconds: float) -> None:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while self.mark(job) == mark and (left := until - loop.time()) > 0:  # noqa: ASYNC110 - SQLite has no notifications

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,8 +16,8 @@ from counsel.engine.store.sqlite.usage import Usage
 
 
 class SqliteStore(Jobs, Replies, Conversations, Usage):
-    def __init__(self, path: Path) -> None:
-        self.database = Database(path)
+    def __init__(self, path: Path, *, without_loop: bool = False) -> None:
+        self.database = Database(path, without_loop=without_loop)
         self.database.file.reinstate = self._reinstate
         self.database.busy = lambda: bool(self.running())
         self.running: Callable[[], Sequence[NewJob]] = tuple
@@ -45,14 +44,18 @@ class SqliteStore(Jobs, Replies, Conversations, Usage):
 
     async def check(self) -> None:
         if self.database.unclean:
-            await asyncio.to_thread(self.database.check)
+            from asyncio import to_thread
+
+            await to_thread(self.database.check)
 
     async def sweep(self, max_bytes: int = 0) -> int:
         return await upkeep.sweep(self.database, max_bytes)
 
     async def back_up(self) -> None:
         if not self.database.in_memory and backups.due(self.database.path):
-            await asyncio.to_thread(backups.attempt, self.database.path)
+            from asyncio import to_thread
+
+            await to_thread(backups.attempt, self.database.path)
 
     async def close(self) -> None:
         self.database.close()

@@ -5,7 +5,6 @@ A step is one short transaction (100 jobs: about 15 ms), and between two steps o
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -88,7 +87,9 @@ async def _step(database: Database, work: Work[object]) -> None:
     """One write, and a pause of the same length: half of the disk's time is for others."""
     began = time.monotonic()
     await database.write(work)
-    await asyncio.sleep(min(time.monotonic() - began, 1.0))
+    from asyncio import sleep
+
+    await sleep(min(time.monotonic() - began, 1.0))
 
 
 # ── a limit of bytes ─────────────────────────────────────────────────────────────────────────────────
@@ -149,7 +150,9 @@ async def _shrink(database: Database) -> None:
             if (database.row("PRAGMA freelist_count") or [0])[0] >= free:
                 break
     elif size(database) < _CHEAP and not database.busy():
-        await asyncio.to_thread(rewrite, database)
+        from asyncio import to_thread
+
+        await to_thread(rewrite, database)
 
 
 def _give_back(db: sqlite3.Connection) -> None:
