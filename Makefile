@@ -60,8 +60,8 @@ lock:
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate --no-deps -p 3.11 src/counsel/models/embedded.in -o src/counsel/models/embedded.lock
 
 # The console's page, from console/ into src/counsel/http/console/page/.
-console: console/node_modules/.installed
-	cd console && npm run -s build
+console:
+	$(PY) src/counsel/http/console/build.py
 
 # Its types, its style, its unit tests.
 console-check: console/node_modules/.installed

@@ -38,6 +38,10 @@ ALLOWED = {
         "counsel.daemon.standalone",
     ): "`stdio --standalone` runs the engine in the same process",
     ("counsel.front.relay", "counsel.mcp.client_timeouts"): "imported once a call waits, never at the start",
+    (
+        "counsel.daemon.console",
+        "counsel.http.console.server",
+    ): "imported when a console is opened: most daemons have none",
     ("counsel.front.launcher", "counsel.daemon.main"): "the command that it starts, as text",
 }
 

@@ -380,7 +380,7 @@ async def test_replies_do_not_wait_for_the_clients_delayed_ack(host: str) -> Non
         accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
 
-    server = await asyncio.start_server(connected, sock=serve._listen(host, 0))
+    server = await asyncio.start_server(connected, sock=serve.listen(host, 0))
     async with server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
         assert await accepted

@@ -62,6 +62,7 @@ COMMANDS: dict[str, CommandRow] = {
     "demo": CommandRow(
         "counsel.cli.demo:demo", "Try counsel without a key, with a tiny model on this machine."
     ),
+    "console": CommandRow("counsel.cli.console:console", "Open the console: counsel in your browser."),
     "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP over HTTP, at /mcp."),
     "daemon": CommandRow("counsel.cli.daemon:daemon", "Show or stop the daemon."),
     "ask-service": CommandRow(

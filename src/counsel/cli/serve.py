@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from counsel.cli import output
+from counsel.errors import CounselError
 from counsel.requests import LocalEngine
 from counsel.settings import Settings, load
 
@@ -19,7 +21,7 @@ from counsel.settings import Settings, load
 @click.option("--port", type=click.IntRange(0, 65535), help="Port (default: 3157; 0: any free port).")
 @click.option("--transport", type=click.Choice(["http", "stdio"]), help="Transport (default: http).")
 def serve(host: str | None, port: int | None, transport: str | None) -> None:
-    """Serve MCP over HTTP at /mcp, protected by a token.
+    """Serve MCP over HTTP at /mcp, the API at /api and the console at /, protected by a token.
 
     The token is COUNSEL_TOKEN; if that is not set, the first start creates one in COUNSEL_HOME/token.
     """
@@ -46,6 +48,7 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         output.message(
             f"counsel listens on {http.address(at, number)}/mcp (token: {where}). Ctrl-C stops it."
         )
+        output.message(_console(settings, http.address(at, number)))
 
     async def open_engine(home: Path) -> LocalEngine:
         from counsel.daemon.server import GARBAGE, default_engine  # when it listens
@@ -54,3 +57,15 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         return await default_engine(home)
 
     await http.serve(open_engine, settings, host, port, announce)
+
+
+def _console(settings: Settings, url: str) -> str:
+    """With a link only for a person: a log is no place for a key."""
+    from counsel.http import auth
+    from counsel.http.console.sessions import ConsoleSessions
+
+    if sys.stderr.isatty():
+        with suppress(CounselError):  # nothing can be stored: the token still signs in
+            key = ConsoleSessions(settings.home, auth.token(settings)).new_link(str(Path.cwd()))
+            return f"Console, signed in by this link (once, within five minutes):\n  {url}/login#{key}"
+    return f"Console: {url}/ (sign in with the token)."

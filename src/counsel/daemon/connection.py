@@ -159,7 +159,14 @@ class Connection:
             if hello.get("caller"):
                 self.server.engine.register_caller(caller_from_json(hello["caller"]))
             server = self.server
-            self._rpc = RpcServer(server.engine, self.pipe.write, server.status, server.end, self.pipe.drain)
+            self._rpc = RpcServer(
+                server.engine,
+                self.pipe.write,
+                server.status,
+                server.end,
+                self.pipe.drain,
+                console=server.console,
+            )
         self.role, self._hello = role, {name: hello.get(name) for name in ("agent", "version")}
         self.pipe.splitter.allow(LARGEST_MESSAGE)
         if self._hello_timer is not None:

@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from counsel import __version__, errors, pending_calls, resource_errors, size_limits
@@ -303,6 +303,24 @@ class RemoteEngine:
 
     async def recent(self, limit: int = 10) -> JobList:
         return JobList.from_json(await self._ask("recent", limit=limit))
+
+    # ── the console ──
+
+    async def console_open(self, caller: Caller, port: int = 0) -> Json:
+        """Its `url` and `port`, and the `key` of a one-time link."""
+        result: Json = await self._ask("console_open", caller=rpc_server.caller_to_json(caller), port=port)
+        return result
+
+    async def console_hold(self, caller: Caller, port: int, restarted: Callable[[], None]) -> None:
+        """Keep it open on this port, in every next daemon, too. Returns if one had to take another port."""
+        params: Json = {"caller": rpc_server.caller_to_json(caller), "port": port}
+        while True:
+            try:
+                async for _ in self._messages("console_hold", params):
+                    return
+            except _Lost:
+                await self.daemon_status()  # its answer ends the time limit for finding a daemon
+                restarted()
 
     # ── the daemon itself ──
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from counsel.caller import Caller
+from counsel.daemon.console import DaemonConsole, OpenConsole
 from counsel.errors import CounselError, Internal, InvalidArgument, RateLimited
 from counsel.front import environment
 from counsel.front.json_messages import parse, quoted
@@ -110,6 +111,11 @@ class _Recent(TypedDict):
     limit: int
 
 
+class _Console(TypedDict):
+    caller: CallerDocument
+    port: int
+
+
 class _Submit(TypedDict):
     request: dict[str, object]
     caller: CallerDocument
@@ -129,6 +135,8 @@ _PARAMS: dict[str, dict[str, type]] = {
     "cancel_member": {**_ANY_ID, "member": str},
     "status": {**_ANY_ID, "full_history": bool},
     "recent": {"limit": int},
+    "console_open": {"caller": dict, "port": int},
+    "console_hold": {"caller": dict, "port": int},
     "daemon_status": {},
     "daemon_stop": {},
 }
@@ -144,6 +152,15 @@ def _check(method: str, params: dict[str, object]) -> None:
             raise InvalidArgument(f"{method}: {name} must be of type {kind.__name__}.", hint=_HINT)
 
 
+def _user(params: _Console) -> tuple[dict[str, str], Path]:
+    """The variables and the folder of the user who opens the console."""
+    try:
+        caller_from_json(params["caller"])
+        return params["caller"]["env"], Path(params["caller"]["cwd"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgument(f"This is not a valid request ({type(error).__name__}).", hint=_HINT) from error
+
+
 # ── the server ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -157,12 +174,16 @@ class RpcServer:
         status: Callable[[], dict[str, object]],
         end: Callable[[str], None],
         drain: Callable[[], Awaitable[None]] | None = None,
+        *,
+        console: DaemonConsole | None = None,
     ) -> None:
         self.engine = engine
         self._write = write
         self._drain = drain
         self._status = status
         self._end = end
+        self._console = console
+        self._holding: set[int] = set()  # requests that only keep the console open
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._awaited: dict[str, Caller] = {}  # synchronous jobs of this program that are not finished
         self._methods: dict[str, Callable[[int, Any], Awaitable[object]]] = {
@@ -175,6 +196,8 @@ class RpcServer:
             "cancel_member": self._cancel_member,
             "status": self._job_status,
             "recent": self._recent,
+            "console_open": self._console_open,
+            "console_hold": self._console_hold,
             "daemon_status": self._daemon_status,
             "daemon_stop": self._daemon_stop,
         }
@@ -182,7 +205,7 @@ class RpcServer:
     @property
     def busy(self) -> bool:
         """Whether the program waits for an answer, or is about to wait for a job that it has submitted."""
-        return bool(self._tasks or self._awaited)
+        return bool(self._tasks.keys() - self._holding or self._awaited)
 
     def concerns_own_job(self, data: bytes) -> bool:
         message = parse(data)
@@ -277,6 +300,21 @@ class RpcServer:
             self._write(encode_line({"id": number, "event": event.to_json()}))
             if self._drain is not None:
                 await self._drain()
+
+    async def _console_open(self, _: int, params: _Console) -> OpenConsole:
+        return await self._its_console().open(*_user(params), params["port"])
+
+    async def _console_hold(self, number: int, params: _Console) -> None:
+        self._holding.add(number)
+        try:
+            await self._its_console().hold(*_user(params), params["port"])
+        finally:
+            self._holding.discard(number)
+
+    def _its_console(self) -> DaemonConsole:
+        if self._console is None:
+            raise InvalidArgument("This process has no console.", hint=_HINT)
+        return self._console
 
     async def _daemon_status(self, _: int, __: dict[str, object]) -> dict[str, object]:
         return self._status()

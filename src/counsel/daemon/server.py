@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from counsel import __version__, logs, resource_errors, run_paths, settings, strict_json
 from counsel.daemon.connection import Connection
+from counsel.daemon.console import DaemonConsole
 from counsel.daemon.files import BACKLOG, AlreadyRunning, DaemonFiles
 from counsel.daemon.process_limits import PendingConnections, most_connections, prepare_process
 from counsel.errors import CounselError
@@ -71,11 +72,13 @@ async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: Ope
     log.info("daemon %s listening: pid %s", __version__, os.getpid())
     ready()
     importing = asyncio.create_task(_import_ahead())
+    reopening = asyncio.create_task(server.console.reopen())
     try:
         why = await server.over()
         log.info("daemon exiting: %s", why)
     finally:
         importing.cancel()
+        reopening.cancel()
         await server.close()
         await engine.close(keep=True)  # an orderly exit interrupts calls, it does not cancel them
         files.release()
@@ -136,6 +139,7 @@ class DaemonServer:
         self.engine = engine
         self.files = files
         self.home = files.home
+        self.console = DaemonConsole(engine, files.home)
         self.retired = False  # the home was replaced: no new calls, and nothing more is written there
         self.connections: set[Connection] = set()
         self._pending: PendingConnections[Connection] = PendingConnections()  # no hello yet
@@ -149,6 +153,7 @@ class DaemonServer:
         self._refusals: Refusals | None = None
         self._repairs = 0  # checks in a row that found a file missing
         self._file_watch: asyncio.Task[None] | None = None
+        self._console_closing: asyncio.Task[None] | None = None
         self._restart_idle_timer()
 
     async def over(self) -> str:
@@ -191,7 +196,7 @@ class DaemonServer:
     async def _end_if_idle(self) -> None:
         if self.connections:
             return
-        if await self._busy():
+        if self.console.in_use or await self._busy():
             self._restart_idle_timer()
         else:
             self.end("idle")
@@ -222,6 +227,8 @@ class DaemonServer:
             await asyncio.sleep(CHECK_FILES)
             try:
                 await self._check_files()
+                if not self.retired:
+                    self.console.note_use()
             except OSError as error:  # unknown, or it cannot be repaired now
                 log.warning("the daemon's files: %s", error)
             except Exception:
@@ -254,6 +261,7 @@ class DaemonServer:
         )
         self.retired = True
         logs.leave_file()
+        self._console_closing = asyncio.ensure_future(self.console.close(for_good=False))
         if self._server is not None:
             self._server.close()
         self.files.release()
@@ -285,3 +293,6 @@ class DaemonServer:
                 timer.cancel()
         for connection in list(self.connections):
             await connection.close("handover")
+        if self._console_closing is not None:
+            await self._console_closing
+        await self.console.close(for_good=self._over.done() and self._over.result() == "idle")

@@ -23,17 +23,29 @@ from counsel.settings import Settings
 
 
 def build(
-    engine: LocalEngine, settings: Settings, *, host: str, secret: str, routes: Iterable[BaseRoute] = ()
+    engine: LocalEngine,
+    settings: Settings,
+    *,
+    host: str,
+    secret: str,
+    routes: Iterable[BaseRoute] = (),
+    identity: ClientIdentity | None = None,
 ) -> HttpApp:
     """The whole application: everything but `/health` and the console's page requires the token or a session."""
-    inner = unguarded(engine, settings, routes)
+    inner = unguarded(engine, settings, routes, identity)
     sessions = ConsoleSessions(settings.home, secret)
     guard = Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins, sessions=sessions)
     return HttpApp(guard, inner.close)
 
 
-def unguarded(engine: LocalEngine, settings: Settings, routes: Iterable[BaseRoute]) -> HttpApp:
-    identity = ClientIdentity(env=settings.own_env, cwd=Path.cwd())
+def unguarded(
+    engine: LocalEngine,
+    settings: Settings,
+    routes: Iterable[BaseRoute],
+    identity: ClientIdentity | None = None,
+) -> HttpApp:
+    """`identity`: whose keys and folder are used; by default those of this process."""
+    identity = identity or ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     engine.register_caller(identity.caller("http"))
     mcp = Streamable(engine, identity)
     inner = Starlette(

@@ -77,8 +77,11 @@ class Server(uvicorn.Server):
                     connection.enforce(now)
         return await super().on_tick(counter)
 
-    async def startup(self, sockets: Any = None) -> None:
+    def prepare(self) -> None:
         limit_accept_warnings(asyncio.get_running_loop())
+
+    async def startup(self, sockets: Any = None) -> None:
+        self.prepare()
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
@@ -95,7 +98,7 @@ async def serve(
     """Serve until a signal. `announce` gets the address once everything is loaded."""
     secret = auth.token(settings)
     auth.check_bind(host, secret)
-    listener = _listen(host, port)
+    listener = listen(host, port)
     loading = LoadingApp(open_engine, settings, announce)
     sessions = ConsoleSessions(settings.home, secret)
     guard = Guard(loading, secret=secret, host=host, origins=settings.cors_origins, sessions=sessions)
@@ -107,7 +110,7 @@ async def serve(
         await loading.leave()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

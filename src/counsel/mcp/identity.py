@@ -51,6 +51,11 @@ class ClientIdentity:
         """For a request that changed a file: the next one must see it."""
         self._checked = -CHECK_SECONDS
 
+    def move(self, env: Mapping[str, str], cwd: Path) -> None:
+        """The client's user works elsewhere, or with other variables."""
+        self.env, self.cwd = env, cwd
+        self._settings = self._caller = None
+
     def caller(self, client: str) -> Caller:
         """The same object as long as nothing has changed."""
         settings, known = self.settings, self._caller

@@ -496,8 +496,8 @@ ROUTES: tuple[ApiRoute, ...] = (
 )
 
 
-def routes(engine: Engine, settings: Settings) -> list[BaseRoute]:
-    identity = ClientIdentity(env=settings.own_env, cwd=Path.cwd())
+def routes(engine: Engine, settings: Settings, identity: ClientIdentity | None = None) -> list[BaseRoute]:
+    identity = identity or ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     context = Context(engine, identity)
     listed = [starlette_route(row, context) for row in ROUTES]
     return [*listed, Route("/api/{rest:path}", not_found, methods=METHODS)]
