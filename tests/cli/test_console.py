@@ -161,8 +161,8 @@ def test_the_command_restarts_a_killed_daemon_until_ctrl_c(machine: Machine) -> 
         port, key = shown_link(terminal)
         assert machine.sign_in(port, key) == 204
         for _ in range(2):
-            before = kill_daemon(machine.home)
-            wait_for(lambda before=before: daemon_pid(machine.home) not in {None, before}, "no new daemon")
+            old = {None, kill_daemon(machine.home)}
+            wait_for(lambda old=old: daemon_pid(machine.home) not in old, "no new daemon")  # type: ignore[misc]
             wait_for(lambda: machine.answers(port), "the console does not come back")
             status, answer = machine.ask(port, "POST", "/api/jobs", {"prompt": "hello", "model": "gpt-5"})
             assert status == 200, answer  # with the keys of the shell

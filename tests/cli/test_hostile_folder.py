@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "skills": (("list",), ("matrix",), ("show", "x"), ("undo",)),
     "servers": (("list",), ("check",), ("show", "x"), ("undo", "--list")),
     "demo": ((),),
+    "console": (("--json", "--no-build"), ("--detach", "--no-browser", "--no-build")),
     "serve": (("--port", "0"),),
     "daemon": (("status",), ("stop",)),
     "ask-service": (("--session", "x"),),

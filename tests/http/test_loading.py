@@ -31,14 +31,14 @@ class Served:
         self.engine = FakeEngine()
         self.said: list[tuple[str, int]] = []
         self.ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        listen = serve._listen
+        listen = serve.listen
 
         def listening(host: str, port: int) -> Any:
             result = listen(host, port)
             self.ports.set_result(result.getsockname()[1])
             return result
 
-        monkeypatch.setattr(serve, "_listen", listening)
+        monkeypatch.setattr(serve, "listen", listening)
 
     async def open_engine(self, _: Path) -> Any:
         await self.may_open.wait()
