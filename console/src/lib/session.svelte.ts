@@ -5,7 +5,8 @@ export interface Session {
   expires_at: string;
   version: string;
   project: string;
-  home: string;
+  home: string; // counsel's folder
+  user_home: string;
   host: string;
 }
 
@@ -66,4 +67,11 @@ export async function load(): Promise<void> {
     session.state = error.status === 401 ? 'out' : 'unreachable';
     session.error = error.status === 401 ? session.error : error;
   }
+}
+
+/** A path, or a text with paths, as people write them: `~` for the home folder. */
+export function tilde(text: string): string {
+  const home = session.about?.user_home;
+  if (!home || home === '/') return text;
+  return text.split(home).map((piece, index) => (index > 0 && /^(?=\/|$|[\s:;,)])/.test(piece) ? `~${piece}` : index > 0 ? home + piece : piece)).join('');
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
 from counsel import __version__
+from counsel.agents.definitions import workspace_of
 from counsel.argument_schema import Checker
 from counsel.errors import AuthenticationFailed, InvalidArgument, NotFound
 from counsel.http.api.endpoint import FRESH, ApiCall, failed_with
@@ -48,6 +50,7 @@ async def show(call: ApiCall) -> object:
         "version": __version__,
         "project": project,
         "home": str(call.settings.home),
+        "user_home": str(workspace_of(call.settings.env, Path(project)).home),
         "host": call.request.headers.get("host", ""),
     }
 

@@ -257,4 +257,5 @@ class ConsoleSession(TypedDict):
     version: str
     project: Annotated[str, "The folder in which `counsel console` or `counsel serve` was started."]
     home: Annotated[str, "COUNSEL_HOME."]
+    user_home: Annotated[str, "The home folder: `~` in a path."]
     host: Annotated[str, "The host and port that this request was sent to."]
