@@ -67,7 +67,7 @@ def skills(home: Path, project: Path) -> None:
     claude, shared = home / ".claude" / "skills", home / ".agents" / "skills"
     release = skill(
         claude / "release",
-        "Makes a release: checks, notes, tag and archive. Use when a version is to be published.",
+        "Makes a release with checks, notes, a tag and archives. Use when a version is to be published.",
         RELEASE,
         license="MIT",
     ).parent
@@ -77,7 +77,7 @@ def skills(home: Path, project: Path) -> None:
     (shared / "release").symlink_to(release)
     skill(claude / "code-review", "Reviews a diff for bugs, risks and missing tests.", REVIEW)
     skill(shared / "code-review", "Reviews a diff for bugs and risks.", REVIEW.replace("**bugs**", "bugs"))
-    skill(claude / "incident-report", "Writes a report of an incident, without blame.", INCIDENT)
+    skill(claude / "incident-report", "Incident reports: what happened, why, and what we change", INCIDENT)
     skill(claude / "sql-style", "", "Write keywords in capitals.\n")
     skill(
         home / ".gemini" / "skills" / "diagrams", "Draws diagrams as Mermaid text.", "Draw with `mermaid`.\n"
@@ -87,14 +87,15 @@ def skills(home: Path, project: Path) -> None:
         "Adds an HTTP endpoint with its schema, its tests and its page of documentation.",
         "1. The row of the table\n2. The handler\n3. The test\n",
     )
-    plugin = home / ".claude" / "plugins" / "cache" / "acme" / "reports"
+    market = home / "work" / "acme-plugins"
+    plugin = market / "reports"
     skill(plugin / "skills" / "weekly", "Writes the weekly report from merged changes.", "Collect, then write.\n")
+    write(plugin / ".claude-plugin" / "plugin.json", json.dumps({"name": "reports", "version": "1.4.0"}))
+    listed = {"name": "acme", "owner": {"name": "Acme"}, "plugins": [{"name": "reports", "source": "./reports"}]}
+    write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
+    known = {"acme": {"source": {"source": "directory", "path": str(market)}, "installLocation": str(market)}}
+    write(home / ".claude" / "plugins" / "known_marketplaces.json", json.dumps(known))
     write(home / ".claude" / "settings.json", json.dumps({"enabledPlugins": {"reports@acme": True}}, indent=2))
-    installed = {
-        "version": 2,
-        "plugins": {"reports@acme": [{"scope": "user", "installPath": str(plugin), "version": "1.4.0"}]},
-    }
-    write(home / ".claude" / "plugins" / "installed_plugins.json", json.dumps(installed))
 
 
 def servers(home: Path, project: Path) -> None:

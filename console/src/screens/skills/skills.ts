@@ -118,7 +118,7 @@ export function verdicts(group: Group): Verdict[] {
 export function verdict(skill: Skill): { text: string; tone: Tone } {
   const { text, tone } = VERDICTS[skill.state];
   if (skill.codes.includes('same-file')) return { text: 'Loads it from elsewhere', tone: '' };
-  if (skill.state === 'loaded' && skill.codes.some((code) => code !== 'drift')) return { text: 'Loads it, with a remark', tone: 'warn' };
+  if (skill.state === 'loaded' && skill.codes.some((code) => code !== 'drift')) return { text: 'Loads it, but …', tone: 'warn' };
   return { text, tone };
 }
 
@@ -133,12 +133,12 @@ const FIXES: Record<string, string> = {
   duplicate: 'Rename or remove one of the two.',
   refused: 'Correct the header of SKILL.md; the rules are below.',
   untrusted: 'Start `gemini` in this folder once and trust it.',
-  drift: 'Share the right one with “replace”: the others are moved to the backups.',
 };
 
-/** What is wrong with an entry and what to do about it. */
+/** What is wrong with an entry and what to do about it. Copies that differ are shown once for all agents. */
 export function remarks(skill: Skill): { code: string; problem: string; fix: string }[] {
-  return skill.codes.map((code, index) => ({ code, problem: skill.problems[index] ?? code, fix: FIXES[code] ?? '' }));
+  const all = skill.codes.map((code, index) => ({ code, problem: skill.problems[index] ?? code, fix: FIXES[code] ?? '' }));
+  return all.filter(({ code }) => code !== 'drift');
 }
 
 // ── commands ──
