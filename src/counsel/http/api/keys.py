@@ -73,6 +73,7 @@ async def store(call: ApiCall) -> object:
             raise
     keychain = bool(arguments.get("keychain", False))
     stored = await asyncio.to_thread(provider_keys.store, row, key, loaded.home, in_keychain=keychain)
+    call.context.identity.read_again()
     return {
         **await asyncio.to_thread(_now, call, row),
         "stored": stored,
@@ -85,4 +86,5 @@ async def remove(call: ApiCall) -> object:
     loaded = await asyncio.to_thread(_loaded, call)
     row = provider_keys.row_of(call.name, loaded)
     removed, notes = await asyncio.to_thread(provider_keys.remove, row, loaded.home)
+    call.context.identity.read_again()
     return {**await asyncio.to_thread(_now, call, row), "removed": removed, "notes": notes}
