@@ -89,13 +89,23 @@ def skills(home: Path, project: Path) -> None:
     )
     market = home / "work" / "acme-plugins"
     plugin = market / "reports"
-    skill(plugin / "skills" / "weekly", "Writes the weekly report from merged changes.", "Collect, then write.\n")
+    skill(
+        plugin / "skills" / "weekly",
+        "Writes the weekly report from merged changes.",
+        "Collect, then write.\n",
+    )
     write(plugin / ".claude-plugin" / "plugin.json", json.dumps({"name": "reports", "version": "1.4.0"}))
-    listed = {"name": "acme", "owner": {"name": "Acme"}, "plugins": [{"name": "reports", "source": "./reports"}]}
+    listed = {
+        "name": "acme",
+        "owner": {"name": "Acme"},
+        "plugins": [{"name": "reports", "source": "./reports"}],
+    }
     write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
     known = {"acme": {"source": {"source": "directory", "path": str(market)}, "installLocation": str(market)}}
     write(home / ".claude" / "plugins" / "known_marketplaces.json", json.dumps(known))
-    write(home / ".claude" / "settings.json", json.dumps({"enabledPlugins": {"reports@acme": True}}, indent=2))
+    write(
+        home / ".claude" / "settings.json", json.dumps({"enabledPlugins": {"reports@acme": True}}, indent=2)
+    )
 
 
 def servers(home: Path, project: Path) -> None:
