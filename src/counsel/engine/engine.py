@@ -278,9 +278,11 @@ class Engine:
         return await self.runner.busy()
 
     async def usage(self, since: float, by: usage_records.By) -> Json:
+        await self.store.flush()  # of a job that has ended a moment ago, too
         return {"since": results.iso(since), **await usage_records.summary(self.store, since, by)}
 
     async def usage_series(self, since: float, until: float, by: usage_records.By, buckets: int) -> Json:
+        await self.store.flush()
         return await usage_records.series(self.store, since, until, by, buckets)
 
     async def metrics_text(self) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from counsel.agents.definitions import workspace_of
 from counsel.caller import Caller
-from counsel.engine.context import secret_content
+from counsel.engine.context import secret_content, uploads
 from counsel.lazy_dataclass import dataclass
 
 
@@ -110,13 +110,20 @@ def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: C
     if _named_as_allowed(real, home, caller):
         return None
     own = caller.settings.home
-    if own.is_absolute() and real.is_relative_to(os.path.realpath(own)):
+    if own.is_absolute() and real.is_relative_to(os.path.realpath(own)) and not _is_upload(real, caller):
         return "it is in counsel's own folder"
     if any(_same(real, login) for login in _logins(caller)):
         return "it contains an agent's login"
     if about.st_nlink > 1 and (other := _other_name(about, home, caller)):
         return f"it is a hard link to {other}"
     return next((row.why for row in _rows(path, real) if not row.content), None)
+
+
+def _is_upload(real: Path, caller: Caller) -> bool:
+    """A file that this caller has uploaded for its question."""
+    return real in caller.named and real.is_relative_to(
+        os.path.realpath(uploads.folder(caller.settings.home))
+    )
 
 
 def _other_name(about: os.stat_result, home: Path, caller: Caller) -> Path | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counsel import pending_calls
+from counsel.engine.context import uploads
 from counsel.engine.jobs.callers import Secret
 from counsel.engine.store.protocol import Store
 from counsel.errors import CounselError
@@ -75,6 +76,7 @@ class Periodic:
         if self._store.problem or not self._store.is_current():  # others may need what we do not know
             return
         await asyncio.to_thread(pending_calls.sweep, self._home)
+        await asyncio.to_thread(uploads.sweep, self._home)
         limit = load_settings({**os.environ, "COUNSEL_HOME": str(self._home)}).max_database_bytes
         await self._store.sweep(limit)
         await asyncio.to_thread(self._runner.ownership.tidy, await self._store.owners())

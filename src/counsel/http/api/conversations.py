@@ -11,6 +11,7 @@ from typing import Protocol, cast
 from starlette.responses import Response
 
 from counsel.engine.history.archive import Archive
+from counsel.engine.store.protocol import Store
 from counsel.errors import NotFound
 from counsel.http.api.endpoint import FRESH, ApiCall
 from counsel.request_rules import check_name
@@ -20,29 +21,33 @@ class HasArchive(Protocol):
     """An engine with the database: the real one, not one at the other end of a socket."""
 
     archive: Archive
+    store: Store
 
 
-def _archive(call: ApiCall) -> Archive:
-    return cast(HasArchive, call.engine).archive
+async def _archive(call: ApiCall) -> Archive:
+    """A client that has just seen a job's last event asks for its turn, which may be on its way to the disk."""
+    engine = cast(HasArchive, call.engine)
+    await engine.store.flush()
+    return engine.archive
 
 
 async def page(call: ApiCall) -> object:
     query = call.query
-    return await _archive(call).page(query["limit"], query["q"] or "", query["cursor"])
+    return await (await _archive(call)).page(query["limit"], query["q"] or "", query["cursor"])
 
 
 async def show(call: ApiCall) -> object:
-    return await _archive(call).show(call.name)
+    return await (await _archive(call)).show(call.name)
 
 
 async def delete(call: ApiCall) -> object:
-    await _archive(call).delete(call.name)
+    await (await _archive(call)).delete(call.name)
     return {"deleted": call.name}
 
 
 async def export(call: ApiCall) -> Response:
     """The folder that `counsel conversations export` writes, as a ZIP file."""
-    files = await _archive(call).contents(call.name)
+    files = await (await _archive(call)).contents(call.name)
     name = check_name(call.name, "a file")
     data = await asyncio.to_thread(_zipped, files, name)
     headers = {**FRESH, "content-disposition": f'attachment; filename="{name}.zip"'}
@@ -59,7 +64,7 @@ def _zipped(files: Mapping[str, bytes], folder: str) -> bytes:
 
 async def image(call: ApiCall) -> Response:
     """An image of a conversation. It is one of the types that were checked when it was stored; no browser may guess another."""
-    blob = await _archive(call).image(call.name)
+    blob = await (await _archive(call)).image(call.name)
     if blob is None:
         raise NotFound(f"There is no image {call.name[:80]}.", hint="Its conversation may be deleted.")
     headers = {

@@ -14,6 +14,7 @@ from counsel.front.json_messages import LARGEST_MESSAGE
 from counsel.http.api import (
     conversations,
     event_stream,
+    files,
     images,
     jobs,
     keys,
@@ -184,7 +185,16 @@ ROUTES: tuple[ApiRoute, ...] = (
         "Delete a conversation and its finished jobs. This cannot be undone.",
         answers={200: job.Deleted},
     ),
-    # images
+    # files and images
+    ApiRoute(
+        "POST",
+        "/api/files",
+        files.add,
+        "Store a file for a day; its path is for `files` of a question.",
+        query=(text("name", "The file's name, with its ending."),),
+        body=Binary(("application/octet-stream",)),
+        answers={200: machine.StoredFile},
+    ),
     ApiRoute(
         "POST",
         "/api/images",

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from starlette.requests import Request as HttpRequest
@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from counsel.argument_schema import Checker, Schema
 from counsel.caller import Caller
+from counsel.engine.context import uploads
 from counsel.errors import Conflict, CounselError, InvalidArgument
 from counsel.http.api import job_stream
 from counsel.http.api.endpoint import ApiCall, Parameter, Reply
@@ -93,6 +94,7 @@ async def submit(call: ApiCall) -> object:
     )
     arguments: Arguments = _CHECKERS[kind].check(call.body)
     mode, caller = _mode(arguments, call.request), call.caller(arguments.pop("project", None))
+    caller = _with_uploads(caller, arguments)
     key = _key(call.request, call.body)
     request = _request(kind, arguments)
     waits = mode == "sync" and key is None
@@ -102,6 +104,15 @@ async def submit(call: ApiCall) -> object:
     if mode == "background":
         return await _accepted(call, job)
     return await _answer(call, job, stop_with_client=waits and not caller.settings.keep_abandoned)
+
+
+def _with_uploads(caller: Caller, arguments: Arguments) -> Caller:
+    """The caller may send the files that it names by the paths of `POST /api/files`."""
+    names = [
+        name for field in ("files", "images") for name in arguments.get(field) or () if isinstance(name, str)
+    ]
+    uploaded = tuple(uploads.named(caller.settings.home, names))
+    return replace(caller, named=uploaded) if uploaded else caller
 
 
 def _mode(arguments: Arguments, request: HttpRequest) -> str:

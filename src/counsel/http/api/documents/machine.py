@@ -237,6 +237,13 @@ class ChangedAlias(TypedDict):
     aliases: Annotated[list[Alias], "All of them, as they are now."]
 
 
+class StoredFile(TypedDict):
+    """Deleted after a day."""
+
+    path: Annotated[str, "For `files` or `images` of a question."]
+    size: Annotated[int, "Bytes."]
+
+
 class StoredImage(TypedDict):
     path: Annotated[str, "For `images` of a question."]
     media_type: str

@@ -1,0 +1,94 @@
+"""Files that were sent over HTTP, for a question that names them: a browser has no paths.
+
+`COUNSEL_HOME/uploads/<random>/<name>`, 0700 and 0600. Only the caller that names a file's path can send it (see
+`named`): no other interface can. They are deleted after a day, and the oldest when there are too many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from counsel import paths
+from counsel.lazy_dataclass import dataclass
+
+KEEP = 86400.0  # seconds
+MOST_FILES = 500
+MOST_BYTES = 512 * 1024 * 1024  # of all together
+_LONGEST_NAME = 200  # bytes
+_ID = r"[0-9a-f]{32}"
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\{}]")
+
+
+def folder(home: Path) -> Path:
+    return home / "uploads"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that is being received."""
+
+    path: Path
+    file: BinaryIO
+
+    def discard(self) -> None:
+        self.file.close()
+        shutil.rmtree(self.path.parent, ignore_errors=True)
+
+
+def create(home: Path, name: str) -> Upload:
+    """An empty file of this name, alone in a new folder. Raises `OSError`."""
+    own = folder(home) / secrets.token_hex(16)
+    paths.private_folder(own)
+    path = own / safe_name(name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    return Upload(path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0))
+
+
+def safe_name(name: str) -> str:
+    """The last part of a path, without what a path, a range of lines or a terminal would read otherwise."""
+    last = re.split(r"[/\\]", name)[-1]
+    cleaned = _UNSAFE.sub("_", last).strip()
+    while len(os.fsencode(cleaned)) > _LONGEST_NAME:
+        stem, dot, ending = cleaned.rpartition(".")
+        cleaned = f"{stem[:-1]}{dot}{ending}" if dot and len(ending) < 20 and stem else cleaned[:-1]
+    return "file" if cleaned in {"", ".", ".."} else cleaned
+
+
+def named(home: Path, names: Iterable[str]) -> Iterator[Path]:
+    """The real paths of the uploaded files among these names, which may end with a range of lines."""
+    pattern = re.compile(rf"{re.escape(str(folder(home)))}/({_ID})/")
+    for name in names:
+        if match := pattern.match(name):
+            with contextlib.suppress(OSError):
+                yield from map(Path, map(os.path.realpath, (folder(home) / match[1]).iterdir()))
+
+
+def sweep(home: Path) -> None:
+    """Delete old ones, then the oldest beyond the limits."""
+    kept, size = 0, 0
+    for age, bytes_, path in sorted(_stored(home)):
+        kept, size = kept + 1, size + bytes_
+        if age > KEEP or kept > MOST_FILES or size > MOST_BYTES:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _stored(home: Path) -> Iterator[tuple[float, int, Path]]:
+    now = time.time()
+    with contextlib.suppress(OSError):
+        for path in folder(home).iterdir():
+            if re.fullmatch(_ID, path.name):
+                yield now - path.lstat().st_mtime, _size(path), path
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return sum(file.lstat().st_size for file in path.iterdir())
+    return 0
