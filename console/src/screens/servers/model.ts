@@ -1,11 +1,12 @@
 // The listing of /api/servers as the screen shows it: grouped by agent and scope, and as a matrix of names and agents.
 import type { Schema } from '../../lib/api';
 
-export type Server = Schema['Server'];
+type Values = Record<string, string>;
+export type Server = Omit<Schema['Server'], 'env' | 'headers' | 'extras'> & { env: Values; headers: Values; extras: Record<string, unknown> };
 export type Problem = Schema['ServerProblem'];
 export type Agent = Schema['ServerAgent'];
 export type Check = Schema['ServerCheck'];
-export type Listing = Schema['Servers'];
+export type Listing = Omit<Schema['Servers'], 'servers'> & { servers: Server[] };
 
 export interface Place {
   agent: string;
