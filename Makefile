@@ -50,7 +50,7 @@ mutants: $(VENV)/.dev
 
 # The source archive and the wheel, as the release workflow builds them, in dist/.
 dist: $(VENV)/.dev
-	rm -rf dist && $(BIN)/hatchling build
+	rm -rf dist && COUNSEL_REQUIRE_CONSOLE=1 $(BIN)/hatchling build
 
 # The lock holds hashes and no addresses.
 lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,9 +18,10 @@ class ConsoleHook(BuildHookInterface):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """Asked before the build: only a machine without Node needs one."""
+        """Asked before the build: only a machine without Node needs one, and only for a wheel that has the page."""
         build = self._build()
-        return [] if not self._wanted() or build.is_node_here() else [build.NODE_WHEEL]
+        needed = self._wanted() and not _is_editable() and not build.is_node_here()
+        return [build.NODE_WHEEL] if needed and build.has_node_wheel() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":  # `make console`, or the first `counsel console`
@@ -56,3 +58,9 @@ class ConsoleHook(BuildHookInterface):
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
+
+
+def _is_editable() -> bool:
+    """hatchling does not say for which of its functions it asks."""
+    names = (frame.f_code.co_name for frame, _ in traceback.walk_stack(None))
+    return "get_requires_for_build_editable" in names

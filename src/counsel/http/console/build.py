@@ -6,6 +6,7 @@ Standard library only: the build of a wheel loads this file by its path, before 
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -103,6 +104,12 @@ def version(node: str) -> tuple[int, ...]:
 def is_node_here() -> bool:
     node = _which("node")
     return node is not None and _which("npm") is not None and version(node) >= OLDEST_NODE
+
+
+def has_node_wheel() -> bool:
+    """Whether PyPI has a Node for this kind of machine: a requirement that cannot be met would fail the whole build."""
+    machines = {"x86_64", "amd64", "aarch64", "arm64"}
+    return sys.platform in {"linux", "darwin", "win32"} and platform.machine().lower() in machines
 
 
 def _path() -> str:
