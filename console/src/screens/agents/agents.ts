@@ -63,6 +63,3 @@ export function summary(doctor: Schema['Doctor']): string {
   if (problems === 0 && warnings === 0) return 'Nothing is wrong.';
   return `${[problems && plural(problems, 'problem'), warnings && plural(warnings, 'warning')].filter(Boolean).join(', ')}.`;
 }
-
-/** Text with `commands` in it, in pieces: every second one is a command. */
-export const pieces = (text: string): string[] => text.split('`');
