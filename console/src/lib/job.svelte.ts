@@ -55,9 +55,16 @@ export class Member {
   firstWordAt = $state<number | null>(null);
   endedAt = $state<number | null>(null);
   provider = $state('');
+  rounds = $state<Record<string, { startedAt: number; endedAt: number | null }>>({}); // by phase
 
   constructor(slot: string) {
     this.slot = slot;
+  }
+
+  finish(at: number): void {
+    this.endedAt = at;
+    const round = this.rounds[this.phase];
+    if (round) round.endedAt = at;
   }
 
   text(phase: string = this.phase): GrowingText {
@@ -144,7 +151,7 @@ export class LiveJob {
     this.endedAt = event.at;
     for (const member of this.members) {
       if (member.state === 'running' || member.state === 'waiting') member.state = state === 'done' ? 'finished' : 'failed';
-      member.endedAt ??= event.at;
+      if (member.endedAt === null) member.finish(event.at);
     }
   }
 
@@ -157,8 +164,10 @@ export class LiveJob {
         member.phase = String(data.phase ?? '');
         member.text(member.phase).cut(0);
         member.state = 'running';
+        member.error = null; // of an attempt before
         member.startedAt ??= event.at;
         member.endedAt = null;
+        member.rounds[member.phase] = { startedAt: event.at, endedAt: null };
         break;
       case 'text':
         member.phase = String(data.phase ?? member.phase);
@@ -188,12 +197,12 @@ export class LiveJob {
         member.state = 'finished';
         member.model = String(data.model ?? member.model);
         member.provider = String(data.provider ?? '');
-        member.endedAt = event.at;
+        member.finish(event.at);
         break;
       case 'model_failed':
         member.state = 'failed';
         member.error = data.error as Schema['ErrorDetail'];
-        member.endedAt = event.at;
+        member.finish(event.at);
         break;
     }
   }

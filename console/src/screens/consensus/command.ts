@@ -1,0 +1,53 @@
+// The same on the command line, and all answers as one text.
+import { shell } from '../../lib/format';
+
+export interface Asked {
+  prompt: string;
+  models: string[];
+  refine: boolean;
+  effort?: string | null;
+  web?: boolean;
+  files?: string[];
+}
+
+export function command({ prompt, models, refine, effort, web, files = [] }: Asked): string {
+  const isAuto = models.length === 1 && models[0] === 'auto'; // what the command does by itself
+  const words = ['counsel', 'consensus'];
+  if (models.length > 0 && !isAuto) words.push('-m', shell(models.join(',')));
+  if (!refine) words.push('--no-feedback');
+  if (effort) words.push('--effort', effort);
+  if (web) words.push('--web');
+  for (const file of files) words.push('-f', shell(file));
+  words.push(shell(prompt || '…'));
+  return words.join(' ');
+}
+
+/** `gpt-5`, `gpt-5#2`: as the server names members of a panel. */
+export function labels(models: string[]): string[] {
+  const seen = new Map<string, number>();
+  return models.map((model) => {
+    const number = (seen.get(model) ?? 0) + 1;
+    seen.set(model, number);
+    return number === 1 ? model : `${model}#${number}`;
+  });
+}
+
+export interface Answered {
+  name: string;
+  first: string;
+  refined: string | null;
+  error: { error: string; code: string } | null;
+  mark: string | null;
+}
+
+/** Everything as Markdown, failures first. */
+export function asMarkdown(question: string, answers: Answered[]): string {
+  const sections = answers.map(({ name, first, refined, error, mark }) => {
+    const lines = [`## ${name}`];
+    if (error) lines.push(`> Failed: ${error.error} (${error.code})`);
+    if (refined !== null) lines.push(`*Refined answer${mark ? `: ${mark}` : ''}*`, refined, '### First answer', first);
+    else if (first) lines.push(first);
+    return lines.join('\n\n');
+  });
+  return [`# ${question.trim()}`, ...sections].join('\n\n').trim() + '\n';
+}

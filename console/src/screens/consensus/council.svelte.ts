@@ -1,0 +1,272 @@
+// One consensus as the screen shows it: live events, then the result, which has the first answers, tokens and costs.
+import { api, ApiError, part, type Schema } from '../../lib/api';
+import type { GrowingText, LiveJob, Member } from '../../lib/job.svelte';
+import { follow } from '../../lib/live.svelte';
+import { families, letter, masker, shuffled } from './blind';
+import { labels } from './command';
+import { verdict, type Verdict } from './difference';
+
+export type ColumnState = 'waiting' | 'thinking' | 'writing' | 'done' | 'failed' | 'stopped';
+export interface Problem {
+  error: string;
+  code: string;
+  hint?: string | null;
+}
+export interface Text {
+  text: string;
+  generation: number;
+  live: boolean;
+}
+export interface Column {
+  slot: string;
+  name: string; // as it is shown: hidden in blind mode
+  model: string; // its id, "" if unknown or hidden
+  state: ColumnState;
+  first: Text;
+  refined: Text | null;
+  thinking: string;
+  error: Problem | null;
+  errorPhase: string;
+  wait: string | null;
+  notices: string[];
+  ms: number | null; // null: not asked yet
+  tokens: { input: number; output: number } | null;
+  cost: number | null | undefined; // undefined: not known yet
+  verdict: Verdict | null;
+}
+
+type Consensus = Schema['Consensus'];
+type Model = Schema['Model'];
+const REVEALED = 'counsel.consensus.revealed.';
+const BLIND = 'counsel.consensus.blind.';
+export const BLIND_BY_DEFAULT = 'counsel.consensus.blind';
+
+/** Read this consensus blind. */
+export function hideNames(job: string): void {
+  localStorage.setItem(BLIND + job, '1');
+  localStorage.removeItem(REVEALED + job);
+}
+
+export class Council {
+  readonly id: string;
+  job = $state.raw<LiveJob | null>(null);
+  detail = $state.raw<Schema['Job'] | null>(null);
+  error = $state.raw<ApiError | null>(null);
+  blind = $state(false);
+  now = $state(Date.now() / 1000);
+  models = $state.raw<Model[]>([]);
+  private stop: () => void = () => undefined;
+  private clock: ReturnType<typeof setInterval> | undefined;
+  private reads = 0;
+  private readonly verdicts = new Map<number, { first: string; refined: string; verdict: Verdict }>();
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  async open(): Promise<void> {
+    await this.read();
+    const id = this.detail?.job_id; // the address may have the conversation's id
+    if (!id) return;
+    this.blind = localStorage.getItem(BLIND + id) !== null && localStorage.getItem(REVEALED + id) === null;
+    const [job, stop] = follow(id);
+    this.job = job;
+    this.stop = stop;
+    this.clock = setInterval(() => {
+      if (this.running && !document.hidden) this.now = Date.now() / 1000;
+    }, 200);
+  }
+
+  close(): void {
+    this.stop();
+    clearInterval(this.clock);
+    this.reads = -1;
+  }
+
+  /** The job as the server has it. Of several reads, the last one counts. */
+  async read(): Promise<void> {
+    this.reads += 1;
+    const read = this.reads;
+    try {
+      const detail = await api.get<Schema['Job']>(`/api/jobs/${part(this.id)}`, { question: 1 });
+      if (read !== this.reads) return;
+      this.detail = detail;
+      this.error = null;
+    } catch (error) {
+      if (read === this.reads && error instanceof ApiError) this.error = error;
+      else if (!(error instanceof ApiError)) throw error;
+    }
+  }
+
+  async loadModels(): Promise<void> {
+    this.models = (await api.get<Schema['Models']>('/api/models')).models;
+  }
+
+  /** Whether the page needs to read the job again: its first answers, or its result. */
+  get needsReading(): string {
+    if (!this.job || !this.detail) return '';
+    if (this.job.ended) return this.detail.status === 'processing' ? `ended ${this.job.state}` : '';
+    const lacks = this.job.members.some((member) => member.phase === 'refined' && !member.texts.initial?.value && !this.stateOf(member.slot)?.initial_response);
+    return lacks ? `refined ${this.job.members.map((member) => member.phase).join()}` : '';
+  }
+
+  get running(): boolean {
+    return this.detail?.status === 'processing' && !(this.job?.ended ?? false);
+  }
+
+  get question(): string {
+    return this.detail?.question?.prompt ?? this.detail?.title ?? '';
+  }
+
+  get result(): Consensus | null {
+    const result = this.detail?.result;
+    return result && 'phases' in result ? result : null;
+  }
+
+  get refines(): boolean {
+    return this.detail?.question?.enable_cross_feedback ?? false;
+  }
+
+  get names(): string[] {
+    return labels(this.detail?.models ?? []);
+  }
+
+  setBlind(blind: boolean): void {
+    const id = this.detail?.job_id ?? this.id;
+    if (blind) hideNames(id);
+    else localStorage.setItem(REVEALED + id, '1');
+    this.blind = blind;
+  }
+
+  private get order(): number[] {
+    return shuffled(this.names.length, this.detail?.job_id ?? this.id); // order[position] = slot
+  }
+
+  shownName(slot: number): string {
+    return this.blind ? `Model ${letter(this.order.indexOf(slot))}` : (this.names[slot] ?? `Model ${slot + 1}`);
+  }
+
+  /** Hides all names in a text while reading is blind. */
+  readonly mask = $derived.by((): ((text: string, live?: boolean) => string) => {
+    if (!this.blind) return (text) => text;
+    const hints: string[] = [];
+    const hidden = this.names.map((label, slot) => {
+      const asked = this.detail?.models[slot] ?? label;
+      const answered = this.metadata(label)?.model ?? '';
+      const known = this.models.filter((model) => model.id === asked || model.id === answered || model.aliases.includes(asked));
+      const names = [label, asked, answered, ...known.flatMap((model) => [model.id, model.label, model.wire_id])].filter(Boolean);
+      hints.push(...families(names), ...known.map((model) => model.provider), this.metadata(label)?.provider ?? '');
+      return { names, shown: this.shownName(slot) };
+    });
+    return masker(hidden, hints);
+  });
+
+  readonly columns = $derived.by((): Column[] => {
+    const slots = this.names.map((_, slot) => slot);
+    const ordered = this.blind ? this.order : slots;
+    const columns = ordered.map((slot) => this.column(slot));
+    const first = (column: Column): number => (column.state === 'failed' ? 0 : column.state === 'stopped' ? 1 : 2);
+    return columns.sort((a, b) => first(a) - first(b));
+  });
+
+  /** Models with a whole first answer; a refinement that fails does not take it away. */
+  get answered(): number {
+    return this.columns.filter(({ state, first, refined, errorPhase }) => first.text !== '' && (state === 'done' || refined !== null || errorPhase === 'refined')).length;
+  }
+
+  private metadata(label: string): Schema['InitialMetadata'] | undefined {
+    return this.result?.phases.initial.find((answer) => answer.model === label)?.metadata;
+  }
+
+  private stateOf(slot: string): Schema['ModelState'] | undefined {
+    return this.detail?.models_status?.find((state) => state.slot === slot);
+  }
+
+  private column(slot: number): Column {
+    const label = this.names[slot] ?? '';
+    const member = this.job?.members.find((known) => known.slot === String(slot));
+    const stored = this.stateOf(String(slot));
+    const result = this.result;
+    const first = result?.phases.initial.find((answer) => answer.model === label);
+    const refined = result?.phases.refined.find((answer) => answer.model === label);
+    const failed = result?.phases.failed.find((failure) => failure.model === label);
+    const error = failed ?? member?.error ?? (member && this.running ? null : stored?.error) ?? null;
+    const state = this.stateOfColumn(member, stored, error, result !== null);
+    const live = this.running && member?.state === 'running';
+    const texts = {
+      first: first ? fixed(first.response) : this.liveText(member, 'initial', live) ?? fixed(stored?.initial_response ?? (stored?.phase === 'initial' ? stored.text || (stored.partial ?? '') : (failed as { partial?: string } | undefined)?.partial ?? '')),
+      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined', live) ?? (stored?.phase === 'refined' && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
+    };
+    const used = [first?.metadata, refined?.metadata].filter((metadata) => metadata !== undefined);
+    const costs = used.map((metadata) => metadata.cost_usd);
+    return {
+      slot: String(slot),
+      name: this.shownName(slot),
+      model: this.blind ? '' : (first?.metadata.model ?? ''),
+      state,
+      first: this.masked(texts.first),
+      refined: texts.refined && this.masked(texts.refined),
+      thinking: this.mask(member?.thinking ?? ''),
+      error: this.shownError(error),
+      errorPhase: failed?.phase ?? (error ? (member?.phase ?? stored?.phase ?? '') : ''),
+      wait: member?.wait ?? null,
+      notices: (member?.notices ?? []).map((notice) => this.mask(notice)),
+      ms: refined?.metadata?.total_response_time ?? first?.metadata.response_time_ms ?? this.elapsed(member),
+      tokens: used.length > 0 ? { input: sum(used.map((metadata) => metadata.usage.input_tokens)), output: sum(used.map((metadata) => metadata.usage.output_tokens)) } : null,
+      cost: used.length === 0 ? undefined : costs.includes(null) ? null : sum(costs as number[]),
+      verdict: texts.refined && !live && state === 'done' ? this.verdictOf(slot, texts.first.text, texts.refined.text) : null,
+    };
+  }
+
+  /** Counted once per pair of texts: a long one takes 30 ms. */
+  private verdictOf(slot: number, first: string, refined: string): Verdict | null {
+    if (!first) return null;
+    const known = this.verdicts.get(slot);
+    if (known?.first === first && known.refined === refined) return known.verdict;
+    const counted = { first, refined, verdict: verdict(first, refined) };
+    this.verdicts.set(slot, counted);
+    return counted.verdict;
+  }
+
+  private stateOfColumn(member: Member | undefined, stored: Schema['ModelState'] | undefined, error: Problem | null, over: boolean): ColumnState {
+    if (error) return error.code === 'CANCELLED' ? 'stopped' : 'failed';
+    if (over) return 'done';
+    if (!this.running && (stored?.status === 'cancelled' || stored?.status === 'interrupted')) return 'stopped';
+    if (!member) return stored?.status === 'completed' ? 'done' : 'waiting';
+    if (member.state === 'failed') return this.job?.state === 'cancelled' ? 'stopped' : 'failed';
+    if (member.state === 'finished') return 'done';
+    if (member.state === 'waiting' || member.wait) return 'waiting';
+    return member.texts[member.phase]?.value ? 'writing' : 'thinking';
+  }
+
+  /** null: the events have no text of this round. */
+  private liveText(member: Member | undefined, phase: string, live: boolean): Text | null {
+    const text: GrowingText | undefined = member?.texts[phase];
+    if (!text || (text.value === '' && !(live && member?.phase === phase))) return null;
+    return { text: text.value, generation: text.generation, live: live && member?.phase === phase };
+  }
+
+  private masked(text: Text): Text {
+    return this.blind ? { ...text, text: this.mask(text.text, text.live) } : text;
+  }
+
+  private shownError(error: Problem | null): Problem | null {
+    if (!error) return null;
+    if (!this.blind) return { error: error.error, code: error.code, hint: error.hint ?? null };
+    return { error: error.code === 'CANCELLED' ? 'This model was stopped.' : 'This model failed. Reveal the names to see why.', code: error.code };
+  }
+
+  private elapsed(member: Member | undefined): number | null {
+    const rounds = Object.values(member?.rounds ?? {});
+    if (rounds.length === 0) return null;
+    return sum(rounds.map(({ startedAt, endedAt }) => Math.max(0, (endedAt ?? this.now) - startedAt))) * 1000;
+  }
+}
+
+function fixed(text: string): Text {
+  return { text, generation: 0, live: false };
+}
+
+function sum(numbers: number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
