@@ -1,5 +1,6 @@
 // One consensus as the screen shows it: live events, then the result, which has the first answers, tokens and costs.
 import { api, ApiError, part, type Schema } from '../../lib/api';
+import { everySecond } from '../../lib/clock.svelte';
 import type { GrowingText, LiveJob, Member } from '../../lib/job.svelte';
 import { follow } from '../../lib/live.svelte';
 import { families, letter, masker, shuffled } from './blind';
@@ -53,10 +54,8 @@ export class Council {
   detail = $state.raw<Schema['Job'] | null>(null);
   error = $state.raw<ApiError | null>(null);
   blind = $state(false);
-  now = $state(Date.now() / 1000);
   models = $state.raw<Model[]>([]);
   private stop: () => void = () => undefined;
-  private clock: ReturnType<typeof setInterval> | undefined;
   private reads = 0;
   private readonly verdicts = new Map<number, { first: string; refined: string; verdict: Verdict }>();
 
@@ -72,14 +71,10 @@ export class Council {
     const [job, stop] = follow(id);
     this.job = job;
     this.stop = stop;
-    this.clock = setInterval(() => {
-      if (this.running && !document.hidden) this.now = Date.now() / 1000;
-    }, 200);
   }
 
   close(): void {
     this.stop();
-    clearInterval(this.clock);
     this.reads = -1;
   }
 
@@ -259,7 +254,7 @@ export class Council {
   private elapsed(member: Member | undefined): number | null {
     const rounds = Object.values(member?.rounds ?? {});
     if (rounds.length === 0) return null;
-    return sum(rounds.map(({ startedAt, endedAt }) => Math.max(0, (endedAt ?? this.now) - startedAt))) * 1000;
+    return sum(rounds.map(({ startedAt, endedAt }) => Math.max(0, (endedAt ?? everySecond() / 1000) - startedAt))) * 1000;
   }
 }
 
