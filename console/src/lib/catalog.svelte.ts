@@ -1,0 +1,43 @@
+// The models and agents of this machine, loaded once and again when a screen asks for it.
+import { api, type Schema } from './api';
+import { options, type Agent, type Model, type Option } from './models';
+
+class Catalog {
+  models = $state.raw<Model[]>([]);
+  agents = $state.raw<Agent[]>([]);
+  state = $state<'unknown' | 'loading' | 'ready' | 'failed'>('unknown');
+  error = $state.raw<unknown>(null);
+  readonly options: Option[] = $derived(options(this.models, this.agents));
+
+  /** Some model or agent can be asked now. */
+  get usable(): boolean {
+    return this.options.some(({ reason }) => reason === null);
+  }
+
+  find(value: string): Option | null {
+    return this.options.find((option) => option.value === value) ?? null;
+  }
+
+  /** Agents take longer (their programs are looked for), so models do not wait for them. */
+  async load(again = false): Promise<void> {
+    if (!again && (this.state === 'ready' || this.state === 'loading')) return;
+    this.state = 'loading';
+    const agents = api.get<Schema['Agents']>('/api/agents').then(
+      (found) => {
+        this.agents = found.agents;
+      },
+      () => undefined, // the models are still there
+    );
+    try {
+      this.models = (await api.get<Schema['Models']>('/api/models')).models;
+      if (!this.models.some(({ available }) => available)) await agents;
+      this.state = 'ready';
+      this.error = null;
+    } catch (error) {
+      this.error = error;
+      this.state = 'failed';
+    }
+  }
+}
+
+export const catalog = new Catalog();

@@ -1,0 +1,80 @@
+// What can be asked, in the order in which a picker shows it: auto, available models, agents, then what needs a key or a program.
+import type { Schema } from './api';
+import { count } from './format';
+
+export type Model = Schema['Model'];
+export type Agent = Schema['Agent'];
+
+export interface Option {
+  value: string; // `model` of a question
+  label: string;
+  group: 'Automatic' | 'Models' | 'Agents' | 'Older models' | 'Not available';
+  detail: string; // price and window, or what it is
+  reason: string | null; // why it cannot be asked
+  words: string; // what a search looks at
+  vision: boolean;
+  webSearch: boolean;
+  efforts: boolean;
+}
+
+const GROUPS: Option['group'][] = ['Automatic', 'Models', 'Agents', 'Older models', 'Not available'];
+
+export function options(models: Model[], agents: Agent[]): Option[] {
+  const usable = models.some(({ available }) => available);
+  const automatic: Option = {
+    value: 'auto', label: 'auto', group: 'Automatic', detail: 'the best available model; if it fails, the next', reason: usable ? null : 'No model is available yet.',
+    words: 'auto automatic best', vision: true, webSearch: true, efforts: true,
+  };
+  const all = [automatic, ...models.filter(({ listed }) => listed).map(ofModel), ...agents.map(ofAgent)];
+  return GROUPS.flatMap((group) => all.filter((option) => option.group === group));
+}
+
+function ofModel(model: Model): Option {
+  const newest = model.superseded_by === null;
+  return {
+    value: model.id,
+    label: model.id,
+    group: !model.available ? 'Not available' : newest ? 'Models' : 'Older models',
+    detail: [model.label, price(model), `${count(model.context)} window`].filter(Boolean).join(' · '),
+    reason: model.available ? null : model.reason,
+    words: [model.id, model.provider, model.label, ...model.aliases].join(' ').toLowerCase(),
+    vision: model.vision,
+    webSearch: model.web_search,
+    efforts: Object.keys(model.efforts).length > 0,
+  };
+}
+
+function ofAgent(agent: Agent): Option {
+  return {
+    value: agent.agent,
+    label: agent.agent,
+    group: agent.usable ? 'Agents' : 'Not available',
+    detail: `${agent.label}, works in the project's folder`,
+    reason: agent.usable ? null : (agent.reason ?? 'It is not set up.'),
+    words: `${agent.agent} ${agent.label} agent`.toLowerCase(),
+    vision: true,
+    webSearch: false,
+    efforts: true,
+  };
+}
+
+export function price(model: Model): string {
+  const known = model.price_per_million;
+  if (!known) return 'price unknown';
+  if (known.input === 0 && known.output === 0) return 'free';
+  return `${dollars(known.input)} / ${dollars(known.output)} per 1M`;
+}
+
+function dollars(usd: number): string {
+  return `$${usd >= 0.1 ? usd.toFixed(2).replace(/\.?0+$/, '') : usd}`;
+}
+
+/** Options with all words; names that begin with the first word come before others of their group. */
+export function matching(all: Option[], query: string): Option[] {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const first = words[0];
+  if (first === undefined) return all;
+  const hits = all.filter((option) => words.every((word) => option.words.includes(word) || option.value.toLowerCase().includes(word)));
+  const begins = (option: Option): number => (option.value.toLowerCase().startsWith(first) ? 0 : 1);
+  return GROUPS.flatMap((group) => hits.filter((option) => option.group === group).sort((a, b) => begins(a) - begins(b)));
+}
