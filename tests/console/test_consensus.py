@@ -153,7 +153,9 @@ def test_all_models_are_stopped_from_the_palette(console: Console) -> None:
     console.vendors.wait_for(deltas=1, count=2)
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Find an action").fill("stop all")
-    expect(page.get_by_role("listbox", name="Actions").get_by_role("option")).to_contain_text("counsel cancel job_")
+    expect(page.get_by_role("listbox", name="Actions").get_by_role("option")).to_contain_text(
+        "counsel cancel job_"
+    )
     page.keyboard.press("Enter")
     expect(page.get_by_text("It was stopped before a model answered.")).to_be_visible()
     expect(page.get_by_role("link", name="Ask again")).to_be_visible()
