@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from counsel.cli import ask_files
+from counsel.engine.consult import schema_worker, structured
 from fake import FakeProcess
 from support.user import Output, User
 
@@ -160,6 +161,8 @@ def test_an_answer_that_never_matches_is_an_error_with_its_place(
         ("[]", "must be an object"),
         ('{"type": "strin"}', "$.type"),
         ('{"properties": 7}', "$.properties"),
+        ('{"items": {"pattern": "(a"}}', "$.items.pattern: '(a' is not a 'regex'"),
+        ('{"patternProperties": {"*": {}}}', "'*' is not a 'regex'"),
     ],
 )
 def test_a_bad_schema_is_an_error_before_anything_is_paid(
@@ -180,6 +183,51 @@ def test_a_reference_to_another_address_is_never_fetched(person: User, fake_proc
     assert done.json["code"] == "SCHEMA_MISMATCH"
     assert "does not contain" in done.json["error"]
     assert all("schema.json" not in call["path"] for call in fake_process.calls)
+
+
+SLOW = "a" * 60 + "!"
+BRANCHES = {
+    f"level{number}": {"anyOf": [{"$ref": f"#/$defs/level{number + 1}"}] * 2} for number in range(40)
+} | {"level40": {"const": 1}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"properties": {"name": {"pattern": "^(a+)+$"}}}, {"name": SLOW}),
+        ({"patternProperties": {"^(a|a)+$": {}}, "additionalProperties": False}, {SLOW: 1}),
+        ({"$ref": "#/$defs/level0", "$defs": BRANCHES}, {"name": 1}),
+    ],
+    ids=["pattern", "patternProperties", "references"],
+)
+def test_a_schema_that_would_be_checked_forever_is_an_error_with_the_answer(
+    person: User, fake_process: FakeProcess, schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = person.project / "worker.py"
+    source = Path(schema_worker.__file__).read_text()
+    quick.write_text(source.replace("SECONDS = 5 ", "SECONDS = 1 "))
+    monkeypatch.setattr(structured, "_WORKER", quick)
+    (person.project / "slow.json").write_text(json.dumps(schema))
+    fake_process.script(text=json.dumps(value), times=None)
+    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "slow.json", "--json")
+    assert (done.code, done.json["code"]) == (1, "SCHEMA_MISMATCH")
+    assert "takes too much time" in done.json["error"]
+    assert json.loads(done.json["partial"]) == value
+
+
+def test_patterns_and_references_are_checked(person: User, fake_process: FakeProcess) -> None:
+    """A property called `pattern` and a value that looks like a bad pattern are neither."""
+    schema = {
+        "properties": {"pattern": {"$ref": "#/$defs/word"}},
+        "$defs": {"word": {"pattern": "^[a-z]+$"}},
+        "examples": [{"pattern": "(a"}],
+    }
+    (person.project / "patterns.json").write_text(json.dumps(schema))
+    fake_process.script(text='{"pattern": "UPPER"}')
+    fake_process.script(text='{"pattern": "lower"}')
+    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "patterns.json", "--json")
+    assert done.json["content"] == '{"pattern": "lower"}'
+    assert "$.pattern: 'UPPER' does not match" in json.dumps(fake_process.calls[1]["body"]["input"])
 
 
 def test_a_schema_file_that_is_missing_is_bad_usage(person: User, tmp_path: Path) -> None:

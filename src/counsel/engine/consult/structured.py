@@ -6,11 +6,16 @@ that do not, or that refuse the field. Whatever they promise, the answer is chec
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
+from counsel.engine.consult import schema_worker
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route
 from counsel.engine.store.model import Reply
@@ -19,7 +24,10 @@ from counsel.lazy_dataclass import dataclass
 from counsel.types import Call, Json, Turn
 
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL).fullmatch
-_LONGEST = 300  # characters of a reason
+_WORKER = Path(schema_worker.__file__)
+_SECONDS = 60.0  # for the worker, whose CPU time has a lower limit
+_DATA = frozenset({"const", "default", "enum", "examples"})  # keywords whose values are not schemas
+_SLOW = frozenset({"$dynamicRef", "$recursiveRef", "$ref", "pattern", "patternProperties"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +44,11 @@ def check_schema(schema: Json) -> None:
         kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
+        where = schema_worker.path(error.absolute_path)
         raise InvalidArgument(
-            f"The schema is not valid JSON Schema: {_path(error.absolute_path)}: {_short(error.message)}.",
+            f"The schema is not valid JSON Schema: {where}: {schema_worker.short(error.message)}.",
             hint="Nothing was sent. Correct it and ask again.",
-            path=_path(error.absolute_path),
+            path=where,
         ) from None
     except RecursionError:
         raise InvalidArgument(
@@ -47,10 +56,22 @@ def check_schema(schema: Json) -> None:
         ) from None
 
 
+def _keywords(schema: object) -> Iterator[tuple[str, object]]:
+    """Every keyword of a schema and of those inside of it."""
+    if isinstance(schema, Mapping):
+        for keyword, value in schema.items():
+            yield keyword, value
+            if keyword not in _DATA:
+                yield from _keywords(value)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _keywords(part)
+
+
 async def conforming(consultation: Consultation, step: Step, route: Route, call: Call, reply: Reply) -> Reply:
     """The reply with its JSON alone. One that does not match is sent back once with what is wrong."""
     schema = consultation.job.task.schema or {}
-    text, mismatch = examined(reply.text, schema)
+    text, mismatch = await examined(reply.text, schema)
     if mismatch is None:
         return replace(reply, text=text)
     again = replace(
@@ -59,7 +80,7 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
         session=reply.session or call.session,
     )
     second = await consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
-    text, mismatch = examined(second.text, schema)
+    text, mismatch = await examined(second.text, schema)
     if mismatch is not None:
         raise SchemaMismatch(
             f"{route.name} did not answer with JSON that matches the schema, also when asked again: "
@@ -73,31 +94,46 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
     return replace(second, text=text, usage=reply.usage + second.usage, ms=reply.ms + second.ms)
 
 
-def examined(answer: str, schema: Json) -> tuple[str, Mismatch | None]:
+async def examined(answer: str, schema: Json) -> tuple[str, Mismatch | None]:
     """The answer's JSON text, and what is wrong with it."""
     fenced = _FENCED(answer)
     text = (fenced[1] if fenced else answer).strip()
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        return text, Mismatch("$", f"it is not JSON ({_short(str(error))})")
-    return text, _mismatch(value, schema)
+        return text, Mismatch("$", f"it is not JSON ({schema_worker.short(str(error))})")
+    if _SLOW.isdisjoint(keyword for keyword, _ in _keywords(schema)):
+        wrong = schema_worker.mismatch(value, schema)
+    else:
+        wrong = await asyncio.to_thread(_in_worker, value, schema, answer)
+    return text, Mismatch(*wrong) if wrong else None
 
 
-def _mismatch(value: object, schema: Json) -> Mismatch | None:
-    import jsonschema
-    import referencing
-
-    kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-    # An empty registry: a `$ref` to a URL is never fetched.
-    validator = kind(schema, registry=referencing.Registry())
+def _in_worker(value: object, schema: Json, answer: str) -> tuple[str, str] | None:
+    """A pattern cannot hang this process: the kernel ends the worker."""
     try:
-        error = jsonschema.exceptions.best_match(validator.iter_errors(value))
+        done = subprocess.run(
+            [sys.executable, "-I", str(_WORKER)],
+            input=json.dumps({"schema": schema, "value": value}).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            timeout=_SECONDS,
+            check=True,
+        )
+        wrong: tuple[str, str] | None = json.loads(done.stdout)
     except RecursionError:
-        return Mismatch("$", "it is nested too deeply")
-    except referencing.exceptions.Unresolvable as unresolved:
-        return Mismatch("$", f"the schema refers to {_short(str(unresolved.ref))}, which it does not contain")
-    return Mismatch(_path(error.absolute_path), _short(error.message)) if error else None
+        return "$", "it is nested too deeply"
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "that takes too much time or memory"
+        raise SchemaMismatch(
+            f"The answer could not be checked against the schema: {why}.",
+            hint="Simplify the schema's patterns: nested repetitions such as (a+)+ take exponential time.",
+            path="$",
+            partial=answer,
+        ) from None
+    return wrong
 
 
 def _correction(mismatch: Mismatch) -> str:
@@ -105,15 +141,6 @@ def _correction(mismatch: Mismatch) -> str:
         f"Your answer does not match the schema. At {mismatch.path}: {mismatch.why}.\n"
         "Answer again with the corrected JSON document and nothing else."
     )
-
-
-def _path(parts: Any) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _refuse_constant(name: str) -> object:
