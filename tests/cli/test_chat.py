@@ -109,8 +109,9 @@ def test_messages_of_several_lines(chat: Make, fake_process: FakeProcess) -> Non
 
 
 def test_commands_and_mistakes_do_not_end_the_chat(
-    chat: Make, fake_process: FakeProcess, tmp_path: Path
+    chat: Make, fake_process: FakeProcess, env: dict[str, str], tmp_path: Path
 ) -> None:
+    env["PATH"] = str(tmp_path)  # without agents
     (tmp_path / "notes.txt").write_text("in the file")
     with chat() as shown:
         say(shown, "/nothing\n")
@@ -120,9 +121,13 @@ def test_commands_and_mistakes_do_not_end_the_chat(
         say(shown, "/file notes.txt\n")
         shown.until("1 file with the next message")
         say(shown, "/model gpt5x\n")
-        shown.until("Model: gpt5x")
-        say(shown, "hello\n")
-        shown.until("gpt5x")
+        shown.until("Model not found: 'gpt5x'")
+        say(shown, "/model gpt-5,sonnet\n")
+        shown.until("names several models")
+        say(shown, "/model codex\n")
+        shown.until("Codex is not installed")
+        say(shown, "/model\n")
+        shown.until("Model: sonnet")
         say(shown, "/model gpt-5\n")
         shown.until("Model: gpt-5")
         say(shown, "//etc is a folder?\n")
@@ -135,6 +140,20 @@ def test_commands_and_mistakes_do_not_end_the_chat(
         shown.until("/model [NAME]")
         say(shown, "\x04")
         assert shown.wait() == 0
+
+
+def test_a_chat_does_not_begin_with_a_model_that_does_not_exist(env: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "counsel", "chat", "-m", "gpt5x", "--standalone"],
+        env=env,
+        cwd=tmp_path,
+        input="hello\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Model not found: 'gpt5x'" in done.stderr
 
 
 def test_a_pipe_sends_its_lines_and_gets_the_answers(env: dict[str, str], tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def chat(model: str, conversation: str | None, plain: bool, standalone: bool) ->
     Without a terminal each line of standard input is a message.
     """
     caller = user.caller()
+    _check_model(model, caller)
     name = ids.continued(conversation, caller) if conversation else None
     messages = MessageInput(caller.settings.home / "chat_history")
     with connect.Loop() as loop:
@@ -173,6 +174,7 @@ class Chat:
 
     def _change_model(self, name: str) -> None:
         if name:
+            _check_model(name, self._caller)
             self._model = name
         shown = "the conversation's, else the default" if self._model == DEFAULT_MODEL else self._model
         output.message(f"Model: {shown}")
@@ -204,6 +206,22 @@ class Chat:
     def _say_goodbye(self) -> None:
         if self._conversation:
             output.message(f"Continue with: counsel chat -c {ids.short(self._conversation)}")
+
+
+def _check_model(name: str, caller: Caller) -> None:
+    """Raises for a name that the next message would be refused for: a mistyped model, a provider without a key."""
+    if "," in name:
+        raise click.UsageError(f"{name!r} names several models; a chat has one.")
+    if name.strip().lower() in {DEFAULT_MODEL, "auto"}:
+        return
+    from counsel.agents import failures, registry
+    from counsel.models.catalog import Catalog
+
+    agent = registry.resolve(name)
+    if agent is None:
+        Catalog.load(caller.settings).resolve(name)
+    elif agent.probe(caller).path is None:
+        raise failures.not_installed(agent.agent)
 
 
 def _report(error: CounselError | click.UsageError) -> None:
