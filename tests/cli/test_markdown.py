@@ -196,6 +196,37 @@ def test_rows_that_a_narrower_window_wraps_are_counted(window: Window) -> None:
     assert written.getvalue().rsplit("\r", 1)[1].startswith("\x1b[3A")
 
 
+def test_a_narrower_window_keeps_what_is_above_the_answer(
+    window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """xterm, like pyte, cuts rows off and wraps nothing: there is nothing to move up over."""
+    monkeypatch.setenv("XTERM_VERSION", "XTerm(390)")
+    window.write("$ an earlier command\n" * 10)
+    stream, region = MarkdownStream(), LiveRegion(window)  # type: ignore[arg-type]
+    words = [f"word{number}" for number in range(60)]
+    for number, word in enumerate(words):
+        if number == 40:
+            window.resize(40, 24)
+        stream.add(f"{word} ")
+        region.draw(*stream.frame(*live_region.window()))
+    region.draw(stream.frame(*live_region.window(), ended=True).finished)
+    above, answer = window.lines()[:10], window.lines()[10:]
+    assert above == ["$ an earlier command"] * 10
+    assert answer == plain(" ".join(words), 39)
+
+
+def test_a_frame_that_meets_a_narrower_window_is_drawn_over_as_a_whole(window: Window) -> None:
+    """The window can change between the making of a frame and its writing: the terminal wraps its rows."""
+    region = LiveRegion(window)  # type: ignore[arg-type]
+    window.write("$ an earlier command\n")
+    region.draw([])
+    window.resize(40, 24)
+    region.draw([], [row("x" * 70), row("status")])
+    region.draw([], [row("y" * 30), row("status")])
+    region.draw([row("the end")])
+    assert window.lines() == ["$ an earlier command", "the end"]
+
+
 @pytest.mark.parametrize("size", [1, 3, 10_000])
 def test_nothing_in_an_answer_commands_the_terminal(window: Window, size: int) -> None:
     evil = "a\x1b]0;owned\x07b \x9b2J `\x1b[31m` &#27;[2J &#x1b;c &#13;over [x](http://e.com/\x1b[2J)\n\n```\x1b[31m\n\x1b[2J\n```\n"

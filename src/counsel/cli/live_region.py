@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import termios
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from typing import NamedTuple, TextIO
@@ -51,23 +51,25 @@ class LiveRegion:
 
     def draw(self, finished: Sequence[Row], live: Sequence[Row] = ()) -> None:
         """Write the finished rows, and below them the live ones, which the next frame replaces."""
-        size = window()
+        size, before = window(), self._window
         live = [*live[-size[1] :]] or [EMPTY]
         new = [*finished, *live]
-        if size != self._window:
-            self._write(new, min(self._height(size[0]) - 1, size[1]))
+        self._window = size
+        if size != before:
+            self._write(new, min(_height(self._rows, size, before) - 1, size[1]))
         elif new != self._rows:
             pairs = zip(
                 self._rows[:-1], new[:-1], strict=False
             )  # the last row is written again: the cursor is there
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-            self._write(new[same:], len(self._rows) - 1 - same)
-        self._window, self._rows = size, live
+            self._write(new[same:], _height(self._rows[same:], size, before) - 1)
+        self._rows = live
 
     def clear(self) -> None:
         """Remove the live rows."""
         if self._rows != [EMPTY]:
-            self._write([EMPTY], min(self._height(window()[0]) - 1, window()[1]))
+            size = window()
+            self._write([EMPTY], min(_height(self._rows, size, self._window) - 1, size[1]))
             self._rows = [EMPTY]
 
     def _write(self, rows: Sequence[Row], up: int) -> None:
@@ -80,9 +82,19 @@ class LiveRegion:
         """Over what the rows below held. Behind a full row an erasure would take its last character."""
         return f"{row.text}\x1b[K" if row.cells <= self._window[0] else f"\x1b[J{row.text}"
 
-    def _height(self, columns: int) -> int:
-        """Rows that the live ones take now: terminals wrap what a narrower window cannot hold."""
-        return sum(max(1, -(-row.cells // (columns + 1))) for row in self._rows)
+
+def _height(rows: Sequence[Row], size: tuple[int, int], written: tuple[int, int]) -> int:
+    """Rows of the window that these take now. A row that was drawn for a wider window than it met takes several, too.
+
+    Terminals wrap what a window that became narrower cannot hold; some cut it off instead.
+    """
+    columns = (size if _wraps_again(os.environ) else written)[0] + 1
+    return sum(max(1, -(-row.cells // columns)) for row in rows)
+
+
+def _wraps_again(env: Mapping[str, str]) -> bool:
+    """Whether the terminal wraps its rows again when its window changes: all but xterm, Linux' console and GNU screen."""
+    return not (env.get("XTERM_VERSION") or env.get("STY")) and env.get("TERM") != "linux"
 
 
 @contextmanager
