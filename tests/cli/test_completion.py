@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ def project(tmp_path: Path) -> Path:
         Seed("7f3a1c2d", "9be01234", folder, TITLE, age=100),
         Seed("8f3a1c2d", "my-review", folder, "Another one", age=200),
     )
-    (tmp_path / ".claude.json").write_text('{"mcpServers": {"weather": {"command": "weather-server"}}}')
+    (tmp_path / ".claude.json").write_text(
+        '{"mcpServers": {"weather": {"command": "w"}, "docs:search": {"command": "d"}}}'
+    )
     skill = tmp_path / ".claude" / "skills" / "brewing"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: brewing\ndescription: How to brew tea.\n---\nBoil.\n")
@@ -88,6 +91,51 @@ def test_bash_completes(env: dict[str, str], project: Path) -> None:
     assert shown == [wanted for _, wanted in WORDS]
 
 
+@pytest.mark.parametrize(
+    ("typed", "added"),
+    [
+        ("counsel servers show docs:se", "arch"),
+        ("counsel servers show docs:", "search"),
+        ("counsel  servers   show do", "cs:search"),
+        ("counsel ask x --tool=docs:se", "arch"),
+        ("counsel ask -m gpt-5-mi", "ni"),
+    ],
+)
+def test_bash_completes_on_its_command_line(
+    env: dict[str, str], project: Path, typed: str, added: str
+) -> None:
+    """It splits words at colons and equals signs before a completion sees them."""
+    with on_a_terminal(["bash", "--norc", "--noprofile", "-i"], env, project) as master:
+        os.write(
+            master,
+            b'bind \'set enable-bracketed-paste off\'; eval "$(counsel completion bash)"; echo re""ady\n',
+        )
+        until(master, b"ready", b"type here> ")
+        os.write(master, f"{typed}\t".encode())
+        until(master, f"{typed}{added}".encode())
+
+
+@contextmanager
+def on_a_terminal(command: list[str], env: dict[str, str], project: Path) -> Iterator[int]:
+    master, slave = os.openpty()
+    shell = subprocess.Popen(
+        command,
+        env={**env, "TERM": "dumb", "PS1": "type here> "},
+        cwd=project,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    try:
+        yield master
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(master)
+
+
 @pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
 def test_fish_completes_with_titles(env: dict[str, str], project: Path) -> None:
     lines = ["counsel completion fish | source", *(f"complete -C '{words}'; echo ==" for words, _ in WORDS)]
@@ -106,17 +154,7 @@ def test_fish_completes_with_titles(env: dict[str, str], project: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
 def test_zsh_completes_on_its_command_line(env: dict[str, str], project: Path) -> None:
-    master, slave = os.openpty()
-    shell = subprocess.Popen(
-        ["zsh", "-f", "-i"],
-        env={**env, "TERM": "dumb", "PS1": "type here> "},
-        cwd=project,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    try:
+    with on_a_terminal(["zsh", "-f", "-i"], env, project) as master:
         setup = 'unsetopt zle_bracketed_paste; autoload -U compinit; compinit -u -D; eval "$(counsel completion zsh)"; echo re""ady\n'
         os.write(master, setup.encode())
         until(master, b"ready", b"type here> ")  # before its prompt, zsh does not read keys
@@ -124,10 +162,6 @@ def test_zsh_completes_on_its_command_line(env: dict[str, str], project: Path) -
             master, b"echo counsel jobs 7f\x01\x04\x04\x04\x04\x04\x05\t"
         )  # without `echo `, at the end, complete
         until(master, b"3a1c2d")
-    finally:
-        shell.kill()
-        shell.wait()
-        os.close(master)
 
 
 def until(source: int, *parts: bytes, seconds: float = 60.0) -> None:

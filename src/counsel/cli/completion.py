@@ -13,6 +13,30 @@ INSTALL = {
     "fish": "counsel completion fish | source                # in ~/.config/fish/config.fish",
 }
 
+# bash splits what was typed at every letter of COMP_WORDBREAKS, so `codex:gpt` is three words: they are joined again, and
+# of a completion only what follows the last colon is given back.
+_BASH_WORDS = """\
+    local words=() cword=$COMP_CWORD rest=$COMP_LINE before i
+    for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
+        before=$rest
+        rest=${rest#"${rest%%[![:space:]]*}"}
+        if ((i > 0)) && [[ -n $rest && $before == "$rest" ]]; then
+            words[${#words[@]}-1]+=${COMP_WORDS[i]}
+        else
+            words+=("${COMP_WORDS[i]}")
+        fi
+        rest=${rest#"${COMP_WORDS[i]}"}
+        ((i == COMP_CWORD)) && cword=$((${#words[@]} - 1))
+    done
+"""
+_BASH_COLONS = """\
+    local word=${words[cword]}
+    [[ $word == -*=* ]] && word=${word#*=}
+    if [[ $word == *:* && $COMP_WORDBREAKS == *:* ]]; then
+        COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*:}"}"}")
+    fi
+"""
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(sorted(INSTALL)), metavar="bash|zsh|fish")
@@ -36,6 +60,19 @@ def script(shell: str) -> str:
     assert kind is not None
     completer = kind(cli, {}, "counsel", COMPLETING)
     template = completer.source_template % completer.source_vars()
+    if shell == "bash":
+        template = _with_whole_words(template)
     # click's script for fish would cut `claude,codex` and titles at their first comma
     template = template.replace('string split ","', 'string split -m 1 ","')
     return f"# counsel's completion for {shell}. To install it:\n#   {INSTALL[shell]}\n{template}\n"
+
+
+def _with_whole_words(template: str) -> str:
+    asked = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
+    before, found, after = template.partition("    response=")
+    assert found
+    assert asked in after
+    after = after.replace(asked, 'COMP_WORDS="${words[*]}" COMP_CWORD=$cword')
+    body, end, rest = after.partition("    return 0\n")
+    assert end
+    return f"{before}{_BASH_WORDS}{found}{body}{_BASH_COLONS}{end}{rest}"
