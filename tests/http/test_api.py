@@ -153,7 +153,8 @@ async def test_an_image_is_uploaded(api: Api, tmp_path: Path) -> None:
 
 
 async def test_the_rooms_of_servers_and_skills_are_here(api: Api) -> None:
-    assert await api.get("/api/servers") == (200, {"servers": [], "problems": []})
+    status, listing = await api.get("/api/servers")
+    assert (status, listing["servers"], listing["problems"]) == (200, [], [])
     status, skills = await api.get("/api/skills", agent="gemini")
     assert (status, "skills" in skills) == (200, True)
 

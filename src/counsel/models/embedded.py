@@ -86,6 +86,7 @@ def _download(into: Path) -> None:
     environment = {
         **untrusted.elsewhere(os.environ, str(into)),
         "PIP_REQUIRE_VIRTUALENV": "0",  # nothing is installed
+        "TMPDIR": str(into),  # on the disk whose space was checked; its size shows the progress
     }
     completed = subprocess.run(
         command,

@@ -33,6 +33,7 @@ from counsel.http.auth import failure
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp.identity import ClientIdentity
+from counsel.models.embedded_process import EmbeddedModel
 from counsel.requests import Engine
 from counsel.settings import Settings
 from counsel.strict_json import encode_line
@@ -132,8 +133,10 @@ class Context:
 
     engine: Engine
     identity: ClientIdentity
+    embedded: EmbeddedModel
     bodies: Bodies = field(default_factory=Bodies)
     keyed: asyncio.Lock = field(default_factory=asyncio.Lock)  # one idempotency key at a time is looked up
+    ending: list[asyncio.Future[None]] = field(default_factory=list)  # what waits for the server's end
 
 
 @dataclass(frozen=True, slots=True)

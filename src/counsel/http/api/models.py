@@ -6,24 +6,30 @@ import asyncio
 
 from counsel.caller import Caller
 from counsel.errors import InvalidArgument
+from counsel.http.api import embedded_model
 from counsel.http.api.endpoint import ApiCall
-from counsel.settings import Settings
 
 
 async def models(call: ApiCall) -> object:
-    return await asyncio.to_thread(_models, call.settings, call.query["provider"])
+    return await asyncio.to_thread(_models, call, call.query["provider"])
 
 
-def _models(settings: Settings, provider: str | None) -> dict[str, object]:
-    """What `counsel models --json` prints."""
+def _models(call: ApiCall, provider: str | None) -> dict[str, object]:
+    """What `counsel models --json` prints; the embedded model can be asked once it is downloaded."""
     from counsel.models import listing
     from counsel.models.catalog import Catalog
 
-    catalog = Catalog.load(settings)
+    catalog = Catalog.load(call.settings)
     if provider and not catalog.has_provider(provider):
         raise InvalidArgument(f"There is no provider {provider[:80]!r}.")
     rows = listing.newest_first(catalog, catalog.models(provider))
-    return listing.document(catalog, rows, catalog.problems)
+    document = listing.document(catalog, rows, catalog.problems)
+    for model in document["models"]:
+        if model["provider"] == embedded_model.PROVIDER:
+            model["embedded"] = True
+            if call.context.embedded.is_present:
+                model |= {"available": True, "reason": ""}
+    return document
 
 
 async def agents(call: ApiCall) -> object:

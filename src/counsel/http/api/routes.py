@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 from counsel.front.json_messages import LARGEST_MESSAGE
 from counsel.http.api import (
     conversations,
+    embedded_model,
     event_stream,
     files,
     images,
@@ -49,6 +50,7 @@ from counsel.http.api.endpoint import (
     text,
 )
 from counsel.mcp.identity import ClientIdentity
+from counsel.models.embedded_process import EmbeddedModel
 from counsel.requests import Engine
 from counsel.settings import Settings
 
@@ -219,6 +221,20 @@ ROUTES: tuple[ApiRoute, ...] = (
         "The models that can be asked, like `counsel models --json`.",
         query=(text("provider", "Only this provider's."),),
         answers={200: machine.Models},
+    ),
+    ApiRoute(
+        "GET",
+        "/api/embedded-model",
+        embedded_model.show,
+        "The state of the tiny model that can run on this machine without a key.",
+        answers={200: machine.EmbeddedModel},
+    ),
+    ApiRoute(
+        "POST",
+        "/api/embedded-model",
+        embedded_model.install,
+        "Download it, like `counsel demo`, unless it is present, and start it.",
+        answers={200: machine.EmbeddedModel},
     ),
     ApiRoute(
         "GET",
@@ -508,6 +524,6 @@ ROUTES: tuple[ApiRoute, ...] = (
 
 def routes(engine: Engine, settings: Settings, identity: ClientIdentity | None = None) -> list[BaseRoute]:
     identity = identity or ClientIdentity(env=settings.own_env, cwd=Path.cwd())
-    context = Context(engine, identity)
+    context = Context(engine, identity, EmbeddedModel(settings.home))
     listed = [starlette_route(row, context) for row in ROUTES]
     return [*listed, Route("/api/{rest:path}", not_found, methods=METHODS)]

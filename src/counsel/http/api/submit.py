@@ -16,7 +16,7 @@ from counsel.argument_schema import Checker, Schema
 from counsel.caller import Caller
 from counsel.engine.context import uploads
 from counsel.errors import Conflict, CounselError, InvalidArgument
-from counsel.http.api import job_stream
+from counsel.http.api import embedded_model, job_stream
 from counsel.http.api.endpoint import ApiCall, Parameter, Reply
 from counsel.http.api.event_cursor import Cursor
 from counsel.http.auth import Receive
@@ -97,6 +97,7 @@ async def submit(call: ApiCall) -> object:
     caller = _with_uploads(caller, arguments)
     key = _key(call.request, call.body)
     request = _request(kind, arguments)
+    caller = await embedded_model.for_question(call, caller, _models(request))
     waits = mode == "sync" and key is None
     job = await _submitted(call, request, caller, background=not waits, key=key)
     if mode == "stream":
@@ -104,6 +105,10 @@ async def submit(call: ApiCall) -> object:
     if mode == "background":
         return await _accepted(call, job)
     return await _answer(call, job, stop_with_client=waits and not caller.settings.keep_abandoned)
+
+
+def _models(request: Request) -> tuple[str | None, ...]:
+    return request.models if isinstance(request, ConsensusRequest) else (request.model,)
 
 
 def _with_uploads(caller: Caller, arguments: Arguments) -> Caller:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from counsel.http.api.documents.jobs import ErrorDetail
+from counsel.models.embedded_process import State
+
 
 class Price(TypedDict):
     input: float
@@ -30,6 +33,7 @@ class Model(TypedDict):
     temperature: list[float] | None
     efforts: dict[str, str | int]
     listed: bool
+    embedded: NotRequired[Annotated[bool, "The tiny model on this machine: it is often wrong."]]
 
 
 class Alias(TypedDict):
@@ -39,6 +43,19 @@ class Alias(TypedDict):
     target: str
     model: Annotated[str | None, "null: it means no model."]
     problem: NotRequired[str]
+
+
+class EmbeddedModel(TypedDict):
+    """A tiny model on this machine, to try counsel without a key: it is often wrong."""
+
+    state: Annotated[
+        State,
+        "`ready`: it can be asked (the first question starts it). `installing`: ask again for the progress.",
+    ]
+    progress: Annotated[float | None, "From 0 to 1; null: not known."]
+    size_bytes: Annotated[int, "Of the download."]
+    error: Annotated[ErrorDetail | None, "Of `failed`."]
+    model: Annotated[str, "Its name in a question."]
 
 
 class Models(TypedDict):

@@ -1,0 +1,44 @@
+"""The process of the embedded model: `python -m counsel.models.embedded_worker HOME`.
+
+Downloads the model unless it is present, serves it, and ends with whoever started it: when its stdin is closed, for
+whatever reason, nothing of it goes on. On stdout it reports one JSON object: `environment` (the variables with which a
+caller reaches the model), or `error`. A process of its own: a fault in the runtime, which is not ours, ends only this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from counsel.errors import CounselError
+from counsel.models import embedded
+
+
+def main(home: str) -> None:
+    """Its starter gave it a session of its own, so its group is itself and the installer that it runs."""
+    ended = threading.Thread(target=_end_with_starter, daemon=True)
+    ended.start()
+    try:
+        embedded.fetch(Path(home))
+        with embedded.LocalModel(Path(home)) as model:
+            _report({"environment": model.environment})
+            ended.join()
+    except CounselError as error:
+        _report({"error": error.as_dict()})
+
+
+def _end_with_starter() -> None:
+    sys.stdin.buffer.read()
+    os.killpg(0, signal.SIGKILL)
+
+
+def _report(document: dict[str, object]) -> None:
+    print(json.dumps(document), flush=True)  # noqa: T201 - its starter reads it
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
