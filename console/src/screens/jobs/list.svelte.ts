@@ -55,6 +55,7 @@ export class JobList {
   loadingMore = $state(false);
   error = $state.raw<unknown>(null);
   filters: Filters = { status: '', tool: '', model: '', q: '' };
+  models = $state.raw<string[]>([]); // of all jobs that were listed, whatever the filters
   active = $state(-1); // the row with the focus
   scroll = 0; // where the list was left
   private readonly fetch: Fetch;
@@ -92,6 +93,7 @@ export class JobList {
       const page = await this.fetch({ ...this.filters, limit });
       if (generation !== this.generation) return;
       this.rows = page.jobs.map((job) => row(job, Date.now()));
+      this.noteModels(page.jobs);
       this.next = page.next;
       this.error = null;
     } catch (error) {
@@ -113,6 +115,7 @@ export class JobList {
       if (generation !== this.generation) return;
       const known = new Set(this.rows.map(({ job_id }) => job_id));
       this.rows = [...this.rows, ...page.jobs.filter(({ job_id }) => !known.has(job_id)).map((job) => row(job, Date.now()))];
+      this.noteModels(page.jobs);
       this.next = page.next;
       this.error = null;
     } catch (error) {
@@ -125,6 +128,7 @@ export class JobList {
   merge(changed: Summary[]): void {
     if (this.state === 'new' || changed.length === 0) return;
     if (this.reading) this.meanwhile.push(...changed);
+    this.noteModels(changed);
     const focused = this.rows[this.active]?.job_id;
     const changes = new Map(changed.map((job) => [job.job_id, job]));
     const rows: Row[] = [];
@@ -147,6 +151,11 @@ export class JobList {
     const focused = this.rows[this.active]?.job_id;
     this.rows = this.rows.filter(({ job_id }) => job_id !== job);
     this.keepFocus(focused);
+  }
+
+  private noteModels(jobs: Summary[]): void {
+    const models = new Set([...this.models, ...jobs.flatMap((job) => job.models)]);
+    if (models.size > this.models.length) this.models = [...models];
   }
 
   private keepFocus(job: string | undefined): void {
