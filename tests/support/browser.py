@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 from fake import FakeProcess
 from support.client_programs import ROOT
+from support.seeded import Seed, seed
 
 PAGE = ROOT / "src" / "counsel" / "http" / "console" / "page"
 TOKEN = "a-token-for-the-tests-of-the-console"
@@ -71,6 +76,27 @@ class Console:
     def kill_and_restart(self) -> None:
         """As after a crash: the same port, the same home."""
         self.stop(signal.SIGKILL)
+        (self.counsel_home.parent / "serve.log").write_text("")
+        self.start()
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        """As another client of the same server: its jobs are seen on the page, too."""
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def ask(self, prompt: str, **more: Any) -> str:
+        """A job in the background; its id."""
+        question = {"prompt": prompt, "mode": "background", **({} if "models" in more else {"model": "gpt-5"})}
+        return str(self.api("POST", "/api/jobs", {**question, **more})["job_id"])
+
+    def seed(self, *seeds: Seed) -> None:
+        """Jobs of an earlier run. In a thread: Playwright has an event loop in this one."""
+        self.stop()
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(seed, self.counsel_home, *seeds).result()
         (self.counsel_home.parent / "serve.log").write_text("")
         self.start()
 

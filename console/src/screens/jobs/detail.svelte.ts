@@ -10,6 +10,7 @@ export class JobView {
   readonly id: string;
   readonly live: LiveJob;
   job = $state.raw<Schema['Job'] | null>(null);
+  question = $state.raw<Schema['Question'] | null>(null);
   timeline = $state.raw<Timeline | null>(null);
   error = $state.raw<unknown>(null);
   began = $state(0); // ms since 1970 by this browser's clock
@@ -52,13 +53,14 @@ export class JobView {
     this.last = Date.now();
     try {
       const [job, timeline] = await Promise.all([
-        api.get<Schema['Job']>(`/api/jobs/${part(this.id)}`),
+        api.get<Schema['Job']>(`/api/jobs/${part(this.id)}`, { question: this.question ? null : 1 }),
         api.get<Timeline>(`/api/jobs/${part(this.id)}/timeline`),
       ]);
       if (this.closed) return;
       this.began = Date.now() - job.elapsed_seconds * 1000;
       this.job = job;
       this.timeline = timeline;
+      this.question ??= job.question ?? null;
       this.error = null;
     } catch (error) {
       const away = error instanceof ApiError && error.status === 0; // the stream says so, and comes back
