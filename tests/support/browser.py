@@ -79,17 +79,22 @@ class Console:
         (self.counsel_home.parent / "serve.log").write_text("")
         self.start()
 
-    def api(self, method: str, path: str, body: Any = None) -> Any:
+    def api(self, method: str, path: str, body: Any = None, *, parse: bool = True) -> Any:
         """As another client of the same server: its jobs are seen on the page, too."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            return json.loads(answer.read() or b"null")
+            content = answer.read()
+            return json.loads(content or b"null") if parse else content
 
     def ask(self, prompt: str, **more: Any) -> str:
         """A job in the background; its id."""
-        question = {"prompt": prompt, "mode": "background", **({} if "models" in more else {"model": "gpt-5"})}
+        question = {
+            "prompt": prompt,
+            "mode": "background",
+            **({} if "models" in more else {"model": "gpt-5"}),
+        }
         return str(self.api("POST", "/api/jobs", {**question, **more})["job_id"])
 
     def seed(self, *seeds: Seed) -> None:

@@ -1,0 +1,267 @@
+"""The Jobs screen: a live list, and where the time of each job went."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from support.accessibility import violations
+from support.browser import Console
+from support.seeded import Seed
+
+WORDS = " ".join(f"word{number}" for number in range(60))
+PANEL = ["gpt-5", "claude-opus-4-5"]
+
+
+def row(page: Page, title: str) -> Locator:
+    return page.get_by_role("listitem").filter(has_text=title)
+
+
+def opened(console: Console, job: str) -> Page:
+    page = console.open(f"#/jobs/{job}")
+    expect(page.get_by_role("button", name="Copy the job's id")).to_be_visible()
+    return page
+
+
+def ended(console: Console, job: str) -> None:
+    """Wait until it has: another client follows it to its end."""
+    console.api("GET", f"/api/events?job={job}", parse=False)
+
+
+def test_a_job_appears_in_an_open_list_and_ends_there(console: Console) -> None:
+    page = console.open("#/jobs")
+    expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
+    console.vendors.script(gate="g", contains="opinions", times=None)
+    console.vendors.script(gate="g", contains="move", times=None)
+    console.ask("Will this list move?")
+    expect(row(page, "Will this list move?")).to_contain_text("Running")
+    expect(page.get_by_role("status")).to_have_text("1 running")
+    panel = console.ask("Two opinions", models=PANEL)
+    expect(row(page, "Two opinions")).to_contain_text("0/2")
+    expect(page.get_by_role("listitem").first).to_contain_text("Two opinions")  # newest first
+    console.vendors.open_gate("g")
+    expect(row(page, "Will this list move?")).to_contain_text("Done")
+    expect(row(page, "Will this list move?")).to_contain_text(re.compile(r"\$0"))
+    expect(row(page, "Two opinions")).to_contain_text("Done")
+    console.vendors.script(hang_after=0, times=None)
+    console.ask("Never ends")
+    row(page, "Never ends").get_by_role("button", name="Cancel Never ends").click()
+    expect(row(page, "Never ends")).to_contain_text("Cancelled")
+    console.api("DELETE", f"/api/jobs/{panel}")  # by another client
+    expect(row(page, "Two opinions")).to_have_count(0)
+
+
+def test_filters_are_in_the_link(console: Console) -> None:
+    console.vendors.script(status=401, contains="goose", times=None)
+    for prompt, more in (
+        ("Which duck?", {}),
+        ("Which goose?", {}),
+        ("Both birds", {"models": PANEL, "enable_cross_feedback": False}),
+    ):
+        ended(console, console.ask(prompt, **more))
+    page = console.open("#/jobs")
+    expect(page.get_by_role("listitem")).to_have_count(3)
+    page.get_by_role("radio", name="Failed").check(force=True)
+    expect(page.get_by_role("listitem")).to_have_count(1)
+    expect(row(page, "Which goose?")).to_be_visible()
+    assert page.url.endswith("#/jobs?status=failed")
+    page.reload()
+    expect(page.get_by_role("radio", name="Failed")).to_be_checked()
+    expect(page.get_by_role("listitem")).to_have_count(1)
+    page.get_by_role("link", name="Which goose?").click()  # and back: the filters are still there
+    page.get_by_role("link", name="All jobs").click()
+    expect(page.get_by_role("radio", name="Failed")).to_be_checked()
+    page.get_by_role("radio", name="All", exact=True).check(force=True)
+    page.get_by_label("Tool", exact=True).select_option("consensus")
+    expect(page.get_by_role("listitem")).to_have_count(1)
+    expect(row(page, "Both birds")).to_be_visible()
+    page.get_by_label("Tool", exact=True).select_option("")
+    page.get_by_label("Model", exact=True).select_option("claude-opus-4-5")
+    expect(page.get_by_role("listitem")).to_have_count(1)
+    page.get_by_label("Model", exact=True).select_option("")
+    page.get_by_role("searchbox").press_sequentially("which duck")
+    expect(page.get_by_role("listitem")).to_have_count(1)
+    expect(page.get_by_role("searchbox")).to_be_focused()  # the list changes, not what is being written
+    console.ask("Which duck again")  # a new job is filtered, too
+    expect(page.get_by_role("listitem")).to_have_count(2)
+    console.ask("Something else")
+    page.get_by_role("searchbox").fill("zebra")
+    expect(page.get_by_role("heading", name="No job matches these filters")).to_be_visible()
+    page.get_by_role("link", name="Show all jobs").click()
+    expect(page.get_by_role("listitem")).to_have_count(5)
+
+
+def test_a_thousand_jobs_scroll_with_few_nodes(console: Console) -> None:
+    console.seed(
+        *(
+            Seed(
+                f"{number:08x}",
+                f"{number:08x}",
+                console.project,
+                title=f"Job number {number}",
+                age=number * 60,
+            )
+            for number in range(1, 1001)
+        )
+    )
+    page = console.open("#/jobs")
+    expect(row(page, "Job number 1").first).to_be_visible()
+    main = page.locator("#main")
+    most = 0
+    while not page.get_by_text("That is all: 1,000 jobs.").is_visible():
+        main.evaluate("element => element.scrollTo(0, element.scrollHeight)")
+        most = max(most, page.get_by_role("listitem").count())
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+    main.evaluate("element => element.scrollTo(0, element.scrollHeight)")
+    expect(page.get_by_role("link", name="Job number 1000")).to_be_visible()
+    assert most < 80
+    assert page.evaluate("document.querySelectorAll('*').length") < 2500
+    main.evaluate("element => element.scrollTo(0, 500 * 58)")
+    middle = page.get_by_role("link", name="Job number 500")
+    expect(middle).to_be_visible()
+    where = middle.bounding_box()
+    console.ask("A new one")  # above: what is read does not move
+    expect(page.get_by_role("status")).to_be_attached()
+    ended(console, console.ask("And another"))
+    main.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(page.locator("[aria-setsize='1002']").first).to_be_attached()
+    assert middle.bounding_box() == where
+    middle.click()
+    expect(page.get_by_role("heading", name="Job number 500")).to_be_visible()
+    page.go_back()
+    expect(middle).to_be_in_viewport()
+    expect(middle).to_be_focused()
+
+
+def test_a_timeline_shows_retries_and_rounds(console: Console) -> None:
+    console.vendors.script(status=503, contains="flaky")
+    console.vendors.script(text="**Third** time lucky.", contains="flaky", times=None)
+    flaky = console.ask("A flaky one")
+    page = opened(console, flaky)
+    table = page.get_by_role("table", name="Timeline")
+    expect(table.get_by_role("row").filter(has_text="Retry").first).to_be_visible()
+    expect(table.get_by_role("row").filter(has_text=re.compile("^ *Answer"))).to_have_count(1)
+    expect(page.locator("strong", has_text="Third")).to_be_visible()
+    expect(page.get_by_text(f"counsel jobs {flaky[4:12]}", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Copy the job's id").click()
+    assert page.evaluate("navigator.clipboard.readText()") == flaky
+    expect(page.get_by_role("link", name="Open the conversation")).to_have_attribute(
+        "href", re.compile("#/ask/")
+    )
+
+    console.vendors.script(status=401, contains="panel", model="claude", times=None)
+    panel = console.ask("Ask the panel", models=["gpt-5", "o3", "claude-opus-4-5"])
+    page.goto(f"{console.url}/#/jobs/{panel}")
+    for words in ("Round 1", "Round 2", "First answer: failed"):
+        expect(table.get_by_role("row").filter(has_text=words)).to_have_count(1)
+    expect(table.get_by_role("row").filter(has_text="Refined answer")).to_have_count(2)
+    expect(page.get_by_role("link", name="Compare the answers")).to_have_attribute(
+        "href", f"#/consensus/{panel}"
+    )
+    expect(page.get_by_role("alert")).to_have_count(1)  # the model that failed says why
+    expect(page.get_by_role("heading", name="Ask the panel")).to_be_visible()
+
+
+def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:
+    console.vendors.script(text=WORDS, deltas=60, hang_after=5, times=None)
+    job = console.ask("Stop me")
+    page = opened(console, job)
+    expect(page.get_by_text("word0 word1")).to_be_visible()
+    expect(page.get_by_text(f"counsel cancel {job[4:12]}")).to_be_visible()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    expect(page.get_by_text("Cancelled", exact=True)).to_be_visible()
+    expect(page.get_by_text("word0 word1")).to_be_visible()  # what it had said
+    page.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog", name="Delete this job?")
+    dialog.get_by_role("button", name="Keep it").click()
+    expect(dialog).to_be_hidden()
+    page.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
+    page.goto(f"{console.url}/#/jobs/{job}")
+    expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
+    assert all("404" in error for error in console.errors)
+    console.errors.clear()
+
+
+def test_a_shown_job_survives_a_reload_and_a_killed_server(console: Console) -> None:
+    console.vendors.script(text=WORDS, deltas=60, gate="g", gate_after=20, times=None)
+    job = console.ask("Go on")
+    page = opened(console, job)
+    answer = page.get_by_role("region", name="Answer")
+    expect(answer).to_contain_text("word15")
+    page.reload()
+    expect(answer).to_contain_text("word15")
+    expect(page.get_by_text("Running", exact=True)).to_be_visible()
+    console.kill_and_restart()
+    console.vendors.open_gate("g")
+    expect(page.get_by_text("Done", exact=True)).to_be_visible()
+    expect(answer.locator("p", has_text="word0")).to_have_text(WORDS)
+    timeline = page.get_by_role("table", name="Timeline")
+    expect(timeline.get_by_role("row").filter(has_text="Restart")).to_have_count(1)
+    console.open("#/jobs")
+    expect(row(page, "Go on")).to_contain_text("Done")
+    console.ask("After the restart")
+    expect(row(page, "After the restart")).to_contain_text("Done")  # the list is live again
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_is_wrong_for_assistive_programs(console: Console, theme: str) -> None:
+    console.vendors.script(status=401, contains="panel", model="claude", times=None)
+    panel = console.ask("Ask the panel", models=PANEL)
+    ended(console, panel)
+    console.vendors.script(status=401, contains="refused", times=None)
+    refused = console.ask("This is refused")
+    ended(console, refused)
+    console.vendors.script(text=WORDS, deltas=60, hang_after=5, times=None)
+    running = console.ask("Still running " + "with a long title that does not fit " * 4, models=PANEL)
+    for width in (1280, 390):
+        page = console.new_page(width=width, theme=theme)
+        for path, heading in (
+            ("#/jobs", "Jobs"),
+            ("#/jobs?q=zebra", "No job matches"),
+            (f"#/jobs/{panel}", "Timeline"),
+            (f"#/jobs/{refused}", "This is refused"),
+            (f"#/jobs/{running}", "Timeline"),
+        ):
+            page.goto(f"{console.url}/{path}")
+            expect(page.get_by_role("heading", name=heading).first).to_be_visible()
+            assert violations(page) == [], (path, width)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+
+
+def test_the_keyboard_is_enough(console: Console) -> None:
+    for number in range(3):
+        ended(console, console.ask(f"Question {number}"))
+    console.vendors.script(hang_after=0, times=None)
+    console.ask("Endless")
+    page = console.open("#/jobs")
+    expect(page.get_by_role("listitem")).to_have_count(4)
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="Endless")).to_be_focused()
+    page.keyboard.press("Control+k")
+    page.get_by_label("Find an action").fill("cancel endless")
+    expect(page.get_by_role("listbox", name="Actions")).to_contain_text("counsel cancel")
+    page.keyboard.press("Enter")
+    expect(row(page, "Endless")).to_contain_text("Cancelled")
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("link", name="Question 1")).to_be_focused()
+    page.keyboard.press("k")
+    expect(page.get_by_role("link", name="Question 2")).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("link", name="Question 0")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Question 0")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.get_by_label("Find an action").fill("delete this job")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Delete this job?")
+    dialog.get_by_role("button", name="Delete").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("listitem")).to_have_count(3)
+    page.keyboard.press("/")
+    page.keyboard.type("endless")
+    expect(page.get_by_role("listitem")).to_have_count(1)
