@@ -22,6 +22,7 @@ import pytest
 from counsel.cli import console as command
 from counsel.daemon.console import DaemonConsole
 from fake import FakeProcess
+from support import console_port
 from support.fake_engine import FakeEngine
 from support.stdio_client import daemon_pid, kill_daemon
 from support.terminal import Terminal, user_env
@@ -50,6 +51,7 @@ class Machine:
             path.mkdir(mode=0o700)
         self.env = user_env(folder / "user", self.home, vendors) | LONG
         self.cookie = ""
+        self.port = console_port.reserve(self.home)
 
     def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -127,6 +129,7 @@ def shown_link(terminal: Terminal) -> tuple[int, str]:
 
 def test_a_link_signs_in_once_and_the_page_is_there(machine: Machine) -> None:
     port, key = machine.link()
+    assert port == machine.port
     assert machine.ask(port, "GET", "/")[0] == 200
     assert machine.sign_in(port, key) == 204
     status, document = machine.ask(port, "GET", "/api/session")
@@ -209,7 +212,6 @@ def test_the_daemon_stays_while_the_command_or_a_page_is_connected_and_exits_whe
 def test_a_taken_port_is_replaced_unless_it_was_asked_for(machine: Machine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        (machine.home / "run").mkdir(mode=0o700)
         note = {"port": number, "at": 0, "open": False, "project": "/"}
         (machine.home / "run" / "console.json").write_text(json.dumps(note))
         port, _ = machine.link()

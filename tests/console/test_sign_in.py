@@ -18,6 +18,7 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from counsel.http.console.sessions import LINK_SECONDS, ConsoleSessions
+from support import console_port
 from support.browser import SECONDS, TOKEN, Console
 from support.stdio_client import daemon_pid, kill_daemon
 
@@ -210,6 +211,8 @@ def test_a_page_stays_signed_in_when_the_daemon_is_killed(console: Console, tmp_
     """`counsel console` restarts the daemon, and the page needs neither a new address nor a new link."""
     output = tmp_path / "console.txt"
     home = tmp_path / "daemon-home"
+    home.mkdir(mode=0o700)
+    console_port.reserve(home)
     env = console.env | {"COUNSEL_HOME": str(home)}
     env.pop("COUNSEL_TOKEN")
     command = [sys.executable, "-m", "counsel", "console", "--no-browser", "--no-build"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from counsel.caller import Caller
+from counsel.daemon.console import DaemonConsole
 from counsel.daemon.rpc_server import RpcServer, caller_to_json, request_to_json
 from counsel.requests import ChatRequest
 from counsel.results import JobList
@@ -70,3 +72,22 @@ async def test_a_defect_is_an_answer_and_not_silence() -> None:
     answer = json.loads(messages[0])
     assert (answer["id"], answer["error"]["code"]) == (7, "INTERNAL")
     assert "OSError" in answer["error"]["error"]
+
+
+async def test_a_program_that_only_keeps_the_console_open_waits_for_no_answer() -> None:
+    """Otherwise a daemon whose home was replaced would not exit while `counsel console` runs."""
+
+    class Console(DaemonConsole):
+        async def hold(self, env: Mapping[str, str], project: Path, port: int) -> None:
+            holding.set()
+            await asyncio.Event().wait()
+
+    holding = asyncio.Event()
+    engine = SlowDisk()
+    console = Console.__new__(Console)
+    rpc_server = RpcServer(engine, lambda _: None, dict, lambda _: None, console=console)
+    params = {"caller": caller_to_json(Caller("test", cwd=Path("/"))), "port": 1}
+    rpc_server.line(json.dumps({"id": 1, "method": "console_hold", "params": params}).encode())
+    await holding.wait()
+    assert not rpc_server.busy
+    await rpc_server.close("gone")

@@ -51,7 +51,7 @@ async def _open(caller: Caller, port: int, *, browser: bool, stay: bool, as_json
         opened = await engine.console_open(caller, port)
         _show(opened, caller, browser=browser, as_json=as_json)
         if stay:
-            output.message("Ctrl-C closes the console's connection; jobs continue.")
+            output.message("Ctrl-C ends this command; jobs continue.")
             await _stay(engine, caller, opened)
     finally:
         await engine.close()
