@@ -125,9 +125,15 @@ def test_thinking_is_dimmed_and_then_one_line(terminal: Make, fake_process: Fake
     with terminal(*ASK) as shown:
         shown.until("thinking …")
         shown.until("look at it.")
-        assert "\x1b[2m  Let me" in shown.data.decode() or "\x1b[2m" in shown.data.decode()
         fake_process.open_gate("go")
         assert shown.wait() == 0
+    written = shown.data.decode()
+    dimmed = "".join(re.findall(r"\x1b\[2m(.*?)\x1b\[0m", written, re.DOTALL))
+    bright = re.sub(r"\x1b\[2m.*?\x1b\[0m", "", written, flags=re.DOTALL)
+    assert "Let me look at it." in dimmed
+    assert "look" not in bright
+    assert "The answer." in bright
+    assert "The answer." not in dimmed
     assert re.fullmatch(r"thought for \d+ s", shown.lines[0])
     assert shown.lines[1] == "The answer."
     assert "Let me look" not in shown.text
