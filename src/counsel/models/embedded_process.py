@@ -31,6 +31,7 @@ class EmbeddedModel:
         self._task: asyncio.Task[None] | None = None
         self._environment: dict[str, str] = {}
         self._error: CounselError | None = None
+        self._received = 0  # bytes of the download
         self._settled = asyncio.Event()  # it can be asked, or has failed
 
     @property
@@ -67,12 +68,13 @@ class EmbeddedModel:
         if self.is_present:
             return 1.0
         size = sum(map(_size, self._folder.parent.glob(".fetch-*")))
-        return round(min(1.0, size / SIZE), 3) if size else None
+        self._received = max(self._received, size)  # the installer moves files and deletes its copies
+        return round(min(1.0, self._received / SIZE), 3) if self._received else None
 
     def start(self) -> None:
         """Download it unless it is present, then serve it. One at a time; again after a failure."""
         if self._task is None or self._task.done():
-            self._error = None
+            self._error, self._received = None, 0
             self._settled.clear()
             self._task = asyncio.ensure_future(self._run())
 
