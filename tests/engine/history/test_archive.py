@@ -14,6 +14,8 @@ from counsel.errors import Conflict, NotFound
 from counsel.requests import ChatRequest
 from fake import FakeAPI
 
+PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+
 
 @pytest.fixture
 async def archive(home: Path, engine: Engine) -> AsyncIterator[Archive]:
@@ -71,8 +73,30 @@ async def test_a_conversation_is_shown_with_its_history_and_what_did_not_complet
         ("assistant", "gpt-5 says: high water?"),
     ]
     assert [(entry["job_id"], entry["status"]) for entry in shown["unfinished"]] == [(job, "failed")]
+    assert [(entry["prompt"], entry["models"]) for entry in shown["unfinished"]] == [("again", ["gpt-5"])]
+    assert shown["unfinished"][0]["error"]["code"] == "AUTHENTICATION_FAILED"
+    assert shown["running"] == []
     with pytest.raises(NotFound, match="There is no conversation other"):
         await archive.show("other")
+
+
+async def test_the_question_of_a_running_job_is_shown_with_its_images_and_files(
+    engine: Engine, archive: Archive, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
+    (project / "notes.txt").write_text("high tide at noon")
+    fake_api.script(gate="open")
+    question = ChatRequest(
+        prompt="when?", model="gpt-5", continuation_id="tides", files=("notes.txt",), images=(PIXEL,)
+    )
+    job = await engine.submit(question, caller())
+    await fake_api.wait_for(contains="when?")
+    (running,) = (await archive.show("tides"))["running"]
+    fake_api.open_gate("open")
+    await engine.wait(job)
+    assert (running["job_id"], running["prompt"], running["files"]) == (job, "when?", ["notes.txt"])
+    shown = await archive.show("tides")
+    assert (shown["running"], shown["unfinished"]) == ([], [])
+    assert running["image_ids"] == shown["history"][0]["image_ids"]
 
 
 async def test_search_words_are_found_with_their_line(

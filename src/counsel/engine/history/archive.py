@@ -10,7 +10,7 @@ from counsel.engine import results
 from counsel.engine.history import usage
 from counsel.engine.store import open_store
 from counsel.engine.store.protocol import Store
-from counsel.engine.store.records import Blob, Conversation, Message
+from counsel.engine.store.records import Blob, Conversation, JobWithoutTurn, Message
 from counsel.errors import Conflict, NotFound
 from counsel.types import Json
 
@@ -56,14 +56,14 @@ class Archive:
         return (await self._store.blobs([sha])).get(sha)
 
     async def show(self, name: str) -> Json:
+        await self._store.flush()  # a job may have begun a moment ago and be on its way to the disk
         conversation = await self._conversation(name)
+        others = await self._store.jobs_without_turn(name)  # first: a job that ends now is then told twice, not never
         return {
             **_shown(conversation),
             "history": [_message(message) for message in await self._store.messages(name)],
-            "unfinished": [
-                {"job_id": job.id, "status": job.status, "title": job.title}
-                for job in await self._store.jobs_without_turn(name)
-            ],
+            "unfinished": [_without_turn(job) for job in others if job.status != "processing"],
+            "running": [_without_turn(job) for job in others if job.status == "processing"],
         }
 
     async def export(self, name: str, folder: str | None, caller: Caller) -> Path:
@@ -122,6 +122,20 @@ def _message(message: Message) -> dict[str, object]:
     if message.images:
         shown["image_ids"] = list(message.images)
     return shown
+
+
+def _without_turn(job: JobWithoutTurn) -> dict[str, object]:
+    shown: dict[str, object] = {
+        "job_id": job.id,
+        "status": job.status,
+        "title": job.title,
+        "started_at": results.iso(job.created),
+        "models": list(job.models),
+        "prompt": job.prompt,
+        "image_ids": list(job.images),
+        "files": list(job.files),
+    }
+    return {**shown, "error": job.error.copy(partial=False).as_dict()} if job.error else shown
 
 
 def _around(text: str | None, words: str) -> str | None:

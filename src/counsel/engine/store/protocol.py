@@ -22,7 +22,7 @@ from counsel.engine.store.records import (
     Fence,
     JobDetail,
     JobEnd,
-    JobEnding,
+    JobWithoutTurn,
     JobFilter,
     JobOutcome,
     JobRecord,
@@ -119,8 +119,8 @@ class JobStore(Protocol):
 
     async def newest_job(self, conversation: str) -> JobDetail | None: ...
 
-    async def jobs_without_turn(self, conversation: str) -> list[JobEnding]:
-        """Jobs that ended without a result, and of which the conversation has nothing."""
+    async def jobs_without_turn(self, conversation: str) -> list[JobWithoutTurn]:
+        """Jobs that run, or ended without a result, and of which the conversation has nothing; oldest first."""
 
     async def standing(self, jobs: Sequence[str]) -> list[JobStanding]: ...
 

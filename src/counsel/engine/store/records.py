@@ -138,12 +138,18 @@ class JobStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class JobEnding:
-    """How a job of a conversation ended."""
+class JobWithoutTurn:
+    """A job of a conversation whose question is no message: it runs, failed, or was cancelled."""
 
     id: str
     status: Status
     title: str | None
+    created: float
+    models: tuple[str, ...]
+    prompt: str
+    images: tuple[str, ...]
+    files: tuple[str, ...]  # their names
+    error: CounselError | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from counsel.engine.store.records import (
     JobCompleted,
     JobDetail,
     JobEnd,
-    JobEnding,
+    JobWithoutTurn,
     JobFilter,
     JobOutcome,
     JobRecord,
@@ -205,13 +205,15 @@ class Jobs:
         )
         return _detail(row) if row else None
 
-    async def jobs_without_turn(self, conversation: str) -> list[JobEnding]:
+    async def jobs_without_turn(self, conversation: str) -> list[JobWithoutTurn]:
         rows = self.database.rows(
-            "SELECT id, status, title FROM jobs WHERE conversation = ?1 AND status IN ('cancelled', 'failed') "
+            "SELECT id, status, title, created, models, json_extract(task, '$.images'), "
+            "(SELECT json_group_array(json_extract(value, '$.name')) FROM json_each(task, '$.sources')), "
+            "json_extract(task, '$.prompt'), error FROM jobs WHERE conversation = ?1 AND status IN ('processing', 'cancelled', 'failed') "
             "AND id NOT IN (SELECT job FROM messages WHERE conversation = ?1 AND job IS NOT NULL) ORDER BY rowid",
             conversation,
         )
-        return [JobEnding(*row) for row in rows]
+        return [_without_turn(row) for row in rows]
 
     async def standing(self, jobs: Sequence[str]) -> list[JobStanding]:
         marks = ",".join("?" * len(jobs))
@@ -244,6 +246,14 @@ def _detail(row: Sequence[Any]) -> JobDetail:
         from_dict(json.loads(error)) if error else None,
     ]
     return JobDetail(*_decoded(fields) + ended)
+
+
+def _without_turn(row: Sequence[Any]) -> JobWithoutTurn:
+    job, status, title, created, *lists, prompt, error = row
+    models, images, sources = (tuple(json.loads(values or "[]")) for values in lists)
+    files = sources[: len(sources) - len(images)]  # images are the last sources
+    ended = from_dict(json.loads(error)) if error else None
+    return JobWithoutTurn(job, status, title, created, models, prompt, images, files, ended)
 
 
 def _decoded(row: Sequence[Any]) -> list[Any]:

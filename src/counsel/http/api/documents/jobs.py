@@ -350,9 +350,17 @@ class Message(HistoryMessage):
 
 
 class UnfinishedJob(TypedDict):
+    """A job whose question is not in `history`."""
+
     job_id: str
     status: JobState
     title: str | None
+    started_at: Annotated[str, "ISO 8601, UTC."]
+    models: list[str]
+    prompt: str
+    image_ids: Annotated[list[str], "For `GET /api/images/{id}`."]
+    files: Annotated[list[str], "Their names."]
+    error: NotRequired[ErrorDetail]
 
 
 class Conversation(ConversationSummary):
@@ -360,3 +368,4 @@ class Conversation(ConversationSummary):
 
     history: list[Message]
     unfinished: Annotated[list[UnfinishedJob], "Jobs that ended without a turn."]
+    running: Annotated[list[UnfinishedJob], "Jobs that have not ended."]
