@@ -46,8 +46,37 @@ describe('Markdown of a model', () => {
 
   it('is not nested without limit', () => {
     const quoted = drawn('> '.repeat(10_000) + 'deep');
-    const listed = drawn(Array.from({ length: 2_000 }, (_, level) => `${'  '.repeat(level)}- x`).join('\n'));
-    expect(depth(quoted)).toBeLessThan(100);
-    expect(depth(listed)).toBeLessThan(100);
+    const listed = drawn('- '.repeat(10_000) + 'deep');
+    const indented = drawn(Array.from({ length: 300 }, (_, level) => `${'  '.repeat(level)}- x`).join('\n'));
+    for (const root of [quoted, listed, indented]) expect(depth(root)).toBeLessThan(100);
+  });
+
+  it.each([['a link', '[a]('], ['a fence', '```'], ['an image', '![a](https://example.com/']])('ends in time with %s that does not end', (_, start) => {
+    const root = drawn(`${start}${'b'.repeat(200_000)}\n\nafter`);
+    expect(root.textContent?.endsWith('after')).toBe(true);
+  });
+});
+
+describe('details of the page', () => {
+  it('has a copy button and the language over each code block', () => {
+    const root = drawn('```python\nprint(1)\n```\n\ntext\n');
+    const block = root.querySelector('.code-block');
+    expect(block?.querySelector('.code-language')?.textContent).toBe('python');
+    expect(block?.querySelector('button')?.getAttribute('aria-label')).toBe('Copy the code');
+    expect(block?.querySelector('code')?.textContent).toContain('print(1)');
+    expect(root.lastElementChild?.textContent).toBe('text');
+  });
+
+  it('keeps the dollars of prices and formulas', () => {
+    expect(drawn('It costs $5 or $6. And $x^2$.').textContent).toBe('It costs $5 or $6. And $x^2$.');
+  });
+
+  it('skips no level of headings', () => {
+    const levels = [...drawn('#### deep\n\n# top\n\n###### deeper\n').querySelectorAll('[aria-level]')].map((heading) => heading.getAttribute('aria-level'));
+    expect(levels).toEqual(['3', '3', '4']);
+  });
+
+  it('names the boxes of task lists', () => {
+    expect(drawn('- [x] done\n- [ ] open\n').querySelectorAll('input[aria-label]').length).toBe(2);
   });
 });

@@ -10,8 +10,15 @@ import {
   type Default_Renderer,
   type Parser,
 } from 'streaming-markdown';
+import { copy } from './toasts.svelte';
 
 const DEEPEST = 40; // elements inside each other; deeper ones are put beside each other
+const ABOVE = 2; // levels of the page's own headings
+const FORMULAS: Partial<Record<Token, string>> = { [Token.Equation_Block]: '$$', [Token.Equation_Inline]: '$' }; // not drawn: shown as written, and so are prices
+// A link or a fence that does not end is kept until it does, and looked at again with each character: 300,000 characters
+// took 160 s. Beyond this length it is text.
+const LONGEST_PENDING = 4_000;
+const PIECE = 500;
 const SAFE_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 
 /** The address if a click on it may do no harm, else null. */
@@ -31,16 +38,24 @@ export interface Writer {
 
 /** Writes Markdown into an element. `finishedCode` is called for every code block that is complete. */
 export function markdownWriter(root: HTMLElement, finishedCode: (code: HTMLElement) => void = () => undefined): Writer {
-  const renderer = safeRenderer(root, finishedCode);
-  const state: Parser = parser(renderer);
+  let state: Parser = parser(safeRenderer(root, finishedCode));
+  const write = (piece: string): void => {
+    parser_write(state, piece);
+    if (state.pending.length <= LONGEST_PENDING) return;
+    parser_end(state); // as text
+    state = parser(safeRenderer(root, finishedCode));
+  };
   return {
-    write: (text) => parser_write(state, text),
+    write: (text) => {
+      for (let start = 0; start < text.length; start += PIECE) write(text.slice(start, start + PIECE));
+    },
     end: () => parser_end(state),
   };
 }
 
 function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => void): Default_Renderer {
   const plain = default_renderer(root);
+  let level = ABOVE; // of the last heading, for those who navigate by headings
   let flattened = 0; // tokens beyond the deepest level: they have no element of their own
   return {
     data: plain.data,
@@ -51,8 +66,16 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
       }
       plain.add_token(data, type === Token.Image ? Token.Link : type);
       const element = data.nodes[data.index];
-      if (type === Token.Image) element?.append('Image: ');
-      if (type === Token.Code_Fence || type === Token.Code_Block) element?.parentElement?.setAttribute('tabindex', '0');
+      if (!element) return;
+      if (type === Token.Image) element.append('Image: ');
+      if (type === Token.Code_Fence || type === Token.Code_Block) frameCode(element);
+      if (type === Token.Checkbox) element.setAttribute('aria-label', 'Done');
+      if (type === Token.Table) element.setAttribute('tabindex', '0'); // it may scroll
+      if (FORMULAS[type]) element.append(FORMULAS[type]);
+      if (/^H[1-6]$/.test(element.tagName)) {
+        level = Math.min(level + 1, Number(element.tagName[1]) + ABOVE);
+        element.setAttribute('aria-level', String(level));
+      }
     },
     end_token: (data) => {
       if (flattened > 0) {
@@ -60,6 +83,8 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
         return;
       }
       const element = data.nodes[data.index];
+      const formula = element?.tagName === 'EQUATION-BLOCK' ? '$$' : element?.tagName === 'EQUATION-INLINE' ? '$' : null;
+      if (formula) element?.append(formula);
       if (element?.tagName === 'A' && element.textContent === 'Image: ') element.append(element.getAttribute('href') ?? '');
       if (element instanceof HTMLElement && element.tagName === 'CODE' && element.parentElement?.tagName === 'PRE') finishedCode(element);
       plain.end_token(data);
@@ -70,11 +95,40 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
       const element = data.nodes[data.index];
       if (!(element instanceof HTMLElement)) return;
       if (type === Attr.Href || type === Attr.Src) setLink(element, value);
-      else if (type === Attr.Lang) element.dataset.lang = value;
+      else if (type === Attr.Lang) setLanguage(element, value);
       else if (type === Attr.Checked) element.setAttribute('checked', '');
       else if (type === Attr.Start) element.setAttribute('start', value);
     },
   };
+}
+
+/** A bar over the block: its language, and a button that copies it. */
+function frameCode(code: HTMLElement): void {
+  const pre = code.parentElement;
+  if (!pre?.parentElement) return;
+  pre.setAttribute('tabindex', '0');
+  const block = make('div', 'code-block');
+  const bar = make('div', 'code-bar');
+  const button = make('button', 'btn ghost small');
+  button.setAttribute('type', 'button');
+  button.textContent = 'Copy';
+  button.setAttribute('aria-label', 'Copy the code');
+  button.addEventListener('click', () => void copy(code.textContent ?? '', 'Code copied'));
+  bar.append(make('span', 'code-language'), button);
+  pre.replaceWith(block);
+  block.append(bar, pre);
+}
+
+function setLanguage(code: HTMLElement, language: string): void {
+  code.dataset.lang = language;
+  const label = code.closest('.code-block')?.querySelector('.code-language');
+  if (label) label.textContent = language.slice(0, 30);
+}
+
+function make(tag: string, className: string): HTMLElement {
+  const element = document.createElement(tag);
+  element.className = className;
+  return element;
 }
 
 function setLink(element: HTMLElement, address: string): void {
