@@ -28,6 +28,8 @@ describe('what can be asked', () => {
   it('is found by the words of its name, vendor or alias', () => {
     expect(matching(all, 'latest').map(({ value }) => value)).toEqual(['gpt-6']);
     expect(matching(all, 'GPT 5').map(({ value }) => value)).toEqual(['gpt-5']);
+    expect(matching(all, 'gpt').map(({ value }) => value)).toEqual(['gpt-6', 'gpt-5']);
+    expect(matching(all, 'gpt-5').map(({ value }) => value)[0]).toBe('gpt-5');
     expect(matching(all, 'nothing at all')).toEqual([]);
     expect(matching(all, ' ')).toBe(all);
   });

@@ -35,7 +35,7 @@ function ofModel(model: Model): Option {
     value: model.id,
     label: model.id,
     group: !model.available ? 'Not available' : newest ? 'Models' : 'Older models',
-    detail: [model.label, price(model), `${count(model.context)} window`].filter(Boolean).join(' · '),
+    detail: [model.label, price(model), `${count(model.context).replace('.0M', 'M')} window`].filter(Boolean).join(' · '),
     reason: model.available ? null : model.reason,
     words: [model.id, model.provider, model.label, ...model.aliases].join(' ').toLowerCase(),
     vision: model.vision,
@@ -66,7 +66,7 @@ export function price(model: Model): string {
 }
 
 function dollars(usd: number): string {
-  return `$${usd >= 0.1 ? usd.toFixed(2).replace(/\.?0+$/, '') : usd}`;
+  return `$${Number.isInteger(usd) ? usd : usd >= 0.1 ? usd.toFixed(2) : usd}`;
 }
 
 /** Options with all words; names that begin with the first word come before others of their group. */
@@ -75,6 +75,8 @@ export function matching(all: Option[], query: string): Option[] {
   const first = words[0];
   if (first === undefined) return all;
   const hits = all.filter((option) => words.every((word) => option.words.includes(word) || option.value.toLowerCase().includes(word)));
-  const begins = (option: Option): number => (option.value.toLowerCase().startsWith(first) ? 0 : 1);
-  return GROUPS.flatMap((group) => hits.filter((option) => option.group === group).sort((a, b) => begins(a) - begins(b)));
+  const begins = (option: Option): number => (option.value.toLowerCase() === first ? 0 : option.value.toLowerCase().startsWith(first) ? 1 : 2);
+  const exact = hits.find((option) => option.value.toLowerCase() === first)?.group; // a whole name is what was meant
+  const groups = [...GROUPS].sort((a, b) => Number(b === exact) - Number(a === exact));
+  return groups.flatMap((group) => hits.filter((option) => option.group === group).sort((a, b) => begins(a) - begins(b) || a.value.length - b.value.length));
 }

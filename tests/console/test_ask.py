@@ -1,0 +1,280 @@
+"""The Ask screen: questions, live answers, conversations."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from fake import FakeProcess
+from support.axe import violations
+from support.browser import Console
+
+WORDS = " ".join(f"word-{number:04}" for number in range(600))  # every word once
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"
+)
+PASTE = """([data, type, name]) => {
+    const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+    const clipboard = new DataTransfer();
+    clipboard.items.add(new File([bytes], name, { type }));
+    const paste = new ClipboardEvent('paste', { clipboardData: clipboard, bubbles: true, cancelable: true });
+    document.getElementById('composer').dispatchEvent(paste);
+}"""
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_label("Your question").fill(question)
+    page.keyboard.press("Enter")
+
+
+def answers(page: Page) -> Locator:
+    return page.locator(".answer .markdown")
+
+
+def finished(page: Page, number: int = 1) -> None:
+    """So many answers have ended."""
+    expect(page.get_by_role("button", name="Ask again with")).to_have_count(number)
+
+
+def words_of(page: Page) -> list[str]:
+    return re.findall(r"word-\d{4}", answers(page).last.inner_text())
+
+
+def half_an_answer(vendors: FakeProcess, gate: str) -> None:
+    vendors.script(text=WORDS, deltas=20, gate=gate, gate_after=10)
+
+
+def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> None:
+    page = console.open("#/ask")
+    console.vendors.script(
+        text="# Tides\n\nHigh **water**.\n\n```python\nprint(1)\n```\n",
+        thinking="Let me see.",
+        usage={"input": 1200, "output": 34},
+        deltas=6,
+        gate="rest",
+        gate_after=3,
+    )
+    ask(page, "When is high water?")
+    expect(answers(page).get_by_role("heading", name="Tides")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    console.vendors.open_gate("rest")
+    finished(page)
+    expect(answers(page).locator("strong")).to_have_text("water")
+    expect(answers(page).locator(".hljs-built_in")).to_have_text("print")
+    expect(page.locator(".answer footer")).to_contain_text(re.compile(r"\$0\.\d+ · 1,200 in, 34 out · .*gpt"))
+    page.get_by_role("button", name="Copy the code").click()
+    expect(page.get_by_text("Code copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()").strip() == "print(1)"
+    listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+    expect(listed).to_contain_text("When is high water?")
+
+    # A conversation goes on, is found by its words, exported, and deleted after a question.
+    ask(page, "And low water?")
+    finished(page, 2)
+    expect(answers(page).last).to_contain_text("says: And low water?")
+    page.get_by_label("Search conversations").fill("nothing-has-this")
+    expect(page.get_by_text("No conversation has these words.")).to_be_visible()
+    page.get_by_label("Search conversations").fill("tides")
+    expect(listed).to_have_count(1)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export as ZIP").click()
+    assert download.value.suggested_filename.endswith(".zip")
+    page.get_by_role("button", name="Delete the conversation").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="What do you want to know?")).to_be_visible()
+    expect(listed).to_have_count(0)
+
+
+def test_a_reload_while_an_answer_is_written_loses_and_repeats_no_word(console: Console) -> None:
+    page = console.open("#/ask")
+    half_an_answer(console.vendors, "rest")
+    ask(page, "All words, please?")
+    expect(answers(page)).to_contain_text("word-0200")
+    expect(page).to_have_url(re.compile(r"#/ask/conv_"))
+    other = console.watched(page.context.new_page())
+    other.goto(page.url)  # a second tab joins
+    page.reload()
+    for tab in (page, other):
+        expect(tab.locator(".bubble")).to_have_text("All words, please?")
+        expect(answers(tab)).to_contain_text("word-0200")
+    console.vendors.open_gate("rest")
+    for tab in (page, other):
+        finished(tab)
+        assert words_of(tab) == WORDS.split()
+    # What is asked in one tab is seen in the other.
+    ask(other, "Seen by both?")
+    finished(page, 2)
+    expect(answers(page).last).to_contain_text("says: Seen by both?")
+    assert len(console.vendors.calls) == 2
+
+
+def test_a_killed_server_costs_no_word_of_an_answer(console: Console) -> None:
+    page = console.open("#/ask")
+    half_an_answer(console.vendors, "never")
+    console.vendors.script(text=WORDS, deltas=20)
+    ask(page, "All words, please?")
+    expect(answers(page)).to_contain_text("word-0200")
+    console.kill_and_restart()
+    finished(page)
+    assert words_of(page) == WORDS.split()
+    assert len(console.vendors.calls) == 2
+    page.reload()
+    finished(page)
+    assert words_of(page) == WORDS.split()
+
+
+def test_an_image_and_a_file_reach_the_model(console: Console) -> None:
+    page = console.open("#/ask")
+    notes = console.home / "notes.md"
+    notes.write_text("The tide table says noon.")
+    page.get_by_label("Your question").focus()
+    page.evaluate(PASTE, [PIXEL, "image/png", "pasted.png"])
+    page.evaluate(PASTE, [PIXEL, "image/svg+xml", "drawing.svg"])
+    attached = page.get_by_role("list", name="Attached")
+    expect(attached).to_contain_text("Models read PNG, JPEG, GIF and WebP, not svg+xml.")
+    page.get_by_label("Your question").fill("What is this?")
+    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    page.get_by_role("button", name="Remove drawing.svg").click()
+    page.get_by_label("Files and images").set_input_files(notes)
+    expect(attached.get_by_role("listitem")).to_have_count(2)
+    expect(page.get_by_text("Uploading")).to_have_count(0)
+    page.get_by_role("button", name="Send").click()
+    finished(page)
+    (request,) = console.vendors.calls
+    assert f"data:image/png;base64,{PIXEL}" in str(request["body"])
+    assert "The tide table says noon." in str(request["body"])
+    # After a reload the image comes from the server.
+    page.reload()
+    finished(page)
+    thumbnail = page.get_by_role("button", name="Enlarge image 1")
+    expect(thumbnail.locator("img")).to_have_attribute("src", re.compile(r"^/api/images/"))
+    expect(page.locator(".bubble")).to_contain_text("notes.md")
+    thumbnail.click()
+    expect(page.get_by_role("dialog").get_by_role("img")).to_be_visible()
+    assert page.evaluate("document.querySelector('dialog img').naturalWidth") == 1
+
+
+def test_an_answer_is_stopped_and_asked_again_of_another_model(console: Console) -> None:
+    page = console.open("#/ask")
+    half_an_answer(console.vendors, "never")
+    ask(page, "All words, please?")
+    expect(answers(page)).to_contain_text("word-0200")
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    expect(answers(page)).to_contain_text("word-0200")
+    console.vendors.wait_for(state="disconnected")
+    page.reload()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    expect(answers(page)).to_contain_text("word-0200")
+
+    page.get_by_role("button", name="Ask again with").click()
+    dialog = page.get_by_role("dialog", name="Ask again with")
+    dialog.get_by_role("combobox").fill("claude-opus-5-5")
+    page.keyboard.press("Enter")
+    finished(page, 2)
+    expect(answers(page).last).to_contain_text("claude-opus-5-5 says: All words, please?")
+
+    # A failure says what happened and what to do; its code is there, too.
+    console.vendors.script(status=401)
+    page.get_by_role("button", name="Model: auto").click()
+    page.get_by_label("Find a model or an agent").fill("gpt-5")
+    expect(page.get_by_role("option").first).to_contain_text("per 1M")
+    page.get_by_label("Find a model or an agent").fill("grok-4.7")
+    expect(page.get_by_role("option")).to_contain_text("Set XAI_API_KEY")
+    page.get_by_label("Find a model or an agent").fill("gpt-5")
+    page.keyboard.press("Enter")
+    ask(page, "Now?")
+    finished(page, 3)
+    expect(page.get_by_role("alert")).to_contain_text("OpenAI refused the key")
+    expect(page.get_by_role("alert")).to_contain_text("Check OPENAI_API_KEY")
+    expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("OpenAI refused the key")
+    expect(page.get_by_role("button", name="Model: gpt-5")).to_be_visible()
+
+
+def test_everything_is_done_with_the_keyboard(console: Console) -> None:
+    page = console.open("#/ask")
+    expect(page.get_by_role("list", name="Examples")).to_be_visible()
+    page.locator("body").press("/")
+    expect(page.get_by_label("Your question")).to_be_focused()
+    page.keyboard.type("First line")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.type("second line")
+    expect(page.get_by_label("Your question")).to_have_value("First line\nsecond line")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Model: auto")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.type("claude-haiku")
+    expect(page.get_by_role("option").first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("option").nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Model: claude-haiku-5-5")).to_be_focused()
+    expect(page.locator("code", has_text="counsel ask -m claude-haiku-5-5")).to_be_visible()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    finished(page)
+    assert console.vendors.calls[0]["model"] == "claude-haiku-5-5"
+    expect(page.locator(".bubble")).to_contain_text("second line")
+    page.keyboard.press("Control+k")
+    page.get_by_label("Find an action").fill("delete this conversation")
+    expect(page.get_by_role("option")).to_contain_text("counsel conversations delete conv_")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Delete this conversation?")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+RICH = """# One
+
+### Three
+
+- [x] done
+- a list
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+```python
+def long(): return "%s"
+```
+
+> quoted [link](https://example.com) and `code`
+""" % ("x" * 300)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_screen_has_no_accessibility_problem_and_never_scrolls_sideways(
+    console: Console, theme: str
+) -> None:
+    page = console.new_page(theme=theme)
+    assert violations(page) == []
+    console.vendors.script(text=RICH, thinking="hm")
+    ask(page, "Everything, please? " + "unbroken" * 60)
+    finished(page)
+    console.vendors.script(status=401)
+    page.get_by_role("button", name="Model: auto").click()
+    page.get_by_label("Find a model or an agent").fill("gpt-5")
+    assert violations(page) == []
+    page.keyboard.press("Enter")
+    page.evaluate(PASTE, [PIXEL, "image/bmp", "old.bmp"])
+    page.get_by_role("button", name="Remove old.bmp").focus()
+    assert violations(page) == []
+    page.keyboard.press("Enter")
+    ask(page, "Again?")
+    finished(page, 2)
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        assert violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate("document.querySelector('.scroll').scrollWidth <= document.querySelector('.scroll').clientWidth")
+    page.get_by_role("button", name="Show conversations").click()
+    expect(page.get_by_label("Search conversations")).to_be_visible()
+    assert violations(page) == []
