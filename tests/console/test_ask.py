@@ -33,12 +33,17 @@ def answers(page: Page) -> Locator:
     return page.locator(".answer .markdown")
 
 
+def options(page: Page) -> Locator:
+    return page.get_by_role("listbox", name="Models and agents").get_by_role("option")
+
+
 def finished(page: Page, number: int = 1) -> None:
     """So many answers have ended."""
     expect(page.get_by_role("button", name="Ask again with")).to_have_count(number)
 
 
 def words_of(page: Page) -> list[str]:
+    expect(answers(page).last).to_contain_text("word-0599")
     return re.findall(r"word-\d{4}", answers(page).last.inner_text())
 
 
@@ -50,7 +55,6 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     page = console.open("#/ask")
     console.vendors.script(
         text="# Tides\n\nHigh **water**.\n\n```python\nprint(1)\n```\n",
-        thinking="Let me see.",
         usage={"input": 1200, "output": 34},
         deltas=6,
         gate="rest",
@@ -71,9 +75,16 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     expect(listed).to_contain_text("When is high water?")
 
     # A conversation goes on, is found by its words, exported, and deleted after a question.
+    console.vendors.script(text="At six.", thinking="Let me see.", gate="six", gate_after=0)
     ask(page, "And low water?")
+    expect(page.get_by_text("Waiting for")).to_be_visible()  # thinking is not stored: it is for those who are there
+    console.vendors.wait_for(contains="And low water?")
+    console.vendors.open_gate("six")
     finished(page, 2)
-    expect(answers(page).last).to_contain_text("says: And low water?")
+    expect(answers(page).last).to_have_text("At six.")
+    expect(page.get_by_text("Let me see.")).to_be_hidden()
+    page.get_by_text("Thinking", exact=True).click()
+    expect(page.get_by_text("Let me see.")).to_be_visible()
     page.get_by_label("Search conversations").fill("nothing-has-this")
     expect(page.get_by_text("No conversation has these words.")).to_be_visible()
     page.get_by_label("Search conversations").fill("tides")
@@ -82,7 +93,7 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
         page.get_by_role("button", name="Export as ZIP").click()
     assert download.value.suggested_filename.endswith(".zip")
     page.get_by_role("button", name="Delete the conversation").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("heading", name="What do you want to know?")).to_be_visible()
     expect(listed).to_have_count(0)
 
@@ -180,9 +191,9 @@ def test_an_answer_is_stopped_and_asked_again_of_another_model(console: Console)
     console.vendors.script(status=401)
     page.get_by_role("button", name="Model: auto").click()
     page.get_by_label("Find a model or an agent").fill("gpt-5")
-    expect(page.get_by_role("option").first).to_contain_text("per 1M")
+    expect(options(page).first).to_contain_text("per 1M")
     page.get_by_label("Find a model or an agent").fill("grok-4.7")
-    expect(page.get_by_role("option")).to_contain_text("Set XAI_API_KEY")
+    expect(options(page)).to_contain_text("Set XAI_API_KEY")
     page.get_by_label("Find a model or an agent").fill("gpt-5")
     page.keyboard.press("Enter")
     ask(page, "Now?")
@@ -209,9 +220,9 @@ def test_everything_is_done_with_the_keyboard(console: Console) -> None:
     expect(page.get_by_role("button", name="Model: auto")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.type("claude-haiku")
-    expect(page.get_by_role("option").first).to_have_attribute("aria-selected", "true")
+    expect(options(page).first).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("option").nth(1)).to_have_attribute("aria-selected", "true")
+    expect(options(page).nth(1)).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Model: claude-haiku-5-5")).to_be_focused()
@@ -224,7 +235,7 @@ def test_everything_is_done_with_the_keyboard(console: Console) -> None:
     expect(page.locator(".bubble")).to_contain_text("second line")
     page.keyboard.press("Control+k")
     page.get_by_label("Find an action").fill("delete this conversation")
-    expect(page.get_by_role("option")).to_contain_text("counsel conversations delete conv_")
+    expect(page.get_by_role("listbox", name="Actions").get_by_role("option")).to_contain_text("counsel conversations delete conv_")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Delete this conversation?")).to_be_visible()
     page.keyboard.press("Escape")

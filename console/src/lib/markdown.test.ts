@@ -42,6 +42,7 @@ describe('Markdown of a model', () => {
     const anchor = drawn('[docs](https://example.com/a)').querySelector('a');
     expect(anchor?.getAttribute('rel')).toContain('noopener');
     expect(anchor?.title).toBe('https://example.com/a');
+    expect(drawn('[docs](https://example.com/a "a title")').querySelector('a')?.getAttribute('href')).toBe('https://example.com/a');
   });
 
   it('is not nested without limit', () => {

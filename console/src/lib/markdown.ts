@@ -132,7 +132,7 @@ function make(tag: string, className: string): HTMLElement {
 }
 
 function setLink(element: HTMLElement, address: string): void {
-  const safe = safeAddress(address);
+  const safe = safeAddress(address.trim().replace(/\s+["'(].*$/s, '').replace(/^<(.*)>$/s, '$1')); // without a title
   if (safe === null) {
     element.title = 'This link is not shown as a link.';
     return;
