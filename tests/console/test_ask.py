@@ -12,9 +12,7 @@ from support.axe import violations
 from support.browser import Console
 
 WORDS = " ".join(f"word-{number:04}" for number in range(600))  # every word once
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"
-)
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"
 PASTE = """([data, type, name]) => {
     const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
     const clipboard = new DataTransfer();
@@ -77,7 +75,9 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     # A conversation goes on, is found by its words, exported, and deleted after a question.
     console.vendors.script(text="At six.", thinking="Let me see.", gate="six", gate_after=0)
     ask(page, "And low water?")
-    expect(page.get_by_text("Waiting for")).to_be_visible()  # thinking is not stored: it is for those who are there
+    expect(
+        page.get_by_text("Waiting for")
+    ).to_be_visible()  # thinking is not stored: it is for those who are there
     console.vendors.wait_for(contains="And low water?")
     console.vendors.open_gate("six")
     finished(page, 2)
@@ -235,7 +235,9 @@ def test_everything_is_done_with_the_keyboard(console: Console) -> None:
     expect(page.locator(".bubble")).to_contain_text("second line")
     page.keyboard.press("Control+k")
     page.get_by_label("Find an action").fill("delete this conversation")
-    expect(page.get_by_role("listbox", name="Actions").get_by_role("option")).to_contain_text("counsel conversations delete conv_")
+    expect(page.get_by_role("listbox", name="Actions").get_by_role("option")).to_contain_text(
+        "counsel conversations delete conv_"
+    )
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog", name="Delete this conversation?")).to_be_visible()
     page.keyboard.press("Escape")
@@ -285,7 +287,9 @@ def test_the_screen_has_no_accessibility_problem_and_never_scrolls_sideways(
         page.set_viewport_size({"width": width, "height": 844})
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert page.evaluate("document.querySelector('.scroll').scrollWidth <= document.querySelector('.scroll').clientWidth")
+        assert page.evaluate(
+            "document.querySelector('.scroll').scrollWidth <= document.querySelector('.scroll').clientWidth"
+        )
     page.get_by_role("button", name="Show conversations").click()
     expect(page.get_by_label("Search conversations")).to_be_visible()
     assert violations(page) == []

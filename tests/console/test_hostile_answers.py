@@ -53,7 +53,9 @@ def test_a_hostile_answer_runs_nothing_loads_nothing_and_freezes_nothing(console
     finished(page, 1)
     answer = page.locator(".answer .markdown")
     expect(answer).to_contain_text("<script>window.hacked = 1</script>")
-    expect(answer.locator("script, img, svg, iframe, style, form, object, embed, [onerror], [onclick]")).to_have_count(0)
+    expect(
+        answer.locator("script, img, svg, iframe, style, form, object, embed, [onerror], [onclick]")
+    ).to_have_count(0)
     links = answer.locator("a[href]").evaluate_all("(all) => all.map((one) => one.href)")
     assert set(links) == {"https://evil.example/pixel.png", "https://example.com/page"}
     for link in answer.locator("a:not([href])").all():

@@ -18,5 +18,6 @@ def violations(page: Page) -> list[str]:
     page.evaluate(AXE.read_text(encoding="utf-8"))  # no script tag: the page's own policy would refuse it
     report = page.evaluate("axe.run()")
     return [
-        f"{rule['id']}: {' | '.join(node['html'][:200] for node in rule['nodes'])}" for rule in report["violations"]
+        f"{rule['id']}: {' | '.join(node['html'][:200] for node in rule['nodes'])}"
+        for rule in report["violations"]
     ]

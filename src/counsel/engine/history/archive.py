@@ -58,7 +58,9 @@ class Archive:
     async def show(self, name: str) -> Json:
         await self._store.flush()  # a job may have begun a moment ago and be on its way to the disk
         conversation = await self._conversation(name)
-        others = await self._store.jobs_without_turn(name)  # first: a job that ends now is then told twice, not never
+        others = await self._store.jobs_without_turn(
+            name
+        )  # first: a job that ends now is then told twice, not never
         return {
             **_shown(conversation),
             "history": [_message(message) for message in await self._store.messages(name)],
