@@ -11,7 +11,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.errors import Cancelled, InvalidArgument
+from counsel.errors import Cancelled, InvalidArgument, UpstreamError
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 
@@ -93,6 +93,21 @@ async def test_the_last_member_ends_the_job(
     assert (outcome["status"], "member" in outcome) == ("cancelled", False)
     with pytest.raises(Cancelled):
         await engine.wait(job)
+
+
+async def test_a_job_whose_other_models_failed_says_which_one_was_cancelled(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(model="gpt-5", status=401)
+    fake_api.script(vendor="anthropic", text="one two three", deltas=3, hang_after=1)
+    question = ConsensusRequest(prompt="which?", models=("gpt-5", "sonnet"))
+    job = await engine.submit(question, caller(), background=True)
+    await text_of(engine, job, "1")
+    await engine.cancel(job, "1")
+    with pytest.raises(UpstreamError, match="sonnet was cancelled"):
+        await engine.wait(job)
+    first, second = await states(engine, job)
+    assert (first["status"], second["status"], second["partial"][:3]) == ("failed", "cancelled", "one")
 
 
 async def test_the_only_model_of_a_chat_is_the_whole_job(

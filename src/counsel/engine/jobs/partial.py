@@ -75,9 +75,7 @@ def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply
     if not answers and all(state.status == "waiting" for state in models):
         return []  # no model was asked
     unfinished = _unfinished(job.error, models)
-    return [
-        _state(job.status, state, answers.get(state.slot), unfinished.get(state.model)) for state in models
-    ]
+    return [_state(job, state, answers.get(state.slot), unfinished.get(state.model)) for state in models]
 
 
 def with_first(models: list[ModelState], replies: Mapping[str, Reply]) -> list[ModelState]:
@@ -98,11 +96,12 @@ def _unfinished(error: CounselError | None, models: list[ModelState]) -> dict[st
     return {entry["model"]: entry.get("partial") for entry in failed or ()}
 
 
-def _state(job_status: str, state: ModelState, answer: Reply | None, unfinished: str | None) -> ModelState:
+def _state(job: JobDetail, state: ModelState, answer: Reply | None, unfinished: str | None) -> ModelState:
     if state.status == "completed" or (answer and state.status == "waiting"):
         return replace(state, status="completed", text=answer.text if answer else state.text)
     partial = state.text or unfinished
     shown = replace(state, text=answer.text if answer else "", partial=partial)
     if state.error and not isinstance(state.error, Cancelled):
         return shown
-    return replace(shown, error=None, status="cancelled" if job_status == "cancelled" else "interrupted")
+    was_cancelled = job.status == "cancelled" or state.slot in job.cancelled_members
+    return replace(shown, error=None, status="cancelled" if was_cancelled else "interrupted")
