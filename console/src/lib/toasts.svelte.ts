@@ -16,7 +16,7 @@ export function show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> 
   last += 1;
   const id = last;
   toasts.list = [...toasts.list.slice(-3), { id, kind: 'good', text, ...options }];
-  setTimeout(() => dismiss(id), options.kind === 'bad' ? 12_000 : 6_000);
+  setTimeout(() => dismiss(id), options.undo ? 20_000 : options.kind === 'bad' ? 12_000 : 6_000); // time to think about an undo
 }
 
 export function dismiss(id: number): void {
