@@ -84,6 +84,16 @@ def test_values_are_written_as_toml(person: User, key: str, value: str, line: st
         (["set", "token", "hush"], "INVALID_ARGUMENT", "is a secret"),
         (["set", "providers.mine.wire", "nonsense"], "CONFIG_INVALID", "wire must be one of"),
         (["set", "aliases.fast", "7"], "CONFIG_INVALID", "aliases"),
+        (
+            ["set", "default_model", "gtp-5"],
+            "CONFIG_INVALID",
+            "default_model: model not found: 'gtp-5'. Did you mean gpt-5",
+        ),
+        (
+            ["set", "consensus_models", "opus,sonet"],
+            "CONFIG_INVALID",
+            "consensus_models: model not found: 'sonet'",
+        ),
         (["get", "aliases.none"], "INVALID_ARGUMENT", "is not set"),
         (["set", "aliases.", "x"], "NOT_FOUND", "no setting"),
     ],
@@ -96,6 +106,22 @@ def test_a_bad_key_or_value_changes_nothing(
     assert words in error["error"] + error.get("hint", "")
     assert "hush" not in json.dumps(error)
     assert file.read_text() == TEXT
+
+
+@pytest.mark.parametrize(
+    "name", ["auto", "opus-latest", "codex", "codex:gpt-5", "openrouter/some/model", "grok"]
+)
+def test_every_name_that_can_be_asked_can_be_the_default(person: User, name: str) -> None:
+    """Also one of a provider that is not set up yet."""
+    person.counsel("set", "default_model", name)
+    assert person.counsel("get", "default_model") == f"{name}\n"
+
+
+def test_doctor_names_a_default_model_that_does_not_exist(person: User, file: Path) -> None:
+    file.write_text('default_model = "gtp-5"\n')
+    person.command = "doctor"
+    shown = person.counsel(code=1)
+    assert "✗ default_model: model not found: 'gtp-5'. Did you mean gpt-5" in shown
 
 
 def test_a_file_that_is_not_toml_is_not_changed(person: User, file: Path) -> None:

@@ -22,9 +22,7 @@ from support.stdio_client import SHORT_LIVED, kill_daemon
 from support.terminal import Terminal
 
 ANSWER = "good1 good2 good3"
-VOID = (
-    "gpt-5 failed; its partial answer is discarded. Asking claude-sonnet-4-5-20250929. PROVIDER_UNAVAILABLE: "
-)
+VOID = "gpt-5 failed; its partial answer is discarded. Asking claude-sonnet-4-5-20250929. "
 Start = Callable[..., subprocess.Popen[bytes]]
 
 

@@ -61,6 +61,13 @@ def test_stdio_on_a_terminal_says_that_it_waits_for_a_client(terminal: Make) -> 
         shown.until("waiting for an MCP client")
         shown.type("\x04")
         assert shown.wait() == 0
+    with terminal("stdio") as shown:
+        shown.until("counsel ask")
+        shown.interrupt()
+        assert shown.wait() == 130
+    assert shown.lines[-1] == "^C"
+    assert shown.screen.cursor.x == 0, "the shell's prompt is on a line of its own"
+    assert all(len(line) < 80 for line in shown.lines), shown.text
 
 
 def test_one_file_and_two_files() -> None:

@@ -101,7 +101,7 @@ def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
     )
     copies = backups.listed(path)
     if copies:
-        made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(database_files.changed(copies[0])))
+        made = time.strftime("%Y-%m-%d %H:%M %z", time.localtime(database_files.changed(copies[0])))
         yield Finding(
             "database",
             "info",

@@ -42,7 +42,8 @@ Speak MCP on stdin and stdout, as the MCP server that an agent starts.
   --standalone   run the engine in this process instead of using the daemon
 """
 WAITING = """\
-counsel stdio is waiting for an MCP client on standard input. Agents start it: `counsel setup` registers it with them.
+counsel stdio is waiting for an MCP client on standard input.
+Agents start it; `counsel setup` registers it with them.
 Ctrl-C or Ctrl-D ends it. To ask a model from here: counsel ask "…"
 """
 CHUNK = 1 << 16
@@ -76,6 +77,8 @@ def main(argv: list[str]) -> int:
     try:
         return Front(agent).run()
     except KeyboardInterrupt:
+        if os.isatty(0):
+            sys.stderr.write("\n")  # behind the terminal's ^C
         return 130
 
 

@@ -65,9 +65,7 @@ def restarted(event: Restarted) -> str:
     if event.reason == "retried":
         part = "the end of its answer" if event.offset else "its partial answer"
         return f"{model} starts again; {part} is discarded. {event.error}"
-    return (
-        f"{model} failed; its partial answer is discarded. Asking {event.next}. {event.code}: {event.error}"
-    )
+    return f"{model} failed; its partial answer is discarded. Asking {event.next}. {event.error}"
 
 
 def sections(state: ModelState) -> Iterator[str]:

@@ -75,7 +75,12 @@ class Catalog:
         self._settings = settings
         self._endpoints = {name: _CallerEndpoint(rows, settings, name) for name in rows.providers}
         problems = [endpoint.problem for endpoint in self._endpoints.values() if endpoint.problem]
-        self.problems: tuple[str, ...] = (*rows.problems, *problems, *self._alias_problems())
+        self.problems: tuple[str, ...] = (
+            *rows.problems,
+            *problems,
+            *self._alias_problems(),
+            *self._unknown_names(),
+        )
 
     @classmethod
     def load(cls, settings: Settings) -> Catalog:
@@ -204,6 +209,22 @@ class Catalog:
                     self._of_alias(alias)
             except ModelNotFound as error:
                 yield f"config.toml [aliases]: {error.message[0].lower()}{error.message[1:]}"
+
+    def _unknown_names(self) -> Iterator[str]:
+        """Settings that name a model which does not exist: every question that names none would fail."""
+        settings = self._settings
+        named = [("default_model", settings.default_model)]
+        named += [("consensus_models", name) for name in settings.consensus_models]
+        for setting, name in named:
+            if name.strip().lower() in {"", "auto"} or agent_named(name.partition(":")[0]):
+                continue
+            try:
+                self.lookup(name)
+            except ModelNotFound as error:
+                nearest = " or ".join(self.nearest(name))
+                yield f"{setting}: {error.message[0].lower()}{error.message[1:]}" + (
+                    f" Did you mean {nearest}?" if nearest else ""
+                )
 
     def has_provider(self, name: str) -> bool:
         return name.strip().lower() in self._rows.providers

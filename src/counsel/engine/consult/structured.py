@@ -85,7 +85,7 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
         raise SchemaMismatch(
             f"{route.name} did not answer with JSON that matches the schema, also when asked again: "
             f"{mismatch.path}: {mismatch.why}.",
-            hint="Simplify the schema, or ask another model. `partial` has its last answer.",
+            hint="Simplify the schema, or ask another model. The job keeps its last answer.",
             provider=route.provider,
             model=route.name,
             path=mismatch.path,
