@@ -186,6 +186,23 @@ def test_ctrl_c_keeps_the_partial_answer_and_says_where(
     assert "one **two**" in stored.stdout
 
 
+def test_ctrl_c_leaves_a_followed_job_running_and_says_how_to_continue(
+    terminal: Make, env: dict[str, str], tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(text="one two three", deltas=3, gate="go", gate_after=2)
+    command = [sys.executable, "-m", "counsel", "ask", "hello", "-m", "sonnet", "--background"]
+    subprocess.run(command, env=env, cwd=tmp_path, stdin=subprocess.DEVNULL, check=True, timeout=60)
+    with terminal("jobs", "--follow", columns=140) as shown:
+        shown.until("one two")
+        shown.interrupt()
+        assert shown.wait() == 130
+    assert re.fullmatch(
+        r"The job continues: `counsel jobs (\S+)` shows it, `counsel cancel \1` stops it\.", shown.lines[-1]
+    )
+    fake_process.open_gate("go")
+    assert "one two three" in jobs(env, tmp_path, "last", "--follow").stdout
+
+
 CONSENSUS = ("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "--no-feedback")
 
 

@@ -24,6 +24,7 @@ from counsel.cli import (
     user,
 )
 from counsel.cli.consensus import show, watch
+from counsel.cli.stopped import Stopped
 from counsel.errors import CounselError
 from counsel.job_events import Wait
 from counsel.mcp import render
@@ -199,7 +200,7 @@ async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json
         output.message(
             f"\nThe job continues: `counsel jobs {name}` shows it, `counsel cancel {name}` stops it."
         )
-        raise
+        raise Stopped from None
 
 
 async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
