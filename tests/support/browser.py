@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
+from counsel.engine.store.records import UsageRecord
 from fake import FakeProcess
 from support.client_programs import ROOT
-from support.seeded import Seed, seed
+from support.seeded import Seed, seed, seed_calls
 
 PAGE = ROOT / "src" / "counsel" / "http" / "console" / "page"
 TOKEN = "a-token-for-the-tests-of-the-console"
@@ -98,10 +100,18 @@ class Console:
         return str(self.api("POST", "/api/jobs", {**question, **more})["job_id"])
 
     def seed(self, *seeds: Seed) -> None:
-        """Jobs of an earlier run. In a thread: Playwright has an event loop in this one."""
+        """Jobs of an earlier run."""
+        self._write(seed, *seeds)
+
+    def seed_calls(self, *calls: UsageRecord) -> None:
+        """Calls of earlier days."""
+        self._write(seed_calls, *calls)
+
+    def _write(self, write: Callable[..., None], *rows: object) -> None:
+        """In a thread: Playwright has an event loop in this one."""
         self.stop()
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(seed, self.counsel_home, *seeds).result()
+            thread.submit(write, self.counsel_home, *rows).result()
         (self.counsel_home.parent / "serve.log").write_text("")
         self.start()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.engine.store import open_store
+from counsel.engine.store.records import UsageRecord
 from counsel.results import ChatResult
 from support.stored import completed, fence, new_job
 
@@ -43,6 +44,20 @@ def seed(home: Path, *seeds: Seed) -> None:
         store = open_store(home)
         for each in sorted(seeds, key=lambda each: -each.age):
             await _write(store, each)
+        await store.close()
+
+    home.mkdir(parents=True, exist_ok=True)
+    asyncio.run(write())
+
+
+def seed_calls(home: Path, *calls: UsageRecord) -> None:
+    """Usage records alone: their jobs may have been deleted."""
+
+    async def write() -> None:
+        store = open_store(home)
+        for call in calls:
+            store.record_usage(call)
+        await store.flush()
         await store.close()
 
     home.mkdir(parents=True, exist_ok=True)

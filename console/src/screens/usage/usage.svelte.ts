@@ -1,0 +1,46 @@
+// What the screen shows, loaded again when the choice changes or calls have ended.
+import { api } from '../../lib/api';
+import type { By, Range, Report, Series, Sum } from './report';
+
+const PAUSE = 2000; // ms between two reads because of news
+
+export class Usage {
+  report = $state.raw<Report | null>(null);
+  both = $state.raw<Sum | null>(null); // this period and the one before
+  series = $state.raw<Series | null>(null);
+  error = $state.raw<unknown>(null);
+  private generation = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  async load(range: Range, by: By): Promise<void> {
+    this.generation += 1;
+    const generation = this.generation;
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const { seconds, parts: buckets } = range;
+    try {
+      const [report, both, series] = await Promise.all([
+        api.get<Report>('/api/usage', { seconds, by }),
+        api.get<Report>('/api/usage', { seconds: 2 * seconds, by: 'provider' }),
+        api.get<Series>('/api/usage/series', { seconds, by, buckets }),
+      ]);
+      if (generation !== this.generation) return;
+      this.report = report;
+      this.both = both.total;
+      this.series = series;
+      this.error = null;
+    } catch (error) {
+      if (generation === this.generation) this.error = error;
+    }
+  }
+
+  /** Calls have ended. */
+  soon(range: Range, by: By): void {
+    this.timer ??= setTimeout(() => void this.load(range, by), PAUSE);
+  }
+
+  close(): void {
+    this.generation += 1;
+    clearTimeout(this.timer);
+  }
+}
