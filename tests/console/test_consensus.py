@@ -84,9 +84,20 @@ def test_three_models_answer_live_and_refine_and_the_failure_comes_first(console
 
 def test_names_are_checked_before_anything_is_asked_and_the_error_is_at_its_model(console: Console) -> None:
     page = console.open("#/consensus")
+    page.evaluate(
+        """models => fetch('/api/settings', {method: 'PUT', headers: {'x-counsel': '1', 'content-type': 'application/json'},
+            body: JSON.stringify({name: 'consensus_models', value: models})})""",
+        ["gpt-5.5", CLAUDE],
+    )
+    page.reload()
+    page.get_by_role("button", name=f"Remove {CLAUDE}").click()  # the panel of the settings is there
+    page.get_by_role("button", name="Remove gpt-5.5").click()
     page.get_by_role("textbox", name="Question").fill("Which?")
+    page.locator("input[type=file]").set_input_files(
+        [{"name": "plan.md", "mimeType": "text/markdown", "buffer": b"the plan: alpha"}]
+    )
     search = page.get_by_role("combobox", name="Add a model")
-    for model in (GPT, "no-such-model"):
+    for model in ("gpt-5.5", "no-such-model"):  # an exact name comes before gpt-5.5-pro
         search.fill(model)
         search.press("Enter")
     page.get_by_role("button", name="Ask the panel").click()
@@ -97,14 +108,15 @@ def test_names_are_checked_before_anything_is_asked_and_the_error_is_at_its_mode
     assert console.vendors.calls == []
     console.errors.clear()  # the browser reports the 404
     page.get_by_role("button", name="Remove no-such-model").click()
-    search.fill(GPT)
+    search.fill("gpt-5.5")
     search.press("Enter")  # the same model twice
     page.get_by_role("button", name="Ask the panel").click()
-    expect(column(page, f"{GPT}#2")).to_contain_text("done")
+    expect(column(page, "gpt-5.5#2")).to_contain_text("done")
     expect(page.get_by_role("status").first).to_contain_text("2 of 2 answered")
+    assert "the plan: alpha" in str(console.vendors.calls[0]["body"])
     page.get_by_role("link", name="Ask again").click()
     expect(page.get_by_role("textbox", name="Question")).to_have_value("Which?")
-    expect(page.get_by_role("button", name=f"Remove {GPT}#2")).to_be_visible()
+    expect(page.get_by_role("button", name="Remove gpt-5.5#2")).to_be_visible()
     expect(page.get_by_role("region", name="Recent")).to_contain_text("Which?")
 
 
