@@ -1,0 +1,187 @@
+"""The console in a real Chromium: first paint, bytes of the first load, and long tasks while 20 models write.
+
+`python -m bench.console [--streams 20] [--seconds 10]`. The page must be built (`make console`), and Chromium be there.
+The upstream is a separate process that sends 20 deltas a second to each stream; all streams are one consensus on the
+screen. A long task keeps the page from reacting for more than 50 ms. Both are told: what the browser reports (on a busy
+machine a task also waits for its core), and the tasks that needed so much CPU time, from a trace. The promises are about
+CPU time and the quickest of the loads: these depend on the page, not on its neighbours. Returns 1 if one is not kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from bench.clients import KEY, ROOT
+
+RATE = 20  # deltas a second, of each stream
+TOKEN = "a-token-for-the-benchmark-of-the-console"
+MODEL = "gpt-5"
+MOST_PAINT, MOST_BYTES, MOST_TASK = 300, 100 * 1024, 50  # ms, bytes, ms
+
+WATCH = """
+window.longTasks = []; window.frames_ = 0;
+new PerformanceObserver(list => longTasks.push(...list.getEntries().map(({duration}) => duration))).observe({type: 'longtask'});
+(function count() { window.frames_ += 1; requestAnimationFrame(count); })();
+"""
+
+
+@contextmanager
+def server(streams: int) -> Iterator[str]:
+    """The address of `counsel serve`, whose models write RATE deltas a second."""
+    scratch = Path(tempfile.mkdtemp(prefix="counsel-bench-"))
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE, text=True
+    ) as upstream:
+        assert upstream.stdout
+        base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/live{RATE}n{RATE * 600}/v1"
+        limit = str(10 * streams)
+        env = {
+            "PATH": os.environ["PATH"], "HOME": str(scratch), "COUNSEL_HOME": str(scratch / "counsel"), "LOG_LEVEL": "error",
+            "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": base, "COUNSEL_MAX_CONNECTIONS": limit, "COUNSEL_TOKEN": TOKEN,
+            "COUNSEL_MAX_CONCURRENT": limit, "COUNSEL_MAX_CONCURRENT_PER_PROVIDER": limit,
+        }  # fmt: skip
+        command = [sys.executable, "-m", "counsel", "serve", "--port", "0"]
+        with subprocess.Popen(command, env=env, cwd=scratch, stderr=subprocess.PIPE, text=True) as serve:
+            try:
+                assert serve.stderr
+                lines = iter(serve.stderr.readline, "")
+                yield next(
+                    match[1] for line in lines if (match := re.search(r"(http://127\.0\.0\.1:\d+)/mcp", line))
+                )
+            finally:
+                serve.terminate()
+                upstream.terminate()
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+def ask(url: str, streams: int) -> str:
+    question = {"prompt": "Which?", "models": [MODEL] * streams, "mode": "background"}
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+    request = urllib.request.Request(f"{url}/api/jobs", json.dumps(question).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return str(json.load(answer)["job_id"])
+
+
+def signed_in(browser: Browser, url: str) -> Page:
+    page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
+    page.add_init_script(WATCH)
+    page.goto(f"{url}/login#{TOKEN}")
+    page.get_by_role("navigation", name="Screens").wait_for()
+    return page
+
+
+def first_load(page: Page, url: str, times: int = 9) -> tuple[list[float], int]:
+    """The first contentful paints in ms, and the most bytes of a load, each time with an empty cache."""
+    cdp = page.context.new_cdp_session(page)
+    cdp.send("Network.enable")
+    sizes: list[float] = []
+    cdp.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+    paints, totals = [], []
+    for _ in range(times):
+        page.goto("about:blank")
+        cdp.send("Network.clearBrowserCache")
+        sizes.clear()
+        page.goto(f"{url}/", wait_until="networkidle")
+        page.get_by_role("navigation", name="Screens").wait_for()
+        paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        totals.append(sum(sizes))
+    return paints, int(max(totals))
+
+
+class Live(NamedTuple):
+    """While all models write."""
+
+    long: list[float]  # what the browser reports: ms
+    cpu: list[float]  # of each task of the page's main thread: ms
+    frames: float  # a second
+    characters: float  # a second, on the page
+
+
+def load_cpu(browser: Browser, page: Page, url: str) -> float:
+    """CPU time of the page's main thread for one load, in ms."""
+    page.goto("about:blank")
+    browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
+    page.goto(f"{url}/", wait_until="networkidle")
+    return sum(cpu_times(browser.stop_tracing()))
+
+
+def live(browser: Browser, page: Page, url: str, streams: int, seconds: float) -> Live:
+    page.goto(f"{url}/#/consensus/{ask(url, streams)}")
+    page.wait_for_function(
+        "n => [...document.querySelectorAll('.markdown')].filter(e => e.textContent.length > 20).length === n",
+        arg=streams,
+    )
+    written = "[...document.querySelectorAll('.markdown')].reduce((sum, e) => sum + e.textContent.length, 0)"
+    time.sleep(2)  # the start is over
+    browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
+    before = page.evaluate(f"() => {{ longTasks.length = 0; frames_ = 0; return {written}; }}")
+    began = time.monotonic()
+    time.sleep(seconds)
+    tasks, frames, after = page.evaluate(f"() => [longTasks, frames_, {written}]")
+    took = time.monotonic() - began
+    return Live(tasks, cpu_times(browser.stop_tracing()), frames / took, (after - before) / took)
+
+
+def cpu_times(trace: bytes) -> list[float]:
+    """CPU time of each task of the page's main thread, in ms."""
+    events = json.loads(trace)["traceEvents"]
+    threads = {
+        (event["pid"], event["tid"])
+        for event in events
+        if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
+    }
+    return [
+        event.get("tdur", 0) / 1000
+        for event in events
+        if event["name"] == "RunTask" and (event["pid"], event["tid"]) in threads
+    ]
+
+
+def main(streams: int, seconds: float) -> int:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with server(streams) as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = signed_in(browser, url)
+        paints, size = first_load(page, url)
+        needed = load_cpu(browser, page, url)
+        print(
+            f"first contentful paint: {min(paints):.0f} ms (at most {MOST_PAINT}), median of {len(paints)}: "
+            f"{statistics.median(paints):.0f} ms"
+        )
+        print(f"main thread until the page is idle: {needed:.0f} ms CPU")
+        print(f"transferred: {size / 1024:.1f} KiB (at most {MOST_BYTES // 1024})")
+        seen = live(browser, page, url, streams, seconds)
+        browser.close()
+    print(
+        f"{streams} streams, {RATE} deltas/s each: {seen.characters:.0f} characters/s, {seen.frames:.0f} frames/s"
+    )
+    longest = max(seen.cpu, default=0.0)
+    print(f"main thread: {sum(seen.cpu) / seconds / 10:.0f} % of a core, longest task {longest:.0f} ms CPU")
+    print(
+        f"long tasks (over {MOST_TASK} ms) in {seconds:.0f} s: {len(seen.long)}, longest {max(seen.long, default=0):.0f} ms"
+    )
+    return int(min(paints) >= MOST_PAINT or size > MOST_BYTES or longest > MOST_TASK)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--streams", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    arguments = parser.parse_args()
+    sys.exit(main(arguments.streams, arguments.seconds))
