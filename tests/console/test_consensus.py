@@ -93,9 +93,8 @@ def test_names_are_checked_before_anything_is_asked_and_the_error_is_at_its_mode
     page.get_by_role("button", name=f"Remove {CLAUDE}").click()  # the panel of the settings is there
     page.get_by_role("button", name="Remove gpt-5.5").click()
     page.get_by_role("textbox", name="Question").fill("Which?")
-    page.locator("input[type=file]").set_input_files(
-        [{"name": "plan.md", "mimeType": "text/markdown", "buffer": b"the plan: alpha"}]
-    )
+    (console.project / "plan.md").write_text("the plan: alpha")
+    page.locator("input[type=file]").set_input_files(console.project / "plan.md")
     search = page.get_by_role("combobox", name="Add a model")
     for model in ("gpt-5.5", "no-such-model"):  # an exact name comes before gpt-5.5-pro
         search.fill(model)
