@@ -1,14 +1,7 @@
 // Whether this browser is signed in, and where the server runs.
-import { api, ApiError, onSignedOut } from './api';
+import { api, ApiError, onSignedOut, type Schema } from './api';
 
-export interface Session {
-  expires_at: string;
-  version: string;
-  project: string;
-  home: string; // counsel's folder
-  user_home: string;
-  host: string;
-}
+export type Session = Schema['ConsoleSession'];
 
 export const session = $state<{ state: 'unknown' | 'in' | 'out' | 'unreachable'; about: Session | null; error: ApiError | null }>({
   state: 'unknown',
