@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from counsel.models import embedded
 from fake import FakeProcess
 from support.axe import violations
 from support.browser import Console
@@ -20,6 +21,26 @@ PASTE = """([data, type, name]) => {
     const paste = new ClipboardEvent('paste', { clipboardData: clipboard, bubbles: true, cancelable: true });
     document.getElementById('composer').dispatchEvent(paste);
 }"""
+
+DROP = """([text, name]) => {
+    const dropped = new DataTransfer();
+    dropped.items.add(new File([text], name, { type: 'text/plain' }));
+    const target = document.querySelector('[aria-label=Messages]');
+    target.dispatchEvent(new DragEvent('drop', { dataTransfer: dropped, bubbles: true, cancelable: true }));
+}"""
+# Answers through the fake vendor, in place of the model's own runtime.
+RUNTIME = """
+from types import SimpleNamespace
+
+class CommonParams:
+    def __init__(self):
+        self.model, self.cpuparams = SimpleNamespace(), SimpleNamespace()
+
+class Server:
+    listening_address = {address!r}
+    def __init__(self, parameters):
+        pass
+"""
 
 
 def ask(page: Page, question: str) -> None:
@@ -104,6 +125,8 @@ def test_a_reload_while_an_answer_is_written_loses_and_repeats_no_word(console: 
     ask(page, "All words, please?")
     expect(answers(page)).to_contain_text("word-0200")
     expect(page).to_have_url(re.compile(r"#/ask/conv_"))
+    listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+    expect(listed).to_contain_text("All words, please?")
     other = console.watched(page.context.new_page())
     other.goto(page.url)  # a second tab joins
     page.reload()
@@ -149,19 +172,21 @@ def test_an_image_and_a_file_reach_the_model(console: Console) -> None:
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
     page.get_by_role("button", name="Remove drawing.svg").click()
     page.get_by_label("Files and images").set_input_files(notes)
-    expect(attached.get_by_role("listitem")).to_have_count(2)
+    page.evaluate(DROP, ["Low tide at six.", "dropped.txt"])
+    expect(attached.get_by_role("listitem")).to_have_count(3)
     expect(page.get_by_text("Uploading")).to_have_count(0)
     page.get_by_role("button", name="Send").click()
     finished(page)
     (request,) = console.vendors.calls
     assert f"data:image/png;base64,{PIXEL}" in str(request["body"])
     assert "The tide table says noon." in str(request["body"])
+    assert "Low tide at six." in str(request["body"])
     # After a reload the image comes from the server.
     page.reload()
     finished(page)
     thumbnail = page.get_by_role("button", name="Enlarge image 1")
     expect(thumbnail.locator("img")).to_have_attribute("src", re.compile(r"^/api/images/"))
-    expect(page.locator(".bubble")).to_contain_text("notes.md")
+    expect(page.locator(".bubble li")).to_have_text(["notes.md", "dropped.txt"])
     thumbnail.click()
     expect(page.get_by_role("dialog").get_by_role("img")).to_be_visible()
     assert page.evaluate("document.querySelector('dialog img').naturalWidth") == 1
@@ -242,6 +267,33 @@ def test_everything_is_done_with_the_keyboard(console: Console) -> None:
     expect(page.get_by_role("dialog", name="Delete this conversation?")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_without_any_key_the_embedded_model_is_offered_and_answers(console: Console) -> None:
+    console.env = {name: value for name, value in console.env.items() if not name.endswith("_API_KEY")}
+    console.env |= {
+        "PIP_NO_INDEX": "1",
+        "UV_NO_INDEX": "1",
+        "UV_OFFLINE": "1",
+    }  # nothing is downloaded in tests
+    console.kill_and_restart()
+    page = console.open("#/ask")
+    offer = page.get_by_role("region", name="Embedded model")
+    expect(offer).to_contain_text("often wrong")
+    expect(page.get_by_role("list", name="Examples")).to_have_count(0)
+    assert violations(page) == []
+    offer.get_by_role("button", name="Download the tiny model").click()
+    expect(offer.get_by_role("alert")).to_contain_text("PROVIDER_UNAVAILABLE")
+    package = embedded.folder(console.counsel_home) / "lib" / "xllamacpp"  # now it can be had
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(RUNTIME.format(address=console.vendors.url))
+    offer.get_by_role("button", name="Download the tiny model").click()
+    expect(offer).to_contain_text("tiny · often wrong")
+    page.get_by_role("button", name="Decide").click()
+    page.keyboard.press("Enter")
+    finished(page)
+    expect(answers(page)).to_contain_text("smollm2 says: A team of four")
+    expect(page.locator(".answer h2")).to_contain_text("tiny · often wrong")
 
 
 RICH = """# One

@@ -53,7 +53,7 @@ describe('turns of a conversation', () => {
   });
   it('name files without images', () => {
     const [turn] = turnsOf(
-      conversation({ history: [{ role: 'user', content: 'look', at: '1', image_ids: ['a b'], metadata: about({ sources: [{ name: 'a.txt' }, { name: 'image 1 (data URL)' }] }) }] }),
+      conversation({ history: [{ role: 'user', content: 'look', at: '1', image_ids: ['a b'], metadata: about({ sources: [{ name: '/home/u/.local/share/counsel/uploads/f5e7691322e1e3d8cd90cbdefa209b78/a.txt' }, { name: 'image 1 (data URL)' }] }) }] }),
     );
     expect(turn?.question.files).toEqual(['a.txt']);
     expect(turn?.question.images).toEqual(['/api/images/a%20b']);

@@ -49,6 +49,9 @@ export interface StoredTurn {
 
 export const imageAddress = (id: string): string => `/api/images/${encodeURIComponent(id)}`;
 
+/** A file that was uploaded has its own name, not the server's path. */
+export const shortName = (name: string): string => name.replace(/^.*[\\/]uploads[\\/][0-9a-f]{32}[\\/]/, '');
+
 /** In the order in which they were asked. A job that ended between two queries of the server may be in two lists. */
 export function turnsOf(conversation: Conversation): StoredTurn[] {
   const turns = answered(conversation.history);
@@ -58,7 +61,7 @@ export function turnsOf(conversation: Conversation): StoredTurn[] {
     known.add(job.job_id);
     turns.push({
       job: job.job_id,
-      question: { text: job.prompt, at: job.started_at, models: job.models, images: job.image_ids.map(imageAddress), files: job.files },
+      question: { text: job.prompt, at: job.started_at, models: job.models, images: job.image_ids.map(imageAddress), files: job.files.map(shortName) },
       answers: [],
       status: job.status === 'processing' ? 'running' : job.status === 'cancelled' ? 'cancelled' : 'failed',
       error: job.error ?? null,
@@ -81,7 +84,7 @@ function questionOf(message: Message): Question {
   if (message.role !== 'user') return { text: '', at: message.at, models: [], images: [], files: [] };
   const details = (message.metadata ?? {}) as { sources?: { name: string }[]; settings?: { models?: string[] } };
   const images = message.image_ids ?? [];
-  const names = (details.sources ?? []).map(({ name }) => name);
+  const names = (details.sources ?? []).map(({ name }) => shortName(name));
   return {
     text: message.content,
     at: message.at,
