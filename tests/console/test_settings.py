@@ -1,0 +1,183 @@
+"""The settings screen: keys that are used and never shown, settings that the API validates, aliases, this browser."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Response, expect
+
+from support.browser import Console
+
+KEY = "sk-ant-api03-typed-in-the-page-and-shown-nowhere-0123456789"
+
+
+@pytest.fixture
+def settings(console: Console) -> Console:
+    """A person without a key of Anthropic's."""
+    console.stop()
+    console.env["ANTHROPIC_API_KEY"] = ""
+    (console.counsel_home.parent / "serve.log").write_text("")  # the new port is read from it
+    console.start()
+    return console
+
+
+def config(console: Console) -> dict[str, Any]:
+    file = console.counsel_home / "config.toml"
+    return tomllib.loads(file.read_text()) if file.exists() else {}
+
+
+def everything_on(page: Page) -> str:
+    """The page as HTML, and what its fields contain."""
+    values = page.evaluate(
+        "[...document.querySelectorAll('input, textarea')].map((field) => field.value).join()"
+    )
+    return f"{page.content()}\n{values}"
+
+
+def test_a_key_is_stored_used_and_removed_but_never_shown(settings: Console) -> None:
+    answers: list[Response] = []
+    page = settings.open("#/settings")
+    page.on("response", lambda answer: answers.append(answer))  # noqa: PLW0108 - Playwright marks it
+    row = page.get_by_role("region", name="Keys").get_by_role("listitem").filter(has_text="Anthropic")
+    expect(row.get_by_text("not set")).to_be_visible()
+    button = page.get_by_role("button", name="Set the key of Anthropic")
+    button.press("Enter")
+    dialog = page.get_by_role("dialog", name="Set the key of Anthropic")
+    expect(dialog.get_by_text("counsel keys set anthropic")).to_be_visible()
+    field = dialog.get_by_label("Key", exact=True)
+    expect(field).to_have_attribute("type", "password")
+
+    settings.vendors.set(keys=["another-key"])
+    field.fill(KEY)
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("alert")).to_contain_text("does not accept this key")
+    settings.errors.clear()  # the browser reports the refusal
+    settings.vendors.set(keys=[KEY])
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("The key of Anthropic is stored.")).to_be_visible()
+    expect(page.get_by_text("Anthropic accepts it.")).to_be_visible()
+    expect(row.get_by_text("set in .env")).to_be_visible()
+    expect(page.get_by_role("button", name="Replace the key of Anthropic")).to_be_focused()
+    file = settings.counsel_home / ".env"
+    assert KEY in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+
+    submitted = page.evaluate(
+        """async () => (await fetch('/api/jobs', { method: 'POST', body: JSON.stringify({ model: 'opus-latest', prompt: 'hello' }),
+            headers: { 'x-counsel': '1', 'content-type': 'application/json' } })).status"""
+    )
+    assert submitted in {200, 202}
+    request = settings.vendors.wait_for(vendor="anthropic", contains="hello", state="finished")[0]
+    assert KEY in str(request.headers)
+
+    for path in ("settings", "keys", "doctor", "models"):
+        assert KEY not in page.evaluate("async (path) => (await fetch(`/api/${path}`)).text()", path)
+    page.reload()
+    expect(row.get_by_text("set in .env")).to_be_visible()
+    assert KEY not in everything_on(page)
+    bodies = [answer.text() for answer in answers if "/api/" in answer.url and answer.status == 200]
+    assert bodies
+    assert all(KEY not in body for body in bodies)
+
+    page.get_by_role("button", name="Remove the key of Anthropic").click()
+    expect(row.get_by_text("not set")).to_be_visible()
+    assert KEY not in file.read_text()
+
+
+def test_a_setting_is_saved_undone_and_reset_and_an_invalid_one_has_its_error_beside_it(
+    console: Console,
+) -> None:
+    page = console.open("#/settings")
+    form = page.get_by_role("form", name="max_files")
+    field = form.get_by_role("textbox")
+    field.fill("0")
+    expect(form.get_by_text("counsel config set max_files 0")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_contain_text("max_files")
+    expect(form.get_by_role("alert")).to_contain_text("INVALID_ARGUMENT")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    console.errors.clear()  # the browser reports the refusal
+    assert config(console) == {}
+    field.fill("7")
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("max_files is 7.")).to_be_visible()
+    expect(form.get_by_text("config.toml")).to_be_visible()
+    expect(form.get_by_role("alert")).to_have_count(0)
+    assert config(console) == {"max_files": 7}
+    page.get_by_role("button", name="Undo").click()
+    expect(form.get_by_text("default", exact=True)).to_be_visible()
+    assert config(console) == {}
+
+    page.get_by_role("switch", name="summaries").press("Space")
+    expect(page.get_by_text("summaries is true.")).to_be_visible()
+    page.get_by_role("combobox", name="Reasoning effort").select_option("high")
+    expect(page.get_by_text("default_effort is high.")).to_be_visible()
+    panel = page.get_by_role("form", name="Consensus panel")
+    panel.get_by_role("textbox").fill("gpt-latest, opus-latest")
+    expect(panel.get_by_text("counsel config set consensus_models gpt-latest,opus-latest")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("consensus_models is gpt-latest, opus-latest.")).to_be_visible()
+    wanted = {"summaries": True, "default_effort": "high", "consensus_models": ["gpt-latest", "opus-latest"]}
+    assert config(console) == wanted
+    page.reload()
+    expect(panel.get_by_role("textbox")).to_have_value("gpt-latest, opus-latest")
+    page.get_by_role("button", name="Use the default of summaries").click()
+    expect(page.get_by_role("switch", name="summaries")).not_to_be_checked()
+
+    page.get_by_role("searchbox", name="Search settings").fill("largest pdf")
+    expect(page.get_by_role("form", name="max_pdf_bytes")).to_be_visible()
+    expect(form).to_have_count(0)
+    locked = page.get_by_role("form", name="daemon_idle_seconds")
+    page.get_by_role("searchbox", name="Search settings").fill("daemon idle")
+    expect(locked.get_by_role("textbox")).to_be_disabled()  # the environment wins
+    expect(locked).to_contain_text("Unset COUNSEL_DAEMON_IDLE_SECONDS")
+
+
+def test_an_alias_is_added_refused_removed_and_restored(console: Console) -> None:
+    page = console.open("#/settings")
+    form = page.get_by_role("form", name="New alias")
+    form.get_by_role("textbox", name="Alias").fill("quick")
+    form.get_by_label("Model of the alias").fill("no-such-model")
+    page.keyboard.press("Enter")
+    aliases = page.get_by_role("region", name="Aliases")
+    expect(aliases.get_by_role("alert")).to_contain_text("no-such-model")
+    console.errors.clear()  # the browser reports the refusal
+    form.get_by_label("Model of the alias").fill("gpt-5-nano")
+    expect(aliases.get_by_text("counsel config set aliases.quick gpt-5-nano")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(aliases.get_by_role("listitem")).to_contain_text("quick")
+    assert config(console) == {"aliases": {"quick": "gpt-5-nano"}}
+    aliases.get_by_role("button", name="Remove the alias quick").click()
+    expect(aliases.get_by_role("listitem")).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(aliases.get_by_role("listitem")).to_have_count(1)
+    assert config(console) == {"aliases": {"quick": "gpt-5-nano"}}
+
+
+def test_the_palette_leads_to_a_setting_the_theme_is_chosen_and_signing_out_ends_the_session(
+    console: Console,
+) -> None:
+    page = console.open("#/settings")
+    expect(page.get_by_role("form", name="max_files")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("change max files")
+    palette = page.get_by_role("dialog", name="All actions")
+    expect(palette.get_by_role("option").first).to_contain_text("counsel config set max_files")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("form", name="max_files").get_by_role("textbox")).to_be_focused()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("key of mistral")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Set the key of Mistral")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("radio", name="Dark").check()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    assert (
+        page.evaluate("async () => (await fetch('/api/settings', { headers: { 'x-counsel': '1' } })).status")
+        == 401
+    )
+    console.errors.clear()  # the browser reports the refusal
