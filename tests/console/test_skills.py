@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from playwright.sync_api import Locator, expect
@@ -17,7 +16,7 @@ def files(*folders: Path) -> dict[str, bytes | str]:
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             content[str(path)] = (
-                os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else "folder"
+                str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else "folder"
             )
     return content
 
