@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fix bench fuzz lock docs pictures shape mutants dist clients console console-check clean
+.PHONY: demo test check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -38,6 +38,10 @@ docs: $(VENV)/.dev
 # The terminal pictures of the README and the docs, from real commands.
 pictures: $(VENV)/.dev
 	$(BIN)/python -m tools.pictures
+
+# The pictures of the console in docs/images/console/, both themes, from a scratch server.
+screenshots: $(VENV)/.dev console
+	$(BIN)/python -m tools.screenshots
 
 # Lengths of functions and modules, `Any`, `noqa`, import cycles. Other commits: python -m tools.shape CHECKOUT …
 shape: $(VENV)/.dev

@@ -16,7 +16,11 @@ def files(*folders: Path) -> dict[str, bytes | str]:
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             content[str(path)] = (
-                str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else "folder"
+                str(path.readlink())
+                if path.is_symlink()
+                else path.read_bytes()
+                if path.is_file()
+                else "folder"
             )
     return content
 
