@@ -48,11 +48,33 @@ export function masker(models: Hidden[], hints: string[]): (text: string, live?:
   const names = [...shown.keys()].sort((a, b) => b.length - a.length);
   if (names.length === 0) return (text) => text;
   const pattern = new RegExp(`(?<![\\p{L}\\p{N}])(?:${names.map(escaped).join('|')})(?![\\p{L}\\p{N}])`, 'giu');
-  return (text, live = false) => {
-    const whole = live ? withoutBegunName(text, names) : text;
-    return whole.replace(pattern, (name) => shown.get(name.toLowerCase()) ?? '▒▒▒');
-  };
+  const hide = (text: string): string => text.replace(pattern, (name) => shown.get(name.toLowerCase()) ?? '▒▒▒');
+  const lines = new LineCache(hide);
+  return (text, live = false) => lines.hidden(live ? withoutBegunName(text, names) : text);
 }
+
+/** Growing texts are hidden again and again, but only their last line: no name has a line break. */
+class LineCache {
+  private readonly hide: (text: string) => string;
+  private readonly known = new Map<string, { plain: string; hidden: string }>(); // by the beginning of a text
+
+  constructor(hide: (text: string) => string) {
+    this.hide = hide;
+  }
+
+  hidden(text: string): string {
+    const end = text.lastIndexOf('\n') + 1;
+    if (end < SHORT) return this.hide(text);
+    const key = text.slice(0, SHORT);
+    const before = this.known.get(key);
+    const start = before && text.startsWith(before.plain) ? before.plain.length : 0;
+    const hidden = (start > 0 ? (before?.hidden ?? '') : '') + this.hide(text.slice(start, end));
+    this.known.set(key, { plain: text.slice(0, end), hidden });
+    return hidden + this.hide(text.slice(end));
+  }
+}
+
+const SHORT = 200; // characters that are quicker hidden than looked up
 
 /** The end of a growing text may be the beginning of a name: it is shown when more has come. */
 function withoutBegunName(text: string, names: string[]): string {

@@ -38,6 +38,7 @@ export interface Column {
 
 type Consensus = Schema['Consensus'];
 type Model = Schema['Model'];
+const RETRY = 1000; // ms
 const REVEALED = 'counsel.consensus.revealed.';
 const BLIND = 'counsel.consensus.blind.';
 export const BLIND_BY_DEFAULT = 'counsel.consensus.blind';
@@ -57,6 +58,8 @@ export class Council {
   models = $state.raw<Model[]>([]);
   private stop: () => void = () => undefined;
   private reads = 0;
+  private later: ReturnType<typeof setTimeout> | undefined;
+  private knowsNames = $state(false);
   private readonly verdicts = new Map<number, { first: string; refined: string; verdict: Verdict }>();
 
   constructor(id: string) {
@@ -75,6 +78,7 @@ export class Council {
 
   close(): void {
     this.stop();
+    clearTimeout(this.later);
     this.reads = -1;
   }
 
@@ -88,13 +92,19 @@ export class Council {
       this.detail = detail;
       this.error = null;
     } catch (error) {
-      if (read === this.reads && error instanceof ApiError) this.error = error;
-      else if (!(error instanceof ApiError)) throw error;
+      if (!(error instanceof ApiError)) throw error;
+      if (read !== this.reads) return;
+      this.error = error;
+      if (error.status === 0 && this.job) this.later = setTimeout(() => void this.read(), RETRY); // the server restarts
     }
   }
 
   async loadModels(): Promise<void> {
-    this.models = (await api.get<Schema['Models']>('/api/models')).models;
+    try {
+      this.models = (await api.get<Schema['Models']>('/api/models')).models;
+    } finally {
+      this.knowsNames = true;
+    }
   }
 
   /** Whether the page needs to read the job again: its first answers, or its result. */
@@ -201,7 +211,7 @@ export class Council {
       state,
       first: this.masked(texts.first),
       refined: texts.refined && this.masked(texts.refined),
-      thinking: this.mask(member?.thinking ?? ''),
+      thinking: this.blind && !this.knowsNames ? '' : this.mask(member?.thinking ?? ''),
       error: this.shownError(error),
       errorPhase: failed?.phase ?? (error ? (member?.phase ?? stored?.phase ?? '') : ''),
       wait: member?.wait ?? null,
@@ -241,8 +251,10 @@ export class Council {
     return { text: text.value, generation: text.generation, live: live && member?.phase === phase };
   }
 
+  /** Nothing of a text is shown before all names are known: `gpt-latest` may call itself otherwise. */
   private masked(text: Text): Text {
-    return this.blind ? { ...text, text: this.mask(text.text, text.live) } : text;
+    if (!this.blind) return text;
+    return { ...text, text: this.knowsNames ? this.mask(text.text, text.live) : '' };
   }
 
   private shownError(error: Problem | null): Problem | null {

@@ -5,7 +5,7 @@ export const CHANGED = 0.5;
 const LONGEST_WORDS = 40_000; // characters of both texts that are compared word by word
 const LONGEST = 400_000; // characters of both texts that are compared at all
 const MOST_COUNTED = 200_000; // characters of each text whose words are counted: some 30 ms
-const PATIENCE = 250; // ms
+const MOST_CHANGES = 1500; // some 300 ms; its time grows with the square
 
 export interface Part {
   text: string;
@@ -52,10 +52,10 @@ export async function differences(first: string, refined: string): Promise<{ par
   if (size > LONGEST) return null;
   const { diffLines, diffWordsWithSpace } = await import('diff');
   if (size <= LONGEST_WORDS) {
-    const changes = diffWordsWithSpace(first, refined, { timeout: PATIENCE });
+    const changes = diffWordsWithSpace(first, refined, { maxEditLength: MOST_CHANGES });
     if (changes) return { parts: parts(changes), by: 'words' };
   }
-  const changes = diffLines(first, refined, { timeout: PATIENCE });
+  const changes = diffLines(first, refined, { maxEditLength: MOST_CHANGES });
   return changes ? { parts: parts(changes), by: 'lines' } : null;
 }
 

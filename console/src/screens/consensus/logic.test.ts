@@ -66,6 +66,15 @@ describe('blind reading', () => {
     expect(hide('a solution of Egpts, latest and best')).toBe('a solution of Egpts, latest and best');
   });
 
+  it('hides the same, however a text grows', () => {
+    const hide = masker([{ names: ['gpt-5'], shown: 'Model A' }], []);
+    const whole = Array.from({ length: 60 }, (_, index) => `${index}: gpt-5 says so, and gpt-50 does not.`).join('\n');
+    for (let end = 1; end <= whole.length; end += 7) expect(hide(whole.slice(0, end), true)).not.toMatch(/gpt-5\b(?!0)/);
+    expect(hide(whole)).toBe(whole.replaceAll(/gpt-5\b(?!0)/g, 'Model A'));
+    const other = whole.replace('59: gpt-5', '59: neither');
+    expect(hide(other)).toBe(other.replaceAll(/gpt-5\b(?!0)/g, 'Model A'));
+  });
+
   it('holds back the beginning of a name while text grows', () => {
     const hide = masker([{ names: ['gpt-5'], shown: 'Model A' }], []);
     expect(hide('I am gp', true)).toBe('I am ');
