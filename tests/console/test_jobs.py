@@ -110,10 +110,11 @@ def test_a_thousand_jobs_scroll_with_few_nodes(console: Console) -> None:
     expect(row(page, "Job number 1").first).to_be_visible()
     main = page.locator("#main")
     most = 0
-    while not page.get_by_text("That is all: 1,000 jobs.").is_visible():
+    for pages in range(1, 11):
+        expect(page.locator("main ol")).to_have_css("height", f"{pages * 100 * 58}px")
         main.evaluate("element => element.scrollTo(0, element.scrollHeight)")
         most = max(most, page.get_by_role("listitem").count())
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(page.get_by_text("That is all: 1,000 jobs.")).to_be_visible()
     main.evaluate("element => element.scrollTo(0, element.scrollHeight)")
     expect(page.get_by_role("link", name="Job number 1000")).to_be_visible()
     assert most < 80
@@ -205,6 +206,21 @@ def test_a_shown_job_survives_a_reload_and_a_killed_server(console: Console) -> 
     expect(row(page, "Go on")).to_contain_text("Done")
     console.ask("After the restart")
     expect(row(page, "After the restart")).to_contain_text("Done")  # the list is live again
+
+
+def test_a_page_whose_session_has_ended_asks_to_sign_in(console: Console) -> None:
+    page = console.open("#/jobs")
+    expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
+    other = page.context.new_page()  # another tab signs out
+    console.watched(other).goto(f"{console.url}/#/usage")
+    expect(other.get_by_role("heading", name="No calls")).to_be_visible()
+    other.keyboard.press("Control+k")
+    other.get_by_label("Find an action").fill("sign out")
+    other.keyboard.press("Enter")
+    expect(other.get_by_label("Or paste the link or the token")).to_be_visible()
+    expect(page.get_by_label("Or paste the link or the token")).to_be_visible()
+    assert all("401" in error for error in console.errors)
+    console.errors.clear()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,6 +1,6 @@
 // One stream of events for the whole page: browsers allow six connections to a server, and several tabs share them. It
 // reconnects by itself and continues where each job's text stopped. A hidden tab closes its stream and resumes later.
-import { address, type Schema } from './api';
+import { address, api, type Schema } from './api';
 import { LiveJob, type JobEvent } from './job.svelte';
 
 interface JobsListener {
@@ -84,7 +84,10 @@ function open(): void {
     retry = FIRST_RETRY;
   };
   opened.onerror = () => {
-    if (source === opened) later();
+    if (source !== opened) return;
+    // It answered, but not with a stream: perhaps the session has ended. A request finds out, and shows the sign-in.
+    if (opened.readyState === EventSource.CLOSED) void api.get('/api/jobs', { limit: 1 }).catch(() => undefined);
+    later();
   };
   opened.addEventListener('job', (message: MessageEvent<string>) => received(JSON.parse(message.data)));
   opened.addEventListener('gone', (message: MessageEvent<string>) => {
