@@ -340,7 +340,8 @@ def test_500_servers_are_drawn_as_far_as_they_are_scrolled_to(console: Console) 
     expect(page.locator("li.server")).to_have_count(2)
     page.get_by_role("searchbox", name="Filter").fill("")
     page.get_by_role("tab", name="Matrix").click()
-    expect(page.get_by_role("row")).to_have_count(81)
+    expect(page.get_by_role("row").nth(49)).to_be_attached()
+    assert page.get_by_role("row").count() < 200
     table = page.get_by_role("region", name="Servers and agents")
     last = table.get_by_text("server-499", exact=True)
     while last.count() == 0:

@@ -19,6 +19,7 @@ export const FIELDS: Record<string, string> = {
   token_env: 'Token from', timeout: 'Time limit', include_tools: 'Only these tools', exclude_tools: 'Without these tools',
 };
 const MASK = '…';
+const ORDER = new Intl.Collator();
 
 export const scopeTitle = (scope: string): string => TITLES[scope] ?? scope;
 export const placeId = (place: Place): string => `${place.agent}:${place.scope}`;
@@ -132,7 +133,7 @@ export function columns(listing: Listing, filter: Filter): Agent[] {
 export function matrix(listing: Listing, filter: Filter): Row[] {
   const agents = columns(listing, filter);
   const byName = new Map<string, Server[]>();
-  for (const server of listing.servers) byName.set(server.name, [...(byName.get(server.name) ?? []), server]);
+  for (const [name, servers] of named(listing)) byName.set(name, servers);
   const broken = listing.problems.filter((problem) => problem.name !== undefined);
   for (const problem of broken) if (problem.name !== undefined && !byName.has(problem.name)) byName.set(problem.name, []);
   const rows: Row[] = [];
@@ -143,7 +144,7 @@ export function matrix(listing: Listing, filter: Filter): Row[] {
     const odd = differing(servers);
     rows.push({ name, drift: driftOf(servers), cells: agents.map((agent) => cell(listing, agent, servers.filter((server) => server.agent === agent.name), broken.find((problem) => problem.name === name && problem.agent === agent.name), odd)) });
   }
-  return rows.sort((left, right) => left.name.localeCompare(right.name));
+  return rows.sort((left, right) => ORDER.compare(left.name, right.name));
 }
 
 function cell(listing: Listing, agent: Agent, servers: Server[], problem: Problem | undefined, odd: Set<Server>): Cell {
@@ -183,9 +184,26 @@ export function fieldText(server: Server, field: string): string {
   return Object.entries(value).sort(([left], [right]) => left.localeCompare(right)).map(([name, item]) => `${name}=${String(item)}`).join('\n');
 }
 
-/** Entries of one name, the one that is used first for each agent. */
+const names = new WeakMap<Listing, Map<string, Server[]>>();
+
+/** The entries of a listing by name; made once. */
+function named(listing: Listing): Map<string, Server[]> {
+  let map = names.get(listing);
+  if (!map) {
+    map = new Map();
+    for (const server of listing.servers) {
+      const same = map.get(server.name);
+      if (same) same.push(server);
+      else map.set(server.name, [server]);
+    }
+    names.set(listing, map);
+  }
+  return map;
+}
+
+/** The entries of one name. */
 export function entriesOf(listing: Listing, name: string): Server[] {
-  return listing.servers.filter((server) => server.name === name);
+  return named(listing).get(name) ?? [];
 }
 
 /** The chosen places (`agent:scope`), without those that cannot take such a server. */

@@ -20,6 +20,12 @@ class Store {
   checks = $state.raw<Record<string, Check>>({});
   checking = $state.raw<string[]>([]); // keys of the servers that are being connected to
   review = $state.raw<Review | null>(null);
+  /** The query of the address without the chosen entry: part of every link. */
+  readonly kept = $derived.by(() => {
+    const query = new URLSearchParams(router.route.query);
+    query.delete('at');
+    return query.size ? `${query.toString()}&` : '';
+  });
   #number = 0;
 
   get project(): string {
@@ -96,7 +102,7 @@ function hashOf(id: string | null, query: Record<string, string>): string {
 
 /** The address of one entry, with the present view. */
 export function entryLink(server: Server): string {
-  return hashOf(server.name, { ...Object.fromEntries(router.route.query), at: `${server.agent}:${server.scope}` });
+  return `#/servers/${encodeURIComponent(server.name)}?${store.kept}at=${server.agent}:${server.scope}`;
 }
 
 export async function reveal(server: Server, field: string): Promise<string> {
