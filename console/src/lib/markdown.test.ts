@@ -77,6 +77,15 @@ describe('details of the page', () => {
     expect(levels).toEqual(['3', '3', '4']);
   });
 
+  it('splits a paragraph without end between two words', () => {
+    const text = 'a word '.repeat(5_000).trim();
+    const root = drawn(text, 7);
+    expect(root.textContent).toBe(text);
+    expect([...root.children].every(({ tagName, textContent }) => tagName === 'P' && (textContent ?? '').length < 10_000)).toBe(true);
+    expect(root.children.length).toBeGreaterThan(3);
+    expect(drawn('b'.repeat(20_000)).children.length).toBe(1);
+  });
+
   it('names the boxes of task lists', () => {
     expect(drawn('- [x] done\n- [ ] open\n').querySelectorAll('input[aria-label]').length).toBe(2);
   });

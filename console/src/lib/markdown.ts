@@ -19,6 +19,7 @@ const FORMULAS: Partial<Record<Token, string>> = { [Token.Equation_Block]: '$$',
 // took 160 s. Beyond this length it is text.
 const LONGEST_PENDING = 4_000;
 const PIECE = 500;
+const LONGEST_PARAGRAPH = 8_000; // characters; the browser lays out a whole paragraph for each word that is added: 1 s for 2 MB
 const SAFE_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 
 /** The address if a click on it may do no harm, else null. */
@@ -56,6 +57,8 @@ export function markdownWriter(root: HTMLElement, finishedCode: (code: HTMLEleme
 function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => void): Default_Renderer {
   const plain = default_renderer(root);
   let level = ABOVE; // of the last heading, for those who navigate by headings
+  let current: HTMLElement | undefined; // the element with the newest text,
+  let length = 0; // and how much it has
   let flattened = 0; // tokens beyond the deepest level: they have no element of their own
   return {
     data: plain.data,
@@ -89,7 +92,21 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
       if (element instanceof HTMLElement && element.tagName === 'CODE' && element.parentElement?.tagName === 'PRE') finishedCode(element);
       plain.end_token(data);
     },
-    add_text: (data, text) => plain.add_text(data, text),
+    add_text: (data, text) => {
+      const paragraph = data.nodes[data.index];
+      if (paragraph !== current) [current, length] = [paragraph, 0];
+      length += text.length;
+      const space = length > LONGEST_PARAGRAPH && data.index === 1 && paragraph?.tagName === 'P' ? text.search(/\s/) : -1;
+      if (space < 0 || !paragraph) {
+        plain.add_text(data, text);
+        return;
+      }
+      plain.add_text(data, text.slice(0, space + 1));
+      const next = make('p', 'continued');
+      paragraph.after(next);
+      data.nodes[data.index] = next;
+      plain.add_text(data, text.slice(space + 1));
+    },
     set_attr: (data, type, value) => {
       if (flattened > 0) return;
       const element = data.nodes[data.index];
