@@ -36,7 +36,7 @@ def test_two_letters_open_a_screen_but_not_while_text_is_written(console: Consol
     page.keyboard.press("j")
     expect(page).to_have_title("Jobs · counsel")
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").press_sequentially("gu")
+    page.get_by_role("combobox", name="Find an action").press_sequentially("gu")
     expect(page).to_have_title("Jobs · counsel")
 
 
@@ -44,7 +44,7 @@ def test_two_letters_open_a_screen_but_not_while_text_is_written(console: Consol
 def test_a_theme_is_kept_over_a_reload(console: Console, theme: str) -> None:
     page = console.page
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").fill(f"{theme} theme")
+    page.get_by_role("combobox", name="Find an action").fill(f"{theme} theme")
     page.keyboard.press("Enter")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", theme)
