@@ -4,5 +4,5 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   plugins: [svelte(), svelteTesting()],
-  test: { environment: 'happy-dom', include: ['src/**/*.test.ts'], pool: 'threads', maxWorkers: 2 },
+  test: { environment: 'happy-dom', include: ['src/**/*.test.ts'], pool: 'threads', maxWorkers: 2, testTimeout: 60_000 }, // against a hang, on a busy machine
 });
