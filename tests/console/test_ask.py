@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from counsel.models import embedded
 from fake import FakeProcess
-from support.axe import violations
+from support.accessibility import violations
 from support.browser import Console
 
 WORDS = " ".join(f"word-{number:04}" for number in range(600))  # every word once

@@ -50,6 +50,8 @@ async def test_an_uploaded_file_is_private_and_sent_with_its_question(
     assert status == 202
     await api.end(job["job_id"])
     assert "the word is seven" in str(fake_api.calls[0].body)
+    assert 'path="notes.md"' in str(fake_api.calls[0].body)
+    assert str(tmp_path / "counsel") not in str(fake_api.calls[0].body)  # where it is stored
     await ask(api, files=[f"{path}{{2:2}}"])
     assert "and eight" in str(fake_api.calls[1].body)
     assert "seven" not in str(fake_api.calls[1].body)

@@ -9,6 +9,11 @@ from playwright.sync_api import Page
 
 from support.client_programs import ROOT
 
+# Half-transparent text in a transition has no contrast.
+_CALM = """() => Promise.allSettled(
+    document.getAnimations().filter((one) => one.effect.getTiming().iterations !== Infinity).map((one) => one.finished)
+)"""
+
 
 @cache
 def _source() -> str:
@@ -20,6 +25,7 @@ def violations(page: Page) -> list[str]:
 
     Evaluated, not added as a script: the page's Content-Security-Policy refuses that.
     """
+    page.evaluate(_CALM)
     page.evaluate(_source())
     found = page.evaluate(
         """async () => (await axe.run()).violations.flatMap(({ id, nodes }) =>

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from counsel.engine.context import pdf, ranges, secret_files
+from counsel.engine.context import pdf, ranges, secret_files, uploads
 from counsel.engine.context.allowed_folders import Folders, Opened
 from counsel.engine.context.decoding import decode, split_lines
 from counsel.engine.context.ranges import Part, Range, no_such_line
@@ -185,6 +185,8 @@ def _clip(want: Wanted, count: int) -> tuple[int, int]:
 
 
 def _shown_name(path: Path, folders: Folders) -> str:
+    if uploads.is_upload(path, folders.caller.settings.home):
+        return path.name  # the folder is ours, and no business of a vendor
     base = next((folder for folder in folders.working if path.is_relative_to(folder)), None)
     return str(path.relative_to(base)) if base else str(path)
 

@@ -121,9 +121,7 @@ def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: C
 
 def _is_upload(real: Path, caller: Caller) -> bool:
     """A file that this caller has uploaded for its question."""
-    return real in caller.named and real.is_relative_to(
-        os.path.realpath(uploads.folder(caller.settings.home))
-    )
+    return real in caller.named and uploads.is_upload(real, caller.settings.home)
 
 
 def _other_name(about: os.stat_result, home: Path, caller: Caller) -> Path | None:

@@ -31,6 +31,10 @@ def folder(home: Path) -> Path:
     return home / "uploads"
 
 
+def is_upload(path: Path, home: Path) -> bool:
+    return path.is_relative_to(os.path.realpath(folder(home)))
+
+
 @dataclass(frozen=True, slots=True)
 class Upload:
     """A file that is being received."""
