@@ -29,7 +29,7 @@ test('commands are those of the command line', () => {
 });
 
 test('the source is named shortly', () => {
-  const file = setting({ source: '/home/x/.local/share/counsel/config.toml', set: true });
+  const file = setting({ source: 'config.toml: max_files', set: true });
   const variable = setting({ source: 'environment variable COUNSEL_MAX_FILES', set: true });
   expect([inFile(file), sourceText(file)]).toEqual([true, 'config.toml']);
   expect([fromEnvironment(variable), sourceText(variable)]).toEqual([true, 'COUNSEL_MAX_FILES']);

@@ -33,7 +33,7 @@ export const inFile = (setting: Setting): boolean => setting.source.includes('co
 export function sourceText(setting: Setting): string {
   if (setting.source === 'default') return 'default';
   if (fromEnvironment(setting)) return setting.env;
-  return setting.source.split('/').at(-1) ?? setting.source;
+  return setting.source.split(':')[0]?.split('/').at(-1) ?? setting.source; // "config.toml: name"
 }
 
 export function found(settings: Setting[], query: string): Setting[] {
@@ -44,10 +44,9 @@ export function found(settings: Setting[], query: string): Setting[] {
   });
 }
 
-/** Years and limits are easier to read with their separators. */
+/** Its limits, and its default if it has another value. */
 export function hint(setting: Setting): string {
   const parts = [];
-  if (setting.choices.length > 0 && setting.type !== 'boolean') parts.push('');
   if (setting.minimum !== null && setting.maximum !== null) parts.push(`${setting.minimum.toLocaleString('en')} to ${setting.maximum.toLocaleString('en')}`);
   const initial = asText(setting.default);
   if (setting.set && initial) parts.push(`default ${initial}`);
