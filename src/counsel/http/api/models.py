@@ -39,6 +39,7 @@ async def agents(call: ApiCall) -> object:
 
 
 async def doctor(call: ApiCall) -> object:
+    call.context.identity.read_again()  # people check again right after they have corrected a file
     return await asyncio.to_thread(_examined, call.caller(), online=call.query["online"])
 
 
