@@ -153,8 +153,11 @@ def test_a_timeline_shows_retries_and_rounds(console: Console) -> None:
     )
 
     console.vendors.script(status=401, contains="panel", model="claude", times=None)
+    console.vendors.script(gate="panel", contains="panel", times=None)
     panel = console.ask("Ask the panel", models=["gpt-5", "o3", "claude-opus-4-5"])
     page.goto(f"{console.url}/#/jobs/{panel}")
+    expect(page.get_by_role("alert")).to_have_count(1)  # while the others still answer
+    console.vendors.open_gate("panel")
     for words in ("Round 1", "Round 2", "First answer: failed"):
         expect(table.get_by_role("row").filter(has_text=words)).to_have_count(1)
     expect(table.get_by_role("row").filter(has_text="Refined answer")).to_have_count(2)

@@ -31,6 +31,14 @@ export function costOf(job: Costs): string {
   return cost(usd);
 }
 
+/** The names of a job's models by slot: `gpt-5#2` is the second of that name. */
+export function labels(models: string[]): string[] {
+  return models.map((model, index) => {
+    const before = models.slice(0, index).filter((other) => other === model).length;
+    return before === 0 ? model : `${model}#${before + 1}`;
+  });
+}
+
 /** `gpt-5, o3 and 2 more` */
 export function modelsOf(models: string[], most = 3): string {
   if (models.length <= most) return models.join(', ');
