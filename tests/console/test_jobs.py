@@ -138,11 +138,12 @@ def test_a_thousand_jobs_scroll_with_few_nodes(console: Console) -> None:
 
 def test_a_timeline_shows_retries_and_rounds(console: Console) -> None:
     console.vendors.script(status=503, contains="flaky")
-    console.vendors.script(text="**Third** time lucky.", contains="flaky", times=None)
+    console.vendors.script(text="**Third** time lucky.", contains="flaky", gate="flaky", times=None)
     flaky = console.ask("A flaky one")
     page = opened(console, flaky)
     table = page.get_by_role("table", name="Timeline")
     expect(table.get_by_role("row").filter(has_text="Retry").first).to_be_visible()
+    console.vendors.open_gate("flaky")
     expect(table.get_by_role("row").filter(has_text=re.compile("^ *Answer"))).to_have_count(1)
     expect(page.locator("strong", has_text="Third")).to_be_visible()
     expect(page.get_by_text(f"counsel jobs {flaky[4:12]}", exact=True)).to_be_visible()
