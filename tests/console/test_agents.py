@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from support import sample_home
 from support.browser import Console
@@ -55,10 +55,15 @@ def test_doctor_marks_what_works_what_is_not_set_up_and_what_is_wrong(agents: Co
     page.get_by_role("button", name="Check again").click()
     expect(settings.get_by_role("listitem").filter(has_text="prot")).to_have_count(0)
 
-    agents.vendors.script(path="/models", gate="models", gate_after=-1, times=None)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/doctor?online=*", hold)
     page.get_by_role("button", name="Check online").click()
     expect(page.get_by_role("progressbar", name="Checking online")).to_be_visible()
     expect(page.get_by_role("button", name="Check online")).to_be_disabled()
-    agents.vendors.open_gate("models")
+    held[0].continue_()
     expect(page.get_by_role("status").filter(has_text="Checked online.")).to_be_visible()
     expect(page.get_by_text("counsel doctor --online", exact=True).last).to_be_visible()
