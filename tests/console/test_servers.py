@@ -347,7 +347,7 @@ def test_500_servers_are_drawn_as_far_as_they_are_scrolled_to(console: Console) 
     while last.count() == 0:
         rows = table.get_by_role("row").count()
         table.evaluate("element => element.scrollTo(0, element.scrollHeight)")
-        page.wait_for_function("rows => document.querySelectorAll('tr').length > rows", arg=rows)
+        expect(table.get_by_role("row").nth(rows)).to_be_attached()
     expect(last).to_be_visible()
 
 
