@@ -215,6 +215,16 @@ def test_a_schema_that_would_be_checked_forever_is_an_error_with_the_answer(
     assert json.loads(done.json["partial"]) == value
 
 
+def test_auto_does_not_pay_every_model_for_a_schema_that_none_matches(
+    person: User, fake_process: FakeProcess
+) -> None:
+    (person.project / "never.json").write_text('{"type": "object", "required": ["nobody-writes-this"]}')
+    fake_process.script(text="{}", times=None)
+    done = ask(person, "Why?", "-m", "auto", "--schema", "never.json", "--json")
+    assert (done.code, done.json["code"]) == (1, "SCHEMA_MISMATCH")
+    assert len(fake_process.calls) == 4  # two models, each asked once more
+
+
 def test_patterns_and_references_are_checked(person: User, fake_process: FakeProcess) -> None:
     """A property called `pattern` and a value that looks like a bad pattern are neither."""
     schema = {

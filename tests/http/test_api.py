@@ -241,3 +241,15 @@ async def test_files_named_over_http_stay_in_the_callers_folder(api: Api, fake_p
         refused = await api.ask("Why?", files=[name])
         assert refused["code"] == "FILE_NOT_ALLOWED", name
     assert fake_process.calls == []
+
+
+async def test_long_answers_are_compressed_for_those_who_accept_it(api: Api) -> None:
+    sizes = []
+    for accepted in ("gzip", "identity"):
+        async with api.session.get("/api/models", headers={"Accept-Encoding": accepted}) as answer:
+            assert (await answer.json())["models"]
+            assert answer.headers.get("Content-Encoding") == ("gzip" if accepted == "gzip" else None)
+            sizes.append(int(answer.headers["Content-Length"]))
+    assert sizes[0] * 4 < sizes[1]
+    async with api.session.get("/health", headers={"Accept-Encoding": "gzip"}) as answer:
+        assert "Content-Encoding" not in answer.headers

@@ -38,7 +38,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text("<!doctype html><title>counsel</title>" + " " * 600)
     (folder / "assets" / "index-B4x.js").write_bytes(SCRIPT)
-    (folder / "theme.js").write_text("1")
+    (folder / "licenses.md").write_text("1")
     (folder / "other.txt").write_text("not for you")
     (folder / "assets" / "index-9aZ.css").write_text("b{}")
     (tmp_path / "secret.txt").write_text("not for you")
@@ -115,7 +115,7 @@ async def browser(tmp_path: Path, page: Path) -> AsyncIterator[Browser]:
 
 
 async def test_the_page_needs_no_token_and_carries_the_strict_headers(browser: Browser) -> None:
-    for path in ("/", "/login", "/assets/index-B4x.js", "/assets/missing.js", "/favicon.ico", "/theme.js"):
+    for path in ("/", "/login", "/assets/index-B4x.js", "/assets/missing.js", "/favicon.ico", "/licenses.md"):
         _, _, headers = await browser.send("GET", path, own=False)
         policy = headers["Content-Security-Policy"].split("; ")
         assert policy[:4] == [
@@ -147,7 +147,7 @@ async def test_hashed_files_are_cached_for_ever_and_the_page_is_asked_for_again(
     _, first, headers = await browser.send("GET", "/")
     assert headers["Cache-Control"] == "no-cache"
     assert headers["Content-Type"] == "text/html; charset=utf-8"
-    assert (await browser.send("GET", "/theme.js"))[2]["Cache-Control"] == "no-cache"
+    assert (await browser.send("GET", "/licenses.md"))[2]["Cache-Control"] == "no-cache"
     status, again, _ = await browser.send("GET", "/", If_None_Match=headers["ETag"])
     assert (status, again) == (304, b"")
     assert (await browser.send("GET", "/login"))[1] == first

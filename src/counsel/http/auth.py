@@ -35,7 +35,7 @@ SHORTEST = 16  # characters of a token with which other machines may connect
 MOST_HEADERS = 100
 OPEN_TO_ALL = frozenset({"/health"})
 # The console's page, and `/assets/`: it has no data.
-PAGE = frozenset({"/", "/login", "/favicon.ico", "/icon.svg", "/theme.js", "/licenses.md"})
+PAGE = frozenset({"/", "/login", "/favicon.ico", "/licenses.md"})
 SESSION = "/api/session"
 MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
 SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session

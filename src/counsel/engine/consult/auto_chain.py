@@ -15,12 +15,15 @@ from counsel.errors import (
     ProviderUnavailable,
     RateLimited,
     Refused,
+    SchemaMismatch,
     TimedOut,
     Unavailable,
 )
 from counsel.models import retries
 from counsel.results import PassedOver, usage_to_json
 from counsel.types import Usage
+
+MOST_MISMATCHES = 2  # models that were each paid for two answers: then the schema is the problem
 
 
 class AutoChain:
@@ -44,6 +47,8 @@ class AutoChain:
             for other in self._left
             if other.name != route.name and not (whole and other.provider == route.provider)
         ]
+        if sum(isinstance(failed, SchemaMismatch) for _, failed in self._failures) >= MOST_MISMATCHES:
+            self._left = []
 
     def passed_over(self) -> list[PassedOver]:
         return [

@@ -30,6 +30,7 @@ from counsel.errors import (
 )
 from counsel.front.json_messages import Unreadable, parse, quoted
 from counsel.http.auth import failure
+from counsel.http.compression import compressed
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp.identity import ClientIdentity
@@ -192,7 +193,8 @@ def starlette_route(row: ApiRoute, context: Context) -> Route:
             return failed_with(InvalidArgument("The request's body did not arrive."))
         if isinstance(result, Response):
             return result
-        return respond(*_parts(result)) if isinstance(result, Reply) else respond(result)
+        answer = respond(*_parts(result)) if isinstance(result, Reply) else respond(result)
+        return compressed(request, answer)
 
     return Route(row.path, endpoint, methods=[row.method])
 

@@ -17,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from counsel.http.compression import takes_gzip
 from counsel.lazy_dataclass import dataclass
 
 FOLDER = Path(__file__).parent / "page"
 INDEX = "index.html"
-OTHERS = ("icon.svg", "theme.js", "licenses.md")  # beside it, under names that do not change
+OTHERS = ("licenses.md",)  # beside it, under names that do not change
 HOW_TO_BUILD = "make console"
 # Svelte makes its templates through this policy; no other code may turn text into HTML.
 TRUSTED_TYPES = "svelte-trusted-html"
@@ -147,13 +148,8 @@ def _respond(request: Request, file: PageFile, caching: str) -> Response:
     headers = {**SAFE, "cache-control": caching, "etag": file.etag, "vary": "Accept-Encoding"}
     if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    if file.compressed is not None and _takes_gzip(request.headers.get("accept-encoding", "")):
+    if file.compressed is not None and takes_gzip(request):
         return Response(
             file.compressed, headers={**headers, "content-encoding": "gzip"}, media_type=file.media_type
         )
     return Response(file.content, headers=headers, media_type=file.media_type)
-
-
-def _takes_gzip(accepted: str) -> bool:
-    parts = (part.partition(";") for part in accepted.lower().split(","))
-    return any(name.strip() == "gzip" and weight.replace(" ", "") != "q=0" for name, _, weight in parts)
