@@ -298,6 +298,9 @@ def names(name: str, description: str) -> Parameter:
     return Parameter(name, description, {"type": "array", "items": {"type": "string"}}, ())
 
 
+PROJECT = text("project", "A project's folder. Default: where the server was started.")
+
+
 def _query(row: ApiRoute, request: Request) -> dict[str, object]:
     """Raises `InvalidArgument` for parameters that are unknown, repeated or invalid, or have control characters."""
     pairs = _check_letters(request)
