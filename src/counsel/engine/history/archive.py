@@ -56,11 +56,9 @@ class Archive:
         return (await self._store.blobs([sha])).get(sha)
 
     async def show(self, name: str) -> Json:
-        await self._store.flush()  # a job may have begun a moment ago and be on its way to the disk
         conversation = await self._conversation(name)
-        others = await self._store.jobs_without_turn(
-            name
-        )  # first: a job that ends now is then told twice, not never
+        # First: a job that ends now is then told twice, not never.
+        others = await self._store.jobs_without_turn(name)
         return {
             **_shown(conversation),
             "history": [_message(message) for message in await self._store.messages(name)],
