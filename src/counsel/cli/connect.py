@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import click
 
 from counsel.caller import Caller
+from counsel.cli import closed_window
 from counsel.cli.stopped import Stopped
 from counsel.requests import Engine
 
@@ -99,12 +100,8 @@ class _StopSignals:
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[Any]) -> None:
         self.received = number
-        if (
-            number == signal.SIGHUP
-        ):  # writing to a terminal that is gone fails, and there is work to do before the end
-            sink = os.open(os.devnull, os.O_WRONLY)
-            for file in self._terminals:
-                os.dup2(sink, file)
+        if number == signal.SIGHUP:
+            closed_window.write_nowhere(*self._terminals)
         task.cancel()
 
 

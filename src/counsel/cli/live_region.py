@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import takewhile
 from typing import NamedTuple, TextIO
 
+from counsel.cli import closed_window
 from counsel.cli.tables import cells
 
 _BEGIN, _END = (
@@ -75,8 +76,7 @@ class LiveRegion:
     def _write(self, rows: Sequence[Row], up: int) -> None:
         start = f"\r\x1b[{up}A" if up else "\r"
         body = "\n".join(map(self._erasing, rows))
-        self._stream.write(f"{_BEGIN}{start}{body}\x1b[J{_END}")
-        self._stream.flush()
+        closed_window.write(self._stream, f"{_BEGIN}{start}{body}\x1b[J{_END}")
 
     def _erasing(self, row: Row) -> str:
         """Over what the rows below held. Behind a full row an erasure would take its last character."""

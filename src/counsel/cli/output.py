@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from counsel.cli import tables
+from counsel.cli import closed_window, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,8 +41,7 @@ def printable(text: str) -> str:
 
 def answer(text: str) -> None:
     """A model's answer, or a file's text: exact in a pipe, without control characters on a terminal."""
-    sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
-    sys.stdout.flush()
+    closed_window.write(sys.stdout, printable(text) if sys.stdout.isatty() else text)
 
 
 def whole_answer(text: str, *, plain: bool = False) -> None:
