@@ -27,7 +27,11 @@ LARGEST = 150_000  # bytes of a picture
 
 
 def scratch(browser: Browser, vendors: FakeProcess, folder: Path) -> Console:
-    home, counsel_home, project = folder / "ada", folder / "ada" / ".local" / "share" / "counsel", folder / "ada" / "work" / "shop"
+    home, counsel_home, project = (
+        folder / "ada",
+        folder / "ada" / ".local" / "share" / "counsel",
+        folder / "ada" / "work" / "shop",
+    )
     for each in (home, counsel_home, project):
         each.mkdir(mode=0o700, parents=True)
     env = user_env(home, counsel_home, vendors) | {
