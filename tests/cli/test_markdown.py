@@ -93,7 +93,7 @@ class Window:
     def resize(self, columns: int, rows: int) -> None:
         self.screen.resize(rows, columns)
         size = live_region.shutil.os.terminal_size((columns, rows))  # type: ignore[attr-defined]
-        self._patch.setattr("shutil.get_terminal_size", lambda: size)
+        self._patch.setattr("shutil.get_terminal_size", lambda *_, **__: size)
 
     def write(self, data: str) -> None:
         self.written += len(data)
