@@ -19,8 +19,9 @@ settings.load_profile("counsel")
 
 
 def pytest_configure() -> None:
-    """Ctrl-C works in what the tests start, also when they run in the background of a shell that switched it off."""
+    """Ctrl-C and a closed window work in what the tests start, also when they run in the background or under `nohup`."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
