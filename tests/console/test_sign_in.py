@@ -69,7 +69,7 @@ def test_an_expired_link_and_no_link_show_the_form_and_the_token_signs_in(consol
     page.get_by_role("button", name="Sign in").click()
     signed_in(page)
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").fill("sign out")
+    page.get_by_role("combobox", name="Find an action").fill("sign out")
     page.keyboard.press("Enter")
     sign_in_form(page)
     page.get_by_label("Or paste the link or the token").fill(TOKEN)

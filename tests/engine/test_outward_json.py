@@ -32,7 +32,9 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "results"
 _USAGE = {"input": 10, "output": 5}
 THREE = ("gpt-5", "sonnet", "gemini-2.5-flash")
 _ID = r"(?:conv|ask|consensus|job)_[A-Za-z0-9_-]{8,}"
-_NUMBERS = "response_time_ms|response_time|total_response_time|elapsed_seconds|ms|at|created|updated|ttlMs"
+_NUMBERS = (
+    "first_ms|response_time_ms|response_time|total_response_time|elapsed_seconds|ms|at|created|updated|ttlMs"
+)
 # What is said to people is no part of the format.
 _STRING = r'(?:[^"\\]|\\.)*'
 _WORDING = (
