@@ -82,14 +82,11 @@ def test_a_skill_is_shared_and_a_key_is_typed_with_the_keyboard_and_the_focus_re
     page.keyboard.press("Enter")
     confirm = dialog.get_by_role("button", name="Share", exact=True)
     expect(confirm).to_be_enabled()  # the plan is shown
-    confirm.focus()
-    page.keyboard.press("Enter")
+    confirm.press("Enter")
     expect(page.get_by_text("incident-report is shared with")).to_be_visible()
     expect(share).to_be_focused()
 
-    page.keyboard.press("g")
-    page.keyboard.press(",")
-    expect(page).to_have_title("Settings · counsel")
+    console.press_keys("g ,", "Settings · counsel")
     button = page.get_by_role("button", name="Set the key of Mistral")
     button.focus()
     page.keyboard.press("Space")

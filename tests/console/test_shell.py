@@ -32,9 +32,7 @@ def test_ctrl_k_finds_an_action_by_its_words_and_shows_its_command(console: Cons
 
 def test_two_letters_open_a_screen_but_not_while_text_is_written(console: Console) -> None:
     page = console.page
-    page.keyboard.press("g")
-    page.keyboard.press("j")
-    expect(page).to_have_title("Jobs · counsel")
+    console.press_keys("g j", "Jobs · counsel")
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Find an action").press_sequentially("gu")
     expect(page).to_have_title("Jobs · counsel")
