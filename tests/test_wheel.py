@@ -101,8 +101,19 @@ def test_a_machine_without_node_gets_one_from_pypi_for_the_build(tmp_path: Path)
         *("-m", "pip", "wheel", "--no-deps", "--disable-pip-version-check", "-w", "dist", "."),
         PATH=str(tools),
         COUNSEL_REQUIRE_CONSOLE="1",
+        **machine_registry(),
     )
     check_page(names)
+
+
+def machine_registry() -> dict[str, str]:
+    """Where this machine's npm gets its packages: the npm from PyPI has a global configuration of its own."""
+    npm = shutil.which("npm")
+    if npm is None:
+        return {}
+    command = [npm, "config", "get", "globalconfig"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    return {"NPM_CONFIG_GLOBALCONFIG": done.stdout.strip()}
 
 
 def test_a_page_that_cannot_be_built_fails_no_wheel_and_is_reported(tmp_path: Path) -> None:
