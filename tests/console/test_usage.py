@@ -37,7 +37,7 @@ def calls() -> list[UsageRecord]:
                 provider=provider,
                 model=model,
                 client=("claude", "console")[number % 2],
-                project=("/home/ada/work/engine", "/home/ada/work/site")[number % 2],
+                project=("/srv/shop/engine", "/srv/shop/site")[number % 2],
                 ms=400 + 50 * (number % 20),
                 code="RATE_LIMITED" if number % 16 == 5 else "",
                 cost=None if number % 7 == 6 else 0.01 * (number % 5),
@@ -102,7 +102,7 @@ def test_the_numbers_are_those_of_the_command(console: Console) -> None:
     expect(page.get_by_role("radio", name="Caller", exact=True)).to_be_checked()
     expect(page.get_by_role("radio", name="30 days")).to_be_checked()
     page.get_by_role("radio", name="Project", exact=True).check(force=True)
-    expect(page.get_by_role("rowheader", name="work/engine")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="shop/engine")).to_be_visible()
     unpriced = counted(console, "--since", "30d")["total"]["calls_without_price"]
     expect(page.get_by_text(f"{unpriced} calls have no known price")).to_be_visible()
 

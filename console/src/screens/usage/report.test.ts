@@ -54,7 +54,7 @@ describe('a sum', () => {
 });
 
 describe('a name', () => {
-  it.each([['project', '/home/ada/work/engine', 'work/engine'], ['project', '', 'Not known'], ['project', '/', '/'], ['model', 'a/b/c', 'a/b/c'], ['model', null, 'All others']])('of %s %s', (by, name, shown) => {
+  it.each([['project', '/srv/shop/engine', 'shop/engine'], ['project', '', 'Not known'], ['project', '/', '/'], ['model', 'a/b/c', 'a/b/c'], ['model', null, 'All others']])('of %s %s', (by, name, shown) => {
     expect(nameOf(by, name)).toBe(shown);
   });
 });
