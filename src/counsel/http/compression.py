@@ -21,9 +21,8 @@ def takes_gzip(request: Request) -> bool:
 
 def compressed(request: Request, response: Response) -> Response:
     """The same answer, smaller where that is worth it."""
-    body = bytes(response.body)
-    if SMALLEST <= len(body) <= LARGEST and takes_gzip(request):
-        response.body = gzip.compress(body, _LEVEL, mtime=0)
+    if SMALLEST <= len(response.body) <= LARGEST and takes_gzip(request):
+        response.body = gzip.compress(response.body, _LEVEL, mtime=0)
         response.headers["content-encoding"] = "gzip"
         response.headers["content-length"] = str(len(response.body))
         response.headers["vary"] = "Accept-Encoding"
