@@ -216,7 +216,7 @@ def test_completing_starts_and_writes_nothing(
 
 def test_completing_commands_imports_none_of_them(env: dict[str, str], project: Path) -> None:
     modules = {name for name in completing(env, project, "counsel ") if name.startswith("counsel.cli.")}
-    assert modules == {"counsel.cli.output", "counsel.cli.tables"}
+    assert modules == {"counsel.cli.closed_window", "counsel.cli.output", "counsel.cli.tables"}
 
 
 def test_where_nothing_can_be_read_nothing_is_completed(

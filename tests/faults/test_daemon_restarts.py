@@ -41,6 +41,18 @@ def starting(home: Path) -> list[int]:
     return matches
 
 
+def replace(home: Path, backup: Path | None) -> None:
+    """A home deleted, or another put into its place, while a daemon still writes there and makes the folder again."""
+    while True:
+        shutil.rmtree(home, ignore_errors=True)
+        if backup is None and not home.exists():
+            return
+        if backup is not None:
+            with contextlib.suppress(OSError):  # it is not empty again
+                shutil.copytree(backup, backup.with_name("copy"), dirs_exist_ok=True).rename(home)
+                return
+
+
 @contextlib.asynccontextmanager
 async def serving(env: dict[str, str]) -> AsyncIterator[None]:
     """`counsel serve` on the same home, from the beginning to the end."""
@@ -237,10 +249,7 @@ async def test_a_home_deleted_or_restored_under_a_call_answers_it_and_the_new_ho
         await asyncio.to_thread(fake_process.wait_for, contains="meanwhile", timeout=30)
         first = daemon_pid(home)
         assert first is not None
-        while home.exists():
-            shutil.rmtree(home, ignore_errors=True)
-        if restored:
-            shutil.copytree(backup, home)
+        replace(home, backup if restored else None)
         async with StdioClient(home, command=FRONT, cwd=home.parent, env=env) as new:
             await new.initialize()
             assert "after" in await new.text("after", model="gpt-5")

@@ -227,7 +227,8 @@ def continued(wanted: str, caller: Caller, *, quiet: bool = False) -> str:
 def _by_beginning(ids: Lookup, wanted: str) -> Entry | None:
     """The conversation that begins so. A short word or number is a name that a person gives to a new one."""
     bare = _bare(wanted)
-    if not _BEGINNING.fullmatch(wanted) or len(bare) < (SHORT if bare.isdigit() else SAFE):
+    least = SHORT if wanted.isdigit() else SAFE
+    if not _BEGINNING.fullmatch(wanted) or len(bare) < least:
         return None
     matches = [entry for entry in _conversations(ids, wanted) if _GENERATED.fullmatch(entry.id)]
     if len(matches) > 1:
