@@ -25,10 +25,10 @@ fix: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
-# New inputs for every interface; EXAMPLES of them for each (tests/fuzz).
+# New inputs for every interface and every editor of files; EXAMPLES of them for each test.
 EXAMPLES ?= 2000
 fuzz: $(VENV)/.dev
-	COUNSEL_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q tests/fuzz -n 2 --dist loadfile
+	COUNSEL_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -q tests/fuzz tests/configfiles/test_properties.py tests/configfiles/test_toml_properties.py -n 2
 
 # Generated pages, then the site in site/, with checked links.
 docs: $(VENV)/.dev

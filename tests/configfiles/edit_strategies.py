@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Put, intended, lookup
 from counsel.configfiles.write.three_way import _same
+from fuzz.effort import EXAMPLES
 
 CALM = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -30,23 +31,27 @@ NEW_VALUES = st.sampled_from(
 
 
 def cases(
-    few: int, many: int, *strategies: st.SearchStrategy[Any], seeds: tuple[int, ...] = (4, 44, 444)
-) -> Callable[[Callable[..., None]], Callable[[int, int], None]]:
-    """One property as a quick test and as slow ones with more cases and other seeds."""
-    rows = [pytest.param(0, few, id="quick")]
-    rows += [pytest.param(number, many, id=f"seed{number}", marks=pytest.mark.slow) for number in seeds]
+    few: int, many: int, *strategies: st.SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[[int | None, int], None]]:
+    """One property as a quick test and as a slow one with more cases; `make fuzz` adds seeds and new cases."""
+    rows = [pytest.param(0, few, id="quick"), pytest.param(4, many // 3, id="seed4", marks=pytest.mark.slow)]
+    if EXAMPLES:
+        rows += [pytest.param(number, many, id=f"seed{number}") for number in (44, 444)]
+        rows += [pytest.param(None, EXAMPLES, id="new")]
 
-    def wrap(check: Callable[..., None]) -> Callable[[int, int], None]:
+    def wrap(check: Callable[..., None]) -> Callable[[int | None, int], None]:
         @pytest.mark.parametrize(("number", "count"), rows)
-        def test(number: int, count: int) -> None:
+        def test(number: int | None, count: int) -> None:
             limits = settings(
                 max_examples=count,
                 deadline=None,
                 database=None,
+                print_blob=True,
                 suppress_health_check=CALM,
                 phases=[Phase.explicit, Phase.generate, Phase.shrink],
             )
-            seed(number)(limits(given(*strategies)(check)))()
+            run = limits(given(*strategies)(check))
+            (run if number is None else seed(number)(run))()
 
         return test
 
