@@ -27,7 +27,7 @@ METHODS = {
     "ask": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> Answer",
     "cancel": "(self, any_id: str, member: str | None = None) -> Cancellation",
     "close": "(self) -> None",
-    "consensus": "(self, prompt: str, *, models: Sequence[str], cross_feedback: bool = True,"
+    "consensus": "(self, prompt: str, *, models: Sequence[str | Member], cross_feedback: bool = True,"
     " cross_feedback_prompt: str | None = None, **options: Unpack[Options]) -> Consensus",
     "status": "(self, any_id: str, *, full_history: bool = False) -> Job",
     "stream": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> AsyncGenerator[JobEvent]",

@@ -27,7 +27,7 @@ from counsel.caller import Caller, here
 from counsel.errors import CounselError, InvalidArgument
 from counsel.job_events import JobEvent, Wait
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Member, Request
 from counsel.results import (
     Cancellation,
     ChatResult,
@@ -168,7 +168,7 @@ class Counsel:
         self,
         prompt: str,
         *,
-        models: Sequence[str],
+        models: Sequence[str | Member],
         cross_feedback: bool = True,
         cross_feedback_prompt: str | None = None,
         **options: Unpack[Options],
@@ -176,7 +176,7 @@ class Counsel:
         """Several models at once, who then read and refine each other's answers."""
         request = ConsensusRequest(
             prompt=prompt,
-            models=_listed("models", models),
+            models=_members(models),
             enable_cross_feedback=cross_feedback,
             cross_feedback_prompt=cross_feedback_prompt,
             **_common(options),
@@ -230,6 +230,12 @@ def _listed(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ..
     if isinstance(items, str | bytes | os.PathLike):
         raise InvalidArgument(f"{name} must be a list, not {items!r}.", hint=f"Write {name}=[{items!r}].")
     return tuple(os.fspath(item) for item in items)
+
+
+def _members(models: Sequence[str | Member]) -> tuple[str | Member, ...]:
+    if isinstance(models, str | bytes):
+        _listed("models", models)  # refuses it
+    return tuple(models)
 
 
 def _chat(prompt: str, model: str, options: Options) -> ChatRequest:

@@ -10,7 +10,7 @@ from typing import get_args
 
 from counsel.argument_schema import Schema
 from counsel.errors import InvalidArgument
-from counsel.requests import MAX_MODELS
+from counsel.requests import MAX_MODELS, Stance
 from counsel.types import EFFORTS, MediaResolution, Verbosity
 
 STRING: Schema = {"type": "string"}
@@ -18,10 +18,26 @@ NAME: Schema = {"type": "string", "minLength": 1}
 STRINGS: Schema = {"type": "array", "items": STRING}
 SWITCH: Schema = {"type": "boolean"}
 
+MEMBER: Schema = {
+    "anyOf": [
+        NAME,
+        {
+            "type": "object",
+            "properties": {
+                "model": NAME,
+                "role": NAME,
+                "stance": {"type": "string", "enum": list(get_args(Stance))},
+            },
+            "required": ["model"],
+            "additionalProperties": False,
+        },
+    ]
+}
+
 RULES: dict[str, Schema] = {
     "prompt": NAME,
     "model": STRING,
-    "models": {"type": "array", "items": NAME, "minItems": 1, "maxItems": MAX_MODELS},
+    "models": {"type": "array", "items": MEMBER, "minItems": 1, "maxItems": MAX_MODELS},
     "files": STRINGS,
     "images": STRINGS,
     "tools": STRINGS,

@@ -7,7 +7,7 @@ These know this module and nothing behind it: no provider, no store. Results are
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from counsel.caller import Caller
 from counsel.job_events import JobEvent
@@ -17,6 +17,7 @@ from counsel.types import Effort, Json, MediaResolution, Verbosity
 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
+Stance: TypeAlias = Literal["for", "against", "neutral"]
 DEFAULT_MODEL = "default"  # the conversation's model; of a new conversation, the user's setting
 
 
@@ -47,9 +48,17 @@ class ChatRequest(Question):
     session: str | None = None  # the session of the socket it came through, which has its own tags
 
 
+class Member(TypedDict):
+    """A model of a consensus with a part to play."""
+
+    model: str
+    role: NotRequired[str]  # such as `security reviewer`
+    stance: NotRequired[Stance]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsensusRequest(Question):
-    models: tuple[str, ...]
+    models: tuple[str | Member, ...]  # names, `auto`, `@panel`
     enable_cross_feedback: bool = True
     cross_feedback_prompt: str | None = None
     check_models: bool = (

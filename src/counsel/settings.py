@@ -77,7 +77,14 @@ class Settings:
     consensus_models: tuple[str, ...] = _setting(
         "COUNSEL_CONSENSUS_MODELS",
         (),
-        "Models of a consensus that names none, or `auto` alone; empty: three of different vendors.",
+        "Models of a consensus that names none, or `auto` alone; empty: some of different vendors.",
+    )
+    panel_size: int = _setting(
+        "COUNSEL_PANEL_SIZE",
+        3,
+        "How many models `auto` alone means in a consensus, where so many vendors are available.",
+        minimum=2,
+        maximum=20,
     )
     auto_order: tuple[str, ...] = _setting(
         "COUNSEL_AUTO_ORDER", (), "Models that `auto` tries, in this order; empty: the catalog's order."
@@ -264,6 +271,7 @@ TABLES = {
     "models": "tables such as [models.NAME]",
     "agents": "tables such as [agents.NAME]",
     "aliases": 'a table such as [aliases] with NAME = "MODEL"',
+    "panels": 'a table such as [panels] with NAME = ["MODEL", "MODEL"]',
 }
 
 

@@ -24,6 +24,7 @@ from counsel import api
 from counsel.api import Answer, Consensus, Job, Options
 from counsel.errors import CounselError
 from counsel.job_events import JobEvent
+from counsel.requests import Member
 from counsel.results import Cancellation
 from counsel.types import Usage
 
@@ -78,7 +79,7 @@ class Counsel:
         self,
         prompt: str,
         *,
-        models: Sequence[str],
+        models: Sequence[str | Member],
         cross_feedback: bool = True,
         cross_feedback_prompt: str | None = None,
         **options: Unpack[Options],

@@ -32,6 +32,8 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / ".claude.json").write_text(
         '{"mcpServers": {"weather": {"command": "w"}, "docs:search": {"command": "d"}}}'
     )
+    config = tmp_path / "home" / "config.toml"
+    config.write_text('[panels]\narchitecture = ["gpt-5", "opus"]\n')
     skill = tmp_path / ".claude" / "skills" / "brewing"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text("---\nname: brewing\ndescription: How to brew tea.\n---\nBoil.\n")
@@ -69,6 +71,7 @@ WORDS = (
     ("counsel skills show brew", {"brewing"}),
     ("counsel servers list --agent cod", {"codex"}),
     ("counsel ask -m gpt-5-mi", {"gpt-5-mini"}),
+    ("counsel consensus -m gpt-5,@arch", {"gpt-5,@architecture"}),
     ("counsel setup --agent claude,cod", {"claude,codex"}),
     ("counsel completion z", {"zsh"}),
 )
@@ -99,6 +102,7 @@ def test_bash_completes(env: dict[str, str], project: Path) -> None:
         ("counsel  servers   show do", "cs:search"),
         ("counsel ask x --tool=docs:se", "arch"),
         ("counsel ask -m gpt-5-mi", "ni"),
+        ("counsel consensus -m @arch", "itecture"),
     ],
 )
 def test_bash_completes_on_its_command_line(

@@ -65,6 +65,7 @@ def test_a_change_keeps_comments_and_every_other_byte(person: User, file: Path) 
         ("default_effort", "HIGH", 'default_effort = "high"'),
         ("providers.ollama.base_url", "http://127.0.0.1:11434/v1", 'base_url = "http://127.0.0.1:11434/v1"'),
         ("aliases.my.model", "gpt-5", '"my.model" = "gpt-5"'),
+        ("panels.duo", "gpt-5, opus", 'duo = ["gpt-5", "opus"]'),
     ],
 )
 def test_values_are_written_as_toml(person: User, key: str, value: str, line: str) -> None:
@@ -84,6 +85,9 @@ def test_values_are_written_as_toml(person: User, key: str, value: str, line: st
         (["set", "token", "hush"], "INVALID_ARGUMENT", "is a secret"),
         (["set", "providers.mine.wire", "nonsense"], "CONFIG_INVALID", "wire must be one of"),
         (["set", "aliases.fast", "7"], "CONFIG_INVALID", "aliases"),
+        (["set", "panels.duo", "opus,sonet"], "CONFIG_INVALID", "[panels] duo: model not found: 'sonet'"),
+        (["set", "panels.duo", "@other"], "CONFIG_INVALID", "panels cannot contain panels"),
+        (["set", "panels.duo", "[]"], "CONFIG_INVALID", "1 to 20 models"),
         (
             ["set", "default_model", "gtp-5"],
             "CONFIG_INVALID",

@@ -63,7 +63,24 @@ def _models(incomplete: str) -> Iterator[CompletionItem]:
             yield _item(f"{before}{comma}{name}")
 
 
+def _members(incomplete: str) -> Iterator[CompletionItem]:
+    """Models as above, and the user's panels."""
+    before, comma, prefix = incomplete.rpartition(",")
+    yield from _models(incomplete)
+    from counsel import settings
+
+    loaded = settings.load()
+    if not loaded.tables.get("panels"):
+        return
+    from counsel.models import panels
+
+    for name, entries in panels.named(loaded).items():
+        if f"{panels.MARK}{name}".startswith(prefix):
+            yield _item(f"{before}{comma}{panels.MARK}{name}", ", ".join(map(panels.name_of, entries)))
+
+
 models = _quietly(_models)
+members = _quietly(_members)
 
 
 # ── jobs and conversations ───────────────────────────────────────────────────────────────────────────

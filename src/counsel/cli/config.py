@@ -74,6 +74,8 @@ def set_(key: str, value: str, *, as_json: bool) -> None:
     counsel config set default_model opus
 
     counsel config set aliases.fast gpt-5-mini
+
+    counsel config set panels.architecture opus,gpt-5
     """
     _change(key, config_file.parsed(key, value), as_json=as_json)
 

@@ -22,9 +22,9 @@ from counsel.results import ConsensusResult, Result
     "models",
     multiple=True,
     callback=ask_options.several_models,
-    shell_complete=completers.models,
-    help="Models, aliases or agents: -m a,b or -m a -m b. The same model may be named twice. "
-    "Default: COUNSEL_CONSENSUS_MODELS, else three of different vendors.",
+    shell_complete=completers.members,
+    help="Models, aliases, agents or @panels: -m a,b or -m a -m b. The same model may be named twice. "
+    "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE of different vendors.",
 )
 @click.option("--no-feedback", is_flag=True, help="One round only: models do not see each other's answers.")
 @click.option(

@@ -79,6 +79,7 @@ class Catalog:
             *rows.problems,
             *problems,
             *self._alias_problems(),
+            *self._panel_problems(),
             *self._unknown_names(),
         )
 
@@ -210,12 +211,33 @@ class Catalog:
             except ModelNotFound as error:
                 yield f"config.toml [aliases]: {error.message[0].lower()}{error.message[1:]}"
 
+    def _panel_problems(self) -> Iterator[str]:
+        if tables := self._settings.tables.get("panels"):
+            from counsel.models import panels  # few homes have some
+
+            yield from panels.problems(tables)
+
+    def _panel_models(self) -> Iterator[tuple[str, str]]:
+        """The models of the user's panels, each behind the panel that names it."""
+        if not self._settings.tables.get("panels"):
+            return
+        from counsel.models import panels
+
+        for panel, entries in panels.named(self._settings).items():
+            for entry in entries:
+                yield f"config.toml [panels] {panel}", panels.name_of(entry)
+
     def _unknown_names(self) -> Iterator[str]:
         """Settings that name a model which does not exist: every question that names none would fail."""
         settings = self._settings
         named = [("default_model", settings.default_model)]
         named += [("consensus_models", name) for name in settings.consensus_models]
+        named += self._panel_models()
         for setting, name in named:
+            if name.startswith("@"):
+                if name[1:] not in settings.tables.get("panels", {}):
+                    yield f"{setting}: there is no panel {name}."
+                continue
             if name.strip().lower() in {"", "auto"} or agent_named(name.partition(":")[0]):
                 continue
             try:

@@ -33,7 +33,7 @@ def path_of(key: str) -> tuple[str, ...]:
         return (row.name,)
     table, _, rest = key.partition(".")
     if table in settings.TABLES and all(rest.split(".")):
-        depth = 1 if table == "aliases" else 2
+        depth = 1 if table in {"aliases", "panels"} else 2
         return (table, *rest.split(".", depth - 1))
     raise unknown(key)
 
@@ -50,19 +50,22 @@ def parsed(key: str, text: str) -> object:
     """A value as config.toml has it. Raises if the setting does not take it."""
     row = row_named(key)
     if row is None:
-        return _toml_value(text)
+        value = _toml_value(text)
+        if key.startswith("panels.") and isinstance(value, str):
+            return [name.strip() for name in value.split(",")]
+        return value
     if row.metadata["secret"]:
         raise InvalidArgument(
             f"{row.name} is a secret, which does not belong in config.toml.",
             hint=f"Write {row.metadata['env']}=… into COUNSEL_HOME/.env, which only you can read.",
         )
     try:
-        value: Any = setting_values.parse(row, text)
+        setting: Any = setting_values.parse(row, text)
     except ValueError as error:
         raise InvalidArgument(f"{error}, not {text[:80]!r}.", hint=str(row.metadata["description"])) from None
-    if isinstance(value, tuple):
-        return list(value)
-    return text.strip() if row.metadata["unit"] and not text.strip().isdigit() else value
+    if isinstance(setting, tuple):
+        return list(setting)
+    return text.strip() if row.metadata["unit"] and not text.strip().isdigit() else setting
 
 
 def _toml_value(text: str) -> object:

@@ -52,6 +52,8 @@ class Participant:
     label: str
     route: Route | None
     refused: CounselError | None = None
+    role: str = ""
+    stance: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,10 @@ def _named(job: Job) -> list[tuple[str, str]]:
 
 
 def _participant(slot: int, label: str, model: str, router: Router, job: Job) -> Participant:
+    role = job.task.roles[slot] if job.task.roles else ""
+    stance = job.task.stances[slot] if job.task.stances else ""
     try:
-        return Participant(str(slot), label, router.route(model, job.caller))
+        return Participant(str(slot), label, router.route(model, job.caller), None, role, stance)
     except CounselError as error:
         return Participant(str(slot), label, None, error)
 
@@ -231,9 +235,10 @@ class Round:
         return await self._ask(participant, "refined", call)
 
     async def _compose(self, participant: Participant) -> Call:
-        return await conversation.compose_async(
-            self._consultation.job, self._history, _route(participant), self._store
-        )
+        job = self._consultation.job
+        call = await conversation.compose_async(job, self._history, _route(participant), self._store)
+        part = prompts.part(participant.role, participant.stance)
+        return replace(call, system=f"{call.system}\n\n{part}" if call.system else part) if part else call
 
     async def _ask(self, participant: Participant, phase: str, call: Call) -> Reply:
         step = Step(f"{phase}:{participant.slot}", participant.slot, phase, self._limit)

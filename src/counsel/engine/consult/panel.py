@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from counsel.caller import Caller
 from counsel.engine.consult import prompts
 from counsel.engine.consult.routes import Route, Router
 from counsel.engine.context import tokens
 from counsel.engine.context.build import Context
 from counsel.errors import CounselError, InvalidArgument
+from counsel.lazy_dataclass import dataclass
+from counsel.models import panels
 from counsel.models.auto import Needs
 from counsel.requests import ConsensusRequest
 from counsel.types import Call, Turn
 
-SIZE = 3  # models of `["auto"]`
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    model: str
+    role: str = ""
+    stance: str = ""
+
+
 _LEAST = 2  # where there is one vendor only: two of its models
 
 
-def chosen(request: ConsensusRequest, router: Router, caller: Caller) -> tuple[str, ...]:
-    """The models to ask. `["auto"]` is the user's own panel, or three; beside other names each `auto` is one model more."""
-    models = request.models
-    if len(models) == 1 and _is_auto(models[0]) and caller.settings.consensus_models:
-        models = caller.settings.consensus_models
-    autos = sum(_is_auto(name) for name in models)
+def chosen(request: ConsensusRequest, router: Router, caller: Caller) -> tuple[Member, ...]:
+    """The models to ask, with the parts that they play.
+
+    `["auto"]` is the user's own panel, or as many of different vendors as `panel_size` says; beside other names each
+    `auto` is one model more, which keeps the role and the stance of its entry.
+    """
+    settings = caller.settings
+    entries = panels.expanded(request.models, settings)
+    if len(entries) == 1 and _is_auto(entries[0]) and settings.consensus_models:
+        entries = panels.expanded(settings.consensus_models, settings)
+    members = [_member(entry) for entry in entries]
+    autos = [member for member in members if _is_auto(member.model)]
     if not autos:
-        return models
-    named = [name for name in models if not _is_auto(name)]
-    wanted = SIZE if not named and autos == 1 else autos
-    needs = Needs(vision=bool(request.images), web_search=request.use_websearch, tools=bool(request.tools))
+        return tuple(members)
+    named = [member for member in members if not _is_auto(member.model)]
+    if not named and len(autos) == 1:
+        autos *= settings.panel_size
+    names = [member.model for member in named]
     picked = _pick(
-        router.auto(caller, needs), wanted, taken=_vendors(named, router, caller), named=set(named)
+        router.auto(caller, _needs(request)),
+        len(autos),
+        taken=_vendors(names, router, caller),
+        named=set(names),
     )
-    return (*named, *picked)
+    return (*named, *(replace(auto, model=name) for auto, name in zip(autos, picked, strict=False)))
+
+
+def _member(entry: panels.Entry) -> Member:
+    if isinstance(entry, str):
+        return Member(entry)
+    return Member(entry["model"], entry.get("role", "").strip(), entry.get("stance", ""))
+
+
+def _needs(request: ConsensusRequest) -> Needs:
+    return Needs(vision=bool(request.images), web_search=request.use_websearch, tools=bool(request.tools))
 
 
 def check_names(models: tuple[str, ...], router: Router, caller: Caller) -> None:
@@ -76,8 +107,8 @@ def _all_of(errors: dict[str, CounselError]) -> CounselError:
     return type(first)(" ".join(dict.fromkeys(error.message for error in errors.values())), **fields)
 
 
-def _is_auto(name: str) -> bool:
-    return name.strip().lower() == "auto"
+def _is_auto(entry: panels.Entry) -> bool:
+    return panels.name_of(entry).strip().lower() == "auto"
 
 
 def _pick(routes: list[Route], wanted: int, taken: set[str], named: set[str]) -> list[str]:

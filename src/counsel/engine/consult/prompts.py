@@ -24,6 +24,23 @@ def structured(schema: Json) -> str:
     )
 
 
+_STANCES = {
+    "for": "Argue for the proposal: make the strongest honest case for it.",
+    "against": "Argue against the proposal: make the strongest honest case against it.",
+    "neutral": "Weigh both sides of the proposal before you come to a conclusion.",
+}
+
+
+def part(role: str, stance: str) -> str:
+    """What a member of a consensus is asked to be. The others never read it."""
+    lines = [f"Answer in this role: {role}"] if role else []
+    if stance:
+        lines.append(_STANCES[stance])
+    if stance in {"for", "against"}:
+        lines.append("If that case cannot be made honestly, say so.")
+    return "\n".join(lines)
+
+
 _REFINE = """You and {count} other model{s} were asked the same question. Here {are} the other answer{s}:
 
 {answers}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 from counsel import size_limits
@@ -53,7 +54,8 @@ async def receive(
         structured.check_schema(schema)
     if isinstance(request, ChatRequest) and request.model.strip().lower() == DEFAULT_MODEL:
         request = replace(request, model=await _default_model(request, store, caller))
-    models = _models(request, router, caller)
+    members = _members(request, router, caller)
+    models = tuple(member.model for member in members)
     await _check_tools(request, models, caller)
     export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
     name, continues = await _conversation(request, store, caller)
@@ -84,6 +86,8 @@ async def receive(
         tools=request.tools,
         system=request.system,
         schema=schema,
+        roles=_each(member.role for member in members),
+        stances=_each(member.stance for member in members),
         cross_feedback=isinstance(request, ConsensusRequest) and request.enable_cross_feedback,
         feedback_prompt=request.cross_feedback_prompt if isinstance(request, ConsensusRequest) else None,
         tag=tag,
@@ -101,16 +105,22 @@ async def _default_model(request: ChatRequest, store: Store, caller: Caller) -> 
     return "auto" if continues else caller.settings.default_model or "auto"
 
 
-def _models(request: Request, router: Router, caller: Caller) -> tuple[str, ...]:
+def _members(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
     if isinstance(request, ChatRequest):
         recursion.check(caller)
         if request.model.lower() != "auto":
             router.route(request.model, caller)
-        return (request.model,)
-    models = panel.chosen(request, router, caller)
+        return (panel.Member(request.model),)
+    members = panel.chosen(request, router, caller)
     if request.check_models:
-        panel.check_names(models, router, caller)
-    return models
+        panel.check_names(tuple(member.model for member in members), router, caller)
+    return members
+
+
+def _each(parts: Iterable[str]) -> tuple[str, ...]:
+    """One for each model; none at all if they are empty."""
+    values = tuple(parts)
+    return values if any(values) else ()
 
 
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:

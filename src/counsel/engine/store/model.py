@@ -34,6 +34,8 @@ SETTINGS = (
     "use_websearch",
     "media_resolution",
     "tools",
+    "roles",
+    "stances",
     "cross_feedback",
     "feedback_prompt",
 )
@@ -57,6 +59,8 @@ class Task:
     media_resolution: MediaResolution | None = None
     export: tuple[str, ...] = ()  # the folder to export to, and the one that it must not leave
     tools: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()  # of `models`, one each, or none at all
+    stances: tuple[str, ...] = ()  # the same
     cross_feedback: bool = False
     feedback_prompt: str | None = None
     system: str | None = None
@@ -89,6 +93,9 @@ class Task:
         data["sources"] = [source.to_json() for source in self.sources]
         if self.text == self.prompt:
             del data["text"]
+        for name in _OF_CONSENSUS:
+            if not data[name]:
+                del data[name]
         return strict_json.dumps(data)
 
     @classmethod
@@ -104,6 +111,7 @@ def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+_OF_CONSENSUS = ("roles", "stances")  # few jobs have them
 _TASK_FIELDS = tuple(field.name for field in fields(Task))
 _NO_USAGE = Usage()
 

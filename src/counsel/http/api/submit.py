@@ -21,6 +21,7 @@ from counsel.http.api.endpoint import ApiCall, Parameter, Reply
 from counsel.http.api.event_cursor import Cursor
 from counsel.http.auth import Receive
 from counsel.mcp.tools import chat, consensus
+from counsel.models import panels
 from counsel.request_rules import RULES
 from counsel.requests import ChatRequest, ConsensusRequest, Request
 from counsel.results import Result
@@ -97,7 +98,7 @@ async def submit(call: ApiCall) -> object:
     caller = _with_uploads(caller, arguments)
     key = _key(call.request, call.body)
     request = _request(kind, arguments)
-    caller = await embedded_model.for_question(call, caller, _models(request))
+    caller = await embedded_model.for_question(call, caller, _models(request, caller))
     waits = mode == "sync" and key is None
     job = await _submitted(call, request, caller, background=not waits, key=key)
     if mode == "stream":
@@ -107,8 +108,10 @@ async def submit(call: ApiCall) -> object:
     return await _answer(call, job, stop_with_client=waits and not caller.settings.keep_abandoned)
 
 
-def _models(request: Request) -> tuple[str | None, ...]:
-    return request.models if isinstance(request, ConsensusRequest) else (request.model,)
+def _models(request: Request, caller: Caller) -> tuple[str | None, ...]:
+    if isinstance(request, ChatRequest):
+        return (request.model,)
+    return tuple(map(panels.name_of, panels.expanded(request.models, caller.settings)))
 
 
 def _with_uploads(caller: Caller, arguments: Arguments) -> Caller:
@@ -130,7 +133,7 @@ def _request(kind: type[ChatRequest | ConsensusRequest], arguments: Arguments) -
         name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()
     }
     if "models" in values:
-        values["models"] = tuple(consensus.name_of(entry) for entry in values["models"])
+        values["models"] = tuple(map(consensus.member, values["models"]))
     return kind(**values)
 
 

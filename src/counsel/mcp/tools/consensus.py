@@ -1,36 +1,23 @@
 from __future__ import annotations
 
-from counsel.argument_schema import Schema
 from counsel.mcp.tools import base
-from counsel.request_rules import NAME
-from counsel.requests import ConsensusRequest
+from counsel.requests import ConsensusRequest, Member
 from counsel.types import Json
 
 
-def name_of(entry: object) -> str:
-    return str(entry["model"] if isinstance(entry, dict) else entry)
+def member(entry: str | Member) -> str | Member:
+    """An object that names a model and nothing else is that name."""
+    return entry if isinstance(entry, str) or len(entry) > 1 else entry["model"]
 
 
 def request(arguments: Json) -> ConsensusRequest:
     return ConsensusRequest(
-        models=tuple(name_of(entry) for entry in arguments["models"]),
+        models=tuple(map(member, arguments["models"])),
         enable_cross_feedback=arguments.get("enable_cross_feedback", True),
         cross_feedback_prompt=arguments.get("cross_feedback_prompt"),
         **base.question(arguments),
     )
 
-
-_MODEL: Schema = {
-    "anyOf": [
-        NAME,
-        {
-            "type": "object",
-            "properties": {"model": NAME},
-            "required": ["model"],
-            "additionalProperties": False,
-        },
-    ]
-}
 
 _OR_NULL: dict[str, object] = {"type": ["string", "null"]}
 
@@ -42,8 +29,7 @@ TOOL = base.Tool(
         "prompt": base.argument("prompt", "The problem or proposal."),
         "models": base.argument(
             "models",
-            'Models to consult: "o3" or {"model": "o3"}; ["auto"]: three of different vendors.',
-            items=_MODEL,
+            'Models to consult: "o3", "@panel" of the user, ["auto"]: three of different vendors.',
         ),
         "files": base.FILES,
         "images": base.IMAGES,
