@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from counsel.front.prompts import PROMPTS
 from counsel.mcp.session import listing
 from fake import FakeProcess
 from support.stdio_client import SHORT_LIVED, daemon_pid
@@ -44,6 +45,8 @@ def run(home: Path, tmp_path: Path, fake_process: FakeProcess, real_client: Call
             "OPENAI_BASE_URL": fake_process.v1,
             "ANTHROPIC_API_KEY": "sk-test",
             "ANTHROPIC_BASE_URL": fake_process.url,
+            "GEMINI_API_KEY": "test",
+            "GOOGLE_GEMINI_BASE_URL": fake_process.url,
             "DISABLE_TELEMETRY": "1",
         }
         done = subprocess.run(
@@ -134,3 +137,53 @@ def test_the_typescript_sdk_times_out_and_the_job_goes_on(
         shown = json.loads(reply)["structuredContent"]["content"]
         assert shown["status"] in {"processing", "completed"}
     assert "The slow answer." in json.dumps(shown)
+
+
+def test_claude_code_offers_the_prompts_as_slash_commands(
+    run: Run, tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    servers = {"counsel": {"command": COUNSEL[0], "args": [*COUNSEL[1:], "--as", "claude"]}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    fake_process.script(vendor="anthropic", text="Done.", times=None)
+    options = ("--output-format", "stream-json", "--verbose", "--mcp-config", str(tmp_path / "mcp.json"))
+    reply = run("claude", "-p", "/mcp__counsel__review main locks", *options, "--strict-mcp-config")
+    opened = json.loads(reply.splitlines()[0])
+    assert {f"mcp__counsel__{name}" for name in PROMPTS} <= set(opened["slash_commands"])
+    sent = json.dumps(fake_process.wait_for(path="/v1/messages"))
+    assert "counsel review 'main' --json" in sent
+    assert "Look especially at: locks." in sent
+
+
+def test_claude_code_gives_free_text_one_word_and_the_whole_line_beside_it(
+    run: Run, tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    """Why the prompts point to <command-args>."""
+    servers = {"counsel": {"command": COUNSEL[0], "args": [*COUNSEL[1:], "--as", "claude"]}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    fake_process.script(vendor="anthropic", text="Done.", times=None)
+    options = ("--mcp-config", str(tmp_path / "mcp.json"), "--strict-mcp-config")
+    run("claude", "-p", "/mcp__counsel__plan Add a cache", *options)
+    sent = json.dumps(fake_process.wait_for(path="/v1/messages"))
+    assert "Add (If <command-args> is shown above" in sent
+    assert "<command-args>Add a cache</command-args>" in sent
+
+
+def test_gemini_cli_offers_the_prompts_as_slash_commands(
+    run: Run, tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    servers = {"counsel": {"command": COUNSEL[0], "args": [*COUNSEL[1:], "--as", "gemini"]}}
+    settings = {"mcpServers": servers, "security": {"auth": {"selectedType": "gemini-api-key"}}}
+    (tmp_path / ".gemini").mkdir()
+    (tmp_path / ".gemini" / "settings.json").write_text(json.dumps(settings))
+    fake_process.script(vendor="google", text="Done.", times=None)
+    run(
+        "gemini",
+        "--skip-trust",
+        "-m",
+        "gemini-2.5-flash",
+        "-p",
+        '/second_opinion --question="Is a cache right?"',
+    )
+    sent = json.dumps(fake_process.wait_for(path="streamGenerateContent"))
+    assert "Get a second opinion" in sent
+    assert "Is a cache right?" in sent

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from mcp import Client, MCPError
 from mcp.client import session as sdk_session
-from mcp.types import TextResourceContents
+from mcp.types import TextContent, TextResourceContents
 
+from counsel.front.prompts import PROMPTS
 from counsel.front.protocol import HANDSHAKE
 from support.sdk_transport import INTERFACES, transport
 
@@ -37,7 +38,11 @@ async def test_the_sdks_client_is_at_home(
         content = read.contents[0]
         assert isinstance(content, TextResourceContents)
         assert "echo hello" in content.text
-        assert (await client.list_prompts()).prompts == []
+        prompts = (await client.list_prompts()).prompts
+        assert [prompt.name for prompt in prompts] == list(PROMPTS)
+        shown = (await client.get_prompt("plan", {"task": "Add a cache."})).messages[0].content
+        assert isinstance(shown, TextContent)
+        assert "Add a cache." in shown.text
         assert len((await client.list_resources()).resources) == 1
         with pytest.raises(MCPError):
             await client.call_tool("nope", {})

@@ -344,7 +344,6 @@ async def test_a_failure_of_ours_is_a_result_that_a_model_can_read(client: Sessi
 
 async def test_lists_without_entries(client: SessionClient) -> None:
     await client.initialize()
-    assert (await client.ask("prompts/list"))["result"] == {"prompts": []}
     assert (await client.ask("resources/list"))["result"] == {"resources": []}
     assert (await client.ask("resources/templates/list"))["result"]["resourceTemplates"]
     assert (await client.ask("logging/setLevel", {"level": "info"}))["result"] == {}

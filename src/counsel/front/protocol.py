@@ -10,6 +10,7 @@ or stateless (2026-07-28), where each request carries its revision and capabilit
 from __future__ import annotations
 
 from counsel import __version__
+from counsel.front import prompts
 from counsel.front.json_messages import LONGEST_ID, MOST_IN_BATCH, Unreadable, quoted
 
 TYPE_CHECKING = False  # typing costs milliseconds
@@ -299,13 +300,16 @@ def _tools(state: ProtocolState, params: Json) -> dict[str, object]:
     return {"tools": state.tools}
 
 
-def _prompts(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
+def _prompts(state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
     _one_page(params)
-    return {"prompts": []}
+    return {"prompts": prompts.listed(state.version)}
 
 
-def _no_prompt(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
-    raise RpcError(INVALID_PARAMS, f"Unknown prompt: {quoted(params.get('name'))}")
+def _prompt(_state: ProtocolState, params: Json) -> dict[str, object]:
+    name, arguments = params.get("name"), params.get("arguments")
+    if wrong := prompts.problem(name, arguments):
+        raise RpcError(INVALID_PARAMS, f"{wrong}: {quoted(name)}" if wrong == "Unknown prompt" else wrong)
+    return prompts.get(str(name), arguments or {})
 
 
 def _templates(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
@@ -326,6 +330,6 @@ _STATIC: dict[str, Callable[[ProtocolState, Json], Json]] = {
     "logging/setLevel": _set_level,
     "tools/list": _tools,
     "prompts/list": _prompts,
-    "prompts/get": _no_prompt,
+    "prompts/get": _prompt,
     "resources/templates/list": _templates,
 }
