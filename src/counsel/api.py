@@ -57,6 +57,7 @@ class Options(TypedDict, total=False):
     use_websearch: bool
     media_resolution: MediaResolution
     export: bool | str
+    max_cost_usd: float  # of all calls of the question (docs/use/budgets.md)
     tools: Sequence[str]  # MCP servers of the user's agents that the model may use (docs/use/shared-tools.md)
 
 

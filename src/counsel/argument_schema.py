@@ -6,6 +6,7 @@ programming error, so that nothing in a schema stays unchecked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias, TypedDict
@@ -127,9 +128,11 @@ def _enum(where: str, allowed: Sequence[str], value: object, _: object) -> _Prob
 
 
 def _range(where: str, _: object, value: float, schema: Schema) -> _Problems:
-    low, high = schema["minimum"], schema["maximum"]
-    if not low <= value <= high:  # in this form NaN is refused
+    low, high = schema["minimum"], schema.get("maximum")
+    if high is not None and not low <= value <= high:  # in this form NaN is refused
         yield f"{where} must be from {low:g} to {high:g}, not {_shown(value)}"
+    elif high is None and not low <= value < math.inf:
+        yield f"{where} must be {low:g} or more, not {_shown(value)}"
 
 
 def _length(where: str, least: int, value: str, _: object) -> _Problems:

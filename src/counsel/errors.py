@@ -4,6 +4,7 @@
     ├── Refused                      the request is invalid; nothing was sent
     │   ├── InvalidArgument          INVALID_ARGUMENT
     │   ├── ModelNotFound            MODEL_NOT_FOUND            nearest
+    │   ├── BudgetExceeded           BUDGET_EXCEEDED            budget, limit_usd, spent_usd, reserved_usd, needed_usd, until, provider, model
     │   ├── ContextLengthExceeded    CONTEXT_LENGTH_EXCEEDED    max_tokens, provided_tokens
     │   ├── FileNotAllowed           FILE_NOT_ALLOWED           file
     │   ├── FileTooLarge             FILE_TOO_LARGE             file
@@ -133,6 +134,19 @@ class ModelNotFound(Refused):
     code = "MODEL_NOT_FOUND"
 
     nearest = Field[list[str]](list)
+
+
+class BudgetExceeded(Refused):
+    """A call could cost more than what is left of a budget, or its price is not known. It was not sent."""
+
+    code = "BUDGET_EXCEEDED"
+
+    budget = Field[str](str)  # which one: `job`, `day`, `month`, `day of openai` …
+    limit_usd = Field[float](int, float)
+    spent_usd = Field[float](int, float)
+    reserved_usd = Field[float](int, float)  # for calls that run
+    needed_usd = Field[float](int, float)
+    until = Field[str](str)  # when the budget begins anew, ISO 8601
 
 
 class ContextLengthExceeded(Refused):

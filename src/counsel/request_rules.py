@@ -48,6 +48,7 @@ RULES: dict[str, Schema] = {
     "verbosity": {"type": "string", "enum": list(get_args(Verbosity))},
     "media_resolution": {"type": "string", "enum": list(get_args(MediaResolution))},
     "use_websearch": SWITCH,
+    "max_cost_usd": {"type": "number", "minimum": 0},
     "enable_cross_feedback": SWITCH,
     "cross_feedback_prompt": STRING,
     # No interface offers these as arguments, but any program can send them to the daemon's socket.

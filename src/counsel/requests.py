@@ -37,6 +37,7 @@ class Question:
     export: bool | str = False  # True: a folder inside the caller's; a path: that folder
     tools: tuple[str, ...] = ()  # MCP servers that the consulted model may use
     system: str | None = None  # instead of counsel's own system prompt
+    max_cost_usd: float | None = None  # of all calls of the job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Period: TypeAlias = Literal["day", "month"]
+_PERIODS: tuple[Period, ...] = ("day", "month")
+
+
+class ProviderBudget(NamedTuple):
+    """The most that calls to one provider may cost per day or month."""
+
+    provider: str
+    period: Period
+    usd: float
+    source: str
 
 
 def parse(row: dataclasses.Field[object], raw: object) -> object:
@@ -13,6 +28,8 @@ def parse(row: dataclasses.Field[object], raw: object) -> object:
     choices = row.metadata["choices"]
     if row.metadata["unit"] == "bytes":
         raw = _bytes(raw)
+    elif row.metadata["unit"] == "usd":
+        raw = "" if raw == "" else f"{dollars(row.name, raw):.10f}".rstrip("0").rstrip(".")
     value: Any = kind(row.name, raw.lower() if choices and isinstance(raw, str) else raw)
     if choices and value not in choices and value != row.default:
         raise ValueError(f"{row.name} must be one of {', '.join(choices)}")
@@ -81,3 +98,61 @@ def _strings(name: str, raw: object) -> tuple[str, ...]:
         separator = os.pathsep if name in {"allowed_dirs", "allowed_secret_files"} else ","
         return tuple(part.strip() for part in raw.split(separator) if part.strip())
     raise ValueError(f"{name} must be a list of strings")
+
+
+def dollars(name: str, raw: object) -> float:
+    """`5`, `"2.50"`, `"$5"`, `"5 USD"`."""
+    value = math.nan
+    if isinstance(raw, int | float) and not isinstance(raw, bool):
+        value = float(raw)
+    elif isinstance(raw, str) and (
+        match := re.fullmatch(r"\s*\$?\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:usd|\$)?\s*", raw, re.IGNORECASE)
+    ):
+        value = float(match[1])
+    if not (math.isfinite(value) and 0 <= value <= 1e9):
+        raise ValueError(f"{name} must be an amount of US dollars, such as 5 or 2.50")
+    return value
+
+
+def provider_budgets(
+    env: Mapping[str, str], table: Mapping[str, Any], file: Path, problems: list[str]
+) -> tuple[ProviderBudget, ...]:
+    """`[budgets.PROVIDER]` of config.toml, and `COUNSEL_BUDGET_DAY_PROVIDER`, which wins.
+
+    An amount that cannot be read is 0: without a limit, a typing mistake would cost money.
+    """
+    budgets: dict[tuple[str, Period], ProviderBudget] = {}
+    for provider, row in table.items():
+        if not isinstance(row, dict) or set(row) - set(_PERIODS):
+            problems.append(f"{file}: [budgets.{provider}] must have day, month or both, and nothing else.")
+            continue
+        for period in _PERIODS:
+            if period in row:
+                source = f"{file}: budgets.{provider}.{period}"
+                usd = _dollars_or_nothing(row[period], source, problems)
+                budgets[env_name(provider), period] = ProviderBudget(provider.lower(), period, usd, source)
+    for name, value in env.items():
+        if value and (match := _VARIABLE(name)):
+            period = "day" if match[1] == "DAY" else "month"
+            source = f"environment variable {name}"
+            usd = _dollars_or_nothing(value, source, problems)
+            before = budgets.get((match[2], period))
+            provider = before.provider if before else match[2].lower()
+            budgets[match[2], period] = ProviderBudget(provider, period, usd, source)
+    return tuple(budgets.values())
+
+
+_VARIABLE = re.compile(r"COUNSEL_BUDGET_(DAY|MONTH)_([A-Z0-9_]+)").fullmatch
+
+
+def _dollars_or_nothing(raw: object, source: str, problems: list[str]) -> float:
+    try:
+        return dollars("the budget", raw)
+    except ValueError as error:
+        problems.append(f"{source}: {error}; nothing is spent there until it is corrected.")
+        return 0.0
+
+
+def env_name(provider: str) -> str:
+    """`my-proxy` in the name of an environment variable: `MY_PROXY`."""
+    return re.sub(r"[^A-Z0-9]", "_", provider.upper())

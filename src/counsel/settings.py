@@ -19,7 +19,7 @@ from typing import Any
 from counsel.envvars import expanded, is_unexpanded
 from counsel.lazy_dataclass import dataclass
 from counsel.setting_files import read_dotenv, read_toml
-from counsel.setting_values import parse
+from counsel.setting_values import ProviderBudget, parse, provider_budgets
 from counsel.types import EFFORTS
 
 
@@ -108,6 +108,18 @@ class Settings:
         "Largest prompt, not counting files. A larger one is refused.",
         minimum=1024,
         maximum=256 * 1024 * 1024,
+    )
+    budget_day: str = _setting(
+        "COUNSEL_BUDGET_DAY",
+        "",
+        "Most US dollars that calls may cost per calendar day (this machine's time zone); empty: no budget, 0: nothing.",
+        unit="usd",
+    )
+    budget_month: str = _setting(
+        "COUNSEL_BUDGET_MONTH",
+        "",
+        "Most US dollars that calls may cost per calendar month (this machine's time zone); empty: no budget, 0: nothing.",
+        unit="usd",
     )
     cache_seconds: int = _setting(
         "COUNSEL_CACHE_SECONDS",
@@ -250,6 +262,7 @@ class Settings:
     tables: Mapping[str, Any] = field(
         default_factory=dict, repr=False
     )  # config.toml's `providers`, `models` …
+    provider_budgets: tuple[ProviderBudget, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     problems: tuple[str, ...] = ()
 
@@ -272,6 +285,7 @@ TABLES = {
     "agents": "tables such as [agents.NAME]",
     "aliases": 'a table such as [aliases] with NAME = "MODEL"',
     "panels": 'a table such as [panels] with NAME = ["MODEL", "MODEL"]',
+    "budgets": "tables such as [budgets.PROVIDER] with day = 5",
 }
 
 
@@ -321,10 +335,15 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
             values[row.name] = parse(row, raw)
             sources[row.name] = source
         except ValueError as error:
-            problems.append(f"{source}: {error}; the default ({row.default!r}) is used.")
-    tables = {name: config[name] for name in TABLES if isinstance(config.get(name), dict)}
+            if row.metadata["unit"] == "usd":  # without a limit, a typing mistake would cost money
+                values[row.name], sources[row.name] = "0", source
+                problems.append(f"{source}: {error}; nothing is spent until it is corrected.")
+            else:
+                problems.append(f"{source}: {error}; the default ({row.default!r}) is used.")
+    tables: dict[str, Any] = {name: config[name] for name in TABLES if isinstance(config.get(name), dict)}
     return Settings(
         **values,
+        provider_budgets=provider_budgets(merged, tables.get("budgets", {}), home / "config.toml", problems),
         home=home,
         env=MappingProxyType(merged),
         tables=MappingProxyType(tables),

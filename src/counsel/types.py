@@ -96,6 +96,8 @@ class Call:
     tools: tuple[ToolSpec, ...] = ()
     schema: Json | None = None  # of the answer: sent where the vendor has structured output
     tokens: int = 0  # estimate of its input, for the cost of a stream that breaks off; 0: unknown
+    output_limit: int | None = None  # of all output with its reasoning, in tokens: more was not reserved
+    budget: Budget | None = field(default=None, repr=False, compare=False)  # None: none applies
     hurry: float | None = (
         None  # another model can answer: from this time on (the loop's clock) do not wait for retries
     )
@@ -149,6 +151,8 @@ class Model:
     efforts: Mapping[str, str | int] = field(default_factory=dict)  # our level → what is sent
     verbosity: bool = False
     media_resolution: bool = False
+    input_price: float | None = None  # the user's own, dollars per million tokens; None: the bundled prices
+    output_price: float | None = None
     auto_rank: int | None = None  # position in the default order of `auto`; None: never picked automatically
     listed: bool = True  # False: created for an id that the catalog does not list
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -337,6 +341,23 @@ class Prepared:
 class StreamReader(Protocol):
     def feed(self, event: str, data: str) -> list[Event]: ...
     def finish(self) -> list[Event]: ...
+
+
+class Reservation(Protocol):
+    """Money that is set aside for one request to a vendor."""
+
+    output_limit: int  # tokens
+    lowered: str  # which budget made it lower than the model's or the caller's own limit; "": none
+
+    def settle(self, usage: Usage | None) -> None:
+        """The request is over, and this is what it used; None: it did not begin."""
+
+
+class Budget(Protocol):
+    """The budgets of one call. Every request to a vendor reserves what it can cost at most."""
+
+    async def reserve(self, call: Call, model: Model) -> Reservation | None:
+        """Raises `BudgetExceeded`; None: it costs nothing."""
 
 
 # A model of a provider or an agent: asked, it answers with events and ends with `Finished`, or raises.

@@ -74,6 +74,12 @@ _OPTIONS = (
         help="Let the model use this MCP server of your agents, if COUNSEL_SHARED_TOOLS allows it.",
     ),
     click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0),
+        metavar="USD",
+        help="Spend at most this much, for all calls of the question.",
+    ),
+    click.option(
         "--background", is_flag=True, help="Return immediately; `counsel jobs ID` shows the answer."
     ),
     click.option("--export", metavar="DIR", help="Write the conversation into a folder under DIR."),
@@ -198,6 +204,7 @@ def _common(values: dict[str, Any]) -> dict[str, Any]:
         "temperature": values["temperature"],
         "verbosity": values["verbosity"],
         "use_websearch": values["web"],
+        "max_cost_usd": values["max_cost"],
         "tools": tuple(values["tools"]),
         "export": str(Path(values["export"]).absolute()) if values["export"] else False,
     }

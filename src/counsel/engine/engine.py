@@ -17,6 +17,7 @@ from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine import results
 from counsel.engine.consult import consensus
+from counsel.engine.consult.budget import Budgets
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
@@ -59,7 +60,9 @@ class Engine:
         self.home = home
         self.store = open_store(home)
         self.router = Router(Transport())
-        self.summariser = Summariser(self.router, self.store)
+        ownership = Ownership(home / "run" / "owners")
+        self.budgets = Budgets(self.store, ownership)
+        self.summariser = Summariser(self.router, self.store, self.budgets)
         self.runner = Runner(
             self.store,
             home,
@@ -67,8 +70,9 @@ class Engine:
             limiter=Limiter(),
             cache=AnswerCache(self.store),
             summariser=self.summariser,
-            ownership=Ownership(home / "run" / "owners"),
+            ownership=ownership,
             secret=Secret(home),
+            budgets=self.budgets,
         )
         self.archive = Archive(home, self.store)
         self._summaries_late = 0.0  # no waiting for summaries until then

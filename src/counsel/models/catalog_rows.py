@@ -181,11 +181,28 @@ def _add_user_provider(rows: Rows, name: str, row: Any) -> None:
     if key_env:
         fields["key_envs"] = (key_env,)
     rows.providers[name] = replace(known, **fields)
-    rows.defaults[name] = {**rows.defaults.get(name, {"temperature": [0.0, 2.0]}), **behaviour}
+    free = {"input_price": 0.0, "output_price": 0.0} if _runs_here(rows.providers[name], key) else {}
+    rows.defaults[name] = {**rows.defaults.get(name, {"temperature": [0.0, 2.0]}), **free, **behaviour}
     if key:
         rows.keys[name] = key
     for identity in listed:
         _try(rows, f"config.toml [providers.{name}] models", _add_model, name, {"id": identity})
+
+
+_LOCAL_NAMES = frozenset(
+    {"ollama", "lmstudio", "lm-studio", "lm_studio", "llamacpp", "llama-cpp", "llama.cpp"}
+)
+_LOCAL_PORTS = frozenset({11434, 1234})  # Ollama's and LM Studio's
+
+
+def _runs_here(provider: Provider, key: str) -> bool:
+    """Whether its models run on this machine and cost nothing. A gateway on loopback is not recognised by its address alone."""
+    if key or provider.key_required:
+        return False
+    parts = urlsplit(provider.base_url)
+    if parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
+        return False
+    return provider.name in _LOCAL_NAMES or parts.port in _LOCAL_PORTS
 
 
 def _new_provider(name: str, fields: Table, *, needs_key: bool) -> Provider:
@@ -227,6 +244,8 @@ def _add_alias(rows: Rows, name: str, target: object) -> None:
 
 def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:
     fields = _checked(table, MODEL_FIELDS)
+    if ("input_price" in fields) != ("output_price" in fields):
+        raise ValueError("input_price and output_price belong together")
     efforts = fields.pop("efforts", None)
     if efforts is not None:
         fields |= _effort_fields(rows, efforts)
@@ -321,6 +340,12 @@ def _count(value: object) -> int:
     return value
 
 
+def _price(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e6:
+        raise ValueError("must be dollars per million tokens, 0 or more")
+    return float(value)
+
+
 def _span(value: object) -> tuple[float, float] | None:
     if value is False:
         return None
@@ -374,6 +399,8 @@ _MODEL_DEFAULTS: dict[str, Callable[[object], object]] = {
     "media_resolution": _flag,
     "temperature": _span,
     "efforts": _efforts,
+    "input_price": _price,
+    "output_price": _price,
 }
 MODEL_FIELDS: dict[str, Callable[[Any], Any]] = {
     **_MODEL_DEFAULTS,

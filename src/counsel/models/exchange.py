@@ -19,7 +19,19 @@ from counsel.models.sse import EventParser, TooLarge
 from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error
 from counsel.models.wires import WIRES
 from counsel.text import TextBuffer
-from counsel.types import Event, Finished, Model, Prepared, StreamReader, Text, Thinking, Usage, UsageReport
+from counsel.types import (
+    Event,
+    Finished,
+    Model,
+    Notice,
+    Prepared,
+    Reservation,
+    StreamReader,
+    Text,
+    Thinking,
+    Usage,
+    UsageReport,
+)
 
 
 class _Interrupted(Exception):
@@ -39,9 +51,14 @@ class Exchange:
         prepared: Prepared,
         deadlines: Deadlines,
         model: Model,
+        *,
+        sent: int = 0,
+        reservation: Reservation | None = None,
     ) -> None:
+        """`sent`: roughly the tokens of the request."""
         self._sender, self._refused_fields, self._prepared = sender, refused_fields, prepared
         self._deadlines, self._endpoint, self._model = deadlines, deadlines.endpoint, model
+        self._sent, self._reservation = sent, reservation
         self._reader: StreamReader = WIRES[deadlines.endpoint.provider.wire].reader()
         self._allowance = answer_limit.Allowance(deadlines.limits.answer)
         self._parser: EventParser | JsonAnswer = EventParser(deadlines.limits.answer + 2**20)
@@ -106,8 +123,20 @@ class Exchange:
                 events = _join_text(events)
             if events:
                 self._count(events)
-                return events
+                return self._with_notice(events) if self._reservation else events
         return None
+
+    def _with_notice(self, events: list[Event]) -> list[Event]:
+        """An answer that ends where its reservation does says so."""
+        reservation = self._reservation
+        last = events[-1]
+        if not (
+            reservation and reservation.lowered and isinstance(last, Finished) and last.reason == "length"
+        ):
+            return events
+        text = f"The answer was limited to {reservation.output_limit:,} tokens by {reservation.lowered}."
+        notice = Notice("warning", text, {"output_limit": reservation.output_limit})
+        return [*events[:-1], notice, last]
 
     def _cut(self) -> list[Event]:
         """The answer is too long: keep what has arrived, read no more, and close the connection."""
@@ -125,7 +154,8 @@ class Exchange:
         for event in events:
             kind = type(event)
             if kind is UsageReport:
-                self._usage, self._unreported = event.usage, 0  # type: ignore[union-attr] # by its kind
+                if event.usage.total:  # type: ignore[union-attr] # by its kind; some gateways report zeros
+                    self._usage, self._unreported = event.usage, 0  # type: ignore[union-attr]
                 continue
             self.passed_on = True
             if kind is Text or kind is Thinking:
@@ -134,12 +164,12 @@ class Exchange:
                 if kind is Text:
                     self._text.append(delta)
 
-    def usage_when_failed(self, sent: int) -> Usage | None:
-        """What this attempt used: as reported, the rest estimated. `sent`: roughly the tokens of the request.
+    def usage_so_far(self) -> Usage | None:
+        """What this attempt has used: as reported, the rest estimated.
 
         Vendors bill a stream that breaks off, and most of them report its usage with its last event.
         """
-        usage = self._usage or (Usage(input=sent, estimated=True) if self._began else Usage())
+        usage = self._usage or (Usage(input=self._sent, estimated=True) if self._began else Usage())
         if self._unreported:
             usage = replace(
                 usage, output=usage.output - (-self._unreported // 4), estimated=True, cost_usd=None
@@ -153,6 +183,8 @@ class Exchange:
     def close(self) -> None:
         if self._response is not None:
             self._response.close()
+        if self._reservation is not None:
+            self._reservation.settle(self.usage_so_far())
 
     async def _chunk(self) -> bytes | None:
         """Bytes, empty at the end of the stream; None when it failed (`_failed` has the reason)."""

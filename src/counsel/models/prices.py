@@ -47,7 +47,7 @@ class Rates(NamedTuple):
 def warm(model: Model) -> None:
     """Import the library in a thread while the answer is on its way, if only it knows the model's price."""
     rates = _table().get(f"{model.provider}/{model.wire_id}")
-    if model.provider in _PROVIDERS and (rates is None or not rates.below):
+    if model.provider in _PROVIDERS and _own(model) is None and (rates is None or not rates.below):
         _import_once()
 
 
@@ -58,8 +58,8 @@ def _import_once() -> None:
 
 def cost(model: Model, usage: Usage) -> float | None:
     """Dollars, or None if the price is unknown. Never raises: a missing price must not lose an answer."""
-    if model.provider in _FREE:
-        return 0.0
+    if (own := _own(model)) is not None:
+        return round((usage.input * own[0] + usage.output * own[1]) / 1_000_000, 10)
     rates = _table().get(f"{model.provider}/{model.wire_id}")
     if rates is None or usage.input >= rates.below:
         return by_library(model, usage)
@@ -75,10 +75,40 @@ def cost(model: Model, usage: Usage) -> float | None:
     return round(dollars / 1_000_000, 10)
 
 
+class Bound(NamedTuple):
+    """The most that a call can cost: its input in dollars, and each token of its output."""
+
+    input: float
+    per_output_token: float
+
+
+def bound(model: Model, tokens: int) -> Bound | None:
+    """For a call with at most this many tokens of input; None if the price is unknown."""
+    plain = cost(model, Usage(input=tokens))
+    with_output = cost(model, Usage(input=tokens, output=1_000_000))
+    if plain is None or with_output is None:
+        return None
+    cached = cost(model, Usage(input=tokens, cache_write=tokens)) or 0.0  # Anthropic: twice as much
+    return Bound(max(plain, cached), (with_output - plain) / 1_000_000)
+
+
+def is_listed(model: Model) -> bool:
+    """Whether `cost` needs no library for a call of usual size."""
+    rates = _table().get(f"{model.provider}/{model.wire_id}")
+    return _own(model) is not None or bool(rates and rates.below)
+
+
+def _own(model: Model) -> tuple[float, float] | None:
+    """The user's prices (config.toml), or none at all on this machine: dollars per million tokens."""
+    if model.input_price is not None and model.output_price is not None:
+        return model.input_price, model.output_price
+    return (0.0, 0.0) if model.provider in _FREE else None
+
+
 def per_million(model: Model) -> tuple[float, float] | None:
     """Dollars per million tokens of input and of output, at the lowest tier."""
-    if model.provider in _FREE:
-        return 0.0, 0.0
+    if (own := _own(model)) is not None:
+        return own
     if rates := _table().get(f"{model.provider}/{model.wire_id}"):
         return rates.input, rates.output
     price = _calculated(model, {})

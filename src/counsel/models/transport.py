@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import closing
+from dataclasses import replace
 
 from counsel.errors import CounselError
 from counsel.models import http1, network_errors, response_bodies, retries
@@ -23,7 +24,18 @@ from counsel.models.retries import Retryable
 from counsel.models.sender import Sender
 from counsel.models.vendor_errors import as_error
 from counsel.models.wires import WIRES
-from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Prepared, Usage, UsageReport
+from counsel.types import (
+    Call,
+    Endpoint,
+    Event,
+    Limits,
+    Model,
+    Notice,
+    Prepared,
+    Reservation,
+    Usage,
+    UsageReport,
+)
 
 _DEFAULT_LIMITS = Limits()
 
@@ -54,13 +66,22 @@ class Transport:
     async def _stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits, ends: float
     ) -> AsyncGenerator[Event]:
-        prepared = WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
-        for notice in _changed_settings(prepared, model):
-            yield notice
+        prepared: Prepared | None = None
         spent = Usage(cost_usd=0.0)  # by attempts that failed
         for attempt in range(1, limits.attempts + 1):
+            prepared, reservation = await _prepared(call, model, endpoint, prepared)
+            for notice in _changed_settings(prepared, model) if attempt == 1 else ():
+                yield notice
             deadlines = Deadlines(retries.in_a_hurry(limits, call), ends, endpoint)
-            exchange = Exchange(self._sender, self._refused_fields, prepared, deadlines, model)
+            exchange = Exchange(
+                self._sender,
+                self._refused_fields,
+                prepared,
+                deadlines,
+                model,
+                sent=call.tokens,
+                reservation=reservation,
+            )
             try:
                 await exchange.open()
                 while (events := await exchange.read()) is not None:
@@ -75,7 +96,7 @@ class Transport:
                 return
             finally:
                 exchange.close()
-            if used := exchange.usage_when_failed(call.tokens):
+            if used := exchange.usage_so_far():
                 spent += used
                 yield UsageReport(spent)
             wait = retries.wait_before_next(failure, attempt, call, limits, ends=ends, backoff=self._backoff)
@@ -109,6 +130,18 @@ class Transport:
 
     async def close(self) -> None:
         await self._sender.close()
+
+
+async def _prepared(
+    call: Call, model: Model, endpoint: Endpoint, earlier: Prepared | None
+) -> tuple[Prepared, Reservation | None]:
+    """The request, and the money that is set aside for it where a budget applies. It may be less than the last time."""
+    reservation = await call.budget.reserve(call, model) if call.budget else None
+    if reservation:
+        call = replace(call, output_limit=reservation.output_limit)
+    elif earlier:
+        return earlier, None
+    return WIRES[endpoint.provider.wire].prepare(call, model, endpoint), reservation
 
 
 def _changed_settings(prepared: Prepared, model: Model) -> list[Notice]:

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from counsel import resource_errors
 from counsel.engine import results
 from counsel.engine.consult import empty_answers
+from counsel.engine.consult.budget import Budgets, CallBudget
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
@@ -83,6 +84,7 @@ class Fold:
     tools: list[ToolRun] = field(default_factory=list)
     finished: Finished | None = None
     repair: TextRepair = field(default_factory=TextRepair)
+    budget: CallBudget | None = None
 
     def report(self, usage: Usage) -> None:
         self.usage, self.unbilled = usage, 0
@@ -99,6 +101,10 @@ class Fold:
             self.notices.append(AnswerNotice(notice.kind, notice.text, notice.data))
 
     @property
+    def reservations(self) -> tuple[str, ...]:
+        return tuple(self.budget.reservations) if self.budget else ()
+
+    @property
     def cut(self) -> bool:
         return any(notice.is_incomplete for notice in self.notices)
 
@@ -106,7 +112,16 @@ class Fold:
 class Consultation:
     """Bound to one job and its fence; all calls from the engine to a model go through `ask`."""
 
-    def __init__(self, job: Job, fence: Fence, store: Store, live: Live, limiter: Limiter) -> None:
+    def __init__(
+        self,
+        job: Job,
+        fence: Fence,
+        store: Store,
+        live: Live,
+        limiter: Limiter,
+        *,
+        budgets: Budgets | None = None,
+    ) -> None:
         self.job = job
         self.fence = fence
         self.live = live
@@ -117,6 +132,7 @@ class Consultation:
         self.spent: dict[str, Usage] = {}
         self._most = job.caller.settings.max_answer_bytes
         self.unrecorded: list[Answer] = []
+        self.budget = budgets.of_job(job) if budgets else None
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
         """Ask a model, or recall the answer that it gave before a crash."""
@@ -129,6 +145,10 @@ class Consultation:
             text = f"{route.name} has its own system prompt: yours was put before the question."
             self._on_notice(slot, Notice("warning", text), fold)
         try:
+            if self.budget:
+                fold.budget = self.budget.call(slot)
+                call = replace(call, budget=fold.budget)
+                await fold.budget.prepare(call, route.model, changes=bool(self.job.task.tools))
             if full := self._limiter.full(self.job.caller, route.provider):
                 self.live.wait(slot, Wait("slot", full))
             async with self._limiter.slot(self.job.caller, route.provider, route.name):
@@ -143,7 +163,7 @@ class Consultation:
             raise self._failed(error, route, call, step, fold) from error
         reply = self._reply(route, call, fold)
         call_log.answered(self.job, route, reply)
-        used = usage.record(self.job, route, fold.began, reply.usage)
+        used = usage.record(self.job, route, fold.began, reply.usage, reservations=fold.reservations)
         if step.last:
             self.unrecorded.append(Answer(step, reply, used))
         else:
@@ -261,10 +281,15 @@ class Consultation:
         """Record the failure. Not in `ask`: a frame that refers to its own exception keeps the prompt in memory until a collection."""
         failure = self._failure(error, route, step, fold)
         spent = _spent(route, call, fold)
+        if fold.budget and (fold.budget.used.cost_usd or 0.0) > (spent.cost_usd or 0.0):
+            spent = fold.budget.used  # also of requests that were broken off before their first word
         if spent.total:
             self.spent[step.slot] = spent
             results.charge(failure, spent)
-        self._store.record_usage(usage.record(self.job, route, fold.began, spent, code=failure.code))
+        record = usage.record(
+            self.job, route, fold.began, spent, code=failure.code, reservations=fold.reservations
+        )
+        self._store.record_usage(record)
         self.live.fail(step.slot, failure)
         call_log.failed(self.job, route, failure)
         return failure

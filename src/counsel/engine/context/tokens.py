@@ -69,6 +69,38 @@ def estimate_call(call: Call, model: Model) -> int:
     return estimate(call.system or "") + tools + sum(estimate_turn(turn, model) for turn in call.turns)
 
 
+_CHUNK = 4_096  # characters that are judged together
+_SPARSE = 12  # prose and code have a blank or a line break in every 12 characters; digits, hashes and base64 have not
+_FRAMING = 1_000  # tokens that a vendor adds: its template, instructions for tools
+_SEARCHED = 30_000  # tokens of search results, which the vendor adds to the input
+
+
+def at_most(call: Call, model: Model) -> int:
+    """Tokens of input to reserve a budget for: half as many again as `estimate_call`, and a token for 1.5 characters
+    where text is dense: base64, digits and minified JSON need two to three times as many tokens as prose.
+    """
+    texts = [call.system or "", *(_json(tool.schema) for tool in call.tools)]
+    for turn in call.turns:
+        texts += [turn.text, *(result.text for result in turn.tool_results)]
+        if turn.native is not None:
+            texts.append(_json(turn.native))
+    dense = sum(_dense(text) for text in texts)
+    native = sum(estimate(_json(turn.native)) for turn in call.turns if turn.native is not None)
+    searched = _SEARCHED if call.knobs.web_search and model.web_search else 0
+    return (estimate_call(call, model) + native) * 3 // 2 + dense + _FRAMING + searched
+
+
+def _dense(text: str) -> int:
+    """What dense parts of a text need beyond half as many again."""
+    chunks = (text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK))
+    lengths = (
+        len(chunk)
+        for chunk in chunks
+        if (chunk.count(" ") + chunk.count("\n")) * _SPARSE < len(chunk) and chunk.isascii()
+    )
+    return -(-sum(lengths) * 7 // 24)  # 1/1.5 per character, of which 3/8 are counted
+
+
 def check_window(call: Call, model: Model) -> int:
     """The estimate, or `ContextLengthExceeded` with both numbers."""
     provided = estimate_call(call, model)

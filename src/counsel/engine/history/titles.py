@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 from counsel.engine.consult import empty_answers, prompts
+from counsel.engine.consult.budget import Budgets
 from counsel.engine.consult.routes import Router
 from counsel.engine.history import usage as usage_records
 from counsel.engine.jobs.model import Job
@@ -18,6 +19,7 @@ log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
 SUMMARY_LENGTH = 200
 _SECONDS = 20
+_TOKENS = 4_096  # of a title or a summary with its reasoning, where a budget applies
 _READ = 12_000  # characters of a text that the small model is shown
 
 
@@ -35,9 +37,10 @@ def title_of(prompt: str) -> str:
 
 
 class Summariser:
-    def __init__(self, router: Router, store: Store) -> None:
+    def __init__(self, router: Router, store: Store, budgets: Budgets) -> None:
         self._router = router
         self._store = store
+        self._budgets = budgets
 
     async def title(self, prompt: str, job: Job) -> str:
         title = await self._say(prompts.TITLE, prompt, job)
@@ -60,6 +63,8 @@ class Summariser:
     async def _ask(self, prompt: str, job: Job) -> str:
         route = self._router.route(job.caller.settings.summary_model, job.caller)
         call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
+        budget = of_job.call(most=_TOKENS) if (of_job := self._budgets.of_job(job)) else None
+        call = replace(call, budget=budget)
         began, pieces, usage, finished = time.monotonic(), [], Usage(), Finished()
         async for event in route.answer(call):
             if isinstance(event, Text):
@@ -69,6 +74,9 @@ class Summariser:
             elif isinstance(event, Finished):
                 finished = event
         spent = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
-        self._store.record_usage(usage_records.record(job, route, began, spent, tool="summary"))
+        reservations = tuple(budget.reservations) if budget else ()
+        self._store.record_usage(
+            usage_records.record(job, route, began, spent, tool="summary", reservations=reservations)
+        )
         text = "".join(pieces)
         return "" if empty_answers.failure(route, finished, text) else " ".join(text.split())

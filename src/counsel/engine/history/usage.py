@@ -35,7 +35,14 @@ def _local_day(call: UsageRecord) -> str:
 
 
 def record(
-    job: Job, route: Route, began: float, usage: Usage, *, code: str = "", tool: str = ""
+    job: Job,
+    route: Route,
+    began: float,
+    usage: Usage,
+    *,
+    code: str = "",
+    tool: str = "",
+    reservations: tuple[str, ...] = (),
 ) -> UsageRecord:
     """`began` by the monotonic clock; `code` of a failure; `tool` where it was not the job's own call."""
     return UsageRecord(
@@ -54,6 +61,7 @@ def record(
         usage.cache_write,
         usage.cost_usd,
         job.task.project or str(job.caller.cwd),
+        reservations,
     )
 
 

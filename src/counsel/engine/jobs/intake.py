@@ -88,6 +88,7 @@ async def receive(
         schema=schema,
         roles=_each(member.role for member in members),
         stances=_each(member.stance for member in members),
+        max_cost_usd=None if request.max_cost_usd is None else float(request.max_cost_usd),
         cross_feedback=isinstance(request, ConsensusRequest) and request.enable_cross_feedback,
         feedback_prompt=request.cross_feedback_prompt if isinstance(request, ConsensusRequest) else None,
         tag=tag,

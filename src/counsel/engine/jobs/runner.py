@@ -12,6 +12,7 @@ from pathlib import Path
 from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine.consult import chat, consensus
+from counsel.engine.consult.budget import Budgets
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation
 from counsel.engine.consult.limiter import Limiter
@@ -53,11 +54,13 @@ class Runner:
         summariser: Summariser,
         ownership: Ownership,
         secret: Secret,
+        budgets: Budgets,
     ) -> None:
         self.running: dict[str, Running] = {}
         self.ended: dict[str, Running] = {}  # the last ones of which the disk does not hold everything
         self.keys: dict[str, str] = {}  # of running jobs: the call's key → the job
         self.limiter = limiter
+        self.budgets = budgets
         self._store = store
         self._router = router
         self._cache = cache
@@ -200,7 +203,9 @@ class Runner:
             job.members.texts = await replay.texts(self._store, job.id, job.members.cancelled)
             running.live.resume(await self._store.slots_with_text(job.id))
         running.titling = self.describer.entitle(running)
-        consultation = Consultation(job, running.fence, self._store, running.live, self.limiter)
+        consultation = Consultation(
+            job, running.fence, self._store, running.live, self.limiter, budgets=self.budgets
+        )
         outcome = await _KINDS[job.tool](consultation, self._router, self._store, self._cache)
         alone = len(self.running) == 1 and not job.background
         await self.endings.complete(running, consultation, outcome, expires=_expires(job), alone=alone)

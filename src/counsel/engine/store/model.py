@@ -36,6 +36,7 @@ SETTINGS = (
     "tools",
     "roles",
     "stances",
+    "max_cost_usd",
     "cross_feedback",
     "feedback_prompt",
 )
@@ -65,6 +66,7 @@ class Task:
     feedback_prompt: str | None = None
     system: str | None = None
     schema: Json | None = None
+    max_cost_usd: float | None = None  # of all its calls
     tag: str | None = None
     project: str = ""  # where tags are looked for
 

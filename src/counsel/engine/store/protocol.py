@@ -18,6 +18,8 @@ from counsel.engine.store.records import (
     AdoptedJob,
     AgentSession,
     Blob,
+    BudgetLimit,
+    BudgetState,
     Conversation,
     Fence,
     JobDetail,
@@ -29,7 +31,10 @@ from counsel.engine.store.records import (
     JobWithoutTurn,
     Message,
     NewJob,
+    OpenReservation,
     Page,
+    ReservationOutcome,
+    ReservationRequest,
     SearchHit,
     Submitted,
     UsageRecord,
@@ -221,6 +226,28 @@ class UsageStore(Protocol):
     def cache_answer(self, key: str, reply: Reply, *, expires: float) -> Pending[None]: ...
 
 
+class BudgetStore(Protocol):
+    """Reservations of money. What counts against a limit: usage records, settled reservations, and open ones."""
+
+    def reserve(self, requests: Sequence[ReservationRequest], at: float) -> Pending[list[ReservationOutcome]]:
+        """Decide about all of them together, in one transaction with every other process: an outcome for each.
+
+        As many as fit with their `least` output are granted, in order; what is left beyond that is divided evenly.
+        Raises `StoreError` where limits of all processes cannot be kept: without a file that they share.
+        """
+
+    def settle(self, reservation: str, usd: float, at: float) -> Pending[None]:
+        """The request is over and has cost this much. It counts until its usage record is stored."""
+
+    def drop_reservations(self, *, ids: Collection[str] = (), owners: Collection[str] = ()) -> Pending[None]:
+        """Open ones whose request was not sent, or whose process is dead. Settled ones stay."""
+
+    async def open_reservations(self) -> list[OpenReservation]: ...
+
+    async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
+        """One for each."""
+
+
 class Upkeep(Protocol):
     running: Callable[[], Sequence[NewJob]]  # the jobs of this process, for a database that is made anew
 
@@ -252,5 +279,5 @@ class Upkeep(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(JobStore, CallStore, ConversationStore, UsageStore, Upkeep, Protocol):
+class Store(JobStore, CallStore, ConversationStore, UsageStore, BudgetStore, Upkeep, Protocol):
     """Everything that is stored."""

@@ -283,6 +283,7 @@ class UsageRecord:
     cache_write: int
     cost: float | None
     project: str = ""  # the job's folder; "": not known
+    reservations: tuple[str, ...] = ()  # made for this call: its cost is now here, no longer there
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +305,81 @@ class Blob:
     sha: str
     media_type: str
     data: bytes
+
+
+# ── budgets ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimit:
+    """The most that some calls may cost: of one job, or of a period, to all providers or one."""
+
+    usd: float
+    since: float  # costs from then on count
+    job: str = ""  # "": of all jobs
+    provider: str = ""  # "": to all providers
+    share: float = 1.0  # how much of what is left one call may take, unless it needs more for a short answer
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes spend from it, too."""
+        return not self.job
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """What is counted against a limit: costs of calls that are over, and what is reserved for those that run."""
+
+    spent: float
+    reserved: float
+
+    def left(self, limit: BudgetLimit) -> float:
+        return limit.usd - self.spent - self.reserved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationRequest:
+    """Money for one request to a vendor: its input, and between `least` and `most` tokens of output."""
+
+    id: str
+    owner: str  # a process: reservations of dead ones are freed
+    job: str
+    provider: str
+    model: str
+    input_usd: float
+    usd_per_token: float  # of output
+    least: int
+    fair: int  # taken even if it is more than the share of what is left
+    most: int
+    limits: tuple[BudgetLimit, ...]
+
+    def cost(self, tokens: int) -> float:
+        return self.input_usd + tokens * self.usd_per_token
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The reservation was made."""
+
+    tokens: int  # of output
+    usd: float
+    lowered_by: int | None  # which of the limits made it fewer than `most`
+
+
+@dataclass(frozen=True, slots=True)
+class NotGranted:
+    """Nothing was reserved: not even the least fits."""
+
+    limit: int  # which one
+    state: BudgetState
+    needed: float
+
+
+ReservationOutcome: TypeAlias = Granted | NotGranted
+
+
+@dataclass(frozen=True, slots=True)
+class OpenReservation:
+    owner: str
+    provider: str
+    usd: float

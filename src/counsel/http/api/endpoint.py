@@ -48,6 +48,7 @@ CLIENT = "http"  # the caller's name in jobs and usage records
 # The provider's refusal of a key (AUTHENTICATION_FAILED) is not 401, which says that the API's own token is wrong.
 STATUS = {
     "INVALID_ARGUMENT": 400,
+    "BUDGET_EXCEEDED": 402,  # not 429, after which clients try again by themselves
     "FILE_NOT_ALLOWED": 403,
     "NOT_FOUND": 404,
     "MODEL_NOT_FOUND": 404,

@@ -12,6 +12,7 @@ def request(arguments: Json) -> ChatRequest:
         prompt=arguments["prompt"],
         session_tag=arguments.get("sessionTag"),
         tools=tuple(arguments.get("tools", ())),
+        max_cost_usd=arguments.get("max_cost_usd"),
     )
 
 
@@ -30,6 +31,7 @@ TOOL = base.Tool(
         "tools": base.argument(
             "tools", "MCP servers that the consulted model may use, if the user's settings allow."
         ),
+        "max_cost_usd": base.MAX_COST,
     },
     output=base.ANSWERED,
     annotations={"title": "Consult a colleague", **base.ASKS},

@@ -99,11 +99,15 @@ FILES = argument(
 IMAGES = argument("images", "Image paths, data: URLs or base64.")
 CONTINUE = argument("continuation_id", "Continue this conversation (id from an earlier result).")
 EFFORT = argument("reasoning_effort", "Reasoning depth.", default="medium")
+MAX_COST = argument("max_cost_usd", "Spend at most this.")
 BACKGROUND = switch("Run in the background: returns an id at once for check_status.")
 EXPORT = switch("Save the conversation to a folder named after its id.")
 
 # What a caller may set for a question, under the names of `Question`.
-_QUESTION = ("prompt", "continuation_id", "temperature", "reasoning_effort", "verbosity", "media_resolution")
+_QUESTION = (
+    *("prompt", "continuation_id", "temperature", "reasoning_effort", "verbosity", "media_resolution"),
+    "max_cost_usd",
+)
 _LISTS = ("files", "images")
 _SWITCHES = ("use_websearch", "export")
 

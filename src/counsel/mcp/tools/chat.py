@@ -32,6 +32,7 @@ TOOL = base.Tool(
         "media_resolution": base.argument(
             "media_resolution", "Image detail (Gemini 3).", default="MEDIA_RESOLUTION_HIGH"
         ),
+        "max_cost_usd": base.MAX_COST,
         "async": base.BACKGROUND,
         "export": base.EXPORT,
     },

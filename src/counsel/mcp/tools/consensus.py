@@ -42,6 +42,7 @@ TOOL = base.Tool(
         ),
         "temperature": base.temperature(0.2),
         "reasoning_effort": base.EFFORT,
+        "max_cost_usd": base.MAX_COST,
         "async": base.BACKGROUND,
         "export": base.EXPORT,
     },

@@ -9,7 +9,7 @@ from typing import Any
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
-from counsel.models.wires.call_settings import joined, resolve_settings, wire_options, without_none
+from counsel.models.wires.call_settings import joined, limited, resolve_settings, wire_options, without_none
 from counsel.models.wires.openai_chat import parsed_arguments
 from counsel.text import is_blank
 from counsel.types import (
@@ -52,7 +52,7 @@ class Anthropic:
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
         settings = resolve_settings(call, model)
-        thinking, limit = _thinking(model, settings.effort, call.max_output, options)
+        thinking, limit = _thinking(model, settings.effort, call, options)
         # The vendor refuses a temperature together with thinking.
         temperature = None if thinking else settings.temperature
         messages = _messages(call)
@@ -84,7 +84,7 @@ class Anthropic:
         return Prepared(
             _url(endpoint),
             headers,
-            body,
+            limited(body, "max_tokens", call),
             left_out,
             settings.adapted,
             optional=("thinking.display", "output_config.format"),
@@ -96,10 +96,11 @@ def _url(endpoint: Endpoint) -> str:
 
 
 def _thinking(
-    model: Model, effort: str | int | None, max_output: int | None, options: Mapping[str, object]
+    model: Model, effort: str | int | None, call: Call, options: Mapping[str, object]
 ) -> tuple[dict[str, object] | None, int]:
     """The thinking field, and a max_tokens that leaves room for the answer, too."""
-    limit = min(max_output or model.output, model.output)
+    max_output, most = call.max_output, min(model.output, call.output_limit or model.output)
+    limit = min(max_output or most, most)
     # From Opus 4.7 on, thinking is not sent unless requested: a long one would look like a dead connection.
     default = "summarized" if model.effort_style == "adaptive" else None
     display = without_none(display=options.get("thinking_display", default))
@@ -108,7 +109,7 @@ def _thinking(
     if not model.effort_style.startswith("budget") or not isinstance(effort, int) or effort == 0:
         return None, limit
     if max_output is not None:
-        limit = min(max_output + effort, model.output)
+        limit = min(max_output + effort, most)
     budget = min(effort, limit // 2 if limit <= effort else effort)
     if budget < MIN_BUDGET:
         return None, limit

@@ -107,6 +107,15 @@ def strictly(schema: object) -> bool:
     return all(map(strictly, schema.values()))
 
 
+def limited(body: dict[str, object], field: str, call: Call) -> dict[str, object]:
+    """The body with at most the reserved number of output tokens, whatever else set that field."""
+    if call.output_limit is None:
+        return body
+    wanted = body.get(field)
+    least = min(wanted, call.output_limit) if isinstance(wanted, int) else call.output_limit
+    return {**body, field: least}
+
+
 def wire_options(model: Model, endpoint: Endpoint) -> Mapping[str, Any]:
     """`options` of the provider's row and the model's, which wins."""
     return {**endpoint.provider.options, **model.options}

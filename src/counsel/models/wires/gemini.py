@@ -14,6 +14,7 @@ from counsel.models.vendor_errors import ErrorEvent
 from counsel.models.wires.call_settings import (
     SentSettings,
     joined,
+    limited,
     resolve_settings,
     wire_options,
     without_none,
@@ -73,6 +74,8 @@ class Gemini:
             ),
             **options.get("body", {}),
         }
+        if isinstance(generation := body["generationConfig"], dict):
+            body["generationConfig"] = limited(generation, "maxOutputTokens", call)
         return Prepared(
             _url(model, endpoint),
             {**self.headers(endpoint), **options.get("headers", {})},

@@ -14,6 +14,7 @@ from counsel.models.vendor_errors import ErrorEvent
 from counsel.models.wires.call_settings import (
     SentSettings,
     joined,
+    limited,
     resolve_settings,
     strictly,
     wire_options,
@@ -76,7 +77,7 @@ class OpenAIChat:
         return Prepared(
             joined(endpoint.base_url, "/chat/completions"),
             {**self.headers(endpoint), **options.get("headers", {})},
-            body,
+            limited(body, options.get("max_tokens_field", "max_tokens"), call),
             settings.left_out,
             settings.adapted,
             optional=("response_format",),

@@ -10,7 +10,14 @@ from typing import Any, TypeAlias
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
-from counsel.models.wires.call_settings import joined, resolve_settings, strictly, wire_options, without_none
+from counsel.models.wires.call_settings import (
+    joined,
+    limited,
+    resolve_settings,
+    strictly,
+    wire_options,
+    without_none,
+)
 from counsel.models.wires.openai_chat import bearer, parsed_arguments, reported_cost, source_name
 from counsel.text import is_blank, missing
 from counsel.types import (
@@ -67,7 +74,7 @@ class OpenAIResponses:
         return Prepared(
             joined(endpoint.base_url, "/responses"),
             {**self.headers(endpoint), **options.get("headers", {})},
-            body,
+            limited(body, "max_output_tokens", call),
             settings.left_out,
             settings.adapted,
             optional=("reasoning.summary", "text.format"),

@@ -18,7 +18,7 @@ from counsel.errors import Internal
 
 TABLES = (
     *("conversations", "messages", "sessions", "blobs", "jobs", "calls", "events"),
-    *("ledger", "usage_projects", "answers"),
+    *("ledger", "usage_projects", "answers", "reservations"),
 )
 _CHILDREN = {
     "messages": ("conversation", "conversations"),

@@ -64,6 +64,13 @@ _STEPS = (
     INSERT INTO usage_projects SELECT jobs.id, conversations.project FROM jobs
         JOIN conversations ON conversations.id = jobs.conversation;
     """,
+    # A table of its own, which older releases neither read nor write: their calls count by their usage records.
+    """
+    CREATE TABLE reservations (
+        id TEXT PRIMARY KEY, owner TEXT NOT NULL, job TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
+        at REAL NOT NULL, usd REAL NOT NULL, open INTEGER NOT NULL
+    ) STRICT;
+    """,
 )
 
 

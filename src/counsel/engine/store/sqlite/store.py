@@ -8,6 +8,7 @@ from pathlib import Path
 
 from counsel.engine.store.records import NewJob
 from counsel.engine.store.sqlite import backups, upkeep
+from counsel.engine.store.sqlite.budgets import Budgets
 from counsel.engine.store.sqlite.conversations import Conversations
 from counsel.engine.store.sqlite.database import Database, Work
 from counsel.engine.store.sqlite.jobs import Jobs, reinstate
@@ -15,7 +16,7 @@ from counsel.engine.store.sqlite.replies import Replies
 from counsel.engine.store.sqlite.usage import Usage
 
 
-class SqliteStore(Jobs, Replies, Conversations, Usage):
+class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
     def __init__(self, path: Path, *, without_loop: bool = False) -> None:
         self.database = Database(path, without_loop=without_loop)
         self.database.file.reinstate = self._reinstate

@@ -39,6 +39,7 @@ async def _expired(database: Database) -> int:
     await _by_key(database, "conversations", "id", unused, now)
     await _by_key(database, "answers", "key", "expires < ?1", now)
     await _by_key(database, "ledger", "rowid", "at < ?1", now - _LEDGER)
+    await _by_key(database, "reservations", "id", "NOT open AND at < ?1", now - _LEDGER)
     await _unused_projects(database)
     await _unused_blobs(database, now - _BLOB_AGE)
     return deleted

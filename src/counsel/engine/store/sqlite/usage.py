@@ -10,6 +10,7 @@ from operator import attrgetter
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import UsageRecord, UsageTotal
+from counsel.engine.store.sqlite import budgets
 from counsel.engine.store.sqlite.database import Database
 
 _COLUMNS = (
@@ -63,3 +64,5 @@ def insert(db: sqlite3.Connection, usage: Sequence[UsageRecord]) -> None:
         db.execute("INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)", _values(record))
         if record.project:
             db.execute("INSERT OR IGNORE INTO usage_projects VALUES (?,?)", (record.job, record.project))
+        if record.reservations:
+            budgets.recorded(db, record.reservations, record.cost)

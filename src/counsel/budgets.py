@@ -1,0 +1,79 @@
+"""Budgets as settings: which limits apply to a call, and from when to when each counts.
+
+Days and months are calendar ones in this machine's time zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta, tzinfo
+from typing import NamedTuple
+
+from counsel.setting_values import Period, env_name
+from counsel.settings import Settings
+
+
+class PeriodBudget(NamedTuple):
+    """A budget of a day or a month, with the one that is now."""
+
+    period: Period
+    provider: str  # "": all
+    usd: float
+    since: float
+    until: float
+    source: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.period}:{self.provider}" if self.provider else self.period
+
+    @property
+    def title(self) -> str:
+        """For sentences."""
+        return f"the {self.period}'s budget" + (f" for {self.provider}" if self.provider else "")
+
+    @property
+    def setting(self) -> str:
+        """What a person changes to raise it."""
+        variable = f"COUNSEL_BUDGET_{self.period.upper()}"
+        return f"{variable}_{env_name(self.provider)}" if self.provider else variable
+
+
+def apply(settings: Settings) -> bool:
+    """Whether there is any budget of a day or a month."""
+    return bool(settings.budget_day or settings.budget_month or settings.provider_budgets)
+
+
+def current(
+    settings: Settings, now: float, *, provider: str | None = None, zone: tzinfo | None = None
+) -> list[PeriodBudget]:
+    """The budgets, all of them or those for calls to one provider. `zone`: this machine's if it is None."""
+    return [
+        budget
+        for budget in _all(settings, now, zone)
+        if provider is None or not budget.provider or env_name(budget.provider) == env_name(provider)
+    ]
+
+
+def _all(settings: Settings, now: float, zone: tzinfo | None) -> Iterator[PeriodBudget]:
+    both: tuple[tuple[Period, str], ...] = (("day", settings.budget_day), ("month", settings.budget_month))
+    for period, text in both:
+        if text:
+            source = settings.source(f"budget_{period}")
+            yield PeriodBudget(period, "", float(text), *bounds(period, now, zone), source)
+    for row in settings.provider_budgets:
+        yield PeriodBudget(row.period, row.provider, row.usd, *bounds(row.period, now, zone), row.source)
+
+
+def bounds(period: Period, now: float, zone: tzinfo | None = None) -> tuple[float, float]:
+    """The beginning of this day or month, and of the next one."""
+    today = datetime.fromtimestamp(now, zone).date()
+    if period == "day":
+        return _midnight(today, zone), _midnight(today + timedelta(days=1), zone)
+    first = today.replace(day=1)
+    return _midnight(first, zone), _midnight((first + timedelta(days=32)).replace(day=1), zone)
+
+
+def _midnight(day: date, zone: tzinfo | None) -> float:
+    """A midnight that the clocks skip is the moment at which they do; of two, it is the first."""
+    return datetime.combine(day, time(), zone).timestamp()

@@ -1,0 +1,301 @@
+"""Budgets that hold: what a request to a vendor can cost at most is reserved before it is sent, and settled afterwards.
+
+The output's price is certain, because the number of tokens that was reserved is sent as the request's limit. The input's
+is an estimate that is rather too high (`tokens.at_most`). `docs/use/budgets.md` explains the rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+
+from counsel import budgets
+from counsel.amounts import dollars
+from counsel.engine.context import tokens
+from counsel.engine.jobs.model import Job
+from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import (
+    BudgetLimit,
+    Granted,
+    NotGranted,
+    ReservationOutcome,
+    ReservationRequest,
+)
+from counsel.errors import BudgetExceeded
+from counsel.lazy_dataclass import dataclass
+from counsel.models import prices
+from counsel.types import Call, Model, Usage
+
+LEAST = 1_024  # tokens of output: a call that cannot have that many is refused
+LEAST_REASONING = 4_096  # for models that reason: those tokens count, too
+FAIR = 8_192  # tokens that a call gets even if that is more than its share
+SHARE = 0.25  # of what is left of a day or month, for one call: others may be asked at the same time
+_SKEW = 86_400.0  # seconds: clocks may be set back while a job runs
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a call, with its words."""
+
+    stored: BudgetLimit
+    name: str
+    title: str
+    remedy: str
+    until: float | None = None
+
+
+class Budgets:
+    """Of one engine."""
+
+    def __init__(
+        self,
+        store: Store,
+        ownership: Ownership,
+        clock: Callable[[], float] = time.time,
+        zone: tzinfo | None = None,
+    ) -> None:
+        self.store, self.clock, self._ownership, self._zone = store, clock, ownership, zone
+
+    def of_job(self, job: Job) -> JobBudget | None:
+        """None: no budget applies, and nothing is read or written."""
+        if job.task.max_cost_usd is None and not budgets.apply(job.caller.settings):
+            return None
+        return JobBudget(self, job)
+
+    @property
+    def owner(self) -> str:
+        return self._ownership.name
+
+    def limits(self, job: Job, provider: str) -> list[Limit]:
+        limits = []
+        if job.task.max_cost_usd is not None:
+            stored = BudgetLimit(job.task.max_cost_usd, job.created - _SKEW, job=job.id)
+            limits.append(Limit(stored, "job", "max_cost_usd", "raise max_cost_usd"))
+        now = self.clock()
+        for row in budgets.current(job.caller.settings, now, provider=provider, zone=self._zone):
+            stored = BudgetLimit(row.usd, row.since, provider=provider if row.provider else "", share=SHARE)
+            limits.append(Limit(stored, row.name, row.title, f"raise {row.setting}", row.until))
+        return limits
+
+    async def reserve(self, requests: Sequence[ReservationRequest]) -> list[ReservationOutcome]:
+        """An outcome for each. Before one is refused, what dead processes had reserved is freed."""
+        outcomes = await self.store.reserve(requests, self.clock())
+        if any(isinstance(outcome, NotGranted) for outcome in outcomes) and await self._free_dead():
+            refused = [
+                request
+                for request, outcome in zip(requests, outcomes, strict=True)
+                if isinstance(outcome, NotGranted)
+            ]
+            again = iter(await self.store.reserve(refused, self.clock()))
+            outcomes = [next(again) if isinstance(outcome, NotGranted) else outcome for outcome in outcomes]
+        return outcomes
+
+    async def _free_dead(self) -> bool:
+        owners = {row.owner for row in await self.store.open_reservations()} - {self.owner}
+        dead = [owner for owner in owners if self._ownership.dead(owner)]
+        if dead:
+            await self.store.drop_reservations(owners=dead)
+        return bool(dead)
+
+
+class JobBudget:
+    """What one job, and its caller, may spend."""
+
+    def __init__(self, all_: Budgets, job: Job) -> None:
+        self.all, self.job = all_, job
+        self.round: Round | None = None
+
+    def call(self, slot: str = "", most: int | None = None) -> CallBudget:
+        return CallBudget(self, slot, most)
+
+    def plan(self, slots: Collection[str]) -> None:
+        """These models are about to be asked at once: their first reservations are decided together."""
+        self.round = Round(self.all, slots)
+
+    def leave(self, slot: str) -> None:
+        """This one makes no call in the round (any more)."""
+        if self.round:
+            self.round.leave(slot)
+
+
+class Round:
+    """Waits until every model of the round has said what it needs, or that it needs nothing; then all are decided about."""
+
+    def __init__(self, all_: Budgets, slots: Collection[str]) -> None:
+        self._all = all_
+        self._missing = set(slots)
+        self._waiting: dict[str, tuple[ReservationRequest, asyncio.Future[ReservationOutcome]]] = {}
+        self._deciding: asyncio.Task[None] | None = None
+
+    def leave(self, slot: str) -> None:
+        self._missing.discard(slot)
+        self._decide_when_complete()
+
+    async def reserve(self, slot: str, request: ReservationRequest) -> ReservationOutcome:
+        if slot not in self._missing:
+            return (await self._all.reserve([request]))[0]
+        outcome: asyncio.Future[ReservationOutcome] = asyncio.get_running_loop().create_future()
+        self._waiting[slot] = request, outcome
+        self._missing.discard(slot)
+        self._decide_when_complete()
+        return await outcome
+
+    def _decide_when_complete(self) -> None:
+        if not self._missing and self._waiting and self._deciding is None:
+            self._deciding = asyncio.create_task(self._decide())
+
+    async def _decide(self) -> None:
+        """In the order of the models, not in that of their arrival."""
+        slots = sorted(self._waiting, key=lambda slot: (len(slot), slot))
+        waiting = [self._waiting[slot] for slot in slots]
+        try:
+            outcomes = await self._all.reserve([request for request, _ in waiting])
+        except Exception as error:  # noqa: BLE001 - everyone who waits is told
+            for _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (request, future), outcome in zip(waiting, outcomes, strict=True):
+            if future.done():  # it was cancelled meanwhile
+                self._all.store.drop_reservations(ids=[request.id])
+            else:
+                future.set_result(outcome)
+
+
+class Reserved:
+    """One request's reservation."""
+
+    def __init__(self, call: CallBudget, identity: str, granted: Granted, lowered: str) -> None:
+        self._call, self._id = call, identity
+        self.output_limit, self.lowered = granted.tokens, lowered
+        self._model: str | None = None
+
+    def settle(self, usage: Usage | None) -> None:
+        self._call.settle(self._id, usage)
+
+
+class CallBudget:
+    """The budgets of one call of a job, with all its requests: retries, rounds of tools, pauses."""
+
+    def __init__(self, job: JobBudget, slot: str, most: int | None) -> None:
+        self._job, self._slot, self._most = job, slot, most
+        self._prepared: tuple[str, Reserved | None] | None = None  # the model's id, and its reservation
+        self.reservations: list[str] = []
+        self.used = Usage(cost_usd=0.0)
+
+    async def prepare(self, call: Call, model: Model | None, *, changes: bool) -> None:
+        """Reserve for the first request, before anything else is waited for. `changes`: it will have tools.
+
+        Agents have no prices: they are not counted.
+        """
+        if model is None or changes:
+            self._job.leave(self._slot)
+            return
+        self._prepared = model.id, await self._reserve(call, model)
+
+    async def reserve(self, call: Call, model: Model) -> Reserved | None:
+        prepared, self._prepared = self._prepared, None
+        if prepared and prepared[0] == model.id:
+            return prepared[1]
+        return await self._reserve(call, model)
+
+    def settle(self, reservation: str, usage: Usage | None) -> None:
+        if usage is not None:
+            self.used += usage if usage.cost_usd is not None else replace(usage, cost_usd=0.0)
+        cost = usage.cost_usd if usage else None
+        self._job.all.store.settle(reservation, cost or 0.0, self._job.all.clock())
+
+    async def _reserve(self, call: Call, model: Model) -> Reserved | None:
+        limits = self._job.all.limits(self._job.job, model.provider)
+        bound = await _bound(call, model) if limits else None
+        if not limits or bound == prices.Bound(0.0, 0.0):
+            self._job.leave(self._slot)
+            return None
+        if bound is None:
+            self._job.leave(self._slot)
+            raise _no_price(model, limits[0])
+        request = self._request(call, model, bound, limits)
+        self.reservations.append(request.id)  # whatever happens now, the call's end removes it
+        if self._job.round:
+            outcome = await self._job.round.reserve(self._slot, request)
+        else:
+            outcome = (await self._job.all.reserve([request]))[0]
+        if isinstance(outcome, NotGranted):
+            raise _exceeded(model, limits[outcome.limit], outcome)
+        lowered = "" if outcome.lowered_by is None else limits[outcome.lowered_by].title
+        return Reserved(self, request.id, outcome, lowered)
+
+    def _request(
+        self, call: Call, model: Model, bound: prices.Bound, limits: Sequence[Limit]
+    ) -> ReservationRequest:
+        # Anthropic's thinking comes on top of a caller's limit.
+        wanted = None if model.effort_style.startswith("budget") else call.max_output
+        most = min(model.output, wanted or model.output, self._most or model.output)
+        least = LEAST if model.effort_style == "none" else LEAST_REASONING
+        return ReservationRequest(
+            id=secrets.token_hex(8),
+            owner=self._job.all.owner,
+            job=self._job.job.id,
+            provider=model.provider,
+            model=model.id,
+            input_usd=bound.input,
+            usd_per_token=bound.per_output_token,
+            least=min(least, most),
+            fair=min(FAIR, most),
+            most=most,
+            limits=tuple(limit.stored for limit in limits),
+        )
+
+
+async def _bound(call: Call, model: Model) -> prices.Bound | None:
+    size = tokens.at_most(call, model)
+    if prices.is_listed(model):
+        return prices.bound(model, size)
+    return await asyncio.to_thread(prices.bound, model, size)  # the library takes half a second to import
+
+
+def _no_price(model: Model, limit: Limit) -> BudgetExceeded:
+    return BudgetExceeded(
+        f"The price of {model.id} is not known, and {limit.title} applies: it was not asked.",
+        hint=f"Add input_price and output_price (dollars per million tokens) to [models.{_quoted(model.id)}] or "
+        f"[providers.{model.provider}] in config.toml; 0 for a model that costs nothing.",
+        budget=limit.name,
+        limit_usd=limit.stored.usd,
+        provider=model.provider,
+        model=model.id,
+    )
+
+
+def _quoted(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() else f'"{name}"'
+
+
+def _exceeded(model: Model, limit: Limit, outcome: NotGranted) -> BudgetExceeded:
+    state = outcome.state
+    left = max(0.0, state.left(limit.stored))
+    running = f", {dollars(state.reserved)} reserved for calls that run" if state.reserved else ""
+    until = None if limit.until is None else datetime.fromtimestamp(limit.until).astimezone()
+    wait = f"Wait until {until:%Y-%m-%d %H:%M}, " if until else ""
+    remedies = f"{wait}{limit.remedy}, ask a cheaper model, or send less."
+    return BudgetExceeded(
+        f"{_capital(limit.title)} of {dollars(limit.stored.usd)} does not allow a call to {model.id}: {dollars(left)} is left "
+        f"({dollars(state.spent)} spent{running}), and the call needs {dollars(outcome.needed)}.",
+        hint=f"Nothing was sent to it. {_capital(remedies)}",
+        budget=limit.name,
+        limit_usd=round(limit.stored.usd, 6),
+        spent_usd=round(state.spent, 6),
+        reserved_usd=round(state.reserved, 6),
+        needed_usd=round(outcome.needed, 6),
+        until=until.isoformat() if until else None,
+        provider=model.provider,
+        model=model.id,
+    )
+
+
+def _capital(text: str) -> str:
+    return text if text.startswith("max_cost") else text[0].upper() + text[1:]

@@ -1,0 +1,131 @@
+"""Reservations (the table `reservations`): what calls that run may cost, and what settled ones did until their usage record is there."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+
+from counsel.engine.store.protocol import Pending
+from counsel.engine.store.records import (
+    BudgetLimit,
+    BudgetState,
+    Granted,
+    NotGranted,
+    OpenReservation,
+    ReservationOutcome,
+    ReservationRequest,
+    StoreError,
+)
+from counsel.engine.store.sqlite.database import Database
+
+_CENT = 1e-9  # dollars: sums of floats are not exact
+
+
+class Budgets:
+    database: Database
+
+    def reserve(self, requests: Sequence[ReservationRequest], at: float) -> Pending[list[ReservationOutcome]]:
+        def work(db: sqlite3.Connection) -> list[ReservationOutcome]:
+            if self.database.in_memory and any(limit.is_shared for row in requests for limit in row.limits):
+                raise StoreError(
+                    "The budget cannot be kept: counsel's database cannot be written.",
+                    hint="Free some disk space or fix the folder's permissions, then ask again.",
+                )
+            return _reserve(db, requests, at)
+
+        return self.database.quickly(work)
+
+    def settle(self, reservation: str, usd: float, at: float) -> Pending[None]:
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                "UPDATE reservations SET usd = ?, at = ?, open = 0 WHERE id = ?", (usd, at, reservation)
+            )
+
+        return self.database.soon(work)
+
+    def drop_reservations(self, *, ids: Collection[str] = (), owners: Collection[str] = ()) -> Pending[None]:
+        def work(db: sqlite3.Connection) -> None:
+            db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(each,) for each in ids])
+            db.executemany("DELETE FROM reservations WHERE open AND owner = ?", [(each,) for each in owners])
+
+        return self.database.soon(work)
+
+    async def open_reservations(self) -> list[OpenReservation]:
+        rows = self.database.rows("SELECT owner, provider, usd FROM reservations WHERE open")
+        return [OpenReservation(*row) for row in rows]
+
+    async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
+        return [_state(self.database.reader, limit) for limit in limits]
+
+
+def recorded(db: sqlite3.Connection, reservations: Sequence[str], cost: float | None) -> None:
+    """A usage record was stored: its cost replaces the reservations'. Without one, theirs go on counting."""
+    if cost is not None:
+        db.executemany("DELETE FROM reservations WHERE id = ?", [(each,) for each in reservations])
+    else:
+        db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(each,) for each in reservations])
+
+
+def _state(db: sqlite3.Connection, limit: BudgetLimit) -> BudgetState:
+    condition, values = _matching(limit)
+    # An open one counts in every period: its cost belongs to the one in which it ends.
+    spent, reserved = db.execute(
+        f"SELECT (SELECT COALESCE(SUM(cost), 0) FROM ledger WHERE at >= ?1{condition}) "
+        f"+ (SELECT COALESCE(SUM(usd), 0) FROM reservations WHERE NOT open AND at >= ?1{condition}), "
+        f"(SELECT COALESCE(SUM(usd), 0) FROM reservations WHERE open{condition})",
+        (limit.since, *values),
+    ).fetchone()
+    return BudgetState(float(spent), float(reserved))
+
+
+def _matching(limit: BudgetLimit) -> tuple[str, tuple[str, ...]]:
+    chosen = {name: value for name, value in (("job", limit.job), ("provider", limit.provider)) if value}
+    condition = "".join(f" AND {name} = ?{number}" for number, name in enumerate(chosen, 2))
+    return condition, tuple(chosen.values())
+
+
+# ── deciding ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _reserve(
+    db: sqlite3.Connection, requests: Sequence[ReservationRequest], at: float
+) -> list[ReservationOutcome]:
+    states = {limit: _state(db, limit) for request in requests for limit in request.limits}
+    left = {limit: state.left(limit) for limit, state in states.items()}
+    refused: dict[str, NotGranted] = {}
+    granted: list[ReservationRequest] = []
+    for request in requests:
+        needed = request.cost(request.least)
+        short = next((n for n, limit in enumerate(request.limits) if left[limit] + _CENT < needed), None)
+        if short is not None:
+            limit = request.limits[short]
+            others = left[limit] - states[limit].left(limit)  # taken by those before it
+            state = BudgetState(states[limit].spent, states[limit].reserved - others)
+            refused[request.id] = NotGranted(short, state, needed)
+            continue
+        granted.append(request)
+        for limit in request.limits:
+            left[limit] -= needed
+    outcomes = {request.id: _divide(request, left, granted) for request in granted}
+    db.executemany(
+        "INSERT OR REPLACE INTO reservations VALUES (?,?,?,?,?,?,?,1)",
+        [(row.id, row.owner, row.job, row.provider, row.model, at, outcomes[row.id].usd) for row in granted],
+    )
+    return [refused.get(request.id) or outcomes[request.id] for request in requests]
+
+
+def _divide(
+    request: ReservationRequest, left: dict[BudgetLimit, float], granted: Sequence[ReservationRequest]
+) -> Granted:
+    """The least output, and a part of what is left when everyone has that."""
+    tokens, lowered_by = request.most, None
+    for number, limit in enumerate(request.limits):
+        sharing = sum(limit in other.limits for other in granted)
+        most = left[limit] / sharing
+        share = max(most * limit.share, min(most, (request.fair - request.least) * request.usd_per_token))
+        allowed = tokens
+        if request.usd_per_token > 0:
+            allowed = request.least + int(max(0.0, share) / request.usd_per_token)
+        if allowed < tokens:
+            tokens, lowered_by = allowed, number
+    return Granted(tokens, request.cost(tokens), lowered_by)

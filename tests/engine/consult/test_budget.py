@@ -1,0 +1,256 @@
+"""Budgets hold: what a call can cost is reserved before it is sent and settled afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
+from counsel.engine.store.records import BudgetLimit
+from counsel.errors import BudgetExceeded, Cancelled, CounselError
+from counsel.requests import ChatRequest, ConsensusRequest
+from fake import FakeAPI
+from support.asking import ask, until_text
+
+# 1,000 tokens of output cost a cent; input costs nothing. One call can cost a cent at most.
+CONFIG = """
+[models.penny]
+provider = "openai"
+output = 1000
+input_price = 0
+output_price = 10
+efforts = { style = "none", minimal = "", low = "", medium = "", high = "", max = "" }
+[models.other]
+provider = "anthropic"
+output = 1000
+input_price = 0
+output_price = 10
+efforts = { style = "none", minimal = "", low = "", medium = "", high = "", max = "" }
+[providers.ollama]
+base_url = "http://127.0.0.1:11434/v1"
+"""
+CENT = 0.01
+
+
+@pytest.fixture(autouse=True)
+def prices(home: Path) -> None:
+    home.mkdir(parents=True)
+    (home / "config.toml").write_text(CONFIG)
+
+
+async def state(engine: Engine, **fields: Any) -> tuple[float, float]:
+    await engine.store.flush()
+    (state,) = await engine.store.budget_states([BudgetLimit(1.0, 0.0, **fields)])
+    return round(state.spent, 6), round(state.reserved, 6)
+
+
+def used(tokens: int, **fields: Any) -> dict[str, Any]:
+    return {"usage": {"input": 10, "output": tokens}, "times": None, **fields}
+
+
+async def test_a_call_beyond_the_days_budget_is_refused_with_the_numbers_before_anything_is_sent(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(**used(600))
+    caller_ = caller(COUNSEL_BUDGET_DAY="0.012")
+    await ask(engine, caller_, model="penny")
+    with pytest.raises(BudgetExceeded) as caught:
+        await ask(engine, caller_, model="penny")
+    error = caught.value
+    assert (error.budget, error.limit_usd, error.spent_usd, error.reserved_usd, error.needed_usd) == (
+        "day",
+        0.012,
+        0.006,
+        0.0,
+        CENT,
+    )
+    assert error.until
+    assert "COUNSEL_BUDGET_DAY" in (error.hint or "")
+    assert len(fake_api.calls) == 1
+    assert await state(engine) == (0.006, 0.0)
+
+
+async def test_what_was_reserved_is_the_limit_that_the_vendor_is_sent(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    await ask(engine, caller(), model="gpt-5")
+    await ask(engine, caller(COUNSEL_BUDGET_DAY="100"), model="gpt-5")
+    await ask(engine, caller(), model="gpt-5", max_cost_usd=0.2)
+    for model in ("sonnet", "gemini-2.5-flash", "grok-4"):
+        await ask(engine, caller(), model=model, max_cost_usd=0.2)
+    free, day, job, anthropic, google, xai = (request.body for request in fake_api.calls)
+    assert "max_output_tokens" not in free
+    assert day["max_output_tokens"] == 64_000
+    assert 15_000 < job["max_output_tokens"] < 20_000, "what 20 cents allow at 10 dollars per million"
+    assert 10_000 < anthropic["max_tokens"] < 13_400
+    assert 10_000 < google["generationConfig"]["maxOutputTokens"] <= 65_536
+    assert 10_000 < xai["max_tokens"] < 13_400
+    assert await state(engine) == ((await state(engine))[0], 0.0)
+
+
+async def test_an_answer_that_ends_at_its_reservation_says_so(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(finish="length", times=None)
+    result = await ask(engine, caller(), model="gpt-5", max_cost_usd=0.2)
+    assert any("by max_cost_usd" in notice["text"] for notice in result["metadata"]["notices"])
+    result = await ask(engine, caller(), model="penny", max_cost_usd=0.2)
+    assert not result["metadata"].get("notices")
+
+
+async def test_a_jobs_limit_covers_its_retries_and_corrections(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    """The first answer does not match the schema, and a second one cannot be paid."""
+    fake_api.script(**used(900, text="no JSON"))
+    schema = {"type": "object", "required": ["a"]}
+    with pytest.raises(BudgetExceeded) as caught:
+        await ask(engine, caller(), model="penny", schema=schema, max_cost_usd=0.015)
+    assert (caught.value.budget, caught.value.spent_usd) == ("job", 0.009)
+    assert len(fake_api.calls) == 1
+
+
+async def test_an_attempt_that_cost_nothing_does_not_use_up_a_limit(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(status=500, times=1)
+    await ask(engine, caller(), model="penny", max_cost_usd=CENT)
+    assert len(fake_api.calls) == 2
+
+
+async def test_a_broken_stream_and_a_cancelled_call_are_counted(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    caller_ = caller(COUNSEL_BUDGET_DAY="1", COUNSEL_MAX_ATTEMPTS="1")
+    fake_api.script(text="x" * 4_000, deltas=4, cut_after=3, times=1)
+    with pytest.raises(CounselError):
+        await ask(engine, caller_, model="penny")
+    broken, reserved = await state(engine)
+    assert (broken > 0.005, reserved) == (True, 0.0)
+    fake_api.script(text="x" * 4_000, deltas=4, hang_after=3, times=1)
+    job = await engine.submit(ChatRequest(prompt="hello", model="penny"), caller_)
+    await until_text(engine, job)
+    assert (await state(engine)) == (broken, CENT)
+    await engine.cancel(job)
+    with pytest.raises(Cancelled):
+        await engine.wait(job)
+    both, reserved = await state(engine)
+    assert (both > broken, reserved) == (True, 0.0)
+
+
+async def test_a_call_without_reported_usage_is_counted_by_an_estimate(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="x" * 2_000, usage={"input": 0, "output": 0}, times=None)
+    await ask(engine, caller(COUNSEL_BUDGET_DAY="1"), model="penny")
+    assert await state(engine) == (0.005, 0.0)
+
+
+async def test_providers_have_budgets_of_their_own(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
+) -> None:
+    (home / "config.toml").write_text(CONFIG + "[budgets.openai]\nday = 0.005\n")
+    with pytest.raises(BudgetExceeded) as caught:
+        await ask(engine, caller(), model="penny")
+    assert (caught.value.budget, caught.value.provider) == ("day:openai", "openai")
+    await ask(engine, caller(), model="other")
+    await ask(engine, caller(COUNSEL_BUDGET_DAY_OPENAI="1"), model="penny")
+    with pytest.raises(BudgetExceeded) as caught:
+        await ask(engine, caller(COUNSEL_BUDGET_MONTH_ANTHROPIC="0"), model="other")
+    assert caught.value.budget == "month:anthropic"
+    assert len(fake_api.calls) == 2
+
+
+async def test_an_amount_that_cannot_be_read_allows_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    for env in ({"COUNSEL_BUDGET_DAY": "five"}, {"COUNSEL_BUDGET_DAY_OPENAI": "-1"}):
+        caller_ = caller(**env)
+        assert "nothing is spent" in caller_.settings.problems[0]
+        with pytest.raises(BudgetExceeded):
+            await ask(engine, caller_, model="penny")
+    assert not fake_api.calls
+
+
+async def test_a_model_without_a_price_is_refused_where_a_budget_applies(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    await ask(engine, caller(), model="openai/unheard-of")
+    with pytest.raises(BudgetExceeded) as caught:
+        await ask(engine, caller(COUNSEL_BUDGET_DAY="5"), model="openai/unheard-of")
+    assert "input_price and output_price" in (caught.value.hint or "")
+    assert len(fake_api.calls) == 1
+
+
+async def test_models_of_this_machine_cost_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
+) -> None:
+    (home / "config.toml").write_text(f'[providers.ollama]\nbase_url = "{fake_api.v1}"\n')
+    result = await ask(engine, caller(COUNSEL_BUDGET_DAY="0"), model="ollama/qwen3")
+    assert result["metadata"]["cost_usd"] == 0
+
+
+async def test_auto_goes_on_with_a_provider_that_can_be_paid(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    env = {"COUNSEL_AUTO_ORDER": "penny,other", "COUNSEL_BUDGET_DAY_OPENAI": "0"}
+    result = await ask(engine, caller(**env), model="auto")
+    assert result["metadata"]["model"] == "other"
+    assert result["metadata"]["passed_over"][0]["code"] == "BUDGET_EXCEEDED"
+
+
+async def test_simultaneous_calls_together_stay_within_the_budget(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(**used(1_000, gate="all", gate_after=0))
+    caller_ = caller(COUNSEL_BUDGET_MONTH="0.05")
+    asking = [asyncio.create_task(ask(engine, caller_, model="penny")) for _ in range(12)]
+    while sum(task.done() for task in asking) < 7:
+        await asyncio.sleep(0.01)
+    await fake_api.wait_for(count=5)
+    fake_api.open_gate("all")
+    outcomes = await asyncio.gather(*asking, return_exceptions=True)
+    assert sum(isinstance(outcome, BudgetExceeded) for outcome in outcomes) == 7
+    assert len(fake_api.calls) == 5
+    assert await state(engine) == (0.05, 0.0)
+
+
+async def test_a_resumed_job_counts_a_finished_call_once(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    """The second member hangs; the engine ends; another one asks only that member again, within the same limit."""
+    fake_api.script(hang_after=1, times=1, model="other")
+    fake_api.script(**used(1_000))
+    first = await open_engine(home)
+    request = ConsensusRequest(
+        prompt="hello", models=("penny", "other"), enable_cross_feedback=False, max_cost_usd=0.025
+    )
+    job = await first.submit(request, caller(), background=True)
+    await fake_api.wait_for(deltas=1, model="other")
+    while not await first.store.has_replies(job):
+        await asyncio.sleep(0.01)
+    await first.close()
+    second = await open_engine(home)
+    second.register_caller(caller())
+    result = (await second.wait(job)).to_json()
+    assert result["status"] == "consensus_complete"
+    assert [request.model for request in fake_api.calls].count("penny") == 1
+    spent, reserved = await state(second, job=job)
+    assert (0.02 <= spent <= 0.025, reserved) == (True, 0.0)
+    await second.close()
+
+
+async def test_without_a_budget_nothing_is_reserved(
+    engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("a budget was looked at")
+
+    for name in ("reserve", "settle", "drop_reservations", "open_reservations", "budget_states"):
+        monkeypatch.setattr(type(engine.store), name, forbidden)
+    await ask(engine, caller(), model="penny")
