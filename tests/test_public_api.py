@@ -44,6 +44,7 @@ OPTIONS = {
     "use_websearch": "bool",
     "media_resolution": "MediaResolution",
     "export": "bool | str",
+    "max_cost_usd": "float",
     "tools": "Sequence[str]",
 }
 FIELDS = {

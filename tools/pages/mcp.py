@@ -53,5 +53,6 @@ def _type(schema: Any) -> str:
         items = re.sub(r"\b(string|object)\b", r"\1s", _type(schema["items"]))
         return f"list of {items}{count}"
     if "minimum" in schema:
-        return f"{schema['type']} {schema['minimum']} to {schema['maximum']}"
+        most = f" to {schema['maximum']}" if "maximum" in schema else " or more"
+        return f"{schema['type']} {schema['minimum']}{most}"
     return str(schema["type"])

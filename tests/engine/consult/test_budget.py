@@ -210,14 +210,51 @@ async def test_simultaneous_calls_together_stay_within_the_budget(
     fake_api.script(**used(1_000, gate="all", gate_after=0))
     caller_ = caller(COUNSEL_BUDGET_MONTH="0.05")
     asking = [asyncio.create_task(ask(engine, caller_, model="penny")) for _ in range(12)]
-    while sum(task.done() for task in asking) < 7:
-        await asyncio.sleep(0.01)
     await fake_api.wait_for(count=5)
+    while sum(task.done() for task in asking) < 7:  # noqa: ASYNC110 - any seven of them
+        await asyncio.sleep(0.01)
     fake_api.open_gate("all")
     outcomes = await asyncio.gather(*asking, return_exceptions=True)
     assert sum(isinstance(outcome, BudgetExceeded) for outcome in outcomes) == 7
     assert len(fake_api.calls) == 5
     assert await state(engine) == (0.05, 0.0)
+
+
+async def test_of_a_council_the_last_member_that_cannot_be_paid_fails_by_name(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    """Decided for all of them before the first is asked: whoever arrives first, it is the third that is refused."""
+    members = ("penny", "other", "penny")
+    request = ConsensusRequest(prompt="hello", models=members, enable_cross_feedback=False, max_cost_usd=0.02)
+    result = (await engine.wait(await engine.submit(request, caller()))).to_json()
+    (failed,) = result["phases"]["failed"]
+    assert (failed["model"], failed["code"]) == ("penny#2", "BUDGET_EXCEEDED")
+    assert sorted(request.model for request in fake_api.calls) == ["other", "penny"]
+
+
+async def test_members_of_a_council_get_equal_shares_of_its_limit(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    request = ConsensusRequest(
+        prompt="hello", models=("gpt-5", "gpt-5", "gpt-5"), enable_cross_feedback=False, max_cost_usd=0.3
+    )
+    result = (await engine.wait(await engine.submit(request, caller()))).to_json()
+    assert result["status"] == "consensus_complete"
+    limits = {request.body["max_output_tokens"] for request in fake_api.calls}
+    assert len(limits) == 1
+    assert 9_000 < limits.pop() <= 10_000
+
+
+async def test_a_limit_covers_every_round_of_a_council(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(**used(1_000))
+    request = ConsensusRequest(prompt="hello", models=("penny", "other"), max_cost_usd=0.03)
+    result = (await engine.wait(await engine.submit(request, caller()))).to_json()
+    (failed,) = result["phases"]["failed"]
+    assert (failed["model"], failed["phase"], failed["code"]) == ("other", "refined", "BUDGET_EXCEEDED")
+    assert len(fake_api.calls) == 3
+    assert await state(engine) == (0.03, 0.0)
 
 
 async def test_a_resumed_job_counts_a_finished_call_once(
@@ -232,7 +269,7 @@ async def test_a_resumed_job_counts_a_finished_call_once(
     )
     job = await first.submit(request, caller(), background=True)
     await fake_api.wait_for(deltas=1, model="other")
-    while not await first.store.has_replies(job):
+    while not await first.store.has_replies(job):  # noqa: ASYNC110 - the store has no events
         await asyncio.sleep(0.01)
     await first.close()
     second = await open_engine(home)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 
@@ -113,9 +113,11 @@ class JobBudget:
     def call(self, slot: str = "", most: int | None = None) -> CallBudget:
         return CallBudget(self, slot, most)
 
-    def plan(self, slots: Collection[str]) -> None:
+    def plan(self, tasks: Mapping[str, asyncio.Task[object]]) -> None:
         """These models are about to be asked at once: their first reservations are decided together."""
-        self.round = Round(self.all, slots)
+        round_ = self.round = Round(self.all, tasks)
+        for slot, task in tasks.items():
+            task.add_done_callback(lambda _, slot=slot: round_.leave(slot))  # type: ignore[misc]
 
     def leave(self, slot: str) -> None:
         """This one makes no call in the round (any more)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from typing import Any
 
@@ -170,6 +170,11 @@ class Consultation:
             self._store.remember(self.fence, step.key, slot, reply, used)
         self.live.finish(slot, reply.provider, reply.ms, len(reply.text))
         return reply
+
+    def plan_round(self, tasks: Mapping[str, asyncio.Task[Any]]) -> None:
+        """Models that are asked at once, by slot: whether each can be paid does not depend on who is first."""
+        if self.budget:
+            self.budget.plan(tasks)
 
     async def remembered(self, key: str) -> Reply | None:
         """The reply of an earlier attempt. Read each time: the process that lost the job may have stored it just now."""

@@ -149,6 +149,7 @@ class Round:
             for participant in participants
         }
         self._members.tasks = {participant.slot: task for task, participant in tasks.items()}
+        self._consultation.plan_round(self._members.tasks)
         try:
             await self._close(set(tasks))
         finally:

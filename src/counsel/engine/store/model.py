@@ -95,6 +95,8 @@ class Task:
         data["sources"] = [source.to_json() for source in self.sources]
         if self.text == self.prompt:
             del data["text"]
+        if self.max_cost_usd is None:
+            del data["max_cost_usd"]
         for name in _OF_CONSENSUS:
             if not data[name]:
                 del data[name]

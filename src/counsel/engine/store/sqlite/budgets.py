@@ -18,7 +18,7 @@ from counsel.engine.store.records import (
 )
 from counsel.engine.store.sqlite.database import Database
 
-_CENT = 1e-9  # dollars: sums of floats are not exact
+_TINY = 1e-9  # dollars: sums of floats are not exact
 
 
 class Budgets:
@@ -41,7 +41,7 @@ class Budgets:
                 "UPDATE reservations SET usd = ?, at = ?, open = 0 WHERE id = ?", (usd, at, reservation)
             )
 
-        return self.database.soon(work)
+        return self.database.shortly(work)  # the usage record follows, and ends it
 
     def drop_reservations(self, *, ids: Collection[str] = (), owners: Collection[str] = ()) -> Pending[None]:
         def work(db: sqlite3.Connection) -> None:
@@ -96,7 +96,7 @@ def _reserve(
     granted: list[ReservationRequest] = []
     for request in requests:
         needed = request.cost(request.least)
-        short = next((n for n, limit in enumerate(request.limits) if left[limit] + _CENT < needed), None)
+        short = next((n for n, limit in enumerate(request.limits) if left[limit] + _TINY < needed), None)
         if short is not None:
             limit = request.limits[short]
             others = left[limit] - states[limit].left(limit)  # taken by those before it
@@ -125,7 +125,7 @@ def _divide(
         share = max(most * limit.share, min(most, (request.fair - request.least) * request.usd_per_token))
         allowed = tokens
         if request.usd_per_token > 0:
-            allowed = request.least + int(max(0.0, share) / request.usd_per_token)
+            allowed = request.least + int((max(0.0, share) + _TINY) / request.usd_per_token)
         if allowed < tokens:
             tokens, lowered_by = allowed, number
     return Granted(tokens, request.cost(tokens), lowered_by)
