@@ -201,6 +201,10 @@ class Counsel:
         """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
         return await (await self._open()).cancel(any_id, member)
 
+    async def budgets(self) -> list[Json]:
+        """What is left of each budget of a day or month, as `counsel usage --json` shows it."""
+        return await (await self._open()).budget_report(self._caller.settings)
+
     async def _finish(self, request: Request) -> Result:
         engine = await self._open()
         job = await engine.submit(request, self._caller)

@@ -26,7 +26,7 @@ from counsel.errors import CounselError
 from counsel.job_events import JobEvent
 from counsel.requests import Member
 from counsel.results import Cancellation
-from counsel.types import Usage
+from counsel.types import Json, Usage
 
 __all__ = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Usage"]
 T = TypeVar("T")
@@ -110,6 +110,10 @@ class Counsel:
     def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
         return self._run(self._client.cancel(any_id, member))
+
+    def budgets(self) -> list[Json]:
+        """What is left of each budget of a day or month, as `counsel usage --json` shows it."""
+        return self._run(self._client.budgets())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._running().run(work)

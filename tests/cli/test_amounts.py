@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -170,3 +171,32 @@ def test_days_are_local_for_people_and_utc_in_json(env: dict[str, str], tmp_path
     )
     assert people.splitlines()[1].startswith(tomorrow)
     assert f'"day": "{day}"' in document.stdout
+
+
+def test_usage_shows_what_is_left_of_each_budget(env: dict[str, str], tmp_path: Path) -> None:
+    now = time.time()
+    record(tmp_path / "home", call("openai", "gpt-5", 1, 1.5, at=now), call("xai", "grok-4", 1, 1.0, at=now))
+    env |= {"COUNSEL_BUDGET_DAY": "2", "COUNSEL_BUDGET_MONTH_OPENAI": "10"}
+    screen = in_terminal("usage", env=env, cwd=tmp_path, columns=80)
+    rows = {line.split()[0]: line.split() for line in screen.lines if line.split()}
+    assert rows["day"][1:5] == ["$2.00", "$2.50", "$0", "$0"]
+    assert rows["month:openai"][1:5] == ["$10.00", "$1.50", "$0", "$8.50"]
+    assert "no budget counts them" in screen.text
+    assert max(map(len, screen.lines)) <= 80
+    command = [sys.executable, "-m", "counsel", "usage", "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
+    day, month = json.loads(done.stdout)["budgets"]
+    assert (day["budget"], day["left_usd"], month["provider"], month["left_usd"]) == ("day", 0, "openai", 8.5)
+    assert day["until"].endswith("T00:00:00+00:00")
+
+
+def test_doctor_names_a_budget_that_is_used_up(env: dict[str, str], tmp_path: Path) -> None:
+    record(tmp_path / "home", call("openai", "gpt-5", 1, 1.5, at=time.time()))
+    env |= {"COUNSEL_BUDGET_DAY": "1", "COUNSEL_BUDGET_MONTH": "100", "COUNSEL_BUDGET_DAY_OPENIA": "1"}
+    command = [sys.executable, "-m", "counsel", "doctor", "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    findings = [row for row in json.loads(done.stdout)["findings"] if row["area"] == "budgets"]
+    assert [row["level"] for row in findings] == ["problem", "warn"]
+    assert "openia, which is no provider" in findings[0]["what"]
+    assert "the day's budget of $1.00 is used up: $1.50 spent" in findings[1]["what"]
+    assert "raise COUNSEL_BUDGET_DAY" in findings[1]["todo"]

@@ -120,6 +120,7 @@ async def test_models_that_can_be_asked_and_their_usage(api: Api, fake_process: 
     status, usage = await api.get("/api/usage", by="provider", seconds="3600")
     assert (status, usage["total"]["calls"], usage["total"]["input_tokens"]) == (200, 2, 1000)
     assert usage["total"]["errors"] == {"AUTHENTICATION_FAILED": 1}
+    assert usage["budgets"] == []
     async with api.session.get("/metrics") as answer:
         assert answer.content_type == "text/plain"
         text = await answer.text()

@@ -12,6 +12,7 @@ _MARKS = {"problem": "✗", "warn": "!"}
 _TITLES = {
     "versions": "Versions",
     "settings": "Settings",
+    "budgets": "Budgets",
     "home": "counsel's folder",
     "database": "The database",
     "daemon": "The daemon",

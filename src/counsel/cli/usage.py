@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from counsel import amounts
-from counsel.cli import archive, json_option, output
+from counsel.cli import archive, json_option, output, user
 from counsel.text import counted
 from counsel.types import Json
 
@@ -39,10 +39,12 @@ def usage(since: int, by: Any, as_json: bool) -> None:
     """Show calls, tokens, cost, errors and response times."""
     with archive.reading() as records:
         report = archive.run(records.usage(time.time() - since, by, local=not as_json))
+        report["budgets"] = archive.run(records.budgets(user.caller().settings))
     if as_json:
         output.document(report)
     else:
         _print(report)
+        _print_budgets(report["budgets"])
 
 
 def _print(report: Json) -> None:
@@ -60,6 +62,26 @@ def _print(report: Json) -> None:
     output.table([report["by"], *columns], [*rows, _row("total", total, narrow=narrow)])
     for note in _notes(total, narrow=narrow):
         output.message(note)
+
+
+def _print_budgets(budgets: list[Json]) -> None:
+    """What is left, for people who have set budgets."""
+    if not budgets:
+        return
+    rows = [
+        [
+            entry["budget"],
+            *(_dollars(entry[name]) for name in ("limit_usd", "spent_usd", "reserved_usd", "left_usd")),
+            entry["until"][:16].replace("T", " "),
+        ]
+        for entry in budgets
+    ]
+    output.table(["budget", "limit", "spent", "reserved", "left", "until"], rows)
+    output.message("Agents have no prices: no budget counts them.")
+
+
+def _dollars(usd: float) -> str:
+    return amounts.dollars(usd)
 
 
 def _row(name: str, group: Json, *, narrow: bool) -> list[str]:

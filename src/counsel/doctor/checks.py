@@ -19,7 +19,7 @@ from counsel.agents import registry
 from counsel.agents.definitions import AGENTS
 from counsel.agents.detect import Installed
 from counsel.caller import Caller
-from counsel.doctor import files, models, packages
+from counsel.doctor import budgets, files, models, packages
 from counsel.doctor.messages import Finding, Level, finding
 from counsel.engine.store.sqlite import maintenance
 from counsel.paths import exists
@@ -146,6 +146,7 @@ def _start_problem(command: str, caller: Caller) -> str:
 CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
     "versions": versions,
     "settings": settings,
+    "budgets": budgets.budgets,
     "home": files.home,
     "database": files.database,
     "daemon": files.daemon,

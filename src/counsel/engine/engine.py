@@ -38,6 +38,7 @@ from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
 from counsel.requests import NewKey, Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, JobSummary, Result
+from counsel.settings import Settings
 from counsel.settings import load as load_settings
 from counsel.types import Json
 
@@ -284,6 +285,11 @@ class Engine:
     async def usage(self, since: float, by: usage_records.By) -> Json:
         await self.store.flush()  # of a job that has ended a moment ago, too
         return {"since": results.iso(since), **await usage_records.summary(self.store, since, by)}
+
+    async def budget_report(self, settings: Settings) -> list[Json]:
+        """What is left of each budget."""
+        await self.store.flush()
+        return await self.archive.budgets(settings)
 
     async def usage_series(self, since: float, until: float, by: usage_records.By, buckets: int) -> Json:
         await self.store.flush()

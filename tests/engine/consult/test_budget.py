@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from counsel import Counsel
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store.records import BudgetLimit
+from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.store.records import BudgetLimit, ReservationRequest
 from counsel.errors import BudgetExceeded, Cancelled, CounselError
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
@@ -291,3 +293,32 @@ async def test_without_a_budget_nothing_is_reserved(
     for name in ("reserve", "settle", "drop_reservations", "open_reservations", "budget_states"):
         monkeypatch.setattr(type(engine.store), name, forbidden)
     await ask(engine, caller(), model="penny")
+
+
+async def test_a_report_leaves_out_what_dead_processes_had_reserved(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    caller_ = caller(COUNSEL_BUDGET_DAY="1")
+    dead = Ownership(engine.home / "run" / "owners")
+    dead.release()
+    requests = [
+        ReservationRequest(
+            id=owner,
+            owner=owner,
+            job="job",
+            provider="openai",
+            model="penny",
+            input_usd=0.25,
+            usd_per_token=0.0,
+            least=1,
+            fair=1,
+            most=1,
+            limits=(BudgetLimit(1.0, 0.0),),
+        )
+        for owner in (dead.name, engine.runner.ownership.name)
+    ]
+    await engine.store.reserve(requests, 0.0)
+    (day,) = await engine.budget_report(caller_.settings)
+    assert (day["limit_usd"], day["spent_usd"], day["reserved_usd"], day["left_usd"]) == (1, 0, 0.25, 0.75)
+    async with Counsel(env={"COUNSEL_HOME": str(engine.home), "COUNSEL_BUDGET_DAY": "1"}) as python:
+        assert await python.budgets() == [day]

@@ -53,7 +53,7 @@ def locked(path: Path) -> int:
 def test_an_owner_has_a_private_locked_file_of_its_name(us: Ownership, folder: Path) -> None:
     assert [entry.name for entry in folder.iterdir()] == [us.name]
     assert stat.S_IMODE((folder / us.name).stat().st_mode) == 0o600
-    assert us._free(us.name) is False
+    assert ownership.is_free(us._folder / us.name) is False
     assert process_identity.parse(us.name.rpartition("-")[0]) == process_identity.this()
 
 
@@ -113,7 +113,7 @@ def test_a_removed_file_is_made_again_after_a_while_and_not_at_once(us: Ownershi
         us.hold()
         assert not (folder / us.name).exists()
     us.hold()
-    assert us._free(us.name) is False
+    assert ownership.is_free(us._folder / us.name) is False
     assert [entry.name for entry in folder.iterdir()] == [us.name]
 
 
@@ -125,7 +125,7 @@ def test_looks_that_found_the_file_begin_the_count_again(us: Ownership, folder: 
             us.hold()
         away.rename(folder / us.name)
         us.hold()
-    assert us._free(us.name) is False
+    assert ownership.is_free(us._folder / us.name) is False
 
 
 def test_a_file_that_could_not_be_made_is_made_as_soon_as_it_can_be(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_file_that_could_not_be_made_is_made_as_soon_as_it_can_be(tmp_path: Pa
     assert us._lock is None
     folder.unlink()
     us.hold()
-    assert us._free(us.name) is False
+    assert ownership.is_free(us._folder / us.name) is False
     us.release()
 
 

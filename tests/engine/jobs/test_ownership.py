@@ -17,7 +17,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.jobs import process_identity
+from counsel.engine.jobs import ownership, process_identity
 from counsel.engine.jobs.ownership import Ownership
 from counsel.engine.store.model import Reply
 from counsel.engine.store.records import Fence, StoreError, UsageRecord
@@ -115,7 +115,7 @@ def test_a_free_copy_of_a_living_owners_file_proves_nothing(
     (folder / owner.name).touch()
     assert us.state(owner.name) == "alive"
     owner.hold()  # ours is in its place again
-    assert us._free(owner.name) is False
+    assert ownership.is_free(us._folder / owner.name) is False
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO, errno.ENOLCK])

@@ -31,6 +31,7 @@ export const MARKS: Record<Finding['level'], { sign: string; word: string; tone:
 const AREAS: Record<string, string> = {
   versions: 'Versions',
   settings: 'Settings',
+  budgets: 'Budgets',
   home: 'Folder',
   database: 'Database',
   daemon: 'Daemon',

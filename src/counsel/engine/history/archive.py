@@ -12,6 +12,7 @@ from counsel.engine.store import open_store
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob, Conversation, JobWithoutTurn, Message
 from counsel.errors import Conflict, NotFound
+from counsel.settings import Settings
 from counsel.types import Json
 
 
@@ -88,6 +89,11 @@ class Archive:
     async def usage(self, since: float, by: usage.By, *, local: bool = False) -> Json:
         """`local`: by the days of this machine's zone, for people."""
         return {"since": results.iso(since), **await usage.summary(self._store, since, by, local=local)}
+
+    async def budgets(self, settings: Settings) -> list[Json]:
+        from counsel.engine.history import budget_report  # few users have budgets
+
+        return await budget_report.report(self._store, settings)
 
     async def _conversation(self, name: str) -> Conversation:
         conversation = await self._store.conversation(name)

@@ -75,39 +75,10 @@ class Ownership:
     # ── others ───────────────────────────────────────────────────────────────────────────────────────
 
     def state(self, owner: str) -> Life:
-        if owner == NO_OWNER:
-            return "dead"
-        if owner in _HERE:
-            return "alive"
-        process = process_identity.parse(owner.rpartition("-")[0])
-        if process == process_identity.this():
-            return "dead"  # an engine in this process that was closed
-        runs = process.runs() if process else None
-        free = self._free(owner)
-        if free is None:
-            return "unknown" if runs is None else "alive" if runs else "dead"
-        # A free lock beside its living process is not the file that it holds: a copy, or put back from a backup.
-        return "dead" if free and not runs else "alive"
+        return state(self._folder, owner)
 
     def dead(self, owner: str) -> bool:
         return self.state(owner) == "dead"
-
-    def _free(self, owner: str) -> bool | None:
-        """Whether an owner's lock could be taken; None where that could not be tried."""
-        try:
-            probe = os.open(self._folder / owner, _OPEN)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return None
-        else:
-            return True
-        finally:
-            os.close(probe)
 
     def tidy(self, needed: Collection[str]) -> None:
         """Remove the files of owners that are dead and own nothing any more."""
@@ -127,3 +98,38 @@ class Ownership:
                     (self._folder / self.name).unlink()
             os.close(self._lock)
             self._lock = None
+
+
+def state(folder: Path, owner: str) -> Life:
+    """Whether an owner's process lives, by its file in this folder."""
+    if owner == NO_OWNER:
+        return "dead"
+    if owner in _HERE:
+        return "alive"
+    process = process_identity.parse(owner.rpartition("-")[0])
+    if process == process_identity.this():
+        return "dead"  # an engine in this process that was closed
+    runs = process.runs() if process else None
+    free = is_free(folder / owner)
+    if free is None:
+        return "unknown" if runs is None else "alive" if runs else "dead"
+    # A free lock beside its living process is not the file that it holds: a copy, or put back from a backup.
+    return "dead" if free and not runs else "alive"
+
+
+def is_free(file: Path) -> bool | None:
+    """Whether an owner's lock could be taken; None where that could not be tried."""
+    try:
+        probe = os.open(file, _OPEN)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    else:
+        return True
+    finally:
+        os.close(probe)

@@ -6,6 +6,7 @@ import time
 from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from counsel.http.api.endpoint import ApiCall
+from counsel.settings import Settings
 from counsel.types import Json
 
 By: TypeAlias = Literal["model", "provider", "day", "client", "project", "tool"]
@@ -21,12 +22,16 @@ class UsageRecords(Protocol):
 
     async def usage(self, since: float, by: By) -> Json: ...
 
+    async def budget_report(self, settings: Settings) -> list[Json]: ...
+
     async def usage_series(self, since: float, until: float, by: By, buckets: int) -> Json: ...
 
 
 async def usage(call: ApiCall) -> object:
     since = time.time() - call.query["seconds"]
-    return await cast(UsageRecords, call.engine).usage(since, call.query["by"])
+    records = cast(UsageRecords, call.engine)
+    report = await records.usage(since, call.query["by"])
+    return {**report, "budgets": await records.budget_report(call.settings)}
 
 
 async def series(call: ApiCall) -> object:

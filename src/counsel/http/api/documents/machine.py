@@ -117,11 +117,26 @@ class UsageGroup(UsageSum):
     tool: NotRequired[str]
 
 
+class BudgetReport(TypedDict):
+    """A budget of a day or a month, and what is left of it. Times are in the server's time zone."""
+
+    budget: Annotated[str, "`day`, `month`, `day:openai` …"]
+    period: Literal["day", "month"]
+    provider: Annotated[str | None, "null: all of them."]
+    limit_usd: float
+    spent_usd: float
+    reserved_usd: Annotated[float, "For calls that run."]
+    left_usd: float
+    since: str
+    until: Annotated[str, "When it begins anew."]
+
+
 class UsageReport(TypedDict):
     since: str
     by: str
     groups: list[UsageGroup]
     total: UsageSum
+    budgets: list[BudgetReport]
 
 
 class UsageSeriesGroup(TypedDict):

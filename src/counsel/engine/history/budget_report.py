@@ -1,0 +1,60 @@
+"""What is left of each budget, for `counsel usage`, `/api/usage` and Python. Reads only."""
+
+from __future__ import annotations
+
+import time
+
+from counsel import budgets
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import BudgetLimit
+from counsel.settings import Settings
+from counsel.types import Json
+
+
+async def report(store: Store, settings: Settings, now: float | None = None) -> list[Json]:
+    """One entry for each budget of a day or month; nothing is read if there is none."""
+    if not budgets.apply(settings):
+        return []
+    rows = budgets.current(settings, time.time() if now is None else now)
+    limits = [BudgetLimit(row.usd, row.since, provider=row.provider) for row in rows]
+    states = await store.budget_states(limits)
+    dead = await _of_dead_processes(store, settings)
+    entries = []
+    for row, state in zip(rows, states, strict=True):
+        freed = sum(usd for provider, usd in dead if row.provider in {"", provider})
+        reserved = max(0.0, state.reserved - freed)
+        entries.append(
+            {
+                "budget": row.name,
+                "period": row.period,
+                "provider": row.provider or None,
+                "limit_usd": row.usd,
+                "spent_usd": round(state.spent, 6),
+                "reserved_usd": round(reserved, 6),
+                "left_usd": round(max(0.0, row.usd - state.spent - reserved), 6),
+                "since": _iso(row.since),
+                "until": _iso(row.until),
+            }
+        )
+    return entries
+
+
+async def _of_dead_processes(store: Store, settings: Settings) -> list[tuple[str, float]]:
+    """What processes that have died had reserved: it is free as soon as a call needs it."""
+    opened = await store.open_reservations()
+    if not opened:
+        return []
+    from counsel.engine.jobs import (
+        ownership,  # imports asyncio's neighbours; few reports have open reservations
+    )
+
+    folder = settings.home / "run" / "owners"
+    dead = {owner for owner in {row.owner for row in opened} if ownership.state(folder, owner) == "dead"}
+    return [(row.provider, row.usd) for row in opened if row.owner in dead]
+
+
+def _iso(moment: float) -> str:
+    """In this machine's time zone, in which days begin."""
+    from datetime import datetime
+
+    return datetime.fromtimestamp(moment).astimezone().isoformat()
