@@ -54,7 +54,11 @@ class Caller:
         import hashlib  # with OpenSSL, 3 ms; commands that start no job need none
         import hmac
 
-        values = sorted((name, value) for name, value in self.env.items() if _matters(name))
+        # The embedded model is started anew by each server, at another address and with another key.
+        moving = _EMBEDDED_ADDRESS if EMBEDDED in self.env else ()
+        values = sorted(
+            (name, value) for name, value in self.env.items() if _matters(name) and name not in moving
+        )
         return hmac.new(secret, repr(values).encode(), hashlib.sha256).hexdigest()[:32]
 
 
@@ -70,6 +74,8 @@ def chain(env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name.strip() for name in env.get("COUNSEL_CHAIN", "").split(",") if name.strip())
 
 
+EMBEDDED = "COUNSEL_LOCAL_EMBEDDED"  # set by counsel beside the two variables of its own embedded model
+_EMBEDDED_ADDRESS = ("COUNSEL_LOCAL_BASE_URL", "COUNSEL_LOCAL_API_KEY")
 # What a job needs to continue unchanged: keys, addresses, our settings, the agents' homes and logins.
 _ENDINGS = ("_API_KEY", "_BASE_URL", "_TOKEN")
 _STARTS = ("COUNSEL_", "CLAUDE_CODE_USE_", "GOOGLE_GENAI_", "GOOGLE_CLOUD_")

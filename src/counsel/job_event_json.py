@@ -20,6 +20,7 @@ from counsel.job_events import (
     PhaseStarted,
     Restarted,
     RestartReason,
+    Spent,
     Started,
     TextAdded,
     ThinkingAdded,
@@ -68,8 +69,9 @@ def _tool(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
 
 def _finished(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
     texts = (_text(data, "model"), _text(data, "phase"), _text(data, "provider"))
+    spent = Spent.from_json(data["spent"]) if data.get("spent") else None
     return ModelFinished(
-        seq, at, slot, *texts, data.get("ms", 0), data.get("length", 0), data.get("first_ms")
+        seq, at, slot, *texts, data.get("ms", 0), data.get("length", 0), data.get("first_ms"), spent
     )
 
 
@@ -84,7 +86,9 @@ _READERS: dict[str, _Reader] = {
         seq, at, slot, data["text"], data["offset"], _text(data, "phase")
     ),
     "restarted": _restarted,
-    "thinking": lambda seq, at, slot, data: ThinkingAdded(seq, at, slot, _text(data, "text")),
+    "thinking": lambda seq, at, slot, data: ThinkingAdded(
+        seq, at, slot, _text(data, "text"), data.get("offset", 0)
+    ),
     "tool": _tool,
     "notice": lambda seq, at, slot, data: Noticed(seq, at, slot, _text(data, "kind_of"), _text(data, "text")),
     "model_finished": _finished,

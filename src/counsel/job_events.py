@@ -162,12 +162,15 @@ class Restarted(JobEvent):
 @dataclass(slots=True)
 class ThinkingAdded(JobEvent):
     text: str
+    offset: int = (
+        0  # of `text` in all thinking of this model, so that a follower who gets it again does not repeat it
+    )
 
     kind = "thinking"
 
     @property
     def data(self) -> EventData:
-        return {"text": self.text}
+        return {"text": self.text, "offset": self.offset}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,26 @@ class Noticed(JobEvent):
         return {"kind_of": self.kind_of, "text": self.text}
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one answer took, known when it is complete."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None  # None: no price is known
+
+    def to_json(self) -> EventData:
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
+        }
+
+    @classmethod
+    def from_json(cls, shown: EventData) -> Spent:
+        return cls(shown.get("input_tokens", 0), shown.get("output_tokens", 0), shown.get("cost_usd"))
+
+
 @dataclass(slots=True)
 class ModelFinished(JobEvent):
     model: str
@@ -219,6 +242,7 @@ class ModelFinished(JobEvent):
     ms: int
     length: int  # characters
     first_ms: int | None = None  # from the question to the first word
+    spent: Spent | None = None
 
     kind = "model_finished"
 
@@ -231,7 +255,9 @@ class ModelFinished(JobEvent):
             "ms": self.ms,
             "length": self.length,
         }
-        return shown if self.first_ms is None else {**shown, "first_ms": self.first_ms}
+        if self.first_ms is not None:
+            shown = {**shown, "first_ms": self.first_ms}
+        return shown if self.spent is None else {**shown, "spent": self.spent.to_json()}
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from fake import FakeProcess
-from support.browser import PAGE, TOKEN, Console
+from support.browser import OTHER_NAME, PAGE, TOKEN, Console
 from support.client_programs import missing
 from support.terminal import user_env
 
@@ -22,7 +22,9 @@ def browser() -> Iterator[Browser]:
     if not (PAGE / "index.html").is_file():
         missing("the console is not built: make console")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", f"--host-resolver-rules=MAP {OTHER_NAME} 127.0.0.1"]
+        )
         yield browser
         browser.close()
 

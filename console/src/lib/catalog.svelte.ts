@@ -18,9 +18,22 @@ class Catalog {
     return this.options.find((option) => option.value === value) ?? null;
   }
 
+  /** The embedded model, if nothing else can be asked. */
+  get onlyEmbedded(): string | null {
+    const usable = this.models.filter(({ available }) => available);
+    return usable.length === 1 && usable[0]?.embedded && !this.agents.some((agent) => agent.usable) ? usable[0].id : null;
+  }
+
+  /** All callers wait for the same load. */
+  load(again = false): Promise<void> {
+    if (again || this.pending === null || this.state === 'failed') this.pending = this.read();
+    return this.pending;
+  }
+
+  private pending: Promise<void> | null = null;
+
   /** Agents take longer (their programs are looked for), so models do not wait for them. */
-  async load(again = false): Promise<void> {
-    if (!again && (this.state === 'ready' || this.state === 'loading')) return;
+  private async read(): Promise<void> {
     this.state = 'loading';
     const agents = api.get<Schema['Agents']>('/api/agents').then(
       (found) => {
@@ -30,7 +43,7 @@ class Catalog {
     );
     try {
       this.models = (await api.get<Schema['Models']>('/api/models')).models;
-      if (!this.models.some(({ available }) => available)) await agents;
+      if (this.models.every(({ available, embedded }) => !available || embedded)) await agents;
       this.state = 'ready';
       this.error = null;
     } catch (error) {

@@ -46,7 +46,7 @@ export class Member {
   state = $state<MemberState>('waiting');
   phase = $state('');
   texts = $state<Record<string, GrowingText>>({}); // by phase
-  thinking = $state.raw('');
+  private readonly thoughts = new GrowingText();
   tools = $state<{ name: string; ms?: number; ok?: boolean }[]>([]);
   notices = $state<string[]>([]);
   error = $state<{ error: string; code: string; hint?: string } | null>(null);
@@ -57,8 +57,23 @@ export class Member {
   provider = $state('');
   rounds = $state<Record<string, { startedAt: number; endedAt: number | null }>>({}); // by phase
 
+  spent = $state<Record<string, Schema['SpentData']>>({}); // by phase
+
   constructor(slot: string) {
     this.slot = slot;
+  }
+
+  get thinking(): string {
+    return this.thoughts.value;
+  }
+
+  /** A late follower, or one that reconnects, gets it again from its beginning. */
+  think(text: string, offset: number): void {
+    this.thoughts.put(text, offset);
+  }
+
+  forgetThinking(): void {
+    this.thoughts.cut(0);
   }
 
   finish(at: number): void {
@@ -161,6 +176,7 @@ export class LiveJob {
     switch (event.kind) {
       case 'model_started':
         member.model = String(data.model);
+        if (member.phase === String(data.phase ?? '')) member.forgetThinking(); // another attempt
         member.phase = String(data.phase ?? '');
         member.text(member.phase).cut(0);
         member.state = 'running';
@@ -177,12 +193,12 @@ export class LiveJob {
         break;
       case 'restarted':
         member.text(String(data.phase ?? member.phase)).cut(Number(data.offset));
-        member.thinking = '';
+        if (Number(data.offset) === 0) member.forgetThinking();
         if (data.error) member.notices.push(String(data.error));
         if (data.next) member.model = String(data.next);
         break;
       case 'thinking':
-        member.thinking += String(data.text);
+        member.think(String(data.text), Number(data.offset ?? 0));
         break;
       case 'tool':
         if (typeof data.ok === 'boolean') member.tools.push({ name: String(data.name), ms: Number(data.ms), ok: data.ok });
@@ -197,6 +213,7 @@ export class LiveJob {
         member.state = 'finished';
         member.model = String(data.model ?? member.model);
         member.provider = String(data.provider ?? '');
+        if (data.spent) member.spent[String(data.phase ?? member.phase)] = data.spent as Schema['SpentData'];
         member.finish(event.at);
         break;
       case 'model_failed':

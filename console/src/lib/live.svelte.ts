@@ -1,7 +1,8 @@
 // One stream of events for the whole page: browsers allow six connections to a server, and several tabs share them. It
 // reconnects by itself and continues where each job's text stopped. A hidden tab closes its stream and resumes later.
-import { address, api, type Schema } from './api';
+import { api, type Schema } from './api';
 import { LiveJob, type JobEvent } from './job.svelte';
+import { openEvents } from './sse';
 
 interface JobsListener {
   /** Jobs that are new or changed. `first`: the newest ones, at the beginning of a connection; more may have changed before. */
@@ -15,7 +16,7 @@ export const connection = $state<{ state: 'idle' | 'connecting' | 'live' | 'lost
 
 const followed = new Map<string, { job: LiveJob; users: number }>();
 const listeners = new Set<JobsListener>();
-let source: EventSource | null = null;
+let close: (() => void) | null = null; // the stream that is open
 let retry = FIRST_RETRY;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -67,8 +68,8 @@ function reopen(): void {
 
 function open(): void {
   clearTimeout(timer);
-  source?.close();
-  source = null;
+  close?.();
+  close = null;
   applyAll(); // before the cursors are read
   const running = [...followed.values()].filter(({ job }) => !job.ended);
   if ((running.length === 0 && listeners.size === 0) || document.hidden) {
@@ -77,31 +78,33 @@ function open(): void {
   }
   const query = { job: running.map(({ job }) => `${job.id}~${job.cursor}`), ...(listeners.size > 0 && { jobs: '1' }) };
   if (connection.state === 'idle') connection.state = 'connecting';
-  const opened = new EventSource(address('/api/events', query));
-  source = opened;
-  opened.onopen = () => {
-    connection.state = 'live';
-    retry = FIRST_RETRY;
-  };
-  opened.onerror = () => {
-    if (source !== opened) return;
-    // It answered, but not with a stream: perhaps the session has ended. A request finds out, and shows the sign-in.
-    if (opened.readyState === EventSource.CLOSED) void api.get('/api/jobs', { limit: 1 }).catch(() => undefined);
-    later();
-  };
-  opened.addEventListener('job', (message: MessageEvent<string>) => received(JSON.parse(message.data)));
-  opened.addEventListener('gone', (message: MessageEvent<string>) => {
-    const { job } = JSON.parse(message.data) as { job: string };
-    const entry = followed.get(job);
-    if (entry) entry.job.state = 'gone';
-    for (const listener of listeners) listener.gone(job);
-  });
   let first = true;
-  opened.addEventListener('jobs', (message: MessageEvent<string>) => {
-    const { jobs } = JSON.parse(message.data) as { jobs: Schema['JobSummary'][] };
-    for (const listener of listeners) listener.changed(jobs, first);
-    first = false;
+  close = openEvents('/api/events', query, {
+    opened: () => {
+      connection.state = 'live';
+      retry = FIRST_RETRY;
+    },
+    message: (name, data) => {
+      if (name === 'job') received(JSON.parse(data) as Message);
+      else if (name === 'gone') gone((JSON.parse(data) as { job: string }).job);
+      else if (name === 'jobs') {
+        const { jobs } = JSON.parse(data) as { jobs: Schema['JobSummary'][] };
+        for (const listener of listeners) listener.changed(jobs, first);
+        first = false;
+      }
+    },
+    ended: (answered) => {
+      // It answered, but not with a stream: perhaps the session has ended. A request finds out, and shows the sign-in.
+      if (answered) void api.get('/api/jobs', { limit: 1 }).catch(() => undefined);
+      later();
+    },
   });
+}
+
+function gone(job: string): void {
+  const entry = followed.get(job);
+  if (entry) entry.job.state = 'gone';
+  for (const listener of listeners) listener.gone(job);
 }
 
 interface Message {
@@ -131,10 +134,8 @@ function applyAll(): void {
   }
 }
 
-/** Not the browser's own reconnecting: it would begin at the old cursors. */
 function later(): void {
-  source?.close();
-  source = null;
+  close = null;
   const running = [...followed.values()].some(({ job }) => !job.ended);
   if (!running && listeners.size === 0) {
     connection.state = 'idle';

@@ -31,9 +31,25 @@ export function report(error: unknown): void {
 
 export async function copy(text: string, what = 'Copied'): Promise<void> {
   try {
-    await navigator.clipboard.writeText(text);
+    // Over plain HTTP from another machine there is no `navigator.clipboard`.
+    if (window.isSecureContext) await navigator.clipboard.writeText(text);
+    else if (!copySelected(text)) throw new Error();
     show(what);
   } catch {
     show('The browser did not allow copying.', { kind: 'bad' });
   }
+}
+
+function copySelected(text: string): boolean {
+  const before = document.activeElement;
+  const area = document.createElement('textarea');
+  area.value = text;
+  area.setAttribute('aria-hidden', 'true');
+  area.className = 'sr-only';
+  (document.querySelector('dialog[open]') ?? document.body).append(area);
+  area.select();
+  const copied = document.execCommand('copy');
+  area.remove();
+  if (before instanceof HTMLElement) before.focus();
+  return copied;
 }

@@ -62,6 +62,7 @@ class AnswerDetails:
     incomplete: Incomplete | None = None
     totals: Totals | None = None  # of a consensus, or of a job that did not complete
     members: tuple[AnswerSummary, ...] = ()  # of a consensus: those that answered
+    has_thinking: bool = False  # of a single model; the job's events have it
     document: Json | None = field(default=None, repr=False)
 
     @property
@@ -79,7 +80,7 @@ class AnswerDetails:
         for part in (self.answer, self.incomplete, self.totals):
             if part is not None:
                 shown |= part.to_json()
-        return shown | without_empty(models=listed(self.members))
+        return shown | without_empty(models=listed(self.members), has_thinking=self.has_thinking)
 
     @classmethod
     def from_json(cls, shown: Json) -> AnswerDetails:
@@ -88,6 +89,7 @@ class AnswerDetails:
             incomplete=Incomplete.from_json(shown) if shown.get("partial") else None,
             totals=Totals.from_json(shown) if "cost_complete" in shown else None,
             members=tuple(map(AnswerSummary.from_json, shown.get("models", ()))),
+            has_thinking=bool(shown.get("has_thinking")),
             document=shown,
         )
 

@@ -61,6 +61,30 @@ async def test_a_follower_gets_the_text_so_far_and_every_piece_after_it() -> Non
     assert not job._listeners
 
 
+async def test_thinking_is_stored_once_with_a_bound_and_told_to_late_followers() -> None:
+    job = live()
+    job.begin("0", "answer")
+    job.thinking("0", "Let me ")
+    job.thinking("0", "see. ")
+    job.unwritten()
+    job.thinking("0", "x" * events.MOST_THINKING)
+    job.finish("0", "openai", 5, 0)
+    stored = [event for event in job.unwritten() if event.kind == "thinking"]
+    assert [event.data["offset"] for event in stored] == [0]
+    assert len(stored[0].data["text"]) == events.MOST_THINKING
+    assert stored[0].data["text"].startswith("Let me see. x")
+    job.done("completed")
+    seen = await heard(job)
+    assert kinds(seen) == ["model_started", "thinking", "model_finished", "done"]
+    assert seen[1].data == stored[0].data
+    job.begin("0", "answer")  # another attempt thinks anew
+    job.thinking("0", "Again.")
+    job.finish("0", "openai", 5, 0)
+    assert [event.data for event in job.unwritten() if event.kind == "thinking"] == [
+        {"text": "Again.", "offset": 0}
+    ]
+
+
 async def test_a_job_that_was_lost_ends_without_an_end() -> None:
     job = live()
     listening = asyncio.create_task(heard(job))

@@ -1,5 +1,6 @@
 // Files and images of the next question: checked here, so that a person reads at once what is wrong.
-import { ApiError, request } from '../../lib/api';
+import { address, ApiError } from '../../lib/api';
+import { dataUrl } from '../../lib/blobs';
 import { bytes } from '../../lib/format';
 
 export const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
@@ -17,6 +18,8 @@ export class Attachment {
   code = $state<string | null>(null);
   data = $state.raw<string | null>(null); // an image as data URL
   path: string | null = null; // of a file, on the server
+  share = $state(0); // of a file that has been sent, 0 to 1
+  stop: () => void = () => undefined; // its upload
 
   constructor(id: number, file: File) {
     this.id = id;
@@ -73,7 +76,7 @@ export class Attachments {
     }
     try {
       if (added.kind === 'image') added.data = await dataUrl(file);
-      else added.path = await upload(file);
+      else added.path = await upload(file, added);
       added.state = 'ready';
     } catch (error) {
       added.fail(error instanceof Error ? error.message : 'The file cannot be read.', error instanceof ApiError ? error.code : null);
@@ -81,6 +84,7 @@ export class Attachments {
   }
 
   remove(id: number): void {
+    this.list.find((attachment) => attachment.id === id)?.stop();
     this.list = this.list.filter((attachment) => attachment.id !== id);
   }
 
@@ -89,16 +93,23 @@ export class Attachments {
   }
 }
 
-function dataUrl(file: File): Promise<string> {
+/** `fetch` does not report how much of a body has been sent. */
+function upload(file: File, attachment: Attachment): Promise<string> {
+  const sending = new XMLHttpRequest();
+  attachment.stop = () => sending.abort();
   return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(String(reader.result));
-    reader.onerror = () => reject(new Error('The file cannot be read.'));
-    reader.readAsDataURL(file);
+    sending.open('POST', address('/api/files', { name: file.name }));
+    sending.setRequestHeader('x-counsel', '1');
+    sending.setRequestHeader('content-type', 'application/octet-stream');
+    sending.responseType = 'json';
+    sending.upload.onprogress = ({ loaded, total }) => (attachment.share = total > 0 ? loaded / total : 0);
+    sending.onload = () => {
+      const answer = (sending.response ?? {}) as { path?: string; error?: string; code?: string; hint?: string };
+      if (sending.status < 300 && answer.path) resolve(answer.path);
+      else reject(new ApiError(answer.error ?? `The server answered with status ${sending.status}.`, answer.code ?? `HTTP_${sending.status}`, answer.hint ?? null, sending.status));
+    };
+    sending.onerror = () => reject(new ApiError('The upload was interrupted.', 'UNREACHABLE', null, 0));
+    sending.onabort = sending.onerror;
+    sending.send(file);
   });
-}
-
-async function upload(file: File): Promise<string> {
-  const stored = await request<{ path: string }>('POST', '/api/files', { query: { name: file.name }, body: new Blob([file], { type: 'application/octet-stream' }) });
-  return stored.path;
 }

@@ -1,10 +1,11 @@
 // The open conversation: its turns, the answers that are being written, and what is asked next.
 import { untrack } from 'svelte';
 import { api, ApiError, part, request, type Schema } from '../../lib/api';
+import { blob, dataUrl } from '../../lib/blobs';
 import type { LiveJob } from '../../lib/job.svelte';
 import { follow } from '../../lib/live.svelte';
 import { replace, router } from '../../lib/router.svelte';
-import { turnsOf, type Answer, type Conversation, type Details, type Question, type StoredTurn } from './turns';
+import { shortName, turnsOf, type Answer, type Conversation, type Details, type Question, type StoredTurn } from './turns';
 
 export interface Ask {
   prompt: string;
@@ -85,11 +86,27 @@ export class Turn {
     this.free();
   }
 
+  /** Its files and images, to be sent once more. */
+  async attached(): Promise<Pick<Ask, 'files' | 'images'>> {
+    const { images } = this.question;
+    const { question } = await api.get<Schema['Job']>(`/api/jobs/${part(this.job ?? '')}`, { question: 1 });
+    return {
+      files: (question?.files ?? []).map((path) => ({ name: shortName(path), path })),
+      images: await Promise.all(images.map(async (image) => (image.startsWith('/api/') ? dataUrl(await blob(image)) : image))),
+    };
+  }
+
   /** Of an old turn that failed: what it had said. */
   async loadPartial(): Promise<void> {
     if (!this.job || this.live || this.partial) return;
     const job = await api.get<Schema['Job']>(`/api/jobs/${part(this.job)}`);
     this.partial = job.models_status?.[0]?.partial ?? '';
+  }
+
+  /** Thinking of an answer that was not seen live: the job's events have its beginning, as long as the job is stored. */
+  recallThinking(): void {
+    if (this.live || !this.job) return;
+    [this.live, this.release] = follow(this.job);
   }
 
   private ended(job: Schema['Job']): void {

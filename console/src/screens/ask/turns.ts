@@ -32,6 +32,7 @@ export interface Details {
   passed_over?: { model: string; code: string }[];
   warnings?: string[];
   cached?: boolean;
+  has_thinking?: boolean;
 }
 
 export interface Source {

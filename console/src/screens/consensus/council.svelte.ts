@@ -202,8 +202,9 @@ export class Council {
       first: first ? fixed(first.response) : this.liveText(member, 'initial', live) ?? fixed(stored?.initial_response ?? (stored?.phase === 'initial' ? stored.text || (stored.partial ?? '') : (failed as { partial?: string } | undefined)?.partial ?? '')),
       refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined', live) ?? (stored?.phase === 'refined' && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
     };
-    const used = [first?.metadata, refined?.metadata].filter((metadata) => metadata !== undefined);
-    const costs = used.map((metadata) => metadata.cost_usd);
+    // The events have what each finished answer took; the result has it for a page that comes later.
+    const used = result ? [first?.metadata, refined?.metadata].flatMap((metadata) => (metadata ? [{ ...metadata.usage, cost_usd: metadata.cost_usd }] : [])) : Object.values(member?.spent ?? {});
+    const costs = used.map(({ cost_usd }) => cost_usd);
     return {
       slot: String(slot),
       name: this.shownName(slot),
@@ -217,7 +218,7 @@ export class Council {
       wait: member?.wait ?? null,
       notices: (member?.notices ?? []).map((notice) => this.mask(notice)),
       ms: refined?.metadata?.total_response_time ?? first?.metadata.response_time_ms ?? this.elapsed(member),
-      tokens: used.length > 0 ? { input: sum(used.map((metadata) => metadata.usage.input_tokens)), output: sum(used.map((metadata) => metadata.usage.output_tokens)) } : null,
+      tokens: used.length > 0 ? { input: sum(used.map(({ input_tokens }) => input_tokens)), output: sum(used.map(({ output_tokens }) => output_tokens)) } : null,
       cost: used.length === 0 ? undefined : costs.includes(null) ? null : sum(costs as number[]),
       verdict: texts.refined && !live && state === 'done' ? this.verdictOf(slot, texts.first.text, texts.refined.text) : null,
     };

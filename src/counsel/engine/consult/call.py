@@ -23,7 +23,7 @@ from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, UsageRecord
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut
-from counsel.job_events import ToolRun, Wait
+from counsel.job_events import Spent, ToolRun, Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.models import answer_limit
 from counsel.results import AnswerNotice
@@ -168,7 +168,7 @@ class Consultation:
             self.unrecorded.append(Answer(step, reply, used))
         else:
             self._store.remember(self.fence, step.key, slot, reply, used)
-        self.live.finish(slot, reply.provider, reply.ms, len(reply.text))
+        self.live.finish(slot, reply.provider, reply.ms, len(reply.text), _amounts(reply))
         return reply
 
     def plan_round(self, tasks: Mapping[str, asyncio.Task[Any]]) -> None:
@@ -207,7 +207,7 @@ class Consultation:
         """Show a stored answer like a new one, without asking a model."""
         self.live.begin(step.slot, step.phase)
         self.live.text(step.slot, reply.text)
-        self.live.finish(step.slot, reply.provider, reply.ms, len(reply.text))
+        self.live.finish(step.slot, reply.provider, reply.ms, len(reply.text), _amounts(reply))
         return reply
 
     async def _listen(self, slot: str, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
@@ -384,3 +384,7 @@ async def _close(events: AsyncIterator[Event]) -> None:
     close: Callable[[], Awaitable[None]] | None = getattr(events, "aclose", None)
     if close:
         await close()
+
+
+def _amounts(reply: Reply) -> Spent:
+    return Spent(reply.usage.input, reply.usage.output, reply.usage.cost_usd)

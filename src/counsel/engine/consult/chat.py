@@ -50,7 +50,11 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     return Outcome(
         status="completed",
         result=_result(job, reply, metadata),
-        messages=turn(job, reply.text, AnswerDetails(answer=metadata)),
+        messages=turn(
+            job,
+            reply.text,
+            AnswerDetails(answer=metadata, has_thinking=consultation.live.slots[SLOT].thought > 0),
+        ),
         completed=1,
         provider=reply.provider,
         model=reply.model,

@@ -243,7 +243,10 @@ class Round:
 
     async def _ask(self, participant: Participant, phase: str, call: Call) -> Reply:
         step = Step(f"{phase}:{participant.slot}", participant.slot, phase, self._limit)
-        return await self._cache.through(self._consultation, step, _route(participant), call)
+        route = _route(participant)
+        if route.model and (most := route.model.options.get("consensus_output")):
+            call = replace(call, max_output=most)
+        return await self._cache.through(self._consultation, step, route, call)
 
 
 async def _reply_or_error(participant: Participant, ask: Ask) -> Reply | CounselError:

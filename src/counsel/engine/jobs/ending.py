@@ -37,7 +37,7 @@ class Endings:
         running.ending = True
         running.live.done(outcome.status)
         # else no other process has followed it, and its row has everything
-        if running.live.is_stored or running.live.is_resumable:
+        if running.live.is_stored or running.live.is_resumable or running.live.has_thought:
             running.flush(self._store)
         ending = _Ending(result, job.conversation, len(outcome.messages))
         end = _completed(running, consultation, outcome, ending.complete, expires)

@@ -26,6 +26,7 @@ from counsel.job_events import (
     PhaseStarted,
     Restarted,
     RestartReason,
+    Spent,
     Started,
     TextAdded,
     ThinkingAdded,
@@ -38,6 +39,9 @@ from counsel.lazy_dataclass import dataclass
 from counsel.text import TextBuffer
 
 SlotStatus: TypeAlias = Literal["waiting", "processing", "completed", "failed", "cancelled", "interrupted"]
+MOST_THINKING = (
+    64 * 1024
+)  # characters of a model's thinking that are stored and shown to those who come later
 MOST_ASIDES = 2_000  # notices and tool calls of one job that are reported and stored
 
 
@@ -54,6 +58,9 @@ class Slot:
     waits: Wait | None = None  # what for, while nothing else happens
     asked: float = 0.0  # when
     first: float | None = None  # when its first word came
+    thinking: TextBuffer = field(default_factory=TextBuffer)  # of all phases, up to MOST_THINKING
+    thought: int = 0  # characters of all its thinking
+    thinking_stored: int = 0
 
     @property
     def length(self) -> int:
@@ -66,6 +73,9 @@ class Slot:
     def text(self) -> str:
         return self.buffer.text()
 
+    def forget_thinking(self) -> None:
+        self.thinking, self.thought, self.thinking_stored = TextBuffer(), 0, 0
+
 
 class Live:
     def __init__(self, job_id: str, models: tuple[str, ...], seq: int = 0) -> None:
@@ -75,6 +85,7 @@ class Live:
         self.seq = self.began = seq
         self.waits: Wait | None = None  # what the job waits for before its first call
         self.is_stored = seq > 0  # something of this job is in the stored events
+        self.has_thought = False  # there is thinking to store
         self.is_resumable = False  # a follower may come back after the end for the events that it missed
         self._unwritten: list[JobEvent] = []
         self._asides = 0
@@ -147,6 +158,8 @@ class Live:
         """The model is asked; the buffer that is returned gets its text."""
         state = self.slots[slot]
         state.waits = None
+        if phase == state.phase:
+            state.forget_thinking()  # another attempt, which thinks anew
         state.status, state.phase, state.error = "processing", phase, None
         state.buffer, state.flushed = TextBuffer(), 0
         state.asked, state.first = time.time(), None
@@ -179,6 +192,8 @@ class Live:
         if state.length > keep:
             state.buffer.cut(keep)
             state.flushed = min(state.flushed, keep)
+            if not keep:
+                state.forget_thinking()
             self._emit(Restarted(*self._stamp(slot), model, state.phase, reason, error, after, keep, code))
 
     def resume(self, slots: Iterable[str]) -> None:
@@ -189,20 +204,38 @@ class Live:
             self._emit(Restarted(*stamp, state.model, state.phase, "interrupted", error, state.model, 0))
 
     def thinking(self, slot: str, delta: str) -> None:
+        state = self.slots[slot]
+        offset = state.thought
+        state.thought += len(delta)
+        if offset < MOST_THINKING:
+            state.thinking.append(delta[: MOST_THINKING - offset])
         if self._listeners:
-            self._publish(ThinkingAdded(self.seq, time.time(), slot, delta))
+            self._publish(ThinkingAdded(self.seq, time.time(), slot, delta, offset))
 
-    def finish(self, slot: str, provider: str, ms: int, length: int) -> None:
+    def _keep_thinking(self, slot: str) -> None:
+        """Followers have it: it is only stored, for those who open the job later."""
+        state = self.slots[slot]
+        if state.thinking.length > state.thinking_stored:
+            piece = state.thinking.since(state.thinking_stored)
+            self._unwritten.append(ThinkingAdded(*self._stamp(slot), piece, state.thinking_stored))
+            state.thinking_stored = state.thinking.length
+            self.has_thought = True
+
+    def finish(self, slot: str, provider: str, ms: int, length: int, spent: Spent | None = None) -> None:
         state = self.slots[slot]
         state.status, state.error, state.waits = "completed", None, None
+        self._keep_thinking(slot)
         stamp = self._stamp(slot)
-        self._emit(ModelFinished(*stamp, state.model, state.phase, provider, ms, length, state.first_ms))
+        self._emit(
+            ModelFinished(*stamp, state.model, state.phase, provider, ms, length, state.first_ms, spent)
+        )
 
     def fail(self, slot: str, error: CounselError) -> None:
         state = self.slots[slot]
         self._write_text(
             slot, state
         )  # a finished answer is stored as a whole; of this one only the events are
+        self._keep_thinking(slot)
         shown = error.copy(partial=False)  # followers have the text, and the job's own error has it
         state.status, state.error, state.waits = "failed", error.copy(), None
         self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, shown, state.first_ms))
@@ -274,10 +307,12 @@ class Live:
         return past + last
 
     def _text_so_far(self, slot: str) -> list[JobEvent]:
-        state = self.slots[slot]
-        if not state.length:
-            return []
-        return [TextAdded(self.seq, time.time(), slot, state.text(), 0, state.phase)]
+        state, past = self.slots[slot], []
+        if state.thinking.length:
+            past.append(ThinkingAdded(self.seq, time.time(), slot, state.thinking.text()))
+        if state.length:
+            past.append(TextAdded(self.seq, time.time(), slot, state.text(), 0, state.phase))
+        return past
 
 
 def _for_store(event: JobEvent) -> JobEvent:

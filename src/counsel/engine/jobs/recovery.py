@@ -202,6 +202,8 @@ _CLIENT = "its interrupted client to reconnect; it is given up after a minute"
 
 def _needed_keys(names: Sequence[str]) -> str:
     """What a job waits for whose process died, as a person can bring it. `names`: variables that hold its keys."""
+    if list(names) == ["COUNSEL_LOCAL_API_KEY"]:
+        return "the embedded model, which the console starts: run `counsel console`, or ask again"
     where = (
         f"where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} set" if names else "it came from"
     )

@@ -193,7 +193,7 @@ class ConversationStore(Protocol):
     async def conversations_page(
         self, limit: int, words: str = "", cursor: str | None = None
     ) -> Page[SearchHit]:
-        """Those with messages in which every word occurs, the last used first."""
+        """Those in which every word occurs, the last used first; also those whose questions all failed or were stopped."""
 
     async def messages(self, conversation: str) -> list[Message]: ...
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
+from typing import cast
 
 from counsel import settings
-from counsel.caller import Caller
-from counsel.errors import ModelNotFound
+from counsel.caller import EMBEDDED, Caller
+from counsel.engine.store.records import JobFilter
+from counsel.errors import CounselError, ModelNotFound
 from counsel.http.api.endpoint import ApiCall
+from counsel.http.api.jobs import JobArchive
 from counsel.models.auto import Needs, candidates
 from counsel.models.catalog import Catalog
 from counsel.settings import Settings
 
 PROVIDER = "local"
+MOST_RESUMED = 100  # open jobs that are looked at
 _ADDRESS = "COUNSEL_LOCAL_BASE_URL"
 
 
@@ -44,17 +49,35 @@ def _end_with_server(call: ApiCall) -> None:
     call.context.ending.append(asyncio.ensure_future(end()))
 
 
+def resume(call: ApiCall) -> None:
+    """Once in a server's life: jobs that were interrupted continue, although their model has another address now."""
+    if not call.context.resuming and call.context.embedded.is_present:
+        call.context.resuming.append(asyncio.ensure_future(_resume(call)))
+
+
+async def _resume(call: ApiCall) -> None:
+    open_jobs = JobFilter(status="processing")
+    listed, _ = await cast(JobArchive, call.engine).jobs(MOST_RESUMED, open_jobs)
+    models = {model for job in listed.jobs for model in job.models}
+    caller = call.caller()
+    with suppress(CounselError):  # then they wait on, and say for what
+        reached = await for_question(call, caller, models)
+        if reached is not caller:
+            call.engine.register_caller(reached)
+
+
 async def for_question(call: ApiCall, caller: Caller, models: Iterable[str | None]) -> Caller:
     """The caller; if the question is for the embedded model, with the variables that reach it.
 
-    Not for other questions: a job continues after a restart only with the same settings, and these change each time.
+    Not for other questions: a job continues after a restart only with the same settings.
     """
     embedded = call.context.embedded
     if not embedded.is_present or not await asyncio.to_thread(_is_asked, caller.settings, list(models)):
         return caller
     _start(call)
     variables = await embedded.environment()
-    loaded = await asyncio.to_thread(settings.load, {**call.context.identity.env, **variables})
+    environment = {**call.context.identity.env, **variables, EMBEDDED: "1"}
+    loaded = await asyncio.to_thread(settings.load, environment)
     return replace(caller, settings=loaded)
 
 

@@ -138,6 +138,9 @@ class Context:
     embedded: EmbeddedModel
     bodies: Bodies = field(default_factory=Bodies)
     keyed: asyncio.Lock = field(default_factory=asyncio.Lock)  # one idempotency key at a time is looked up
+    resuming: list[asyncio.Future[None]] = field(
+        default_factory=list
+    )  # interrupted jobs of the embedded model
     ending: list[asyncio.Future[None]] = field(default_factory=list)  # what waits for the server's end
 
 

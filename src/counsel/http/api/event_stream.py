@@ -15,6 +15,7 @@ from starlette.responses import StreamingResponse
 
 from counsel.engine.jobs.changes import JobChanges
 from counsel.errors import InvalidArgument, NotFound
+from counsel.http.api import embedded_model
 from counsel.http.api.endpoint import ApiCall
 from counsel.http.api.event_cursor import Cursor, resumed
 from counsel.http.api.job_stream import HEADERS, KEEPALIVE, HasEvents
@@ -34,6 +35,7 @@ class HasChanges(HasEvents, Protocol):
 
 async def show(call: ApiCall) -> object:
     followed = _followed(call.query["job"])
+    embedded_model.resume(call)
     if not followed and not call.query["jobs"]:
         raise InvalidArgument("Nothing to follow.", hint="Add job=ID for each job, or jobs=1 for the list.")
     lines = stream(

@@ -44,6 +44,7 @@ that is missing there is not sent, and is named in `left_out`.
     thinking_display   anthropic        summarized or omitted; default: summarized when adaptive, else the model's own
     headers            all              more headers
     body               all              fields merged over the finished body, for everything else
+    consensus_output   openai_chat      tokens of each answer in a consensus; default: no limit of its own
 
 A model whose `web_search` is true can search through its wire. xAI answers `search_parameters` on Chat Completions with
 410 since 2026: its search is the Responses API's `web_search` tool (`Target.searching` in catalog.py changes the wire).

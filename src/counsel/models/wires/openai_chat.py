@@ -70,9 +70,9 @@ class OpenAIChat:
                 response_format=_format(call.schema, options),
                 tools=_tools(call, options, search=settings.web_search) or None,
             ),
-            **({options.get("max_tokens_field", "max_tokens"): call.max_output} if call.max_output else {}),
             **_effort(model, settings),
             **options.get("body", {}),
+            **({options.get("max_tokens_field", "max_tokens"): call.max_output} if call.max_output else {}),
         }
         return Prepared(
             joined(endpoint.base_url, "/chat/completions"),

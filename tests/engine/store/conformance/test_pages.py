@@ -108,6 +108,21 @@ async def test_pages_of_conversations_have_each_once_newest_first(store: Store) 
         assert len(set(shown)) == 5
 
 
+async def test_a_conversation_whose_only_question_failed_is_listed(store: Store) -> None:
+    await finished(store, "answered", "yes")
+    failed = new_job("refused", title="Which key?")
+    await store.submit(failed)
+    await store.finish(fence(failed), stopped(failed))
+    page = await store.conversations_page(50)
+    assert {(hit.conversation.id, hit.conversation.messages > 0) for hit in page.rows} == {
+        ("answered", True),
+        ("refused", False),
+    }
+    assert [hit.conversation.id for hit in (await store.conversations_page(50, "WHICH key")).rows] == [
+        "refused"
+    ]
+
+
 async def test_pages_of_a_search_have_the_text_that_was_found(store: Store) -> None:
     for number in range(4):
         await finished(store, f"conversation-{number}", f"Tea number {number}")

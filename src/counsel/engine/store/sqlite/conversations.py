@@ -16,6 +16,8 @@ from counsel.results import details_from_json
 
 _COLUMNS = [field.name for field in fields(Conversation)]
 _RECORD = ", ".join(f"c.{name}" for name in _COLUMNS)
+# A question that failed or was stopped is not lost: its conversation can be opened and the question asked again.
+_STOPPED = "EXISTS (SELECT 1 FROM jobs j WHERE j.conversation = c.id AND j.status IN ('failed', 'cancelled'))"
 
 
 class Conversations:
@@ -50,7 +52,7 @@ class Conversations:
         sql = (
             f"SELECT {_RECORD}, (SELECT m.text FROM messages m WHERE m.conversation = c.id "
             "AND instr(lower(m.text), ?) ORDER BY m.n DESC LIMIT 1) "
-            "FROM conversations c WHERE c.expires > ? AND c.messages > 0"
+            f"FROM conversations c WHERE c.expires > ? AND (c.messages > 0 OR {_STOPPED})"
         )
         values: list[object] = [parts[0] if parts else "", time.time()]
         if cursor is not None:

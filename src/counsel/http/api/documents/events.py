@@ -44,6 +44,7 @@ class RestartedData(TypedDict):
 
 class ThinkingData(TypedDict):
     text: str
+    offset: Annotated[int, "Of `text` in all thinking of this model: what was there from it on is replaced."]
 
 
 class ToolData(TypedDict):
@@ -59,6 +60,12 @@ class NoticeData(TypedDict):
     text: str
 
 
+class SpentData(TypedDict):
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Annotated[float | None, "null: no price is known."]
+
+
 class ModelFinishedData(TypedDict):
     model: str
     phase: str
@@ -66,6 +73,7 @@ class ModelFinishedData(TypedDict):
     ms: int
     length: Annotated[int, "Characters of the answer."]
     first_ms: NotRequired[Annotated[int, "Milliseconds from the question to the first word."]]
+    spent: NotRequired[Annotated[SpentData, "Tokens and cost of this answer."]]
 
 
 class ModelFailedData(TypedDict):
