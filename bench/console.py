@@ -1,4 +1,4 @@
-"""The console in a real Chromium: first paint, bytes of the first load, and long tasks while 20 models write.
+"""The console in a real Chromium: first paint, bytes of the first load, long tasks while 20 models write or long lists scroll.
 
 `python -m bench.console [--streams 20] [--seconds 10]`. The page must be built (`make console`), and Chromium be there.
 The upstream is a separate process that sends 20 deltas a second to each stream; all streams are one consensus on the
@@ -21,6 +21,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from bench.clients import KEY, ROOT
 RATE = 20  # deltas a second, of each stream
 TOKEN = "a-token-for-the-benchmark-of-the-console"
 MODEL = "gpt-5"
+JOBS, SERVERS, WHEELS = 1000, 500, 80
 MOST_PAINT, MOST_BYTES, MOST_TASK = 300, 100 * 1024, 50  # ms, bytes, ms
 
 WATCH = """
@@ -42,14 +44,16 @@ new PerformanceObserver(list => longTasks.push(...list.getEntries().map(({durati
 
 
 @contextmanager
-def server(streams: int) -> Iterator[str]:
-    """The address of `counsel serve`, whose models write RATE deltas a second."""
+def server(streams: int, path: str, servers: int = 0) -> Iterator[str]:
+    """The address of `counsel serve`, whose models answer as the upstream's `path` says; one agent has MCP servers."""
     scratch = Path(tempfile.mkdtemp(prefix="counsel-bench-"))
+    listed = {f"server-{number:03}": {"command": f"/usr/bin/server-{number}"} for number in range(servers)}
+    (scratch / ".claude.json").write_text(json.dumps({"mcpServers": listed}))
     with subprocess.Popen(
         [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE, text=True
     ) as upstream:
         assert upstream.stdout
-        base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/live{RATE}n{RATE * 600}/v1"
+        base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/{path}/v1"
         limit = str(10 * streams)
         env = {
             "PATH": os.environ["PATH"], "HOME": str(scratch), "COUNSEL_HOME": str(scratch / "counsel"), "LOG_LEVEL": "error",
@@ -71,11 +75,15 @@ def server(streams: int) -> Iterator[str]:
 
 
 def ask(url: str, streams: int) -> str:
-    question = {"prompt": "Which?", "models": [MODEL] * streams, "mode": "background"}
+    return str(post(url, {"prompt": "Which?", "models": [MODEL] * streams, "mode": "background"})["job_id"])
+
+
+def post(url: str, question: dict[str, object]) -> dict[str, object]:
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     request = urllib.request.Request(f"{url}/api/jobs", json.dumps(question).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
-        return str(json.load(answer)["job_id"])
+        answered: dict[str, object] = json.load(answer)
+        return answered
 
 
 def signed_in(browser: Browser, url: str) -> Page:
@@ -146,6 +154,44 @@ def live(browser: Browser, page: Page, url: str, streams: int, seconds: float) -
     return Live(tasks, cpu_times(browser.stop_tracing()), frames / took, (after - before) / took)
 
 
+def scroll(browser: Browser, page: Page, address: str, first: str) -> tuple[list[float], int]:
+    """CPU time of each task of the page's main thread while a long list is scrolled by the wheel, and the elements."""
+    page.goto(address)
+    page.get_by_text(first, exact=True).first.wait_for()
+    page.mouse.move(800, 500)
+    time.sleep(1)
+    browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
+    for _ in range(WHEELS):
+        page.mouse.wheel(0, 900)
+        time.sleep(0.03)
+    time.sleep(1)
+    return cpu_times(browser.stop_tracing()), page.evaluate("document.querySelectorAll('*').length")
+
+
+def scrolling(browser: Browser) -> float:
+    """The longest task while 1,000 jobs and 500 servers are scrolled, in ms CPU."""
+    with server(1, "d0", servers=SERVERS) as url:
+        with ThreadPoolExecutor(8) as pool:
+            list(
+                pool.map(
+                    lambda number: post(url, {"prompt": f"Question {number}", "model": MODEL}), range(JOBS)
+                )
+            )
+        page = signed_in(browser, url)
+        longest = 0.0
+        for title, screen, first in (
+            (f"{JOBS} jobs", "jobs", f"Question {JOBS - 1}"),
+            (f"{SERVERS} servers", "servers", "server-000"),
+        ):
+            tasks, elements = scroll(browser, page, f"{url}/#/{screen}", first)
+            longest = max(longest, *tasks)
+            print(
+                f"{title}, {WHEELS} turns of the wheel: longest task {max(tasks):.0f} ms CPU, "
+                f"{sum(tasks) / WHEELS:.1f} ms CPU a turn, {elements} elements"
+            )
+    return longest
+
+
 def cpu_times(trace: bytes) -> list[float]:
     """CPU time of each task of the page's main thread, in ms."""
     events = json.loads(trace)["traceEvents"]
@@ -163,7 +209,7 @@ def cpu_times(trace: bytes) -> list[float]:
 
 def main(streams: int, seconds: float) -> int:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    with server(streams) as url, sync_playwright() as playwright:
+    with server(streams, f"live{RATE}n{RATE * 600}") as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = signed_in(browser, url)
         paints, size = first_load(page, url)
@@ -175,6 +221,8 @@ def main(streams: int, seconds: float) -> int:
         print(f"main thread until the page is idle: {needed:.0f} ms CPU")
         print(f"transferred: {size / 1024:.1f} KiB (at most {MOST_BYTES // 1024})")
         seen = live(browser, page, url, streams, seconds)
+        page.close()
+        scrolled = scrolling(browser)
         browser.close()
     print(
         f"{streams} streams, {RATE} deltas/s each: {seen.characters:.0f} characters/s, {seen.frames:.0f} frames/s"
@@ -184,7 +232,7 @@ def main(streams: int, seconds: float) -> int:
     print(
         f"long tasks (over {MOST_TASK} ms) in {seconds:.0f} s: {len(seen.long)}, longest {max(seen.long, default=0):.0f} ms"
     )
-    return int(min(paints) >= MOST_PAINT or size > MOST_BYTES or longest > MOST_TASK)
+    return int(min(paints) >= MOST_PAINT or size > MOST_BYTES or max(longest, scrolled) > MOST_TASK)
 
 
 if __name__ == "__main__":

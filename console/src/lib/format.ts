@@ -1,5 +1,10 @@
 // Numbers, times and money as people read them.
 
+// Made once: a new one for each row of a list costs more than the row (`toLocaleString` makes one each time).
+const DAY = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
+const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const NUMBER = new Intl.NumberFormat('en');
+
 export function ago(when: string | number | Date, now: number = Date.now()): string {
   const seconds = Math.round((now - new Date(when).getTime()) / 1000);
   if (seconds < 10) return 'just now';
@@ -7,11 +12,11 @@ export function ago(when: string | number | Date, now: number = Date.now()): str
   if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
   if (seconds < 86400) return `${Math.round(seconds / 3600)} h ago`;
   if (seconds < 7 * 86400) return `${Math.round(seconds / 86400)} d ago`;
-  return new Date(when).toLocaleDateString(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
+  return DAY.format(new Date(when));
 }
 
 export function moment(when: string | number | Date): string {
-  return new Date(when).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+  return MOMENT.format(new Date(when));
 }
 
 export function duration(ms: number): string {
@@ -34,7 +39,7 @@ export function cost(usd: number | null | undefined): string {
 
 export function count(number: number | null | undefined): string {
   if (number === null || number === undefined) return '?';
-  if (number < 10_000) return number.toLocaleString('en');
+  if (number < 10_000) return NUMBER.format(number);
   if (number < 1_000_000) return `${(number / 1000).toFixed(number < 100_000 ? 1 : 0)}K`;
   return `${(number / 1_000_000).toFixed(1)}M`;
 }
@@ -46,7 +51,7 @@ export function bytes(size: number): string {
 }
 
 export function plural(number: number, one: string, many: string = `${one}s`): string {
-  return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+  return `${NUMBER.format(number)} ${number === 1 ? one : many}`;
 }
 
 /** An argument of a shell command, quoted where that is needed. */

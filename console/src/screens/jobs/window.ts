@@ -5,7 +5,7 @@ export interface View {
   height: number;
 }
 
-const AROUND = 8; // rows above and below the view
+const AROUND = 5; // rows above and below the view
 
 export function visible(count: number, rowHeight: number, view: View): [number, number] {
   const first = Math.floor(view.top / rowHeight) - AROUND;
