@@ -307,7 +307,8 @@ class Live:
         return past + last
 
     def _text_so_far(self, slot: str) -> list[JobEvent]:
-        state, past = self.slots[slot], []
+        state = self.slots[slot]
+        past: list[JobEvent] = []
         if state.thinking.length:
             past.append(ThinkingAdded(self.seq, time.time(), slot, state.thinking.text()))
         if state.length:
