@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from fake import FakeAPI, FakeProcess
+from fake import FakeAPI, FakeHost, FakeProcess
 from support.client_programs import program
 from support.stdio_client import daemon_pid, gone
 from support.user import User, make_user
@@ -41,10 +41,18 @@ async def fake_api() -> AsyncIterator[FakeAPI]:
         yield fake
 
 
+@pytest.fixture(scope="session")
+def fake_host() -> Iterator[FakeHost]:
+    """The process in which the fakes of `fake_process` run, one after another."""
+    host = FakeHost()
+    yield host
+    host.close()
+
+
 @pytest.fixture
-def fake_process() -> Iterator[FakeProcess]:
-    """The same in a process of its own, for tests that drive real CLIs and daemons."""
-    with FakeProcess() as fake:
+def fake_process(fake_host: FakeHost) -> Iterator[FakeProcess]:
+    """The same in another process, for tests that drive real CLIs and daemons: new, on a port of its own."""
+    with FakeProcess(fake_host) as fake:
         yield fake
 
 

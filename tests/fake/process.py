@@ -12,38 +12,76 @@ from pathlib import Path
 from typing import Any, Self
 
 
-class FakeProcess:
-    """`with FakeProcess() as fake:` then `fake.url`, `fake.v1`, `fake.script(...)`, `fake.wait_for(...)`."""
+class FakeHost:
+    """A process in which fakes start and stop, each on a port of its own. Its start takes half a second of CPU, for
+    aiohttp; a fake's takes milliseconds. It ends with its stdin, so also with us."""
 
     def __init__(self) -> None:
-        self.url = ""
-        self.v1 = ""
-        self.pid = 0
         self._process: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Self:
-        here = str(Path(__file__).resolve().parent.parent)
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "fake", "--port", "0", "--until-eof"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=env,
-        )
-        assert self._process.stdout is not None
-        about = json.loads(self._process.stdout.readline())
-        self.url, self.v1, self.pid = about["url"], about["v1"], about["pid"]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        process = self._process
-        assert process is not None
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
         process.terminate()
         process.wait(10)
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
+
+    def start(self) -> dict[str, Any]:
+        if self._process is not None and self._process.poll() is not None:
+            self.close()
+        if self._process is None:
+            self._process = self._run()
+        return dict(self._command("start"))
+
+    def stop(self, port: int) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._command(f"stop {port}")
+
+    def _run(self) -> subprocess.Popen[str]:
+        here = str(Path(__file__).resolve().parent.parent)
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
+        return subprocess.Popen(
+            [sys.executable, "-m", "fake", "--host"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+            cwd="/",  # outlives the folder of a test
+        )
+
+    def _command(self, line: str) -> Any:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+
+class FakeProcess:
+    """`with FakeProcess() as fake:` then `fake.url`, `fake.v1`, `fake.script(...)`, `fake.wait_for(...)`."""
+
+    def __init__(self, host: FakeHost | None = None) -> None:
+        self.url = ""
+        self.v1 = ""
+        self._port = 0
+        self._host = host or FakeHost()
+        self._shared = host is not None
+
+    def __enter__(self) -> Self:
+        about = self._host.start()
+        self.url, self.v1, self._port = about["url"], about["v1"], about["port"]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shared:
+            self._host.stop(self._port)
+        else:
+            self._host.close()
 
     def script(self, **fields: Any) -> None:
         """Behaviour fields, and times/vendor/model/path/contains."""
