@@ -13,9 +13,9 @@ from support.client_programs import missing
 from support.terminal import user_env
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Ends with the module: while it is open, no asyncio test could run in this process."""
+    """Ends with this folder's tests: while it is open, no asyncio test could run in this process."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         missing("Chromium is not here: apt-get install chromium")
@@ -49,8 +49,11 @@ def console(browser: Browser, fake_process: FakeProcess, tmp_path: Path) -> Iter
         console.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All on one worker and one after the other: they share one browser, whose start takes seconds."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
             item.add_marker("no_cover")
+            item.add_marker(pytest.mark.xdist_group("console"))
