@@ -170,7 +170,8 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
         "provider": {"fake": {**provider, "models": {"some-model": model}}},
     }
     config.write_text(json.dumps(settings))
-    models = home / "models.json"  # of its own list OpenCode needs none, and reading it takes two of six seconds
+    # its own list of models, which no test needs, takes two of the six seconds of its start
+    models = home / "models.json"
     models.write_text("{}")
     env |= {"FAKE_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_MODELS_PATH": str(models)}
     writes: dict[str, object] = {
