@@ -97,7 +97,7 @@ class Job:
     id: str
     continuation_id: str  # of its conversation
     status: JobState  # processing, completed, completed_with_errors, failed or cancelled
-    tool: str  # chat, consensus or askModel
+    tool: str  # chat, consensus, askModel or completion
     models: tuple[str, ...]  # as they were requested
     completed: int  # models that have finished this round
     total: int  # models that were asked

@@ -17,6 +17,7 @@ from counsel.job_events import (
     ModelStarted,
     Noticed,
     OtherEvent,
+    PartAdded,
     PhaseStarted,
     Restarted,
     RestartReason,
@@ -90,7 +91,10 @@ _READERS: dict[str, _Reader] = {
         seq, at, slot, _text(data, "text"), data.get("offset", 0)
     ),
     "tool": _tool,
-    "notice": lambda seq, at, slot, data: Noticed(seq, at, slot, _text(data, "kind_of"), _text(data, "text")),
+    "part": lambda seq, at, slot, data: PartAdded(seq, at, slot, data.get("part") or {}),
+    "notice": lambda seq, at, slot, data: Noticed(
+        seq, at, slot, _text(data, "kind_of"), _text(data, "text"), data.get("setting")
+    ),
     "model_finished": _finished,
     "model_failed": lambda seq, at, slot, data: ModelFailed(
         seq, at, slot, _text(data, "model"), _text(data, "phase"), _error(data), data.get("first_ms")

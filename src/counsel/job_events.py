@@ -22,6 +22,7 @@ EventKind: TypeAlias = Literal[
     "restarted",
     "thinking",
     "tool",
+    "part",
     "notice",
     "model_finished",
     "model_failed",
@@ -203,15 +204,30 @@ class ToolUsed(JobEvent):
 
 
 @dataclass(slots=True)
+class PartAdded(JobEvent):
+    """Of a completion: a whole tool call, or a finished block of reasoning, as `engine/completions/parts.py` writes them."""
+
+    part: EventData
+
+    kind = "part"
+
+    @property
+    def data(self) -> EventData:
+        return {"part": self.part}
+
+
+@dataclass(slots=True)
 class Noticed(JobEvent):
     kind_of: str
     text: str
+    setting: str | None = None  # `left_out`: its name
 
     kind = "notice"
 
     @property
     def data(self) -> EventData:
-        return {"kind_of": self.kind_of, "text": self.text}
+        shown: EventData = {"kind_of": self.kind_of, "text": self.text}
+        return shown if self.setting is None else {**shown, "setting": self.setting}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from counsel.caller import Caller
 from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
 from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, Result
-from counsel.types import Effort, Json, MediaResolution, Verbosity
+from counsel.types import Effort, Exact, Json, MediaResolution, ToolSpec, Turn, Verbosity
 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
@@ -67,6 +67,35 @@ class ConsensusRequest(Question):
     )
 
 
+_EXACT = Exact()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionRequest:
+    """A call of a client that speaks OpenAI's or Anthropic's API: the client has the conversation, and sends all of it.
+
+    Its turns are stored only if `stored`: a gateway's prompts are long, and the client sends them again with every call.
+    """
+
+    model: str
+    turns: tuple[Turn, ...]
+    system: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    temperature: float | None = None
+    reasoning_effort: Effort | None = None
+    verbosity: Verbosity | None = None
+    max_output: int | None = None
+    schema: Json | None = None
+    exact: Exact = _EXACT
+    untranslated: tuple[
+        str, ...
+    ] = ()  # what only `exact.native` expresses: `document`, `web_search_20250305`
+    is_streamed: bool = False  # text that was sent cannot be taken back
+    stored: bool = False
+    previous: str | None = None  # a job whose turns come first
+    continuation_id: str | None = None
+
+
 Request: TypeAlias = ChatRequest | ConsensusRequest
 
 
@@ -81,7 +110,12 @@ class Engine(Protocol):
         """A caller with its keys has connected: jobs that waited for them can continue."""
 
     async def submit(
-        self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
+        self,
+        request: Request | CompletionRequest,
+        caller: Caller,
+        *,
+        background: bool = False,
+        key: str | None = None,
     ) -> str:
         """Check the request, store the job, start it; returns the job's id. Raises `Refused` before anything is sent.
 

@@ -34,6 +34,7 @@ class Image:
     path: Path | None = None
     width: int = 0  # 0: not known
     height: int = 0
+    url: str = ""  # the vendor fetches it; `data` is empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class ToolSpec:
     name: str
     description: str
     schema: Json
+    strict: bool | None = None  # None: not requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,18 @@ class ToolResult:
     name: str
     text: str
     is_error: bool = False
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A finished block of a model's reasoning, in its vendor's format: it is sent back with its turn, signature included.
+
+    Only the wire that made it can read it.
+    """
+
+    wire: str
+    item: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,7 @@ class Turn:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
     native: Any = field(default=None, repr=False)
+    thoughts: tuple[Thought, ...] = ()  # of an assistant, where `native` is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +98,33 @@ class Knobs:
     verbosity: Verbosity | None = None
     web_search: bool = False
     media_resolution: MediaResolution | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A client's own request body, for vendors that speak the client's API: it has what our form cannot express."""
+
+    wire: str
+    body: Json = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Settings of a client that speaks a vendor's API to us. A call that has this is sent without defaults of ours."""
+
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] = ()
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    tool_choice: str | None = None  # auto, none, required, or `=NAME`
+    parallel_tool_calls: bool | None = None
+    json_object: bool = False  # any JSON object, without a schema
+    schema_name: str = "answer"
+    schema_strict: bool | None = None
+    thinking_budget: int | None = None  # tokens; 0: no thinking
+    native: Native | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +148,7 @@ class Call:
     files: tuple[Path, ...] = ()
     ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50`; empty, or missing: the whole file
     session: str | None = None
+    exact: Exact | None = None
 
 
 # ── who answers ──────────────────────────────────────────────────────────────────────────────────────
@@ -300,7 +343,7 @@ class Finished:
     vendor: Mapping[str, str] = field(default_factory=dict)
 
 
-Event: TypeAlias = Text | Withdrawn | Thinking | ToolUse | ToolRan | UsageReport | Notice | Finished
+Event: TypeAlias = Text | Withdrawn | Thinking | Thought | ToolUse | ToolRan | UsageReport | Notice | Finished
 
 
 class Wire(Protocol):

@@ -36,7 +36,7 @@ from counsel.engine.store.records import JobDetail, JobFilter, JobRecord
 from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
-from counsel.requests import NewKey, Request
+from counsel.requests import CompletionRequest, NewKey, Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, JobSummary, Result
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
@@ -85,7 +85,12 @@ class Engine:
         self.runner.register_caller(caller)
 
     async def submit(
-        self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
+        self,
+        request: Request | CompletionRequest,
+        caller: Caller,
+        *,
+        background: bool = False,
+        key: str | None = None,
     ) -> str:
         """Check the request, write the job down, start it; the job's id. The same `key` gives the same job."""
         self.runner.register_caller(caller)

@@ -1,4 +1,4 @@
-"""The routes of `counsel serve` once the engine is open: `/mcp`, `/health`, `/metrics`, `/api` and the console's page."""
+"""The routes of `counsel serve` once the engine is open: `/v1`, `/mcp`, `/health`, `/metrics`, `/api`, the console's page."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from counsel.http.console import files as console
 from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HEALTH, HttpApp
 from counsel.http.streamable import Streamable
+from counsel.http.v1.endpoint import V1
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
@@ -48,8 +49,10 @@ def unguarded(
     identity = identity or ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     engine.register_caller(identity.caller("http"))
     mcp = Streamable(engine, identity)
+    v1 = V1(engine, identity)
     inner = Starlette(
         routes=[
+            Route("/v1/{rest:path}", v1, methods=None),
             Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
             Route("/health", _health),
             Route("/metrics", _metrics(engine)),
@@ -62,6 +65,7 @@ def unguarded(
 
     async def close() -> None:
         closing.set()
+        await v1.close()
         await mcp.close()
 
     return HttpApp(inner, close)

@@ -21,6 +21,7 @@ from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
 from counsel.http import peer
 from counsel.http.console.sessions import ConsoleSession, ConsoleSessions
+from counsel.http.v1 import errors as v1_errors
 from counsel.settings import Settings
 from counsel.text import counted
 from counsel.types import Json
@@ -37,6 +38,7 @@ OPEN_TO_ALL = frozenset({"/health"})
 # The console's page, and `/assets/`: it has no data.
 PAGE = frozenset({"/", "/login", "/favicon.ico", "/licenses.md"})
 SESSION = "/api/session"
+V1 = "/v1/"  # other vendors' APIs: their clients send the token as `x-api-key`, too, and read errors in their shape
 MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
 SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session
 _NO_PAGE = (
@@ -45,7 +47,7 @@ _NO_PAGE = (
     (b"x-content-type-options", b"nosniff"),
 )
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
+_CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, x-api-key, anthropic-version, anthropic-beta, x-counsel-conversation, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +125,7 @@ class Guard:
         sending = _with_cors(send, origin) if origin in self._origins and origin else send
         refusal = self._refusal(scope, headers, origin)
         if refusal is not None:
-            await refuse(*refusal, sending)
+            await refuse(*refusal, sending, scope["path"])
         elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _preflight(sending)
         else:
@@ -150,7 +152,11 @@ class Guard:
                 "Too many requests are in progress.",
                 hint="Try again in a moment, or raise COUNSEL_MAX_CONNECTIONS.",
             )
-        if scope["method"] == "OPTIONS" or self._is_public(scope["path"]) or self._token_fits(headers):
+        if (
+            scope["method"] == "OPTIONS"
+            or self._is_public(scope["path"])
+            or self._token_fits(headers, scope["path"])
+        ):
             return None
         return self._page_refusal(scope, headers)
 
@@ -183,9 +189,14 @@ class Guard:
     def _host_fits(self, name: str) -> bool:
         return name in self._names or (not self._local and _is_address(name))
 
-    def _token_fits(self, headers: dict[bytes, str]) -> bool:
+    def _token_fits(self, headers: dict[bytes, str], path: str) -> bool:
         scheme, _, value = headers.get(b"authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(value.strip().encode(), self._secret)
+        if scheme.lower() == "bearer" and self._is_token(value):
+            return True
+        return path.startswith(V1) and self._is_token(headers.get(b"x-api-key", ""))
+
+    def _is_token(self, value: str) -> bool:
+        return hmac.compare_digest(value.strip().encode(), self._secret)
 
 
 # ── the console's cookie ─────────────────────────────────────────────────────────────────────────────
@@ -298,8 +309,9 @@ def failure(error: CounselError, status: int) -> Json:
     return shown | {"upstream_status": document["status"]} if "status" in document else shown
 
 
-async def refuse(status: int, error: CounselError, send: Send) -> None:
-    body = json.dumps(failure(error, status)).encode()
+async def refuse(status: int, error: CounselError, send: Send, path: str = "") -> None:
+    document = v1_errors.of_path(path, error, status) if path.startswith(V1) else failure(error, status)
+    body = json.dumps(document).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="counsel"'))

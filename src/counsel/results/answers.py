@@ -31,6 +31,8 @@ class ChatResult:
     title: str | None = None
     export: str | None = None  # the folder
     final_summary: str | None = None
+    parts: tuple[Json, ...] = ()  # of a completion: text, tool calls and reasoning, in order
+    stopped_by: str | None = None  # of a completion: the stop sequence
     document: Json | None = field(default=None, repr=False)
 
     def to_json(self) -> Json:
@@ -42,6 +44,7 @@ class ChatResult:
             "metadata": self.metadata.to_json(),
             "job_id": self.job_id,
             **described(self),
+            **without_empty(parts=list(self.parts), stopped_by=self.stopped_by),
         }
 
     def to_row(self) -> dict[str, object]:
@@ -58,6 +61,8 @@ class ChatResult:
             title=shown.get("title"),
             export=shown.get("export"),
             final_summary=shown.get("final_summary"),
+            parts=tuple(shown.get("parts", ())),
+            stopped_by=shown.get("stopped_by"),
             document=shown,
         )
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from counsel import resource_errors
 from counsel.engine import results
+from counsel.engine.completions import stop_sequences
+from counsel.engine.completions.parts import Parts
 from counsel.engine.consult import empty_answers
 from counsel.engine.consult.budget import Budgets, CallBudget
 from counsel.engine.consult.limiter import Limiter
@@ -35,6 +37,8 @@ from counsel.types import (
     Notice,
     Text,
     Thinking,
+    Thought,
+    ToolCall,
     ToolRan,
     ToolUse,
     Usage,
@@ -56,6 +60,7 @@ class Step:
     phase: str
     limit: float | None = None  # seconds
     last: bool = False  # the job ends with this call, and its end stores the reply
+    may_be_empty: bool = False  # the answer's text
     hint: str = (
         "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."  # when the limit is reached
     )
@@ -85,6 +90,7 @@ class Fold:
     finished: Finished | None = None
     repair: TextRepair = field(default_factory=TextRepair)
     budget: CallBudget | None = None
+    parts: Parts | None = None  # of a completion
 
     def report(self, usage: Usage) -> None:
         self.usage, self.unbilled = usage, 0
@@ -140,6 +146,8 @@ class Consultation:
         if self.job.attempt > 1 and (reply := await self.remembered(step.key)):
             return self.recall(step, reply)
         fold = Fold(self.live.begin(slot, step.phase))
+        if self.job.tool == "completion":
+            fold.parts = Parts()
         call_log.asked(self.job, route, call)
         if route.is_agent and self.job.task.system:
             text = f"{route.name} has its own system prompt: yours was put before the question."
@@ -154,7 +162,7 @@ class Consultation:
             async with self._limiter.slot(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
-                listening = self._listen(slot, route, self._events(route, call), fold)
+                listening = self._listen(step, route, self._events(route, call), fold)
                 await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
             self._failed(error, route, call, step, fold)
@@ -187,6 +195,8 @@ class Consultation:
             self._store.remember(self.fence, step.key, step.slot, answer.reply, answer.usage)
 
     def _events(self, route: Route, call: Call) -> AsyncIterator[Event]:
+        if call.exact and call.exact.stop and route.wire in {"openai_responses", ""}:
+            return stop_sequences.cut(route.answer(call), call.exact.stop)
         if not self.job.task.tools:
             return route.answer(call)
         from counsel.engine.tools import loop  # imports the agents' modules, which few calls need
@@ -210,14 +220,16 @@ class Consultation:
         self.live.finish(step.slot, reply.provider, reply.ms, len(reply.text), _amounts(reply))
         return reply
 
-    async def _listen(self, slot: str, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
+    async def _listen(self, step: Step, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
+        slot = step.slot
         handlers: dict[type, Callable[[Any], None]] = {
             Text: lambda event: self._on_text(slot, event.delta, fold),
             Withdrawn: lambda event: self._on_withdrawn(slot, route, event, fold),
             Thinking: lambda event: self._on_thinking(slot, event.delta, fold),
             UsageReport: lambda event: fold.report(event.usage),
             Notice: lambda event: self._on_notice(slot, event, fold),
-            ToolUse: lambda event: self.live.tool(slot, event.call.name),
+            ToolUse: lambda event: self._on_tool_call(slot, event.call, fold),
+            Thought: lambda event: self._on_thought(slot, event, fold),
             ToolRan: lambda event: self._on_tool(slot, event, fold),
             Finished: lambda event: setattr(fold, "finished", event),
         }
@@ -230,12 +242,15 @@ class Consultation:
         finally:
             await _close(events)
             if rest := fold.repair.rest():
-                self.live.text(slot, rest)
+                self._add_text(slot, rest, fold)
         if fold.finished is None:
             raise Internal(
                 "The answer ended without a final event.", hint="This is a bug in counsel; please report it."
             )
-        if failure := empty_answers.failure(route, fold.finished, fold.buffer.text()):
+        may_be_empty = step.may_be_empty or bool(fold.parts and fold.parts.has_calls)
+        if failure := empty_answers.failure(
+            route, fold.finished, fold.buffer.text(), may_be_empty=may_be_empty
+        ):
             raise failure
 
     def _on_text(self, slot: str, delta: str, fold: Fold) -> None:
@@ -248,6 +263,11 @@ class Consultation:
             delta = answer_limit.first_bytes(delta, self._most - fold.size)
         fold.size += count
         fold.unbilled += 2 * count - len(delta)  # as `tokens.estimate` counts
+        self._add_text(slot, delta, fold)
+
+    def _add_text(self, slot: str, delta: str, fold: Fold) -> None:
+        if fold.parts is not None:
+            fold.parts.text(delta)
         self.live.text(slot, delta)
 
     def _cut_off(self, slot: str, route: Route, fold: Fold) -> None:
@@ -257,7 +277,19 @@ class Consultation:
 
     def _on_thinking(self, slot: str, delta: str, fold: Fold) -> None:
         fold.unbilled += 2 * answer_limit.size(delta) - len(delta)
+        if fold.parts is not None:
+            fold.parts.thinking(delta)
         self.live.thinking(slot, delta)
+
+    def _on_thought(self, slot: str, thought: Thought, fold: Fold) -> None:
+        if fold.parts is not None:
+            self.live.part(slot, fold.parts.thought(thought))
+
+    def _on_tool_call(self, slot: str, call: ToolCall, fold: Fold) -> None:
+        if fold.parts is not None:
+            self.live.part(slot, fold.parts.call(call))
+        else:
+            self.live.tool(slot, call.name)
 
     def _on_withdrawn(self, slot: str, route: Route, withdrawn: Withdrawn, fold: Fold) -> None:
         length = fold.without(withdrawn.text)
@@ -269,7 +301,8 @@ class Consultation:
         if notice.kind == "retry":
             call_log.retries(self.job, notice)
         fold.notice(notice)
-        self.live.notice(slot, notice.kind, notice.text)
+        setting = notice.data.get("setting") if fold.parts is not None else None
+        self.live.notice(slot, notice.kind, notice.text, setting)
         if wait := notice.data.get("wait"):
             at = time.time() + wait
             moment = time.strftime("%H:%M:%S", time.localtime(at))
@@ -338,6 +371,8 @@ class Consultation:
             notices=tuple(fold.notices),
             session=finished.session,
             tools=tuple(fold.tools),
+            parts=fold.parts.all() if fold.parts is not None else (),
+            vendor=finished.vendor if fold.parts is not None else {},
         )
 
 

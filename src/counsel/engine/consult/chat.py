@@ -133,7 +133,7 @@ async def _first_answer(
                 raise
             chain.failed(route, error)
             if following := chain.next():
-                _report_failure(consultation, route, error, following)
+                report_failure(consultation, route, error, following)
         else:
             return reply, chain.passed_over()
     raise chain.error()
@@ -145,7 +145,7 @@ def _with_failures(reply: Reply, passed_over: list[PassedOver]) -> float | None:
     return None if None in costs else round(sum(cost for cost in costs if cost), 10)
 
 
-def _report_failure(consultation: Consultation, route: Route, error: CounselError, next_: Route) -> None:
+def report_failure(consultation: Consultation, route: Route, error: CounselError, next_: Route) -> None:
     if consultation.live.slots[SLOT].length:
         consultation.live.restart(
             SLOT, "failed", error.message, model=route.name, after=next_.name, code=error.code

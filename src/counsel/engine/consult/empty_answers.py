@@ -13,11 +13,13 @@ from counsel.types import Finished
 _ASK_ANOTHER = "Rephrase the question, or ask another model."
 
 
-def failure(route: Route, finished: Finished, text: str) -> CounselError | None:
-    """The failure, or None for a proper answer."""
+def failure(
+    route: Route, finished: Finished, text: str, *, may_be_empty: bool = False
+) -> CounselError | None:
+    """The failure, or None for a proper answer. One that calls tools `may_be_empty`."""
     if finished.reason == "filtered":
         return _filtered(route, finished)
-    if is_blank(text):
+    if is_blank(text) and not may_be_empty:
         return _empty(route, finished)
     return _broken(route, finished) if finished.reason == "broken" else None
 

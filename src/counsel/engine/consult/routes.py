@@ -31,6 +31,7 @@ class Route:
     answer: Callable[[Call], AsyncIterator[Event]]
     cost: Callable[[Usage], float | None]
     model: Model | None = None  # None: an agent, which knows its own limits
+    wire: str = ""  # the format of its API; an agent has none
     account: str = ""  # differs between callers with different keys or addresses
 
     @property
@@ -104,6 +105,7 @@ class Router:
             answer,
             lambda usage: prices.cost(model, usage),
             model,
+            target.endpoint.provider.wire,
             _account(target.endpoint),
         )
 

@@ -56,7 +56,7 @@ def compose(job: Job, history: History, route: Route, session: AgentSession | No
     """The call for one model. Raises `ContextLengthExceeded` or `InvalidArgument` before anything is sent."""
     task = job.task
     call = Call(
-        turns=(*_turns(history, route.model), _question(job, history, route)),
+        turns=(*turns(history, route.model), _question(job, history, route)),
         system=_system(task),
         knobs=task.knobs,
         schema=task.schema,
@@ -95,7 +95,7 @@ def _question(job: Job, history: History, route: Route) -> Turn:
     return Turn("user", job.task.text, images)
 
 
-def _turns(history: History, model: Model | None) -> list[Turn]:
+def turns(history: History, model: Model | None) -> list[Turn]:
     sees = model is None or model.vision
     return [
         Turn(message.role, _readable(message), _fitting(message.images, history, model))
@@ -117,14 +117,14 @@ def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tupl
 
 def _for_agent(call: Call, job: Job, history: History, session: AgentSession | None) -> Call:
     """An agent reads files itself and continues its own session, with the turns that the session missed."""
-    turns = list(call.turns)
-    turns[-1] = replace(turns[-1], text=job.task.prompt)
+    asked = list(call.turns)
+    asked[-1] = replace(asked[-1], text=job.task.prompt)
     if session and session.messages < history.count:
         missed = [(message.role, message.text) for message in history.messages[session.messages :]]
-        turns[-1] = replace(turns[-1], text=prompts.missed(missed) + turns[-1].text)
+        asked[-1] = replace(asked[-1], text=prompts.missed(missed) + asked[-1].text)
     return replace(
         call,
-        turns=tuple(turns),
+        turns=tuple(asked),
         system=_own_system(job.task),
         cwd=job.caller.cwd,
         files=tuple(Path(path) for path in job.task.files),

@@ -15,6 +15,7 @@ from counsel.engine.jobs.event_queue import EventQueue
 from counsel.errors import CounselError
 from counsel.job_events import (
     LAST_EVENTS,
+    EventData,
     JobCancelled,
     JobDone,
     JobEvent,
@@ -23,6 +24,7 @@ from counsel.job_events import (
     ModelFinished,
     ModelStarted,
     Noticed,
+    PartAdded,
     PhaseStarted,
     Restarted,
     RestartReason,
@@ -99,9 +101,12 @@ class Live:
     def phase(self, name: str) -> None:
         self._emit(PhaseStarted(*self._stamp(), name))
 
-    def notice(self, slot: str, kind_of: str, text: str) -> None:
+    def notice(self, slot: str, kind_of: str, text: str, setting: str | None = None) -> None:
         if self._accepts(slot):
-            self._emit(Noticed(*self._stamp(slot), kind_of, text))
+            self._emit(Noticed(*self._stamp(slot), kind_of, text, setting))
+
+    def part(self, slot: str, part: EventData) -> None:
+        self._emit(PartAdded(*self._stamp(slot), part))
 
     def tool(self, slot: str, name: str, run: ToolRun | None = None) -> None:
         if self._accepts(slot):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from counsel import size_limits
 from counsel.agents import registry
 from counsel.caller import Caller
+from counsel.engine.completions import intake as completions
 from counsel.engine.consult import panel, recursion, structured
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import build
@@ -23,7 +24,7 @@ from counsel.engine.store.records import Blob
 from counsel.errors import NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name
-from counsel.requests import DEFAULT_MODEL, ChatRequest, ConsensusRequest, Request
+from counsel.requests import DEFAULT_MODEL, ChatRequest, CompletionRequest, ConsensusRequest, Request
 from counsel.text import counted, is_sound, sound
 from counsel.types import Image
 
@@ -38,8 +39,17 @@ class Arrival:
 
 
 async def receive(
-    request: Request, caller: Caller, router: Router, store: Store, *, background: bool, key: str | None
+    request: Request | CompletionRequest,
+    caller: Caller,
+    router: Router,
+    store: Store,
+    *,
+    background: bool,
+    key: str | None,
 ) -> Arrival:
+    if isinstance(request, CompletionRequest):
+        job = await completions.receive(request, caller, router, store, background=background, key=key)
+        return Arrival(job, (), job.continues)
     request = arguments.without_blanks(request)
     arguments.check(request)
     size_limits.check(

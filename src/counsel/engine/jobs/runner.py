@@ -11,6 +11,7 @@ from pathlib import Path
 
 from counsel import resource_errors
 from counsel.caller import Caller
+from counsel.engine.completions import run as completion
 from counsel.engine.consult import chat, consensus
 from counsel.engine.consult.budget import Budgets
 from counsel.engine.consult.cache import AnswerCache
@@ -39,7 +40,7 @@ log = logging.getLogger("counsel.runner")
 _HEED = 2.0  # seconds for another process to notice that a job was cancelled
 _POLL = 0.05  # seconds between looks whether it has
 _MOST_ENDED = 64
-_KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run}
+_KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run, "completion": completion.run}
 
 
 class Runner:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from counsel import strict_json
 from counsel.caller import Caller
+from counsel.engine.store import completion_json
 from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
+from counsel.requests import CompletionRequest
 from counsel.results import AnswerNotice, Source
 from counsel.settings import Settings
 from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
@@ -69,6 +72,8 @@ class Task:
     max_cost_usd: float | None = None  # of all its calls
     tag: str | None = None
     project: str = ""  # where tags are looked for
+    completion: CompletionRequest | None = None
+    stateless: bool = False  # no conversation: its client has the turns
 
     @property
     def knobs(self) -> Knobs:
@@ -100,6 +105,10 @@ class Task:
         for name in _OF_CONSENSUS:
             if not data[name]:
                 del data[name]
+        if self.completion is None:
+            del data["completion"], data["stateless"]
+        else:
+            data["completion"] = completion_json.dump(self.completion) if self.completion.stored else None
         return strict_json.dumps(data)
 
     @classmethod
@@ -108,6 +117,8 @@ class Task:
         data.setdefault("text", data["prompt"])
         data["sources"] = list(map(Source.from_json, data.get("sources", ())))
         data["parts"] = [Part(*part) for part in data.get("parts", ())]
+        if data.get("completion") is not None:
+            data["completion"] = completion_json.load(data["completion"])
         return cls(**{name: _frozen(value) for name, value in data.items() if name in _TASK_FIELDS})
 
 
@@ -116,7 +127,7 @@ def _frozen(value: object) -> Any:
 
 
 _OF_CONSENSUS = ("roles", "stances")  # few jobs have them
-_TASK_FIELDS = tuple(field.name for field in fields(Task))
+_TASK_FIELDS = tuple(row.name for row in fields(Task))
 _NO_USAGE = Usage()
 
 
@@ -136,6 +147,8 @@ class Reply:
     session: str | None = None
     cached: bool = False
     tools: tuple[ToolRun, ...] = ()  # calls of shared tools
+    parts: tuple[Json, ...] = ()  # of a completion
+    vendor: Mapping[str, str] = field(default_factory=dict)  # of a completion: why it ended
 
     def dump(self) -> str:
         data = {name: getattr(self, name) for name in _REPLY_FIELDS}
@@ -155,8 +168,8 @@ class Reply:
         return cls(**{"provider": "", "model": "", **known, "usage": Usage(**used)})
 
 
-_REPLY_FIELDS = tuple(field.name for field in fields(Reply))
-_USAGE_FIELDS = tuple(field.name for field in fields(Usage))
+_REPLY_FIELDS = tuple(row.name for row in fields(Reply))
+_USAGE_FIELDS = tuple(row.name for row in fields(Usage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +206,4 @@ class Origin:
         return cls(**{name: _frozen(data[name]) for name in _ORIGIN_FIELDS if name in data})
 
 
-_ORIGIN_FIELDS = tuple(field.name for field in fields(Origin))
+_ORIGIN_FIELDS = tuple(row.name for row in fields(Origin))

@@ -9,21 +9,31 @@ from typing import Any
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
-from counsel.models.wires.call_settings import joined, limited, resolve_settings, wire_options, without_none
+from counsel.models.wires.call_settings import (
+    joined,
+    limited,
+    resolve_settings,
+    sampling,
+    wire_options,
+    without_none,
+)
 from counsel.models.wires.openai_chat import parsed_arguments
 from counsel.text import is_blank
 from counsel.types import (
     Call,
     Endpoint,
     Event,
+    Exact,
     Finished,
     Image,
     Json,
     Model,
+    Native,
     Notice,
     Prepared,
     Text,
     Thinking,
+    Thought,
     ToolCall,
     ToolResult,
     ToolUse,
@@ -39,6 +49,9 @@ CACHE = {"type": "ephemeral", "ttl": "1h"}
 MIN_BUDGET = 1024  # the vendor's minimum for thinking
 
 
+WIRE = "anthropic"
+
+
 class Anthropic:
     models_path = "/v1/models"
 
@@ -51,10 +64,15 @@ class Anthropic:
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
+        if call.exact and call.exact.native and call.exact.native.wire == WIRE:
+            return self._passed_on(call.exact.native, call, model, endpoint)
         settings = resolve_settings(call, model)
-        thinking, limit = _thinking(model, settings.effort, call, options)
+        thinking, limit = _requested_thinking(call, model) or _thinking(
+            model, settings.effort, call, options
+        )
         # The vendor refuses a temperature together with thinking.
         temperature = None if thinking else settings.temperature
+        shaping, unsent = sampling(call.exact, model, {} if thinking else _SAMPLING)
         messages = _messages(call)
         _mark_stable_prefix(messages)
         body: dict[str, object] = {
@@ -70,7 +88,10 @@ class Anthropic:
                 thinking=thinking,
                 output_config=_output_config(model, settings.effort, call),
                 tools=_tools(call, options, search=settings.web_search) or None,
+                tool_choice=_tool_choice(call.exact),
+                stop_sequences=list(call.exact.stop) if call.exact and call.exact.stop else None,
             ),
+            **shaping,
             **options.get("body", {}),
         }
         version = VERSION if temperature is None else VERSION_WITH_TEMPERATURE
@@ -80,15 +101,66 @@ class Anthropic:
             **options.get("headers", {}),
         }
         refused = call.knobs.temperature is not None and temperature is None
-        left_out = settings.left_out_and("temperature", requested=refused)
+        left_out = (*settings.left_out_and("temperature", requested=refused), *unsent)
         return Prepared(
             _url(endpoint),
             headers,
-            limited(body, "max_tokens", call),
+            _within_budget(body, call),
             left_out,
             settings.adapted,
             optional=("thinking.display", "output_config.format"),
         )
+
+    def _passed_on(
+        self, native: Native, call: Call, model: Model, endpoint: Endpoint
+    ) -> Prepared:
+        """The client's own request: only what this model refuses is left out."""
+        options = wire_options(model, endpoint)
+        refused = _SHAPING if model.temperature is None else ()
+        left_out = tuple(name for name in refused if name in native.body)
+        body = {name: value for name, value in native.body.items() if name not in left_out}
+        body |= {"model": model.wire_id, "stream": True, **options.get("body", {})}
+        version = {"anthropic-version": options["api_version"]} if "api_version" in options else {}
+        headers = {**self.headers(endpoint), **native.headers, **version, **options.get("headers", {})}
+        return Prepared(_url(endpoint), headers, _within_budget(body, call), left_out)
+
+
+_SAMPLING = {"top_p": "top_p", "top_k": "top_k"}
+_SHAPING = ("temperature", "top_p", "top_k")
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+
+
+def _tool_choice(exact: Exact | None) -> dict[str, object] | None:
+    if exact is None or (exact.tool_choice is None and exact.parallel_tool_calls is None):
+        return None
+    wanted = exact.tool_choice or "auto"
+    choice: dict[str, object] = (
+        {"type": "tool", "name": wanted[1:]} if wanted.startswith("=") else {"type": _CHOICES[wanted]}
+    )
+    if exact.parallel_tool_calls is not None and wanted != "none":
+        choice["disable_parallel_tool_use"] = not exact.parallel_tool_calls
+    return choice
+
+
+def _within_budget(body: dict[str, object], call: Call) -> dict[str, object]:
+    """Thinking is part of `max_tokens`, and the vendor refuses one that does not leave room for an answer."""
+    body = limited(body, "max_tokens", call)
+    thinking, limit = body.get("thinking"), body.get("max_tokens")
+    if call.output_limit is None or not isinstance(thinking, dict) or not isinstance(limit, int):
+        return body
+    wanted = thinking.get("budget_tokens")
+    if not isinstance(wanted, int) or wanted < limit:
+        return body
+    smaller = {**thinking, "budget_tokens": limit // 2} if limit // 2 >= MIN_BUDGET else {"type": "disabled"}
+    return {**body, "thinking": smaller}
+
+
+def _requested_thinking(call: Call, model: Model) -> tuple[dict[str, object] | None, int] | None:
+    """Of a client that counts thinking in tokens. `max_tokens` includes it."""
+    if call.exact is None or call.exact.thinking_budget is None:
+        return None
+    limit, budget = min(call.max_output or model.output, model.output), call.exact.thinking_budget
+    return ({"type": "enabled", "budget_tokens": budget} if budget else None), limit
 
 
 def _url(endpoint: Endpoint) -> str:
@@ -143,7 +215,12 @@ def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[J
         else []
     )
     own = [
-        {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        {
+            "name": tool.name,
+            **({"description": tool.description} if tool.description else {}),
+            "input_schema": tool.schema,
+            **({"strict": tool.strict} if tool.strict is not None else {}),
+        }
         for tool in call.tools
     ]
     return [*built_in, *own]
@@ -162,6 +239,7 @@ def _blocks(turn: Turn) -> list[Json]:
     if turn.native is not None:
         return [dict(block) for block in turn.native if not _is_blank(block)]
     return [
+        *(dict(thought.item) for thought in turn.thoughts if thought.wire == WIRE),
         *(_result(result) for result in turn.tool_results),
         *([] if is_blank(turn.text) else [{"type": "text", "text": turn.text}]),
         *(_image(image) for image in turn.images),
@@ -181,12 +259,17 @@ def _result(result: ToolResult) -> Json:
     return {
         "type": "tool_result",
         "tool_use_id": result.call_id,
-        "content": [] if is_blank(result.text) else [{"type": "text", "text": result.text}],
+        "content": [
+            *([] if is_blank(result.text) else [{"type": "text", "text": result.text}]),
+            *(_image(image) for image in result.images),
+        ],
         "is_error": result.is_error,
     }
 
 
 def _image(image: Image) -> dict[str, object]:
+    if image.url:
+        return {"type": "image", "source": {"type": "url", "url": image.url}}
     data = b64encode(image.data).decode()
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": data}}
 
@@ -224,6 +307,7 @@ class MessagesReader:
         self._model: str | None = None
         self._reason: str | None = None
         self._details: Json = {}  # of a refusal
+        self._stop_sequence: str | None = None
         self._stopped = False
         self._last_type, self._has_text = "", False  # of the newest block; whether there was a text block
 
@@ -245,6 +329,7 @@ class MessagesReader:
             "reason": self._details.get("category") or self._reason,
             "text": self._details.get("explanation"),
             "recommended_model": self._details.get("recommended_model"),
+            "stop_sequence": self._stop_sequence,
         }
         return {name: str(value) for name, value in fields.items() if value}
 
@@ -307,7 +392,7 @@ class MessagesReader:
             block["input"] = parsed_arguments(whole) if whole else block.get("input") or {}
         if block["type"] == "tool_use":
             return [ToolUse(ToolCall(block["id"], block["name"], block["input"]))]
-        return []
+        return [Thought(WIRE, block)] if block["type"] in {"thinking", "redacted_thinking"} else []
 
     def _citation(self, index: int, citation: Json) -> list[Event]:
         block = self._blocks[index]
@@ -325,6 +410,7 @@ class MessagesReader:
     def _end(self, payload: Json) -> list[Event]:
         self._reason = payload["delta"].get("stop_reason") or self._reason
         self._details = payload["delta"].get("stop_details") or self._details
+        self._stop_sequence = payload["delta"].get("stop_sequence") or self._stop_sequence
         self._usage |= {
             name: value for name, value in (payload.get("usage") or {}).items() if value is not None
         }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counsel.lazy_dataclass import dataclass
-from counsel.types import EFFORTS, Adapted, Call, Effort, Endpoint, MediaResolution, Model, Verbosity
+from counsel.types import EFFORTS, Adapted, Call, Effort, Endpoint, Exact, MediaResolution, Model, Verbosity
 
 DEFAULT_TEMPERATURE = 0.5
 DEFAULT_EFFORT: Effort = "medium"
@@ -32,6 +32,8 @@ class SentSettings:
 
 
 def resolve_settings(call: Call, model: Model, *, can_search: bool = True) -> SentSettings:
+    if call.exact is not None:
+        return _as_requested(call, model)
     knobs = call.knobs
     can_use_search = model.web_search and can_search
     supported = {
@@ -61,6 +63,53 @@ def resolve_settings(call: Call, model: Model, *, can_search: bool = True) -> Se
         left_out=tuple(name for name in requested if requested[name] and not supported[name]),
         adapted=raised,
     )
+
+
+def _as_requested(call: Call, model: Model) -> SentSettings:
+    """Without defaults: a client of a vendor's API gets what it would get there."""
+    knobs = call.knobs
+    temperature = None if knobs.temperature is None else _temperature(model, knobs.temperature)
+    effort = _effort(model, knobs.effort) if knobs.effort else None
+    left_out = [
+        name
+        for name, requested, sent in (
+            ("temperature", knobs.temperature, temperature),
+            ("reasoning_effort", knobs.effort, effort),
+            ("verbosity", knobs.verbosity, model.verbosity or None),
+        )
+        if requested is not None and sent is None
+    ]
+    adapted: tuple[Adapted, ...] = ()
+    if temperature is not None and temperature != knobs.temperature:
+        why = f"{model.id} takes a temperature up to {temperature}, which was sent instead of {knobs.temperature}."
+        adapted = (Adapted("temperature", str(knobs.temperature), str(temperature), why),)
+    verbosity = knobs.verbosity if model.verbosity else None
+    return SentSettings(temperature, effort, verbosity, None, False, tuple(left_out), adapted)
+
+
+def sampling(
+    exact: Exact | None, model: Model, names: Mapping[str, str]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A client's other settings under the wire's names, and those that are left out.
+
+    A model that takes no temperature takes none of the settings that shape the same distribution.
+    """
+    if exact is None:
+        return {}, ()
+    sent: dict[str, Any] = {}
+    left_out: list[str] = []
+    for name in _SAMPLING:
+        value = getattr(exact, name)
+        if value is None:
+            continue
+        if name in names and model.temperature is not None:
+            sent[names[name]] = value
+        else:
+            left_out.append(name)
+    return sent, tuple(left_out)
+
+
+_SAMPLING = ("top_p", "top_k", "frequency_penalty", "presence_penalty")
 
 
 def _temperature(model: Model, requested: float | None) -> float | None:

@@ -16,6 +16,7 @@ from counsel.models.wires.call_settings import (
     joined,
     limited,
     resolve_settings,
+    sampling,
     wire_options,
     without_none,
 )
@@ -24,6 +25,7 @@ from counsel.types import (
     Call,
     Endpoint,
     Event,
+    Exact,
     Finished,
     Image,
     Json,
@@ -32,6 +34,7 @@ from counsel.types import (
     Prepared,
     Text,
     Thinking,
+    Thought,
     ToolCall,
     ToolResult,
     ToolUse,
@@ -43,6 +46,16 @@ from counsel.types import (
 OUR_ID = "gemini_call_"  # older models send no ids: ours are never sent to them
 # Gemini 3 refuses its own tool call when it is sent back without its signature, unless it has this one.
 NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()
+
+
+WIRE = "gemini"
+_SAMPLING = {
+    "top_p": "topP",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+}
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
 class Gemini:
@@ -59,9 +72,12 @@ class Gemini:
         options = wire_options(model, endpoint)
         can_search = not call.tools or bool(options.get("search_with_tools"))
         settings = resolve_settings(call, model, can_search=can_search)
+        shaping, unsent = sampling(call.exact, model, _SAMPLING)
+        if call.exact and call.exact.parallel_tool_calls is False:
+            unsent = (*unsent, "parallel_tool_calls")
         body: dict[str, object] = {
             "contents": [content for turn in call.turns if (content := _content(turn))],
-            "generationConfig": _generation(model, settings, call),
+            "generationConfig": {**_generation(model, settings, call), **shaping},
             **without_none(
                 systemInstruction={"parts": [{"text": call.system}]}
                 if call.system and not is_blank(call.system)
@@ -70,7 +86,7 @@ class Gemini:
                 # Without it Google refuses its search beside our tools. The search then arrives as parts, which are sent back verbatim.
                 toolConfig={"includeServerSideToolInvocations": True}
                 if call.tools and settings.web_search
-                else None,
+                else _tool_config(call.exact),
             ),
             **options.get("body", {}),
         }
@@ -80,9 +96,17 @@ class Gemini:
             _url(model, endpoint),
             {**self.headers(endpoint), **options.get("headers", {})},
             body,
-            settings.left_out,
+            (*settings.left_out, *unsent),
             settings.adapted,
         )
+
+
+def _tool_config(exact: Exact | None) -> dict[str, object] | None:
+    if exact is None or exact.tool_choice is None:
+        return None
+    if exact.tool_choice.startswith("="):
+        return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [exact.tool_choice[1:]]}}
+    return {"functionCallingConfig": {"mode": _MODES[exact.tool_choice]}}
 
 
 def _url(model: Model, endpoint: Endpoint) -> str:
@@ -98,12 +122,17 @@ def _generation(model: Model, settings: SentSettings, call: Call) -> dict[str, o
         if field and settings.effort is not None
         else None
     )
+    exact = call.exact or Exact()
+    if field and exact.thinking_budget is not None:
+        budget = _in_range(exact.thinking_budget, model)
+        thinking = {"includeThoughts": bool(exact.thinking_budget), "thinkingBudget": budget}
     # Google refuses JSON beside its search and beside functions, except from Gemini 3 on.
     alone = not (call.tools or settings.web_search) or bool(model.options.get("search_with_tools"))
-    structured = call.schema is not None and alone
+    structured = (call.schema is not None or exact.json_object) and alone
     return without_none(
         responseMimeType="application/json" if structured else None,
         responseJsonSchema=call.schema if structured else None,
+        stopSequences=list(exact.stop) or None,
         temperature=settings.temperature,
         maxOutputTokens=call.max_output,
         thinkingConfig=thinking,
@@ -132,11 +161,16 @@ def _content(turn: Turn) -> dict[str, object] | None:
     if turn.native is not None:
         native = [part for part in turn.native["parts"] if not _is_blank(part)]
         return {**turn.native, "parts": native} if native else None
+    signed = _signatures(turn)
     parts = [
         *(_result(result) for result in turn.tool_results),
+        *(_image(image) for result in turn.tool_results for image in result.images),
         *([] if is_blank(turn.text) else [{"text": turn.text}]),
         *(_image(image) for image in turn.images),
-        *(_call(call, first=index == 0) for index, call in enumerate(turn.tool_calls)),
+        *(
+            _call(call, signed.get(call.id) or (NO_SIGNATURE if index == 0 else None))
+            for index, call in enumerate(turn.tool_calls)
+        ),
     ]
     return {"role": "model" if turn.role == "assistant" else "user", "parts": parts} if parts else None
 
@@ -149,9 +183,15 @@ def _image(image: Image) -> dict[str, object]:
     return {"inlineData": {"mimeType": image.media_type, "data": b64encode(image.data).decode()}}
 
 
-def _call(call: ToolCall, *, first: bool) -> dict[str, object]:
-    signature = {"thoughtSignature": NO_SIGNATURE} if first else {}
-    return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}, **signature}
+def _signatures(turn: Turn) -> dict[str, str]:
+    """By tool call: the signature that came with it."""
+    items = [thought.item for thought in turn.thoughts if thought.wire == WIRE]
+    return {str(item.get("call")): str(item.get("thoughtSignature")) for item in items if item.get("call")}
+
+
+def _call(call: ToolCall, signature: str | None) -> dict[str, object]:
+    signed = {"thoughtSignature": signature} if signature else {}
+    return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}, **signed}
 
 
 def _result(result: ToolResult) -> Json:
@@ -262,7 +302,9 @@ class GeminiReader:
             function = part["functionCall"]
             self._calls += 1
             name = function.get("id") or f"{OUR_ID}{self._calls}"
-            return [ToolUse(ToolCall(name, function["name"], function.get("args") or {}))]
+            signature = part.get("thoughtSignature")
+            signed = [Thought(WIRE, {"call": name, "thoughtSignature": signature})] if signature else []
+            return [*signed, ToolUse(ToolCall(name, function["name"], function.get("args") or {}))]
         text = part.get("text")
         if not text:
             return []

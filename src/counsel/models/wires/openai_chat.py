@@ -16,6 +16,7 @@ from counsel.models.wires.call_settings import (
     joined,
     limited,
     resolve_settings,
+    sampling,
     strictly,
     wire_options,
     without_none,
@@ -26,6 +27,7 @@ from counsel.types import (
     Call,
     Endpoint,
     Event,
+    Exact,
     Finished,
     Image,
     Json,
@@ -33,6 +35,7 @@ from counsel.types import (
     Notice,
     Prepared,
     Thinking,
+    Thought,
     ToolCall,
     ToolSpec,
     ToolUse,
@@ -40,6 +43,9 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+
+WIRE = "openai_chat"
+_SAMPLING = {name: name for name in ("top_p", "frequency_penalty", "presence_penalty")}
 
 
 class OpenAIChat:
@@ -59,6 +65,7 @@ class OpenAIChat:
             if not is_blank(call.system or "")
             else []
         )
+        shaping, unsent = sampling(call.exact, model, _SAMPLING)
         body: dict[str, object] = {
             "model": model.wire_id,
             "messages": [*system, *(message for turn in call.turns for message in _messages(turn))],
@@ -67,9 +74,13 @@ class OpenAIChat:
                 stream_options={"include_usage": True} if options.get("stream_usage", True) else None,
                 temperature=settings.temperature,
                 verbosity=settings.verbosity,
-                response_format=_format(call.schema, options),
+                response_format=_format(call, options),
                 tools=_tools(call, options, search=settings.web_search) or None,
+                tool_choice=tool_choice(call.exact, nested=True),
+                parallel_tool_calls=call.exact.parallel_tool_calls if call.exact else None,
+                stop=list(call.exact.stop) if call.exact and call.exact.stop else None,
             ),
+            **shaping,
             **_effort(model, settings),
             **options.get("body", {}),
             **({options.get("max_tokens_field", "max_tokens"): call.max_output} if call.max_output else {}),
@@ -78,21 +89,38 @@ class OpenAIChat:
             joined(endpoint.base_url, "/chat/completions"),
             {**self.headers(endpoint), **options.get("headers", {})},
             limited(body, options.get("max_tokens_field", "max_tokens"), call),
-            settings.left_out,
+            (*settings.left_out, *unsent),
             settings.adapted,
             optional=("response_format",),
         )
 
 
-def _format(schema: Json | None, options: Mapping[str, object]) -> dict[str, object] | None:
+def _format(call: Call, options: Mapping[str, object]) -> dict[str, object] | None:
     """`structured_output` of the provider's row: `json_schema`, `json_object` (any JSON), or `none`."""
     style = options.get("structured_output", "json_schema")
-    if schema is None or style == "none":
+    is_wanted = call.schema is not None or (call.exact is not None and call.exact.json_object)
+    if not is_wanted or style == "none":
         return None
-    if style == "json_object":
+    if style == "json_object" or call.schema is None:
         return {"type": "json_object"}
-    about = {"name": "answer", "schema": schema, "strict": strictly(schema)}
-    return {"type": "json_schema", "json_schema": about}
+    return {"type": "json_schema", "json_schema": named_schema(call)}
+
+
+def named_schema(call: Call) -> dict[str, object]:
+    name, strict = (call.exact.schema_name, call.exact.schema_strict) if call.exact else ("answer", None)
+    return {
+        "name": name,
+        "schema": call.schema,
+        "strict": strictly(call.schema) if strict is None else strict,
+    }
+
+
+def tool_choice(exact: Exact | None, *, nested: bool) -> object:
+    """`nested`: Chat Completions has the name one level deeper than Responses."""
+    if exact is None or exact.tool_choice is None or not exact.tool_choice.startswith("="):
+        return exact.tool_choice if exact else None
+    name = {"name": exact.tool_choice[1:]}
+    return {"type": "function", **({"function": name} if nested else name)}
 
 
 def bearer(endpoint: Endpoint) -> dict[str, str]:
@@ -118,7 +146,8 @@ def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[d
 
 def _tool(tool: ToolSpec) -> dict[str, object]:
     about = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
-    return {"type": "function", "function": about}
+    strict = {} if tool.strict is None else {"strict": tool.strict}
+    return {"type": "function", "function": {**about, **strict}}
 
 
 def _messages(turn: Turn) -> list[dict[str, object]]:
@@ -132,16 +161,27 @@ def _messages(turn: Turn) -> list[dict[str, object]]:
         calls = {"tool_calls": [_call(call) for call in turn.tool_calls]} if turn.tool_calls else {}
         text_content = None if is_blank(turn.text) else turn.text
         return (
-            [*messages, {"role": "assistant", "content": text_content, **calls}]
+            [*messages, {"role": "assistant", "content": text_content, **_thoughts(turn), **calls}]
             if text_content or calls
             else messages
         )
-    if turn.images:
+    # A tool's message has text only: its images follow as the user's.
+    images = (*(image for result in turn.tool_results for image in result.images), *turn.images)
+    if images:
         text = [] if is_blank(turn.text) else [{"type": "text", "text": turn.text}]
-        messages.append({"role": "user", "content": [*text, *(_image(image) for image in turn.images)]})
+        messages.append({"role": "user", "content": [*text, *(_image(image) for image in images)]})
     elif not is_blank(turn.text):
         messages.append({"role": "user", "content": turn.text})
     return messages
+
+
+def _thoughts(turn: Turn) -> dict[str, object]:
+    """The fields of its turn in which the vendor sent its reasoning."""
+    fields: dict[str, object] = {}
+    for thought in turn.thoughts:
+        if thought.wire == WIRE:
+            fields |= thought.item
+    return fields
 
 
 def _verbatim(message: Json) -> list[dict[str, object]]:
@@ -151,6 +191,8 @@ def _verbatim(message: Json) -> list[dict[str, object]]:
 
 
 def _image(image: Image) -> dict[str, object]:
+    if image.url:
+        return {"type": "image_url", "image_url": {"url": image.url}}
     data = b64encode(image.data).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
 
@@ -236,7 +278,8 @@ class ChatReader:
         if self._refusal:
             reason = "filtered"
         finished = Finished(reason, self._model, self._native(), vendor=self._vendor())
-        return [*self._tags.end(), *(ToolUse(call) for call in calls), finished]
+        rest = [*self._tags.end(), *(ToolUse(call) for call in calls), finished]
+        return [Thought(WIRE, reasoning), *rest] if (reasoning := self._reasoning()) else rest
 
     def _vendor(self) -> dict[str, str]:
         if self._refusal:
@@ -317,12 +360,16 @@ class ChatReader:
         self._sources.add(url)
         return [Notice("source", source_name(title, url), {"url": url})]
 
+    def _reasoning(self) -> dict[str, object]:
+        if self._details:
+            return {"reasoning_details": self._details.items()}
+        return {field: "".join(pieces) for field, pieces in self._thoughts.items()}
+
     def _native(self) -> dict[str, object]:
-        thoughts = {field: "".join(pieces) for field, pieces in self._thoughts.items()}
         return {
             "role": "assistant",
             "content": "".join(self._text) or None,
-            **({"reasoning_details": self._details.items()} if self._details else thoughts),
+            **self._reasoning(),
             **({"tool_calls": list(self._calls.values())} if self._calls else {}),
         }
 

@@ -14,11 +14,18 @@ from counsel.models.wires.call_settings import (
     joined,
     limited,
     resolve_settings,
-    strictly,
+    sampling,
     wire_options,
     without_none,
 )
-from counsel.models.wires.openai_chat import bearer, parsed_arguments, reported_cost, source_name
+from counsel.models.wires.openai_chat import (
+    bearer,
+    named_schema,
+    parsed_arguments,
+    reported_cost,
+    source_name,
+    tool_choice,
+)
 from counsel.text import is_blank, missing
 from counsel.types import (
     Call,
@@ -28,17 +35,22 @@ from counsel.types import (
     Image,
     Json,
     Model,
+    Native,
     Notice,
     Prepared,
     Text,
     Thinking,
+    Thought,
     ToolCall,
+    ToolResult,
     ToolSpec,
     ToolUse,
     Turn,
     Usage,
     UsageReport,
 )
+
+WIRE = "openai_responses"
 
 
 class OpenAIResponses:
@@ -52,8 +64,11 @@ class OpenAIResponses:
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
-        settings = resolve_settings(call, model)
         can_reason = model.effort_style != "none"
+        if call.exact and call.exact.native and call.exact.native.wire == WIRE:
+            return self._passed_on(call.exact.native, call, model, endpoint)
+        settings = resolve_settings(call, model)
+        shaping, unsent = sampling(call.exact, model, {"top_p": "top_p"})
         body: dict[str, object] = {
             "model": model.wire_id,
             "input": [item for turn in call.turns for item in _items(turn)],
@@ -61,30 +76,52 @@ class OpenAIResponses:
             # The vendor stores nothing, so a tool loop sends its reasoning back, encrypted.
             "store": False,
             **without_none(
-                include=["reasoning.encrypted_content"] if options.get("encrypted", can_reason) else None,
+                include=[_ENCRYPTED] if options.get("encrypted", can_reason) else None,
                 instructions=call.system if not is_blank(call.system or "") else None,
                 max_output_tokens=call.max_output,
                 temperature=settings.temperature,
                 reasoning=_reasoning(settings.effort, options),
-                text=without_none(verbosity=settings.verbosity, format=_format(call.schema)) or None,
+                text=without_none(verbosity=settings.verbosity, format=_format(call)) or None,
                 tools=_tools(call, options, search=settings.web_search) or None,
+                tool_choice=tool_choice(call.exact, nested=False),
+                parallel_tool_calls=call.exact.parallel_tool_calls if call.exact else None,
             ),
+            **shaping,
             **options.get("body", {}),
         }
         return Prepared(
             joined(endpoint.base_url, "/responses"),
             {**self.headers(endpoint), **options.get("headers", {})},
             limited(body, "max_output_tokens", call),
-            settings.left_out,
+            (*settings.left_out, *unsent),
             settings.adapted,
             optional=("reasoning.summary", "text.format"),
         )
 
+    def _passed_on(
+        self, native: Native, call: Call, model: Model, endpoint: Endpoint
+    ) -> Prepared:
+        """The client's own request. The vendor stores nothing: what the client wants stored, we store."""
+        options = wire_options(model, endpoint)
+        refused = ("temperature", "top_p") if model.temperature is None else ()
+        left_out = tuple(name for name in refused if native.body.get(name) is not None)
+        body = {name: value for name, value in native.body.items() if name not in left_out}
+        body |= {"model": model.wire_id, "stream": True, "store": False}
+        if options.get("encrypted", model.effort_style != "none"):
+            body["include"] = list(dict.fromkeys([*(body.get("include") or ()), _ENCRYPTED]))
+        headers = {**self.headers(endpoint), **native.headers, **options.get("headers", {})}
+        body |= options.get("body", {})
+        url = joined(endpoint.base_url, "/responses")
+        return Prepared(url, headers, limited(body, "max_output_tokens", call), left_out)
 
-def _format(schema: Json | None) -> dict[str, object] | None:
-    if schema is None:
-        return None
-    return {"type": "json_schema", "name": "answer", "schema": schema, "strict": strictly(schema)}
+
+_ENCRYPTED = "reasoning.encrypted_content"
+
+
+def _format(call: Call) -> dict[str, object] | None:
+    if call.schema is None:
+        return {"type": "json_object"} if call.exact and call.exact.json_object else None
+    return {"type": "json_schema", **named_schema(call)}
 
 
 def _reasoning(effort: str | int | None, options: Mapping[str, object]) -> dict[str, object] | None:
@@ -103,7 +140,7 @@ def _tool(tool: ToolSpec) -> dict[str, object]:
         "name": tool.name,
         "description": tool.description,
         "parameters": tool.schema,
-        "strict": False,
+        "strict": bool(tool.strict),
     }
 
 
@@ -111,10 +148,11 @@ def _items(turn: Turn) -> list[dict[str, object]]:
     if turn.native is not None:
         return [item for item in turn.native if not _is_blank(item)]
     items: list[dict[str, object]] = [
-        {"type": "function_call_output", "call_id": result.call_id, "output": result.text}
+        {"type": "function_call_output", "call_id": result.call_id, "output": _output(result)}
         for result in turn.tool_results
     ]
     if turn.role == "assistant":
+        items += [dict(thought.item) for thought in turn.thoughts if thought.wire == WIRE]
         items += [] if is_blank(turn.text) else [{"role": "assistant", "content": turn.text}]
         return items + [_call(call) for call in turn.tool_calls]
     if turn.images:
@@ -125,6 +163,13 @@ def _items(turn: Turn) -> list[dict[str, object]]:
     return items
 
 
+def _output(result: ToolResult) -> str | list[dict[str, object]]:
+    if not result.images:
+        return result.text
+    images = [_image(image) for image in result.images]
+    return images if is_blank(result.text) else [{"type": "input_text", "text": result.text}, *images]
+
+
 def _is_blank(item: Json) -> bool:
     """A message without text. (A reasoning item must keep the item that follows it.)"""
     return item.get("type") == "message" and all(
@@ -133,6 +178,8 @@ def _is_blank(item: Json) -> bool:
 
 
 def _image(image: Image) -> dict[str, object]:
+    if image.url:
+        return {"type": "input_image", "image_url": image.url, "detail": "auto"}
     data = b64encode(image.data).decode()
     return {"type": "input_image", "image_url": f"data:{image.media_type};base64,{data}", "detail": "auto"}
 
@@ -264,6 +311,7 @@ class ResponsesReader:
             for kind, parts in (("summary", item.get("summary")), ("reasoning", item.get("content"))):
                 for index, part in enumerate(parts or ()):
                     events += self._whole((kind, item_index, index), part.get("text") or "")
+            events.append(Thought(WIRE, item))
         return events
 
     def _completed(self, payload: Json) -> list[Event]:

@@ -290,6 +290,26 @@ def _statement(sql: str, *values: object) -> Work[None]:
     return work
 
 
+def _begin_or_extend(db: sqlite3.Connection, job: NewJob, name: str) -> None:
+    task = job.task
+    db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (name, job.created))
+    db.execute(
+        "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title) "
+        "VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
+        (
+            name,
+            job.created,
+            job.created,
+            job.expires,
+            task.tool,
+            task.project or job.origin.cwd,
+            job.origin.client,
+            task.tag,
+            job.title,
+        ),
+    )
+
+
 def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
     task = job.task
 
@@ -299,22 +319,8 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
         name = job.conversation
         if by_tag and task.tag:
             name = conversations.with_tag(db, task.project, task.tag) or name
-        db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (name, job.created))
-        db.execute(
-            "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title) "
-            "VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
-            (
-                name,
-                job.created,
-                job.created,
-                job.expires,
-                task.tool,
-                task.project or job.origin.cwd,
-                job.origin.client,
-                task.tag,
-                job.title,
-            ),
-        )
+        if not task.stateless:
+            _begin_or_extend(db, job, name)
         db.execute(
             "INSERT INTO jobs (id, key, tool, conversation, status, background, created, owner, attempt, "
             "fingerprint, caller, task, models, total, title, keep_days) "

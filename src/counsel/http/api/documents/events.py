@@ -55,9 +55,16 @@ class ToolData(TypedDict):
     ok: NotRequired[bool]
 
 
+class PartData(TypedDict):
+    """Of a call through `/v1`: a whole tool call, or a finished block of reasoning."""
+
+    part: dict[str, Any]
+
+
 class NoticeData(TypedDict):
     kind_of: str
     text: str
+    setting: NotRequired[Annotated[str, "`left_out` and `adapted`: its name."]]
 
 
 class SpentData(TypedDict):
@@ -102,6 +109,7 @@ DATA: dict[str, type] = {
     "restarted": RestartedData,
     "thinking": ThinkingData,
     "tool": ToolData,
+    "part": PartData,
     "notice": NoticeData,
     "model_finished": ModelFinishedData,
     "model_failed": ModelFailedData,

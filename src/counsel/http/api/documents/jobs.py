@@ -66,7 +66,7 @@ class JobSummary(TypedDict):
     id: Annotated[str, "The conversation's id."]
     job_id: str
     status: JobState
-    tool: Annotated[str, "`chat`, `consensus` or `askModel`."]
+    tool: Annotated[str, "`chat`, `consensus`, `askModel`, or `completion` (through `/v1`)."]
     models: list[str]
     progress: Progress
     elapsed_seconds: float

@@ -22,7 +22,7 @@ from counsel.http.api.endpoint import (
 )
 
 STATES = ("processing", "completed", "failed", "cancelled", "completed_with_errors")
-TOOLS = ("chat", "consensus", "askModel")
+TOOLS = ("chat", "consensus", "askModel", "completion")
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CURSOR = text("cursor", "`next` of the previous page.")
 LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event that was received.", {"type": "string"})

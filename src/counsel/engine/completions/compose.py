@@ -1,0 +1,87 @@
+"""A client's completion as the call for one model. What the model cannot take is refused before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from counsel.engine.consult import prompts
+from counsel.engine.consult.routes import Route
+from counsel.engine.context import tokens
+from counsel.errors import InvalidArgument
+from counsel.models.auto import Needs
+from counsel.requests import CompletionRequest
+from counsel.types import Call, Image, Knobs, Turn
+
+_NO_FETCH = frozenset({"gemini"})  # wires whose vendor fetches no image from a URL
+
+
+def check(request: CompletionRequest, route: Route) -> None:
+    """Raises `InvalidArgument` that names everything that `route` cannot take."""
+    problems = list(_problems(request, route))
+    if problems:
+        raise InvalidArgument(
+            f"{route.name} cannot answer this request: {'; '.join(problems)}.",
+            hint="Nothing was sent. Ask another model, or leave it out.",
+            model=route.name,
+        )
+
+
+def _problems(request: CompletionRequest, route: Route) -> list[str]:
+    native = request.exact.native
+    problems = []
+    if request.untranslated and (native is None or native.wire != route.wire):
+        problems.append(f"it does not take {', '.join(request.untranslated)}")
+    if route.model is None:
+        if request.tools:
+            problems.append("it is an agent with tools of its own, and does not call a client's tools")
+        if _images(request):
+            problems.append("an agent takes no images from an API")
+        return problems
+    if request.tools and not route.model.tools:
+        problems.append("it cannot use tools")
+    images = _images(request)
+    if images and not route.model.vision:
+        problems.append("it cannot see images")
+    if route.wire in _NO_FETCH and any(image.url for image in images):
+        problems.append("it fetches no image from a URL (send the image itself, as a data URL)")
+    return problems
+
+
+def _images(request: CompletionRequest) -> list[Image]:
+    return [
+        image
+        for turn in request.turns
+        for image in (*turn.images, *(image for result in turn.tool_results for image in result.images))
+    ]
+
+
+def needs(request: CompletionRequest) -> Needs:
+    """What `auto` looks for."""
+    sizes = (tokens.estimate(turn.text) for turn in request.turns)
+    results = (tokens.estimate(result.text) for turn in request.turns for result in turn.tool_results)
+    total = sum(sizes) + sum(results) + tokens.estimate(request.system or "")
+    return Needs(vision=bool(_images(request)), tools=bool(request.tools), tokens=total)
+
+
+def compose(request: CompletionRequest, route: Route) -> Call:
+    check(request, route)
+    call = Call(
+        turns=request.turns,
+        system=request.system,
+        knobs=Knobs(request.temperature, request.reasoning_effort, request.verbosity),
+        max_output=request.max_output,
+        tools=request.tools,
+        schema=request.schema,
+        exact=request.exact,
+    )
+    if route.model is None:
+        return _for_agent(call)
+    return replace(call, tokens=tokens.estimate_call(call, route.model))
+
+
+def _for_agent(call: Call) -> Call:
+    """An agent takes one question: earlier turns are put before it."""
+    *earlier, last = call.turns
+    spoken = [(turn.role, turn.text) for turn in earlier if turn.text and turn.role != "tool"]
+    text = (prompts.missed(spoken) if spoken else "") + last.text
+    return replace(call, turns=(Turn("user", text),))

@@ -1,0 +1,59 @@
+"""A completion's answer as a list of parts, in the order in which the model gave them.
+
+{"type": "thinking", "text": …, "wire": …, "item": …}   `item`: the vendor's own block, if it must be sent back
+{"type": "text", "text": …}
+{"type": "tool_call", "id": …, "name": …, "arguments": {…}}
+"""
+
+from __future__ import annotations
+
+from counsel.types import Json, Thought, ToolCall
+
+
+class Parts:
+    def __init__(self) -> None:
+        self._parts: list[Json] = []
+        self._pieces: list[str] = []  # of the last part's text
+
+    def text(self, delta: str) -> None:
+        self._add("text", delta)
+
+    def thinking(self, delta: str) -> None:
+        self._add("thinking", delta)
+
+    def thought(self, thought: Thought) -> Json:
+        """The vendor's block. Most arrive behind their text, those of Chat Completions at the end of the answer."""
+        self._settle()
+        about = {"wire": thought.wire, "item": thought.item}
+        unsigned = [part for part in self._parts if part["type"] == "thinking" and "item" not in part]
+        if unsigned and thought.wire != "gemini":
+            unsigned[-1].update(about)
+        else:
+            self._parts.append({"type": "thinking", "text": "", **about})
+        return {"type": "thinking", **about}
+
+    def call(self, call: ToolCall) -> Json:
+        self._settle()
+        part = {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+        self._parts.append(part)
+        return part
+
+    @property
+    def has_calls(self) -> bool:
+        return any(part["type"] == "tool_call" for part in self._parts)
+
+    def all(self) -> tuple[Json, ...]:
+        self._settle()
+        return tuple(self._parts)
+
+    def _add(self, kind: str, delta: str) -> None:
+        last = self._parts[-1] if self._parts else None
+        if last is None or last["type"] != kind or "item" in last:
+            self._settle()
+            self._parts.append({"type": kind, "text": ""})
+        self._pieces.append(delta)
+
+    def _settle(self) -> None:
+        if self._pieces:
+            self._parts[-1]["text"] += "".join(self._pieces)
+            self._pieces = []

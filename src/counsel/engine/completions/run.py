@@ -1,0 +1,77 @@
+"""`completion`: the call of a client that speaks OpenAI's or Anthropic's API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from counsel.engine import results
+from counsel.engine.completions import compose, history
+from counsel.engine.consult import chat
+from counsel.engine.consult.auto_chain import AutoChain, another_may_answer
+from counsel.engine.consult.cache import AnswerCache
+from counsel.engine.consult.call import Consultation, Step
+from counsel.engine.consult.routes import Route, Router
+from counsel.engine.jobs.model import Job
+from counsel.engine.jobs.running import Outcome
+from counsel.engine.store.model import Reply
+from counsel.engine.store.protocol import Store
+from counsel.errors import Cancelled, CounselError
+from counsel.requests import CompletionRequest
+from counsel.results import AnswerDetails, ChatResult, Continuation, PassedOver
+
+
+async def run(consultation: Consultation, router: Router, store: Store, _: AnswerCache) -> Outcome:
+    job = consultation.job
+    if job.task.completion is None:
+        raise Cancelled(
+            "The server stopped while this call ran, and its messages were not stored.",
+            hint="Send it again. A call with `background`, `store` or an Idempotency-Key continues by itself.",
+        )
+    request = await history.with_earlier(job.task.completion, job, store)
+    reply, passed_over = await _first_answer(consultation, routes(request, job, router), request)
+    metadata = replace(results.metadata(reply), passed_over=tuple(passed_over))
+    is_kept = request.continuation_id is not None
+    return Outcome(
+        status="completed",
+        result=ChatResult(
+            content=reply.text,
+            continuation=Continuation(id=job.conversation, provider=reply.provider, model=reply.model),
+            metadata=metadata,
+            job_id=job.id,
+            parts=reply.parts,
+            stopped_by=reply.vendor.get("stop_sequence"),
+        ),
+        messages=chat.turn(job, reply.text, AnswerDetails(answer=metadata)) if is_kept else (),
+        completed=1,
+        provider=reply.provider,
+        model=reply.model,
+        text=reply.text,
+    )
+
+
+def routes(request: CompletionRequest, job: Job, router: Router) -> list[Route]:
+    if request.model.strip().lower() == "auto":
+        return router.auto(job.caller, compose.needs(request))
+    return [router.route(request.model, job.caller)]
+
+
+async def _first_answer(
+    consultation: Consultation, candidates: list[Route], request: CompletionRequest
+) -> tuple[Reply, list[PassedOver]]:
+    chain = AutoChain(candidates)
+    while route := chain.next():
+        step = Step(f"answer:{route.name}", chat.SLOT, "answer", last=True, may_be_empty=len(candidates) == 1)
+        try:
+            call = replace(compose.compose(request, route), hurry=chain.hurry)
+            reply = await consultation.ask(step, route, call)
+        except CounselError as error:
+            # What a client has read cannot be taken back.
+            is_read = request.is_streamed and consultation.live.slots[chat.SLOT].length
+            if is_read or not another_may_answer(error):
+                raise
+            chain.failed(route, error)
+            if following := chain.next():
+                chat.report_failure(consultation, route, error, following)
+        else:
+            return reply, chain.passed_over()
+    raise chain.error()

@@ -1,0 +1,54 @@
+"""Stop sequences for vendors that have none (OpenAI's Responses, agents): the answer is cut where one begins."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, cast
+
+from counsel.types import Event, Finished, Text
+
+
+async def cut(events: AsyncIterator[Event], sequences: tuple[str, ...]) -> AsyncIterator[Event]:
+    """Closes the upstream connection at the first sequence; the rest of the answer is neither read nor paid for."""
+    search = _Search(sequences)
+    async with aclosing(cast(Any, events)) as upstream:
+        async for event in upstream:
+            if isinstance(event, Text):
+                if text := search.feed(event.delta):
+                    yield Text(text)
+                if search.match:
+                    yield Finished("stop", vendor={"stop_sequence": search.match})
+                    return
+                continue
+            if isinstance(event, Finished) and (rest := search.rest()):
+                yield Text(rest)
+            yield event
+
+
+class _Search:
+    def __init__(self, sequences: tuple[str, ...]) -> None:
+        self._sequences = sequences
+        self._longest = max(map(len, sequences))
+        self._kept = ""  # may be the beginning of a sequence
+        self.match = ""
+
+    def feed(self, delta: str) -> str:
+        """The text that can be passed on."""
+        text = self._kept + delta
+        found = [(text.index(sequence), sequence) for sequence in self._sequences if sequence in text]
+        if found:
+            at, self.match = min(found)
+            return text[:at]
+        kept = next(
+            (n for n in range(min(self._longest - 1, len(text)), 0, -1) if self._begins(text[-n:])), 0
+        )
+        self._kept = text[len(text) - kept :]
+        return text[: len(text) - kept]
+
+    def rest(self) -> str:
+        rest, self._kept = self._kept, ""
+        return rest
+
+    def _begins(self, end: str) -> bool:
+        return any(sequence.startswith(end) for sequence in self._sequences)

@@ -1,0 +1,26 @@
+"""A completion's request as JSON, for jobs that must be able to run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from counsel.requests import CompletionRequest
+from counsel.types import Json
+
+
+def dump(request: CompletionRequest) -> Json:
+    import msgspec  # 20 ms; commands that only read jobs do not need it
+
+    document: Json = msgspec.to_builtins(request, enc_hook=str)
+    return document
+
+
+def load(document: Json) -> CompletionRequest:
+    import msgspec
+
+    return msgspec.convert(document, CompletionRequest, dec_hook=_decoded)
+
+
+def _decoded(kind: type, value: Any) -> object:
+    return Path(value) if kind is Path else value

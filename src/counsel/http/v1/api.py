@@ -1,0 +1,121 @@
+"""What the three APIs have in common: a parsed request, an ended answer, and the interface of a renderer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from counsel.errors import ContentFiltered, CounselError
+from counsel.lazy_dataclass import dataclass
+from counsel.requests import CompletionRequest
+from counsel.results import ChatResult
+from counsel.types import Json, Usage
+
+LARGEST = 32 * 1024 * 1024  # bytes of a body, as at Anthropic
+Reason: TypeAlias = Literal["stop", "length", "tool_calls", "filtered"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, and what its answer repeats of it."""
+
+    request: CompletionRequest
+    stream: bool = False
+    background: bool = False
+    wants_usage: bool = True
+    ignored: tuple[str, ...] = ()  # fields that change nothing here
+    echo: Json = field(default_factory=dict)  # fields of the body that the answer has, too
+    created: float = field(default_factory=time.time)
+
+    @property
+    def model(self) -> str:
+        return self.request.model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """An answer that has ended, whether it is complete or was refused."""
+
+    parts: tuple[Json, ...]
+    usage: Usage
+    reason: Reason
+    model: str
+    refusal: str = ""  # the vendor's explanation
+    stopped_by: str | None = None
+    ignored: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)  # for `counsel` in the answer
+
+
+_REASONS: dict[str, Reason] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
+
+
+def ended(asked: Asked, result: ChatResult) -> Ended:
+    metadata = result.metadata
+    ignored = tuple(dict.fromkeys((*asked.ignored, *metadata.settings_left_out)))
+    adapted = [
+        {"setting": notice.more.get("setting"), "sent": notice.more.get("sent")}
+        for notice in metadata.notices
+        if notice.kind == "adapted"
+    ]
+    about: dict[str, object] = {"job_id": result.job_id, "model": metadata.model}
+    if ignored:
+        about["ignored"] = list(ignored)
+    if adapted:
+        about["adapted"] = adapted
+    if metadata.cost_usd is not None:
+        about["cost_usd"] = metadata.cost_usd
+    if metadata.passed_over:
+        about["passed_over"] = [row.to_json() for row in metadata.passed_over]
+    return Ended(
+        parts=result.parts or ({"type": "text", "text": result.content},),
+        usage=metadata.usage,
+        reason=_REASONS.get(metadata.finish_reason, "stop"),
+        model=asked.model,
+        stopped_by=result.stopped_by,
+        ignored=ignored,
+        about=about,
+    )
+
+
+def refused(asked: Asked, error: CounselError) -> Ended | None:
+    """A refusal is an answer in these APIs, with a reason of its own; None for every other failure."""
+    from counsel.engine.results import spent
+
+    if not isinstance(error, ContentFiltered):
+        return None
+    partial = ({"type": "text", "text": error.partial},) if error.partial else ()
+    return Ended(
+        parts=partial,
+        usage=spent(error) or Usage(),
+        reason="filtered",
+        model=asked.model,
+        refusal=error.vendor_text or "",
+        ignored=asked.ignored,
+        about={"job_id": error.job_id, "error": error.message},
+    )
+
+
+class Renderer(Protocol):
+    """An answer as one API streams it. Each method gives the bytes to send."""
+
+    keepalive: bytes
+
+    def start(self) -> bytes: ...
+    def text(self, delta: str) -> bytes: ...
+    def thinking(self, delta: str) -> bytes: ...
+    def part(self, part: Json) -> bytes:
+        """A whole tool call, or the vendor's block of the thinking so far."""
+
+    def end(self, answer: Ended) -> bytes: ...
+    def fail(self, error: CounselError) -> bytes: ...
+
+
+class Api(Protocol):
+    largest: int  # bytes of a body
+
+    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked: ...
+    def plain(self, asked: Asked, job: str, answer: Ended) -> Json: ...
+    def renderer(self, asked: Asked, job: str) -> Renderer: ...
+    def error(self, error: CounselError, status: int | None = None) -> Json: ...

@@ -1,0 +1,142 @@
+"""OpenAI Chat Completions: answers and chunks. `chat_request.py` reads the requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from counsel import strict_json
+from counsel.errors import CounselError
+from counsel.http.v1 import chat_request, errors, opaque
+from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.types import Json, Usage
+
+FINISH = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "filtered": "content_filter"}
+
+
+class ChatCompletions:
+    largest = LARGEST
+
+    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
+        return chat_request.parse(body)
+
+    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
+        message: dict[str, object] = {
+            "role": "assistant",
+            "content": _text(answer) or None,
+            "refusal": answer.refusal or None,
+            "annotations": [],
+        }
+        if thinking := "".join(part["text"] for part in answer.parts if part["type"] == "thinking"):
+            message["reasoning_content"] = thinking
+        if details := _details(answer.parts):
+            message["reasoning_details"] = details
+        if calls := [_call(part) for part in answer.parts if part["type"] == "tool_call"]:
+            message["tool_calls"] = calls
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": FINISH[answer.reason]}
+        return {
+            **_head(asked, job, "chat.completion"),
+            "choices": [choice],
+            "usage": usage(answer.usage),
+            "counsel": dict(answer.about),
+        }
+
+    def renderer(self, asked: Asked, job: str) -> ChatRenderer:
+        return ChatRenderer(asked, job)
+
+    def error(self, error: CounselError, status: int | None = None) -> Json:
+        return errors.openai(error, status)
+
+
+def _head(asked: Asked, job: str, kind: str) -> Json:
+    return {
+        "id": f"chatcmpl-{job.partition('_')[2]}",
+        "object": kind,
+        "created": int(asked.created),
+        "model": asked.model,
+    }
+
+
+def _text(answer: Ended) -> str:
+    return "".join(part["text"] for part in answer.parts if part["type"] == "text")
+
+
+def _call(part: Json) -> Json:
+    function = {"name": part["name"], "arguments": json.dumps(part["arguments"])}
+    return {"id": part["id"], "type": "function", "function": function}
+
+
+def _details(parts: tuple[Json, ...]) -> list[Json]:
+    items = [part for part in parts if part["type"] == "thinking" and "item" in part]
+    return [_detail(part, index) for index, part in enumerate(items)]
+
+
+def _detail(part: Json, index: int) -> Json:
+    """OpenRouter's field: clients that know it send it back."""
+    return {
+        "type": "reasoning.encrypted",
+        "data": opaque.encode(part["wire"], part["item"]),
+        "format": "counsel1",
+        "index": index,
+    }
+
+
+def usage(used: Usage) -> Json:
+    return {
+        "prompt_tokens": used.input,
+        "completion_tokens": used.output,
+        "total_tokens": used.total,
+        "prompt_tokens_details": {
+            "cached_tokens": used.cache_read,
+            "cache_write_tokens": used.cache_write,
+            "audio_tokens": 0,
+        },
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning, "audio_tokens": 0},
+    }
+
+
+class ChatRenderer:
+    keepalive = b": keep-alive\n\n"
+
+    def __init__(self, asked: Asked, job: str) -> None:
+        self._asked = asked
+        self._head = _head(asked, job, "chat.completion.chunk")
+        # A chunk around a text delta: everything but the text is the same in all of them.
+        before, after = strict_json.encode(self._chunk({"content": "\0"})).split(b'"\\u0000"')
+        self._before, self._after = b"data: " + before, after + b"\n\n"
+        self._calls = self._thoughts = 0
+
+    def start(self) -> bytes:
+        return _line(self._chunk({"role": "assistant", "content": ""}))
+
+    def text(self, delta: str) -> bytes:
+        return self._before + strict_json.encode(delta) + self._after
+
+    def thinking(self, delta: str) -> bytes:
+        return _line(self._chunk({"reasoning_content": delta}))
+
+    def part(self, part: Json) -> bytes:
+        if part["type"] == "tool_call":
+            index, self._calls = self._calls, self._calls + 1
+            return _line(self._chunk({"tool_calls": [{"index": index, **_call(part)}]}))
+        index, self._thoughts = self._thoughts, self._thoughts + 1
+        return _line(self._chunk({"reasoning_details": [_detail(part, index)]}))
+
+    def end(self, answer: Ended) -> bytes:
+        delta = {"refusal": answer.refusal} if answer.refusal else {}
+        lines = _line(self._chunk(delta, FINISH[answer.reason], counsel=dict(answer.about)))
+        if self._asked.wants_usage:
+            lines += _line({**self._head, "choices": [], "usage": usage(answer.usage)})
+        return lines + b"data: [DONE]\n\n"
+
+    def fail(self, error: CounselError) -> bytes:
+        return _line(errors.openai(error))
+
+    def _chunk(self, delta: Json, finish: str | None = None, **more: object) -> Json:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        usage_of_chunk = {"usage": None} if self._asked.wants_usage else {}
+        return {**self._head, "choices": [choice], **usage_of_chunk, **more}
+
+
+def _line(document: Json) -> bytes:
+    return b"data: " + strict_json.encode(document) + b"\n\n"

@@ -1,0 +1,343 @@
+"""A request to OpenAI's Chat Completions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from counsel import strict_json
+from counsel.http.v1 import opaque, reading
+from counsel.http.v1.api import Asked
+from counsel.http.v1.errors import BadRequest
+from counsel.requests import CompletionRequest
+from counsel.types import Effort, Exact, Image, Json, Thought, ToolCall, ToolResult, ToolSpec, Turn
+
+UNKNOWN = "Unrecognized request argument supplied: {}"
+# Fields that change nothing in the answer, or nothing that can be relied on: reported, not refused.
+IGNORED = (
+    "user",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "service_tier",
+    "prediction",
+)
+REFUSED = {
+    "seed": "no model behind it promises repeatable answers",
+    "logprobs": "most models have none",
+    "top_logprobs": "most models have none",
+    "logit_bias": "tokens differ between models",
+    "audio": "counsel answers with text",
+    "functions": "use 'tools'",
+    "function_call": "use 'tool_choice'",
+    "web_search_options": "ask an agent, or use counsel's own API",
+    "moderation": "counsel does not moderate",
+}
+FIELDS = frozenset(
+    {
+        "model", "messages", "stream", "stream_options", "temperature", "top_p", "max_tokens", "stop", "tools", "n",
+        "max_completion_tokens", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "store",
+        "verbosity", "frequency_penalty", "presence_penalty", "modalities", *IGNORED, *REFUSED,
+    }
+)  # fmt: skip
+ROLES = ("system", "developer", "user", "assistant", "tool")
+# OpenAI's levels by ours; `none` is its word for no reasoning, which no other vendor has as a level.
+EFFORTS: dict[str, Effort] = {
+    "none": "minimal",
+    "minimal": "minimal",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "max",
+    "max": "max",
+}
+VERBOSITY = ("low", "medium", "high")
+
+
+def parse(body: Json) -> Asked:
+    reading.known(body, FIELDS, UNKNOWN)
+    reading.refused(body, REFUSED)
+    if reading.count(body, "n") not in {None, 1}:
+        raise BadRequest("'n' must be 1: one answer for each request.", "n", "unsupported_value")
+    if body.get("modalities") not in (None, ["text"]):
+        raise BadRequest("'modalities' must be [\"text\"].", "modalities", "unsupported_value")
+    stream = bool(reading.optional(body, "stream", bool))
+    options = reading.optional(body, "stream_options", dict) or {}
+    system, turns = _Messages().read(reading.required(body, "messages", list))
+    tools = tools_of(body)
+    schema, exact_format = _format(body)
+    effort = reading.optional(body, "reasoning_effort", str)
+    request = CompletionRequest(
+        model=model_of(body),
+        turns=turns,
+        system=system,
+        tools=tools,
+        temperature=reading.number(body, "temperature", 0, 2),
+        reasoning_effort=EFFORTS[reading.choice(effort, EFFORTS, "reasoning_effort")] if effort else None,
+        verbosity=verbosity(body.get("verbosity"), "verbosity"),
+        max_output=reading.count(body, "max_completion_tokens") or reading.count(body, "max_tokens"),
+        schema=schema,
+        exact=Exact(
+            top_p=reading.number(body, "top_p", 0, 1),
+            stop=_stop(body.get("stop")),
+            frequency_penalty=reading.number(body, "frequency_penalty", -2, 2),
+            presence_penalty=reading.number(body, "presence_penalty", -2, 2),
+            tool_choice=tool_choice(body.get("tool_choice"), tools, nested=True),
+            parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
+            **exact_format,
+        ),
+        is_streamed=stream,
+        stored=bool(reading.optional(body, "store", bool)),
+    )
+    return Asked(
+        request=request,
+        stream=stream,
+        wants_usage=bool(options.get("include_usage")),
+        ignored=tuple(name for name in IGNORED if body.get(name) is not None),
+    )
+
+
+def model_of(body: Json) -> str:
+    name = reading.text(reading.required(body, "model", str), "model").strip()
+    if not name:
+        raise BadRequest("you must provide a model parameter", "model", "missing_required_parameter")
+    return name
+
+
+class _Messages:
+    """The messages as turns. Every tool result must answer a call of the assistant's message before it."""
+
+    def __init__(self) -> None:
+        self._system: list[str] = []
+        self._turns: list[Turn] = []
+        self._open: dict[str, str] = {}  # calls of the last assistant message without a result: id → name
+
+    def read(self, messages: list[Any]) -> tuple[str | None, tuple[Turn, ...]]:
+        if not messages:
+            raise BadRequest("[] is too short - 'messages'", "messages", "empty_array")
+        for index, message in enumerate(messages):
+            where = f"messages[{index}]"
+            reading.checked(message, dict, where)
+            role = reading.choice(message.get("role"), ROLES, f"{where}.role")
+            if role != "tool":
+                self._check_answered(where)
+            _READERS[role](self, message, where)
+        self._check_answered("messages")
+        if not self._turns:
+            self._turns.append(Turn("user", "\n\n".join(self._system)))
+            self._system = []
+        return "\n\n".join(self._system) or None, tuple(self._turns)
+
+    def instruction(self, message: Json, where: str) -> None:
+        """Models of other vendors have one system prompt: later instructions are put behind the first ones."""
+        self._system.append(_only_text(message.get("content"), f"{where}.content"))
+
+    def user(self, message: Json, where: str) -> None:
+        content = message.get("content")
+        if isinstance(content, str):
+            self._turns.append(Turn("user", reading.text(content, where)))
+            return
+        self._turns += user_turns(reading.objects(content, f"{where}.content"), f"{where}.content", _part)
+
+    def assistant(self, message: Json, where: str) -> None:
+        content = message.get("content")
+        text = "" if content is None else _only_text(content, f"{where}.content")
+        text = text or reading.optional(message, "refusal", str, f"{where}.refusal") or ""
+        calls = tuple(
+            _read_call(call, f"{where}.tool_calls[{index}]")
+            for index, call in enumerate(
+                reading.objects(message.get("tool_calls") or [], f"{where}.tool_calls")
+            )
+        )
+        if message.get("function_call") is not None:
+            raise BadRequest("'function_call' is not supported: use 'tool_calls'.", f"{where}.function_call")
+        if not text and not calls and content is None:
+            raise BadRequest(f"'{where}' needs content or tool_calls.", f"{where}.content", "invalid_value")
+        self._open = {call.id: call.name for call in calls}
+        self._turns.append(Turn("assistant", text, tool_calls=calls, thoughts=_thoughts(message)))
+
+    def tool(self, message: Json, where: str) -> None:
+        call = reading.required(message, "tool_call_id", str, f"{where}.tool_call_id")
+        if call not in self._open:
+            raise BadRequest(
+                "Invalid parameter: messages with role 'tool' must be a response to a preceding message with "
+                f"'tool_calls' ('{call[:100]}' is none of its ids).",
+                f"{where}.tool_call_id",
+            )
+        result = ToolResult(
+            call, self._open.pop(call), _only_text(message.get("content"), f"{where}.content")
+        )
+        last = self._turns[-1]
+        if last.role == "tool":
+            self._turns[-1] = Turn("tool", tool_results=(*last.tool_results, result))
+        else:
+            self._turns.append(Turn("tool", tool_results=(result,)))
+
+    def _check_answered(self, where: str) -> None:
+        if self._open:
+            raise BadRequest(
+                "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+                f"'tool_call_id'. No response: {', '.join(self._open)}",
+                where,
+            )
+
+
+_READERS: dict[str, Callable[[_Messages, Json, str], None]] = {
+    "system": _Messages.instruction,
+    "developer": _Messages.instruction,
+    "user": _Messages.user,
+    "assistant": _Messages.assistant,
+    "tool": _Messages.tool,
+}
+
+
+def _only_text(content: object, where: str) -> str:
+    """Of system, assistant and tool messages: a string or text parts."""
+    if isinstance(content, str):
+        return reading.text(content, where)
+    texts = []
+    for index, part in enumerate(reading.objects(content, where)):
+        kind = reading.choice(part.get("type"), ("text", "refusal"), f"{where}[{index}].type")
+        texts.append(reading.text(part.get(kind), f"{where}[{index}].{kind}"))
+    return "\n\n".join(texts)
+
+
+def user_turns(parts: list[Json], where: str, read: Any) -> list[Turn]:
+    """Text and images in order: a turn has its text before its images, so text behind an image begins a new one."""
+    turns: list[Turn] = []
+    texts: list[str] = []
+    images: list[Image] = []
+
+    def close() -> None:
+        nonlocal texts, images
+        if texts or images:
+            turns.append(Turn("user", "\n\n".join(texts), tuple(images)))
+            texts, images = [], []
+
+    for index, part in enumerate(parts):
+        value = read(part, f"{where}[{index}]")
+        if isinstance(value, Image):
+            images.append(value)
+            continue
+        if images:
+            close()
+        texts.append(value)
+    close()
+    return turns
+
+
+def _part(part: Json, where: str) -> str | Image:
+    kind = reading.choice(
+        part.get("type"), ("text", "image_url", "input_audio", "file", "refusal"), f"{where}.type"
+    )
+    if kind == "text":
+        return reading.text(part.get("text"), f"{where}.text")
+    if kind == "image_url":
+        about = reading.checked(part.get("image_url"), dict, f"{where}.image_url")
+        return reading.data_url(
+            reading.checked(about.get("url"), str, f"{where}.image_url.url"), f"{where}.image_url.url"
+        )
+    raise BadRequest(
+        f"Content of type '{kind}' is not supported here.", f"{where}.type", "unsupported_content"
+    )
+
+
+def _read_call(call: Json, where: str) -> ToolCall:
+    reading.choice(call.get("type", "function"), ("function",), f"{where}.type")
+    function = reading.checked(call.get("function"), dict, f"{where}.function")
+    return ToolCall(
+        reading.required(call, "id", str, f"{where}.id"),
+        reading.tool_name(function.get("name"), f"{where}.function.name"),
+        arguments(function.get("arguments"), f"{where}.function.arguments"),
+    )
+
+
+def arguments(value: object, where: str) -> Json:
+    raw = reading.checked(value, str, where)
+    try:
+        read = strict_json.loads(raw or "{}")
+    except ValueError:
+        raise BadRequest(f"'{where}' is not JSON.", where, "invalid_value") from None
+    return reading.checked(read, dict, where)  # type: ignore[no-any-return]
+
+
+def _thoughts(message: Json) -> tuple[Thought, ...]:
+    """Our own blocks. What else a client kept of a model's reasoning is for people."""
+    details = message.get("reasoning_details")
+    rows = [row for row in details if isinstance(row, dict)] if isinstance(details, list) else []
+    decoded = (opaque.decode(str(row.get("data"))) for row in rows)
+    return tuple(thought for thought in decoded if thought)
+
+
+def tools_of(body: Json) -> tuple[ToolSpec, ...]:
+    rows = reading.objects(body.get("tools") or [], "tools")
+    if len(rows) > reading.MOST_TOOLS:
+        raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
+    return tuple(_tool(row, f"tools[{index}]") for index, row in enumerate(rows))
+
+
+def _tool(row: Json, where: str) -> ToolSpec:
+    reading.choice(row.get("type"), ("function",), f"{where}.type")
+    return function_tool(reading.checked(row.get("function"), dict, f"{where}.function"), f"{where}.function")
+
+
+def function_tool(about: Json, where: str) -> ToolSpec:
+    return ToolSpec(
+        reading.tool_name(about.get("name"), f"{where}.name"),
+        reading.optional(about, "description", str, f"{where}.description") or "",
+        reading.optional(about, "parameters", dict, f"{where}.parameters")
+        or {"type": "object", "properties": {}},
+        reading.optional(about, "strict", bool, f"{where}.strict"),
+    )
+
+
+def tool_choice(value: object, tools: tuple[ToolSpec, ...], *, nested: bool) -> str | None:
+    if value is None:
+        return None
+    if not tools:
+        if value in ("none", "auto"):
+            return None
+        raise BadRequest("'tool_choice' is only allowed when 'tools' are specified.", "tool_choice")
+    if isinstance(value, str):
+        return reading.choice(value, ("none", "auto", "required"), "tool_choice")
+    about = reading.checked(value, dict, "tool_choice")
+    reading.choice(about.get("type"), ("function",), "tool_choice.type")
+    if nested:
+        about = reading.checked(about.get("function"), dict, "tool_choice.function")
+    name = reading.checked(about.get("name"), str, "tool_choice.name")
+    if name not in {tool.name for tool in tools}:
+        raise BadRequest(f"Tool choice '{name[:100]}' not found in 'tools'.", "tool_choice", "invalid_value")
+    return f"={name}"
+
+
+def _format(body: Json) -> tuple[Json | None, dict[str, Any]]:
+    about = reading.optional(body, "response_format", dict)
+    if about is None:
+        return None, {}
+    kind = reading.choice(about.get("type"), ("text", "json_object", "json_schema"), "response_format.type")
+    if kind == "json_schema":
+        inner = reading.checked(about.get("json_schema"), dict, "response_format.json_schema")
+        return schema_of(inner, "response_format.json_schema")
+    return None, {"json_object": kind == "json_object"}
+
+
+def schema_of(about: Json, where: str) -> tuple[Json, dict[str, Any]]:
+    schema = reading.checked(about.get("schema"), dict, f"{where}.schema")
+    name = reading.tool_name(about.get("name"), f"{where}.name")
+    strict = reading.optional(about, "strict", bool, f"{where}.strict")
+    return schema, {"schema_name": name, "schema_strict": strict}
+
+
+def verbosity(value: object, where: str) -> Any:
+    return None if value is None else reading.choice(value, VERBOSITY, where)
+
+
+def _stop(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    values = [value] if isinstance(value, str) else reading.checked(value, list, "stop")
+    if len(values) > 4:
+        raise BadRequest("'stop' may have at most 4 sequences.", "stop", "array_above_max_length")
+    return tuple(text for entry in values if (text := reading.text(entry, "stop")))

@@ -1,0 +1,310 @@
+"""`/v1`: OpenAI's and Anthropic's APIs in front of everything that can be asked.
+
+Each request is a job. A client that disconnects cancels its job, unless it asked for `background` or can come back with
+its Idempotency-Key. Responses begin with the first word of the answer, so that a failure before it has a status of its own;
+after a silence they begin without it, with comments that keep the connection open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias, cast
+
+from counsel.caller import Caller
+from counsel.errors import (
+    Cancelled,
+    Conflict,
+    CounselError,
+    FileTooLarge,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfResources,
+)
+from counsel.front.json_messages import Unreadable, parse
+from counsel.http.auth import Receive, Scope, Send
+from counsel.http.envelope import Bodies, RefusedRequest
+from counsel.http.v1 import api as v1
+from counsel.http.v1 import errors, models
+from counsel.http.v1.api import Api, Asked, Ended
+from counsel.http.v1.chat import ChatCompletions
+from counsel.http.v1.stream import Stream
+from counsel.mcp.identity import ClientIdentity
+from counsel.requests import Engine
+from counsel.results import ChatResult
+from counsel.strict_json import encode
+from counsel.types import Json
+
+CLIENT = "v1"  # the caller's name in jobs and usage records
+LONGEST_KEY = 255
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+CHAT = ChatCompletions()
+_JSON = (b"content-type", b"application/json")
+_FRESH = (b"cache-control", b"no-store")
+
+
+class HasKeys(Protocol):
+    """An engine with the database: the real one, not one at the other end of a socket."""
+
+    async def keys_like(self, prefix: str) -> list[str]: ...
+
+
+class V1:
+    """An ASGI application. `close` it before the engine."""
+
+    def __init__(self, engine: Engine, identity: ClientIdentity) -> None:
+        self._engine = engine
+        self._identity = identity
+        self._bodies = Bodies()
+        self._keyed = asyncio.Lock()  # one idempotency key at a time is looked up
+        self._active: set[asyncio.Task[Any]] = set()
+        self._closing = False
+
+    async def close(self) -> None:
+        """Ends requests that would not end by themselves. Their clients get an error."""
+        self._closing = True
+        for task in list(self._active):
+            task.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        request = _Request(self, scope, receive, send)
+        try:
+            for pattern, methods in _ROUTES:
+                if match := pattern(path):
+                    if method not in methods:
+                        allowed = ", ".join(methods)
+                        await request.refuse(
+                            InvalidArgument(f"{path[:100]} does not accept {method}."),
+                            405,
+                            (b"allow", allowed.encode()),
+                        )
+                        return
+                    await methods[method](request, *match.groups())
+                    return
+            await request.refuse(NotFound(f"Invalid URL ({method} {path[:100]})"), 404)
+        except CounselError as error:
+            await request.refuse(error)
+
+    def caller(self) -> Caller:
+        return self._identity.caller(CLIENT)
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    async def body(self, receive: Receive, limit: int) -> Json:
+        try:
+            raw = await self._bodies.raw(receive, limit)
+        except RefusedRequest as refused:
+            if refused.status == 413:
+                raise FileTooLarge(f"The request is larger than {limit // 2**20} MiB.") from None
+            if refused.status == 503:
+                raise OutOfResources(f"{refused}.") from None
+            raise errors.BadRequest("The request's body did not arrive.") from None
+        try:
+            value = parse(raw)
+        except Unreadable as error:
+            raise errors.BadRequest(f"We could not parse the JSON body of your request: {error}.") from None
+        if not isinstance(value, dict):
+            raise errors.BadRequest("The request's body must be a JSON object.")
+        return value
+
+    async def submit(self, asked: Asked, key: str | None) -> str:
+        background = asked.background or key is not None
+        if key is None:
+            return await self._engine.submit(asked.request, self.caller(), background=background)
+        async with self._keyed:
+            others = await cast(HasKeys, self._engine).keys_like(key[: key.rindex("-") + 1])
+            if others and key not in others:
+                raise Conflict(
+                    "Idempotency-Key was used for another request.", hint="Use a new key for each request."
+                )
+            return await self._engine.submit(asked.request, self.caller(), background=background, key=key)
+
+    async def attended(
+        self, work: Coroutine[Any, Any, None], receive: Receive, stopped: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Do the work while the client is there. `stopped` is called when it has disconnected."""
+        task = asyncio.ensure_future(work)
+        gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(lambda _: task.cancel())
+        self._active.add(task)
+        try:
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
+            elif not self._closing:
+                await stopped()
+        finally:
+            self._active.discard(task)
+            gone.cancel()
+            if not task.done():
+                task.cancel()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+
+class _Request:
+    """One HTTP request."""
+
+    def __init__(self, app: V1, scope: Scope, receive: Receive, send: Send) -> None:
+        self.app = app
+        self.path: str = scope["path"]
+        self.headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        self.receive = receive
+        self.send = send
+
+    async def reply(self, document: object, status: int = 200, *headers: tuple[bytes, bytes]) -> None:
+        body = encode(document)
+        length = (b"content-length", b"%d" % len(body))
+        await self.send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [_JSON, _FRESH, length, *headers],
+            }
+        )
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def refuse(
+        self, error: CounselError, status: int | None = None, *headers: tuple[bytes, bytes]
+    ) -> None:
+        code = status or errors.status_of(error)
+        document = errors.of_path(self.path, error, status)
+        await self.reply(document, code, *errors.headers(error), *headers)
+
+    async def complete(self, api: Api) -> None:
+        body = await self.app.body(self.receive, api.largest)
+        asked = api.parse(body, self.headers)
+        conversation = self.headers.get(b"x-counsel-conversation")
+        key = _key(self.headers, body)
+        request = replace(
+            asked.request,
+            stored=asked.request.stored or key is not None or asked.background,
+            continuation_id=asked.request.continuation_id or conversation,
+        )
+        asked = replace(asked, request=request)
+        job = await self.app.submit(asked, key)
+        stays = asked.background or key is not None
+
+        async def stopped() -> None:
+            if not stays:
+                await self.app.engine.cancel(job)
+
+        answering = self._stream(api, asked, job) if asked.stream else self._plain(api, asked, job)
+        await self.app.attended(answering, self.receive, stopped)
+
+    async def _plain(self, api: Api, asked: Asked, job: str) -> None:
+        try:
+            answer = v1.ended(asked, await self._result(job))
+        except asyncio.CancelledError:
+            if self.app.is_closing:
+                await self.refuse(_stopping(), 503)
+            raise
+        except CounselError as error:
+            refusal = v1.refused(asked, error)
+            if refusal is None:
+                await self.reply(
+                    api.error(error), errors.status_of(error), *errors.headers(error), *_about(job)
+                )
+                return
+            answer = refusal
+        await self.reply(api.plain(asked, job, answer), 200, *_about(job, answer))
+
+    async def _result(self, job: str) -> ChatResult:
+        result = await self.app.engine.wait(job)
+        if not isinstance(result, ChatResult):
+            raise Internal("The answer has an unexpected form.")
+        return result
+
+    async def _stream(self, api: Api, asked: Asked, job: str) -> None:
+        stream = Stream(api, asked, job, self.send, _about(job))
+        try:
+            async with aclosing(cast(Any, self.app.engine.follow(job))) as events:
+                async for event in events:
+                    await stream.add(event)
+                    if stream.failure is not None:
+                        break
+            await self._finish(stream, asked, job)
+        except asyncio.CancelledError:
+            if self.app.is_closing:
+                await stream.fail(_stopping())
+            raise
+        finally:
+            stream.close()
+
+    async def _finish(self, stream: Stream, asked: Asked, job: str) -> None:
+        try:
+            answer = v1.ended(asked, await self._result(job))
+        except CounselError as error:
+            refusal = v1.refused(asked, error)
+            if refusal is None:
+                await stream.fail(error)
+                return
+            answer = refusal
+        await stream.end(answer)
+
+
+def _stopping() -> CounselError:
+    return Cancelled("The server is being stopped.", hint="Send the request again.")
+
+
+def _about(job: str, answer: Ended | None = None) -> Headers:
+    headers = [
+        (b"x-counsel-job", job.encode()),
+        (b"request-id", job.encode()),
+        (b"x-request-id", job.encode()),
+    ]
+    if answer is not None and answer.ignored:
+        headers.append((b"x-counsel-ignored", ", ".join(answer.ignored).encode("ascii", "replace")))
+    return headers
+
+
+def _key(headers: dict[bytes, str], body: Json) -> str | None:
+    """A call's key for the engine. The body is part of it: the engine compares keys, not requests."""
+    given = headers.get(b"idempotency-key")
+    if given is None:
+        return None
+    if not given.strip() or len(given) > LONGEST_KEY:
+        raise errors.BadRequest(f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
+    return f"v1-{_digest(given.encode())}-{_digest(encode(dict(sorted(body.items()))))}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+# ── routes ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _chat(request: _Request) -> None:
+    await request.complete(CHAT)
+
+
+async def _models(request: _Request) -> None:
+    await request.reply(await models.listed(request.app.caller(), request.headers))
+
+
+async def _model(request: _Request, name: str) -> None:
+    await request.reply(await models.shown(request.app.caller(), request.headers, name))
+
+
+Handler: TypeAlias = Callable[..., Awaitable[None]]
+_ROUTES: list[tuple[Callable[[str], re.Match[str] | None], dict[str, Handler]]] = [
+    (re.compile(r"/v1/chat/completions").fullmatch, {"POST": _chat}),
+    (re.compile(r"/v1/models").fullmatch, {"GET": _models}),
+    (re.compile(r"/v1/models/(.{1,200})").fullmatch, {"GET": _model}),
+]

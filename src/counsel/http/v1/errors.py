@@ -1,0 +1,86 @@
+"""Errors in the shape and with the status of each API."""
+
+from __future__ import annotations
+
+from counsel.errors import CounselError, InvalidArgument, RateLimited
+from counsel.types import Json
+
+# By our code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: where a provider
+# refuses its key, the client's key is right. No SDK repeats a 403.
+_ROWS: dict[str, tuple[int, str, str | None, str]] = {
+    "INVALID_ARGUMENT": (400, "invalid_request_error", None, "invalid_request_error"),
+    "CONTEXT_LENGTH_EXCEEDED": (
+        400,
+        "invalid_request_error",
+        "context_length_exceeded",
+        "invalid_request_error",
+    ),
+    "FILE_TOO_LARGE": (413, "invalid_request_error", None, "request_too_large"),
+    "FILE_NOT_ALLOWED": (403, "invalid_request_error", None, "permission_error"),
+    "NOT_FOUND": (404, "invalid_request_error", None, "not_found_error"),
+    "MODEL_NOT_FOUND": (404, "invalid_request_error", "model_not_found", "not_found_error"),
+    "CONFLICT": (409, "invalid_request_error", "conflict", "invalid_request_error"),
+    "SELF_CONSULTATION": (409, "invalid_request_error", "self_consultation", "invalid_request_error"),
+    "CANCELLED": (499, "server_error", "cancelled", "api_error"),
+    "RATE_LIMIT_EXCEEDED": (429, "requests", "rate_limit_exceeded", "rate_limit_error"),
+    "AUTHENTICATION_FAILED": (403, "permission_error", "provider_authentication_failed", "permission_error"),
+    "PROVIDER_UNAVAILABLE": (503, "server_error", "provider_unavailable", "overloaded_error"),
+    "AGENT_UNAVAILABLE": (503, "server_error", "agent_unavailable", "overloaded_error"),
+    "OUT_OF_RESOURCES": (503, "server_error", "out_of_resources", "overloaded_error"),
+    "TIMEOUT": (504, "server_error", "timeout", "timeout_error"),
+}
+_OTHER = (502, "server_error", None, "api_error")
+_BY_STATUS = {
+    401: ("invalid_request_error", "invalid_api_key", "authentication_error"),
+    403: ("invalid_request_error", None, "permission_error"),
+    404: ("invalid_request_error", None, "not_found_error"),
+    405: ("invalid_request_error", None, "invalid_request_error"),
+    413: ("invalid_request_error", None, "request_too_large"),
+}
+
+
+class BadRequest(InvalidArgument):
+    """A field of the body that is missing, unknown or invalid. `param`: where it is."""
+
+    def __init__(self, message: str, param: str | None = None, api_code: str | None = None) -> None:
+        super().__init__(message, param=param, api_code=api_code)
+
+
+def status_of(error: CounselError) -> int:
+    return _ROWS.get(error.code, _OTHER)[0]
+
+
+def openai(error: CounselError, status: int | None = None) -> Json:
+    _, kind, code, _ = _row(error, status)
+    return {
+        "error": {
+            "message": str(error),
+            "type": kind,
+            "param": error.fields.get("param"),
+            "code": error.fields.get("api_code") or code,
+        }
+    }
+
+
+def anthropic(error: CounselError, status: int | None = None) -> Json:
+    kind = _row(error, status)[3]
+    return {"type": "error", "error": {"type": kind, "message": str(error)}, "request_id": None}
+
+
+def of_path(path: str, error: CounselError, status: int | None = None) -> Json:
+    """For refusals before the API is known by more than its path."""
+    return anthropic(error, status) if path.startswith("/v1/messages") else openai(error, status)
+
+
+def _row(error: CounselError, status: int | None) -> tuple[int, str, str | None, str]:
+    if status in _BY_STATUS:
+        return status, *_BY_STATUS[status]
+    return _ROWS.get(error.code, _OTHER)
+
+
+def headers(error: CounselError) -> list[tuple[bytes, bytes]]:
+    """counsel has tried again already: an SDK that does so, too, would pay for every attempt again."""
+    wait = error.retry_after if isinstance(error, RateLimited) else None
+    if wait:
+        return [(b"retry-after", f"{wait:.0f}".encode())]
+    return [] if isinstance(error, RateLimited) else [(b"x-should-retry", b"false")]

@@ -1,0 +1,53 @@
+"""`/v1/models`: what can be asked, as OpenAI and Anthropic list it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from counsel.caller import Caller
+from counsel.errors import ModelNotFound
+from counsel.types import Json
+
+_CREATED = 1_735_689_600  # 2025-01-01: the catalog does not know dates, and clients require one
+_DATE = "2025-01-01T00:00:00Z"
+
+
+async def listed(caller: Caller, headers: Mapping[bytes, str]) -> Json:
+    rows = await asyncio.to_thread(_rows, caller)
+    if b"anthropic-version" not in headers:
+        return {"object": "list", "data": [_openai(name, owner) for name, (owner, _) in rows.items()]}
+    shown = [_anthropic(name, label) for name, (_, label) in rows.items()]
+    names = list(rows)
+    return {"data": shown, "has_more": False, "first_id": names[0], "last_id": names[-1]}
+
+
+async def shown(caller: Caller, headers: Mapping[bytes, str], name: str) -> Json:
+    rows = await asyncio.to_thread(_rows, caller)
+    if name not in rows:
+        raise ModelNotFound(f"The model '{name}' does not exist.", hint="GET /v1/models lists them.")
+    owner, label = rows[name]
+    return _anthropic(name, label) if b"anthropic-version" in headers else _openai(name, owner)
+
+
+def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
+    """Name → owner and label: `auto`, the models whose keys are set, the user's aliases, the agents that are installed."""
+    from counsel.agents import registry
+    from counsel.models.catalog import Catalog
+
+    catalog = Catalog.load(caller.settings)
+    rows = {"auto": ("counsel", "auto: the best model that can answer")}
+    for row in catalog.models():
+        if row.available:
+            rows[row.model.id] = (row.model.provider, row.model.label or row.model.id)
+    rows |= {alias.name: ("alias", f"{alias.name} ({alias.target})") for alias in catalog.aliases}
+    rows |= {agent.name: ("agent", agent.agent.label) for agent in registry.available(caller)}
+    return rows
+
+
+def _openai(name: str, owner: str) -> Json:
+    return {"id": name, "object": "model", "created": _CREATED, "owned_by": owner}
+
+
+def _anthropic(name: str, label: str) -> Json:
+    return {"type": "model", "id": name, "display_name": label, "created_at": _DATE}

@@ -1,0 +1,35 @@
+"""A vendor's reasoning inside of another API's fields: `counsel1.WIRE.BASE64`.
+
+A client sends the field back with the next turn, as it does with a signature of its own vendor, and the vendor gets its
+block as it came.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from counsel import strict_json
+from counsel.types import Thought
+
+_PREFIX = "counsel1."
+
+
+def encode(wire: str, item: object) -> str:
+    return f"{_PREFIX}{wire}.{base64.urlsafe_b64encode(strict_json.encode(item)).decode()}"
+
+
+def decode(value: str) -> Thought | None:
+    """None: it is not ours."""
+    if not value.startswith(_PREFIX):
+        return None
+    wire, _, packed = value[len(_PREFIX) :].partition(".")
+    try:
+        item = strict_json.loads(base64.urlsafe_b64decode(packed.encode()))
+    except (binascii.Error, ValueError):
+        return None
+    return Thought(wire, item) if isinstance(item, dict) else None
+
+
+def is_ours(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(_PREFIX)

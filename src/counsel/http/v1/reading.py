@@ -1,0 +1,138 @@
+"""Reads fields of a request's body: types and ranges are checked, and what is wrong is named as the APIs name it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from counsel.engine.context.images import kind
+from counsel.errors import InvalidArgument
+from counsel.http.v1.errors import BadRequest
+from counsel.text import is_sound, sound
+from counsel.types import Image, Json
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII | re.IGNORECASE).match
+_ALIASES = {"image/jpg": "image/jpeg"}
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_.:/-]+").fullmatch
+LONGEST_TOOL_NAME = 128
+MOST_TOOLS = 1_024
+_TYPES: dict[type, str] = {
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    list: "an array",
+    dict: "an object",
+}
+
+
+def checked(value: object, wanted: type, where: str) -> Any:
+    """The value, if it has this type; `bool` is no number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {float: is_number, int: is_number and isinstance(value, int)}.get(wanted)
+    if not (isinstance(value, wanted) if fits is None else fits):
+        raise BadRequest(f"Invalid type for '{where}': expected {_TYPES[wanted]}.", where, "invalid_type")
+    return value
+
+
+def optional(body: Json, name: str, wanted: type, where: str = "") -> Any:
+    """None if it is missing or null."""
+    value = body.get(name)
+    return None if value is None else checked(value, wanted, where or name)
+
+
+def required(body: Json, name: str, wanted: type, where: str = "") -> Any:
+    if body.get(name) is None:
+        place = where or name
+        raise BadRequest(f"Missing required parameter: '{place}'.", place, "missing_required_parameter")
+    return checked(body[name], wanted, where or name)
+
+
+def number(body: Json, name: str, low: float, high: float) -> float | None:
+    value: float | None = optional(body, name, float)
+    if value is not None and not low <= value <= high:
+        raise BadRequest(f"'{name}' must be from {low:g} to {high:g}, not {value:g}.", name, "invalid_value")
+    return value
+
+
+def count(body: Json, name: str, low: int = 1) -> int | None:
+    value: int | None = optional(body, name, int)
+    if value is not None and value < low:
+        raise BadRequest(f"'{name}' must be at least {low}, not {value}.", name, "integer_below_min_value")
+    return value
+
+
+def choice(value: object, allowed: Collection[str], where: str) -> str:
+    if not isinstance(value, str) or value not in allowed:
+        shown = value[:100] if isinstance(value, str) else type(value).__name__
+        names = ", ".join(f"'{name}'" for name in allowed)
+        raise BadRequest(f"Invalid value: '{shown}'. Supported values are: {names}.", where, "invalid_value")
+    return value
+
+
+def text(value: object, where: str) -> str:
+    read: str = checked(value, str, where)
+    return read if is_sound(read) else sound(read)
+
+
+def objects(values: object, where: str) -> list[Json]:
+    rows: list[Json] = checked(values, list, where)
+    for index, row in enumerate(rows):
+        checked(row, dict, f"{where}[{index}]")
+    return rows
+
+
+def known(body: Json, fields: Collection[str], message: str) -> None:
+    """`message` is the API's own, with the field's name."""
+    for name in body:
+        if name not in fields:
+            raise BadRequest(message.format(name[:100]), name[:100], "unknown_parameter")
+
+
+def refused(body: Json, reasons: Mapping[str, str]) -> None:
+    """Fields that change the answer in a way that cannot be had here. Their neutral values pass."""
+    for name, reason in reasons.items():
+        if body.get(name) not in (None, False, [], {}):
+            raise BadRequest(f"'{name}' is not supported: {reason}.", name, "unsupported_parameter")
+
+
+def data_url(url: str, where: str) -> Image:
+    """An image. A URL is passed on to the vendor: this process fetches nothing."""
+    if url.startswith(("https://", "http://")):
+        return Image("", b"", url=url)
+    match = _DATA_URL(url[:100])
+    if match is None:
+        raise BadRequest(
+            f"'{where}' must be an https URL or data:image/…;base64,…", where, "invalid_image_url"
+        )
+    return image(url[match.end() :], match[1], where)
+
+
+def image(encoded: str, media_type: str, where: str) -> Image:
+    try:
+        data = base64.b64decode(encoded, validate=True)
+        found, _ = kind(data, where)
+    except (binascii.Error, ValueError):
+        raise BadRequest(f"'{where}' is not valid base64.", where, "invalid_base64") from None
+    except InvalidArgument:
+        raise BadRequest(
+            f"'{where}' is not a PNG, JPEG, GIF or WEBP image.", where, "invalid_image_format"
+        ) from None
+    claimed = _ALIASES.get(media_type.lower(), media_type.lower())
+    if claimed != found:
+        raise BadRequest(f"'{where}' is declared as {claimed} but contains {found}.", where, "invalid_image")
+    return Image(found, data)
+
+
+def tool_name(value: object, where: str) -> str:
+    name = text(value, where)
+    if len(name) > LONGEST_TOOL_NAME or not _TOOL_NAME(name):
+        raise BadRequest(
+            f"'{where}' must match '^[a-zA-Z0-9_-]+$', with at most {LONGEST_TOOL_NAME} characters.",
+            where,
+            "invalid_value",
+        )
+    return name

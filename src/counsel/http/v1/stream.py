@@ -1,0 +1,104 @@
+"""A job's events as the stream of one API."""
+
+from __future__ import annotations
+
+import asyncio
+
+from counsel.errors import CounselError
+from counsel.http.auth import Send
+from counsel.http.v1 import errors
+from counsel.http.v1.api import Api, Asked, Ended
+from counsel.job_events import JobEvent, Noticed, PartAdded, TextAdded, ThinkingAdded
+from counsel.strict_json import encode
+
+KEEPALIVE = 10.0  # seconds of silence after which a comment is sent, and the response begins if it has not
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Stream:
+    def __init__(
+        self, api: Api, asked: Asked, job: str, send: Send, headers: list[tuple[bytes, bytes]]
+    ) -> None:
+        self._api = api
+        self._send = send
+        self._renderer = api.renderer(asked, job)
+        self._headers = headers
+        self._ignored = list(asked.ignored)
+        self._length = 0  # characters of the text that were sent
+        self._began = False
+        self._over = False
+        self._quiet = True  # nothing was sent since the last tick
+        self._writing: asyncio.Task[None] | None = None  # a comment that the client is slow to read
+        loop = asyncio.get_running_loop()
+        self._tick = loop.call_later(KEEPALIVE, self._keep_alive)
+        self.failure: CounselError | None = None
+
+    async def add(self, event: JobEvent) -> None:
+        kind = type(event)
+        if kind is TextAdded:
+            await self._text(event)  # type: ignore[arg-type] # by its kind
+        elif kind is ThinkingAdded:
+            await self._write(self._renderer.thinking(event.text))  # type: ignore[attr-defined]
+        elif kind is PartAdded:
+            await self._write(self._renderer.part(event.part))  # type: ignore[attr-defined]
+        elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
+            self._ignored.append(event.setting)
+
+    async def _text(self, event: TextAdded) -> None:
+        """Of a job that is followed late, the text so far arrives as one."""
+        new = event.text[max(0, self._length - event.offset) :]
+        if new:
+            self._length += len(new)
+            await self._write(self._renderer.text(new))
+
+    async def end(self, answer: Ended) -> None:
+        self.close()
+        await self._write(self._renderer.end(answer), last=True)
+
+    async def fail(self, error: CounselError) -> None:
+        """With a status of its own, if nothing was sent."""
+        self.close()
+        if self._over:
+            return
+        if self._began:
+            await self._write(self._renderer.fail(error), last=True)
+            return
+        self._over = True
+        body = encode(self._api.error(error))
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            *self._headers,
+            *errors.headers(error),
+        ]
+        status = errors.status_of(error)
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+    def close(self) -> None:
+        self._tick.cancel()
+        if self._writing is not None:
+            self._writing.cancel()
+
+    async def _write(self, data: bytes, *, last: bool = False) -> None:
+        if not self._began:
+            self._began = True
+            headers = [*_HEADERS, *self._headers]
+            if self._ignored:
+                names = ", ".join(dict.fromkeys(self._ignored))
+                headers.append((b"x-counsel-ignored", names.encode("ascii", "replace")))
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            data = self._renderer.start() + data
+        self._quiet = False
+        self._over = self._over or last
+        await self._send({"type": "http.response.body", "body": data, "more_body": not last})
+
+    def _keep_alive(self) -> None:
+        if self._quiet and (self._writing is None or self._writing.done()):
+            self._writing = asyncio.ensure_future(self._write(self._renderer.keepalive))
+        self._quiet = True
+        self._tick = asyncio.get_running_loop().call_later(KEEPALIVE, self._keep_alive)
