@@ -110,12 +110,7 @@ class Engine(Protocol):
         """A caller with its keys has connected: jobs that waited for them can continue."""
 
     async def submit(
-        self,
-        request: Request | CompletionRequest,
-        caller: Caller,
-        *,
-        background: bool = False,
-        key: str | None = None,
+        self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
         """Check the request, store the job, start it; returns the job's id. Raises `Refused` before anything is sent.
 

@@ -47,7 +47,7 @@ def vendors(fake: Any) -> dict[str, str]:
 @asynccontextmanager
 async def served(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[V1]:
     async with here(folder, fake, **vendors(fake), **env) as api:
-        url = str(api.session._base_url).rstrip("/")  # noqa: SLF001 - aiohttp has no other name for it
+        url = str(api.session._base_url).rstrip("/")
         async with sdks(url, fake.url) as made:
             yield made
 

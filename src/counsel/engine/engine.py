@@ -245,6 +245,14 @@ class Engine:
             **effort,
         }
 
+    async def completion(self, job_id: str) -> tuple[CompletionRequest, JobDetail]:
+        """A completion whose request is stored, and its job."""
+        await self.store.flush()
+        job, task = await self._job(job_id), await self.store.task(job_id)
+        if task is None or task.completion is None:
+            raise _unknown(job_id)
+        return task.completion, job
+
     async def _waiting(self, job: JobRecord) -> Wait | None:
         """What an unfinished job waits for: keys, its client, its turn, a free slot, a retry."""
         if not job.is_open:

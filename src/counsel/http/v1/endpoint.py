@@ -30,12 +30,14 @@ from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.v1 import api as v1
-from counsel.http.v1 import errors, models
-from counsel.http.v1.api import Api, Asked, Ended
+from counsel.http.v1 import count, errors, models, stored
+from counsel.http.v1.api import LARGEST, Api, Asked, Ended
 from counsel.http.v1.chat import ChatCompletions
+from counsel.http.v1.messages import Messages
+from counsel.http.v1.responses import RESPONSES, open_response
 from counsel.http.v1.stream import Stream
 from counsel.mcp.identity import ClientIdentity
-from counsel.requests import Engine
+from counsel.requests import CompletionRequest, Engine
 from counsel.results import ChatResult
 from counsel.strict_json import encode
 from counsel.types import Json
@@ -44,12 +46,22 @@ CLIENT = "v1"  # the caller's name in jobs and usage records
 LONGEST_KEY = 255
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 CHAT = ChatCompletions()
+MESSAGES = Messages()
 _JSON = (b"content-type", b"application/json")
 _FRESH = (b"cache-control", b"no-store")
 
 
-class HasKeys(Protocol):
+class Completing(Protocol):
     """An engine with the database: the real one, not one at the other end of a socket."""
+
+    async def submit(
+        self,
+        request: CompletionRequest,
+        caller: Caller,
+        *,
+        background: bool = False,
+        key: str | None = None,
+    ) -> str: ...
 
     async def keys_like(self, prefix: str) -> list[str]: ...
 
@@ -117,15 +129,16 @@ class V1:
 
     async def submit(self, asked: Asked, key: str | None) -> str:
         background = asked.background or key is not None
+        engine = cast(Completing, self._engine)
         if key is None:
-            return await self._engine.submit(asked.request, self.caller(), background=background)
+            return await engine.submit(asked.request, self.caller(), background=background)
         async with self._keyed:
-            others = await cast(HasKeys, self._engine).keys_like(key[: key.rindex("-") + 1])
+            others = await engine.keys_like(key[: key.rindex("-") + 1])
             if others and key not in others:
                 raise Conflict(
                     "Idempotency-Key was used for another request.", hint="Use a new key for each request."
                 )
-            return await self._engine.submit(asked.request, self.caller(), background=background, key=key)
+            return await engine.submit(asked.request, self.caller(), background=background, key=key)
 
     async def attended(
         self, work: Coroutine[Any, Any, None], receive: Receive, stopped: Callable[[], Awaitable[None]]
@@ -194,6 +207,9 @@ class _Request:
         asked = replace(asked, request=request)
         job = await self.app.submit(asked, key)
         stays = asked.background or key is not None
+        if asked.background and not asked.stream:
+            await self.reply(open_response(asked, job, "queued"), 200, *_about(job))
+            return
 
         async def stopped() -> None:
             if not stays:
@@ -294,6 +310,33 @@ async def _chat(request: _Request) -> None:
     await request.complete(CHAT)
 
 
+async def _messages(request: _Request) -> None:
+    await request.complete(MESSAGES)
+
+
+async def _respond(request: _Request) -> None:
+    await request.complete(RESPONSES)
+
+
+async def _response(request: _Request, name: str) -> None:
+    await request.reply(await stored.shown(request.app.engine, name))
+
+
+async def _cancel_response(request: _Request, name: str) -> None:
+    await request.app.engine.cancel((await stored.found(request.app.engine, name))[1].id)
+    await request.reply(await stored.shown(request.app.engine, name))
+
+
+async def _delete_response(request: _Request, name: str) -> None:
+    await request.reply(await stored.deleted(request.app.engine, name))
+
+
+async def _count(request: _Request) -> None:
+    body = await request.app.body(request.receive, LARGEST)
+    counted = await count.counted(body, request.headers, request.app.caller())
+    await request.reply(counted, 200, (b"x-counsel-estimated", b"input_tokens"))
+
+
 async def _models(request: _Request) -> None:
     await request.reply(await models.listed(request.app.caller(), request.headers))
 
@@ -305,6 +348,11 @@ async def _model(request: _Request, name: str) -> None:
 Handler: TypeAlias = Callable[..., Awaitable[None]]
 _ROUTES: list[tuple[Callable[[str], re.Match[str] | None], dict[str, Handler]]] = [
     (re.compile(r"/v1/chat/completions").fullmatch, {"POST": _chat}),
+    (re.compile(r"/v1/responses").fullmatch, {"POST": _respond}),
+    (re.compile(r"/v1/responses/([^/]{1,100})").fullmatch, {"GET": _response, "DELETE": _delete_response}),
+    (re.compile(r"/v1/responses/([^/]{1,100})/cancel").fullmatch, {"POST": _cancel_response}),
+    (re.compile(r"/v1/messages").fullmatch, {"POST": _messages}),
+    (re.compile(r"/v1/messages/count_tokens").fullmatch, {"POST": _count}),
     (re.compile(r"/v1/models").fullmatch, {"GET": _models}),
     (re.compile(r"/v1/models/(.{1,200})").fullmatch, {"GET": _model}),
 ]

@@ -1,0 +1,170 @@
+"""Anthropic Messages: answers and events. `messages_request.py` reads the requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from counsel import strict_json
+from counsel.errors import CounselError
+from counsel.http.v1 import errors, messages_request, opaque
+from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.types import Json, Usage
+
+WIRE = messages_request.WIRE
+STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "filtered": "refusal"}
+
+
+class Messages:
+    largest = LARGEST
+
+    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:
+        return messages_request.parse(body, headers)
+
+    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
+        blocks = [block for part in answer.parts for block in _blocks(part)]
+        return {
+            **_message(asked, job),
+            "content": blocks,
+            **_ending(answer),
+            "usage": _usage(answer.usage),
+            "counsel": dict(answer.about),
+        }
+
+    def renderer(self, asked: Asked, job: str) -> MessagesRenderer:
+        return MessagesRenderer(asked, job)
+
+    def error(self, error: CounselError, status: int | None = None) -> Json:
+        return errors.anthropic(error, status)
+
+
+def _message(asked: Asked, job: str) -> Json:
+    return {
+        "id": f"msg_{job.partition('_')[2]}",
+        "type": "message",
+        "role": "assistant",
+        "model": asked.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _ending(answer: Ended) -> Json:
+    reason = "stop_sequence" if answer.stopped_by else STOP[answer.reason]
+    ending: Json = {"stop_reason": reason, "stop_sequence": answer.stopped_by}
+    if answer.reason == "filtered":
+        about = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
+        ending["stop_details"] = about
+    return ending
+
+
+def _blocks(part: Json) -> list[Json]:
+    if part["type"] == "text":
+        return [{"type": "text", "text": part["text"], "citations": None}] if part["text"] else []
+    if part["type"] == "tool_call":
+        return [{"type": "tool_use", "id": part["id"], "name": part["name"], "input": part["arguments"]}]
+    return [_thinking(part)] if part["text"] or "item" in part else []
+
+
+def _thinking(part: Json) -> Json:
+    if part.get("wire") == WIRE:
+        item: Json = part["item"]
+        return item
+    return {"type": "thinking", "thinking": part["text"], "signature": signature(part)}
+
+
+def signature(part: Json) -> str:
+    """Another vendor's block, where the client sends a signature back."""
+    return opaque.encode(part["wire"], part["item"]) if "item" in part else ""
+
+
+def _usage(used: Usage) -> Json:
+    return {
+        "input_tokens": used.input - used.cache_read - used.cache_write,
+        "cache_creation_input_tokens": used.cache_write,
+        "cache_read_input_tokens": used.cache_read,
+        "output_tokens": used.output,
+    }
+
+
+class MessagesRenderer:
+    """Blocks are opened by their first delta and closed by the next block."""
+
+    keepalive = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+    def __init__(self, asked: Asked, job: str) -> None:
+        self._asked = asked
+        self._job = job
+        self._index = -1
+        self._open = ""  # the type of the open block
+        self._before = b""  # of a text delta: everything in front of its text
+
+    def start(self) -> bytes:
+        message = {**_message(self._asked, self._job), "usage": _usage(Usage())}
+        return _event("message_start", {"message": message})
+
+    def text(self, delta: str) -> bytes:
+        opened = b""
+        if self._open != "text":
+            opened = self._begin("text", {"type": "text", "text": "", "citations": None})
+        return opened + self._before + strict_json.encode(delta) + b"}}\n\n"
+
+    def thinking(self, delta: str) -> bytes:
+        opened = b""
+        if self._open != "thinking":
+            opened = self._begin("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        return opened + self._delta({"type": "thinking_delta", "thinking": delta})
+
+    def part(self, part: Json) -> bytes:
+        return self._tool(part) if part["type"] == "tool_call" else self._thought(part)
+
+    def _tool(self, part: Json) -> bytes:
+        block = {"type": "tool_use", "id": part["id"], "name": part["name"], "input": {}}
+        whole = strict_json.dumps(part["arguments"])
+        return (
+            self._begin("tool_use", block)
+            + self._delta({"type": "input_json_delta", "partial_json": whole})
+            + self._end_block()
+        )
+
+    def _thought(self, part: Json) -> bytes:
+        """The signature of the thinking that was just sent; or a block of which nothing was sent."""
+        item = part["item"]
+        own = part["wire"] == WIRE
+        if own and item["type"] == "redacted_thinking":
+            return self._begin("redacted_thinking", item) + self._end_block()
+        signed = item.get("signature") or "" if own else signature(part)
+        opened = b""
+        if self._open != "thinking":
+            opened = self._begin("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        return opened + self._delta({"type": "signature_delta", "signature": signed}) + self._end_block()
+
+    def end(self, answer: Ended) -> bytes:
+        body = {"delta": _ending(answer), "usage": _usage(answer.usage), "counsel": dict(answer.about)}
+        return self._end_block() + _event("message_delta", body) + _event("message_stop", {})
+
+    def fail(self, error: CounselError) -> bytes:
+        return b"event: error\ndata: " + strict_json.encode(errors.anthropic(error)) + b"\n\n"
+
+    def _begin(self, kind: str, block: Json) -> bytes:
+        closed = self._end_block()
+        self._index += 1
+        self._open = kind
+        self._before = (
+            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
+            b'"delta":{"type":"text_delta","text":' % self._index
+        )
+        return closed + _event("content_block_start", {"index": self._index, "content_block": block})
+
+    def _delta(self, delta: Json) -> bytes:
+        return _event("content_block_delta", {"index": self._index, "delta": delta})
+
+    def _end_block(self) -> bytes:
+        if not self._open:
+            return b""
+        self._open = ""
+        return _event("content_block_stop", {"index": self._index})
+
+
+def _event(kind: str, data: Json) -> bytes:
+    return f"event: {kind}\ndata: ".encode() + strict_json.encode({"type": kind, **data}) + b"\n\n"

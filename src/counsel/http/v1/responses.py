@@ -1,0 +1,260 @@
+"""OpenAI Responses: answers and events. `responses_request.py` reads the requests."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from counsel import strict_json
+from counsel.errors import CounselError
+from counsel.http.v1 import errors, opaque, responses_request
+from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.types import Json, Usage
+
+WIRE = responses_request.WIRE
+_INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
+
+
+class Responses:
+    largest = LARGEST
+
+    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:
+        return responses_request.parse(body, headers)
+
+    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
+        name = job.partition("_")[2]
+        items = [item for index, part in enumerate(answer.parts) for item in _items(part, f"{name}_{index}")]
+        if answer.refusal:
+            items.append(_refusal(answer.refusal, name))
+        return ended(asked, job, answer, items)
+
+    def renderer(self, asked: Asked, job: str) -> ResponsesRenderer:
+        return ResponsesRenderer(asked, job)
+
+    def error(self, error: CounselError, status: int | None = None) -> Json:
+        return errors.openai(error, status)
+
+
+RESPONSES = Responses()
+
+
+def open_response(asked: Asked, job: str, status: str = "in_progress") -> Json:
+    """A response that has not ended."""
+    return {
+        "id": f"resp_{job.partition('_')[2]}",
+        "object": "response",
+        "created_at": int(asked.created),
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "model": asked.model,
+        "output": [],
+        "usage": None,
+        **asked.echo,
+    }
+
+
+def ended(asked: Asked, job: str, answer: Ended, items: list[Json]) -> Json:
+    incomplete = _INCOMPLETE.get(answer.reason)
+    return {
+        **open_response(asked, job, "incomplete" if incomplete else "completed"),
+        "incomplete_details": {"reason": incomplete} if incomplete else None,
+        "output": items,
+        "usage": usage(answer.usage),
+        "completed_at": int(time.time()),
+        "counsel": dict(answer.about),
+    }
+
+
+def failed(asked: Asked, job: str, error: CounselError) -> Json:
+    shown = errors.openai(error)["error"]
+    status = "cancelled" if error.code == "CANCELLED" else "failed"
+    about = {"code": shown["code"] or "server_error", "message": shown["message"]}
+    return {**open_response(asked, job, status), "error": None if status == "cancelled" else about}
+
+
+def _items(part: Json, name: str) -> list[Json]:
+    if part["type"] == "text":
+        return [_message(part["text"], f"msg_{name}")] if part["text"] else []
+    if part["type"] == "tool_call":
+        return [_call(part, f"fc_{name}")]
+    return [_reasoning(part, part["text"], f"rs_{name}")] if part["text"] or "item" in part else []
+
+
+def _message(text: str, name: str, status: str = "completed") -> Json:
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {
+        "type": "message",
+        "id": name,
+        "role": "assistant",
+        "status": status,
+        "content": [part] if status == "completed" else [],
+    }
+
+
+def _refusal(text: str, name: str) -> Json:
+    part = {"type": "refusal", "refusal": text}
+    return {
+        "type": "message",
+        "id": f"msg_{name}",
+        "role": "assistant",
+        "status": "completed",
+        "content": [part],
+    }
+
+
+def _call(part: Json, name: str) -> Json:
+    return {
+        "type": "function_call",
+        "id": name,
+        "call_id": part["id"],
+        "name": part["name"],
+        "arguments": json.dumps(part["arguments"]),
+        "status": "completed",
+    }
+
+
+def _reasoning(part: Json, text: str, name: str) -> Json:
+    if part.get("wire") == WIRE:
+        return {**part["item"], "id": name}
+    summary = [{"type": "summary_text", "text": text}] if text else []
+    packed = {"encrypted_content": opaque.encode(part["wire"], part["item"])} if "item" in part else {}
+    return {"type": "reasoning", "id": name, "summary": summary, **packed}
+
+
+def usage(used: Usage) -> Json:
+    return {
+        "input_tokens": used.input,
+        "input_tokens_details": {
+            "cached_tokens": used.cache_read,
+            "cache_write_tokens": used.cache_write,
+        },
+        "output_tokens": used.output,
+        "output_tokens_details": {"reasoning_tokens": used.reasoning},
+        "total_tokens": used.total,
+    }
+
+
+class ResponsesRenderer:
+    """Items are opened by their first delta and closed by the next item."""
+
+    keepalive = b": keep-alive\n\n"
+
+    def __init__(self, asked: Asked, job: str) -> None:
+        self._asked, self._job = asked, job
+        self._name = job.partition("_")[2]
+        self._sequence = 0
+        self._items: list[Json] = []
+        self._open = ""  # message or reasoning
+        self._pieces: list[str] = []  # of the open item
+
+    def start(self) -> bytes:
+        response = open_response(self._asked, self._job)
+        return self._event("response.created", {"response": response}) + self._event(
+            "response.in_progress", {"response": response}
+        )
+
+    def text(self, delta: str) -> bytes:
+        opened = b""
+        if self._open != "message":
+            part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            opened = self._begin("message", _message("", self._id("msg"), "in_progress"))
+            opened += self._event("response.content_part.added", {**self._there(), "part": part})
+        self._pieces.append(delta)
+        where = {**self._there(), "delta": delta, "logprobs": []}
+        return opened + self._event("response.output_text.delta", where)
+
+    def thinking(self, delta: str) -> bytes:
+        opened = b""
+        if self._open != "reasoning":
+            opened = self._begin("reasoning", _reasoning({}, "", self._id("rs")))
+            part = {"type": "summary_text", "text": ""}
+            opened += self._event("response.reasoning_summary_part.added", {**self._there(), "part": part})
+        self._pieces.append(delta)
+        return opened + self._event(
+            "response.reasoning_summary_text.delta", {**self._there(), "delta": delta}
+        )
+
+    def part(self, part: Json) -> bytes:
+        if part["type"] == "tool_call":
+            closed = self._end_item()
+            return closed + self._call(_call(part, self._id("fc")))
+        if self._open == "reasoning":
+            return self._end_item(part)
+        closed = self._end_item()
+        return closed + self._whole(_reasoning(part, "", self._id("rs")))
+
+    def _call(self, item: Json) -> bytes:
+        index = len(self._items)
+        opened = {**item, "arguments": "", "status": "in_progress"}
+        inside = {"output_index": index, "item_id": item["id"]}
+        whole = item["arguments"]
+        self._items.append(item)
+        return (
+            self._event("response.output_item.added", {"output_index": index, "item": opened})
+            + self._event("response.function_call_arguments.delta", {**inside, "delta": whole})
+            + self._event(
+                "response.function_call_arguments.done", {**inside, "name": item["name"], "arguments": whole}
+            )
+            + self._event("response.output_item.done", {"output_index": index, "item": item})
+        )
+
+    def _whole(self, item: Json) -> bytes:
+        index = len(self._items)
+        self._items.append(item)
+        where = {"output_index": index, "item": item}
+        return self._event("response.output_item.added", where) + self._event(
+            "response.output_item.done", where
+        )
+
+    def end(self, answer: Ended) -> bytes:
+        data = self._end_item()
+        if answer.refusal:
+            data += self._whole(_refusal(answer.refusal, f"{self._name}_{len(self._items)}"))
+        response = ended(self._asked, self._job, answer, self._items)
+        return data + self._event(f"response.{response['status']}", {"response": response})
+
+    def fail(self, error: CounselError) -> bytes:
+        response = {**failed(self._asked, self._job, error), "output": self._items}
+        return self._event("response.failed", {"response": {**response, "status": "failed"}})
+
+    def _id(self, kind: str) -> str:
+        return f"{kind}_{self._name}_{len(self._items)}"
+
+    def _there(self) -> Json:
+        index = {"content_index": 0} if self._open == "message" else {"summary_index": 0}
+        kind = "msg" if self._open == "message" else "rs"
+        return {"item_id": self._id(kind), "output_index": len(self._items), **index}
+
+    def _begin(self, kind: str, item: Json) -> bytes:
+        closed = self._end_item()
+        self._open = kind
+        item = {**item, "id": self._id("msg" if kind == "message" else "rs")}
+        return closed + self._event(
+            "response.output_item.added", {"output_index": len(self._items), "item": item}
+        )
+
+    def _end_item(self, thought: Json | None = None) -> bytes:
+        """`thought`: the vendor's block of the reasoning that ends."""
+        if not self._open:
+            return b""
+        text, there = "".join(self._pieces), self._there()
+        if self._open == "message":
+            item = _message(text, self._id("msg"))
+            ends = self._event("response.output_text.done", {**there, "text": text, "logprobs": []})
+            ends += self._event("response.content_part.done", {**there, "part": item["content"][0]})
+        else:
+            item = _reasoning(thought or {}, text, self._id("rs"))
+            part = {"type": "summary_text", "text": text}
+            ends = self._event("response.reasoning_summary_text.done", {**there, "text": text})
+            ends += self._event("response.reasoning_summary_part.done", {**there, "part": part})
+        ends += self._event("response.output_item.done", {"output_index": len(self._items), "item": item})
+        self._items.append(item)
+        self._open, self._pieces = "", []
+        return ends
+
+    def _event(self, kind: str, data: Json) -> bytes:
+        number, self._sequence = self._sequence, self._sequence + 1
+        body = strict_json.encode({"type": kind, "sequence_number": number, **data})
+        return f"event: {kind}\ndata: ".encode() + body + b"\n\n"

@@ -1,0 +1,355 @@
+"""A request to OpenAI's Responses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from counsel.http.v1 import opaque, reading
+from counsel.http.v1.api import Asked
+from counsel.http.v1.chat_request import (
+    EFFORTS,
+    arguments,
+    function_tool,
+    model_of,
+    schema_of,
+    tool_choice,
+    user_turns,
+    verbosity,
+)
+from counsel.http.v1.errors import BadRequest
+from counsel.requests import CompletionRequest
+from counsel.types import Effort, Exact, Image, Json, Native, Thought, ToolCall, ToolResult, ToolSpec, Turn
+
+WIRE = "openai_responses"
+_OUR_ID = re.compile(r"rs_[0-9a-f-]{32,36}_[0-9]+").fullmatch
+UNKNOWN = "Unknown parameter: '{}'."
+IGNORED = (
+    "user",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "service_tier",
+    "stream_options",
+    "client_metadata",
+)
+REFUSED = {
+    "top_logprobs": "most models have none",
+    "prompt": "prompts are stored at OpenAI",
+    "moderation": "counsel does not moderate",
+    "image": "counsel answers with text",
+    "access_programs": "they are OpenAI's",
+}
+# Fields that change the answer, and that only OpenAI's own models understand.
+OWN = ("context_management", "max_tool_calls")
+FIELDS = frozenset(
+    {
+        "model", "input", "instructions", "stream", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice",
+        "parallel_tool_calls", "text", "reasoning", "include", "store", "background", "previous_response_id",
+        "conversation", "truncation", *IGNORED, *REFUSED, *OWN,
+    }
+)  # fmt: skip
+_NOT_PASSED = ("previous_response_id", "conversation", "background", "store", "stream", "client_metadata")
+# Repeated in the answer, with OpenAI's defaults.
+_ECHO: dict[str, object] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": None,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+
+
+def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (Api)
+    reading.known(body, FIELDS, UNKNOWN)
+    reading.refused(body, REFUSED)
+    stream = bool(reading.optional(body, "stream", bool))
+    background = bool(reading.optional(body, "background", bool))
+    stored = reading.optional(body, "store", bool)
+    if background and stored is False:
+        raise BadRequest("Background responses require 'store' to be true.", "store", "invalid_value")
+    untranslated = [name for name in OWN if body.get(name) is not None]
+    if body.get("truncation") == "auto":
+        untranslated.append("truncation: auto")
+    tools = _tools(body, untranslated)
+    previous = _previous(body)
+    system, turns = _Items(untranslated, continues=previous is not None).read(body.get("input"))
+    instructions = reading.optional(body, "instructions", str)
+    text = reading.optional(body, "text", dict) or {}
+    schema, exact_format = _format(text)
+    request = CompletionRequest(
+        model=model_of(body),
+        turns=turns,
+        system="\n\n".join(part for part in (instructions, system) if part) or None,
+        tools=tools,
+        temperature=reading.number(body, "temperature", 0, 2),
+        reasoning_effort=_effort(body),
+        verbosity=verbosity(text.get("verbosity"), "text.verbosity"),
+        max_output=reading.count(body, "max_output_tokens"),
+        schema=schema,
+        exact=Exact(
+            top_p=reading.number(body, "top_p", 0, 1),
+            tool_choice=_choice(body, tools, untranslated),
+            parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
+            native=Native(WIRE, _own_body(body)),
+            **exact_format,
+        ),
+        untranslated=tuple(dict.fromkeys(untranslated)),
+        is_streamed=stream,
+        stored=stored is not False,
+        previous=previous,
+        continuation_id=_conversation(body),
+    )
+    return Asked(
+        request=request,
+        stream=stream,
+        background=background,
+        ignored=tuple(name for name in IGNORED if body.get(name) is not None and name != "stream_options"),
+        echo=echo(body, stored=stored is not False, background=background),
+    )
+
+
+def echo(body: Json, *, stored: bool, background: bool) -> Json:
+    """What a response repeats of its request."""
+    shown = {name: body[name] if body.get(name) is not None else usual for name, usual in _ECHO.items()}
+    return {**shown, "background": background, "store": stored}
+
+
+def _previous(body: Json) -> str | None:
+    name: str | None = reading.optional(body, "previous_response_id", str)
+    return None if name is None else job_of(name)
+
+
+def job_of(response: str) -> str:
+    """The job behind a response's id."""
+    if not re.fullmatch(r"resp_[0-9A-Za-z-]{1,80}", response):
+        raise BadRequest(f"Invalid response id '{response[:100]}'.", "previous_response_id", "invalid_value")
+    return f"job_{response[5:]}"
+
+
+def _conversation(body: Json) -> str | None:
+    value = body.get("conversation")
+    if value is None:
+        return None
+    if body.get("previous_response_id") is not None:
+        raise BadRequest("Use either 'conversation' or 'previous_response_id'.", "conversation")
+    name = value.get("id") if isinstance(value, dict) else value
+    return reading.text(name, "conversation")
+
+
+def _own_body(body: Json) -> Json:
+    """The body as it came, without what is ours to do, and without reasoning that other vendors gave."""
+    passed = {name: value for name, value in body.items() if name not in _NOT_PASSED}
+    if isinstance(body.get("input"), list):
+        passed["input"] = [_without_our_id(item) for item in body["input"] if not _is_foreign(item)]
+    return passed
+
+
+def _without_our_id(item: Json) -> Json:
+    """A stream names its items before the vendor's id of a block of reasoning is known. The vendor needs none."""
+    if item.get("type") == "reasoning" and _OUR_ID(str(item.get("id"))):
+        return {name: value for name, value in item.items() if name != "id"}
+    return item
+
+
+def _is_foreign(item: Json) -> bool:
+    return item.get("type") == "reasoning" and (
+        not item.get("encrypted_content") or opaque.is_ours(item["encrypted_content"])
+    )
+
+
+def _effort(body: Json) -> Effort | None:
+    effort = (reading.optional(body, "reasoning", dict) or {}).get("effort")
+    return None if effort is None else EFFORTS[reading.choice(effort, EFFORTS, "reasoning.effort")]
+
+
+def _format(text: Json) -> tuple[Json | None, dict[str, Any]]:
+    about = reading.optional(text, "format", dict, "text.format")
+    if about is None:
+        return None, {}
+    kind = reading.choice(about.get("type"), ("text", "json_object", "json_schema"), "text.format.type")
+    if kind == "json_schema":
+        return schema_of(about, "text.format")
+    return None, {"json_object": kind == "json_object"}
+
+
+def _tools(body: Json, untranslated: list[str]) -> tuple[ToolSpec, ...]:
+    rows = reading.objects(body.get("tools") or [], "tools")
+    if len(rows) > reading.MOST_TOOLS:
+        raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
+    specs = []
+    for index, row in enumerate(rows):
+        kind = reading.checked(row.get("type"), str, f"tools[{index}].type")
+        if kind == "function":
+            specs.append(function_tool(row, f"tools[{index}]"))
+        else:  # a tool of OpenAI's own, or one with another form of arguments
+            untranslated.append(f"the tool {kind[:60]}")
+    return tuple(specs)
+
+
+def _choice(body: Json, tools: tuple[ToolSpec, ...], untranslated: list[str]) -> str | None:
+    value = body.get("tool_choice")
+    if isinstance(value, dict) and value.get("type") != "function":
+        untranslated.append("tool_choice")
+        return None
+    return tool_choice(value, tools, nested=False) if tools or value is None else None
+
+
+# ── input ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Items:
+    """The input as turns: items of one answer (reasoning, text, calls) are one turn again."""
+
+    def __init__(self, untranslated: list[str], *, continues: bool) -> None:
+        self._untranslated = untranslated
+        self._continues = continues  # calls of an earlier response are not in the input
+        self._system: list[str] = []
+        self._turns: list[Turn] = []
+        self._calls: dict[str, str] = {}  # id → name
+        self._texts: list[str] = []  # of the assistant's turn that is being read
+        self._own: list[ToolCall] = []
+        self._thoughts: list[Thought] = []
+
+    def read(self, value: object) -> tuple[str | None, tuple[Turn, ...]]:
+        if value is None:
+            raise BadRequest("Missing required parameter: 'input'.", "input", "missing_required_parameter")
+        if isinstance(value, str):
+            return None, (Turn("user", reading.text(value, "input")),)
+        items = reading.objects(value, "input")
+        if not items:
+            raise BadRequest("'input' must not be empty.", "input", "empty_array")
+        for index, item in enumerate(items):
+            self._item(item, f"input[{index}]")
+        self._close()
+        unanswered = set(self._calls) - self._answered()
+        if unanswered:
+            raise BadRequest(
+                f"No tool output found for function call {min(unanswered)[:100]}.", "input", "invalid_value"
+            )
+        if not self._turns:
+            self._turns.append(Turn("user", "\n\n".join(self._system)))
+            self._system = []
+        return "\n\n".join(self._system) or None, tuple(self._turns)
+
+    def _answered(self) -> set[str]:
+        return {result.call_id for turn in self._turns for result in turn.tool_results}
+
+    def _item(self, item: Json, where: str) -> None:
+        kind = reading.optional(item, "type", str, f"{where}.type") or "message"
+        if kind == "message":
+            self._message(item, where)
+        elif kind == "function_call":
+            call = ToolCall(
+                reading.required(item, "call_id", str, f"{where}.call_id"),
+                reading.tool_name(item.get("name"), f"{where}.name"),
+                arguments(item.get("arguments"), f"{where}.arguments"),
+            )
+            self._calls[call.id] = call.name
+            self._own.append(call)
+        elif kind == "function_call_output":
+            self._result(item, where)
+        elif kind == "reasoning":
+            self._thoughts += _thought(item)
+        elif kind == "item_reference":
+            raise BadRequest(f"'{where}': items are not stored here; send the item itself.", where)
+        else:  # of OpenAI's own tools
+            self._untranslated.append(kind[:60])
+
+    def _message(self, item: Json, where: str) -> None:
+        role = reading.choice(item.get("role"), ("user", "assistant", "system", "developer"), f"{where}.role")
+        content = item.get("content")
+        parts = (
+            [{"type": "input_text", "text": content}]
+            if isinstance(content, str)
+            else reading.objects(content, f"{where}.content")
+        )
+        if role == "assistant":
+            self._texts += [_own_text(part, f"{where}.content") for part in parts]
+            return
+        if role in {"system", "developer"}:
+            self._system += [_input_text(part, f"{where}.content") for part in parts]
+            return
+        self._close()
+        self._turns += user_turns(parts, f"{where}.content", self._part)
+
+    def _part(self, part: Json, where: str) -> str | Image:
+        kind = reading.choice(
+            part.get("type"), ("input_text", "input_image", "input_file", "input_audio"), f"{where}.type"
+        )
+        if kind == "input_text":
+            return reading.text(part.get("text"), f"{where}.text")
+        if kind == "input_image" and part.get("image_url") is not None:
+            return reading.data_url(
+                reading.checked(part["image_url"], str, f"{where}.image_url"), f"{where}.image_url"
+            )
+        self._untranslated.append(kind)
+        return ""
+
+    def _result(self, item: Json, where: str) -> None:
+        call = reading.required(item, "call_id", str, f"{where}.call_id")
+        self._close()
+        if call not in self._calls and not self._continues:
+            raise BadRequest(
+                f"No tool call found for function call output with call_id {call[:100]}.", "input"
+            )
+        output = item.get("output")
+        parts: list[str | Image] = (
+            [reading.text(output, f"{where}.output")]
+            if isinstance(output, str)
+            else [
+                self._part(part, f"{where}.output[{index}]")
+                for index, part in enumerate(reading.objects(output, f"{where}.output"))
+            ]
+        )
+        result = ToolResult(
+            call,
+            self._calls.get(call, ""),
+            "\n\n".join(part for part in parts if isinstance(part, str)),
+            images=tuple(part for part in parts if isinstance(part, Image)),
+        )
+        last = self._turns[-1] if self._turns else None
+        if last is not None and last.role == "tool":
+            self._turns[-1] = Turn("tool", tool_results=(*last.tool_results, result))
+        else:
+            self._turns.append(Turn("tool", tool_results=(result,)))
+
+    def _close(self) -> None:
+        """The assistant's turn ends."""
+        if self._texts or self._own or self._thoughts:
+            text = "\n\n".join(self._texts)
+            self._turns.append(
+                Turn("assistant", text, tool_calls=tuple(self._own), thoughts=tuple(self._thoughts))
+            )
+            self._texts, self._own, self._thoughts = [], [], []
+
+
+def _own_text(part: Json, where: str) -> str:
+    kind = reading.choice(part.get("type"), ("output_text", "refusal", "input_text"), f"{where}.type")
+    return reading.text(part.get("refusal" if kind == "refusal" else "text"), f"{where}.text")
+
+
+def _input_text(part: Json, where: str) -> str:
+    reading.choice(part.get("type"), ("input_text",), f"{where}.type")
+    return reading.text(part.get("text"), f"{where}.text")
+
+
+def _thought(item: Json) -> list[Thought]:
+    packed = item.get("encrypted_content")
+    if not isinstance(packed, str) or not packed:
+        return []
+    if opaque.is_ours(packed):
+        return [thought] if (thought := opaque.decode(packed)) else []
+    sent = {name: value for name, value in _without_our_id(item).items() if name != "status"}
+    return [Thought(WIRE, sent)]

@@ -1,0 +1,196 @@
+"""`/v1/responses`, as OpenAI's own SDK sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from fake import FakeAPI, FakeProcess
+from support.api_client import running
+from support.v1 import V1, sdks, served, vendors
+
+ASK: dict[str, Any] = {"model": "gpt-5", "input": "hello"}
+TOOLS: Any = [
+    {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False, "description": ""}
+]
+
+
+@pytest.fixture
+async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
+    async with served(tmp_path, fake_api) as made:
+        yield made
+
+
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"text": "Grüße 🦉 \u2028 end", "deltas": 7, "comments": True},
+    {"thinking": "Let me see.", "text": "Yes."},
+    {"tool_calls": [{"name": "look", "arguments": {"where": "here"}}, {"name": "look", "arguments": {}}]},
+    {"thinking": "I look.", "text": "Let me look.", "tool_calls": [{"name": "look", "arguments": {"n": 1}}]},
+    {"text": "cut", "finish": "length"},
+    {"usage": {"input": 50, "output": 20, "reasoning": 7, "cache_read": 40}},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+async def test_the_sdk_sees_the_vendors_answer(v1: V1, fake_api: FakeAPI, shape: dict[str, Any]) -> None:
+    fake_api.script(**shape, times=None)
+    ask = {**ASK, "tools": TOOLS}
+    ours, theirs = [await client.responses.create(**ask) for client in (v1.openai, v1.openai_vendor)]
+    ends, kinds = [], []
+    for client in (v1.openai, v1.openai_vendor):
+        async with client.responses.stream(**ask) as stream:
+            events = [event async for event in stream]
+        kinds.append([event.type for event in events])
+        ends.append(_seen(events[-1].response))  # type: ignore[union-attr]
+    if shape.get("finish") != "length":  # the fake's plain answer says `completed`
+        assert _seen(ours) == _seen(theirs) == ends[0]
+    assert ends[0] == ends[1]
+    assert _unrepeated(kinds[0]) == _unrepeated(kinds[1])
+
+
+def _unrepeated(kinds: list[str]) -> list[str]:
+    return [kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before]
+
+
+def _seen(answer: Any) -> Any:
+    shown = answer.model_dump(exclude_none=True)
+    names = ("status", "model", "object", "output", "usage", "incomplete_details", "error")
+    for item in shown["output"]:
+        item.pop("id")
+        item.pop("call_id", None)
+        for part in item.get("content") or ():
+            part.pop("parsed", None)
+        item.pop("parsed_arguments", None)
+    return {name: shown.get(name) for name in names}
+
+
+async def test_a_body_is_passed_on_as_it_came_and_the_vendor_stores_nothing(
+    v1: V1, fake_api: FakeAPI
+) -> None:
+    body = {
+        **ASK,
+        "tools": [*TOOLS, {"type": "web_search"}],
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "text": {"verbosity": "low"},
+        "prompt_cache_key": "mine",
+    }
+    status, _ = await v1.post("/v1/responses", {**body, "store": True})
+    assert status == 200
+    include = {"include": ["reasoning.encrypted_content"]}
+    assert fake_api.calls[0].body == {**body, **include, "stream": True, "store": False}
+
+
+async def test_a_response_continues_an_earlier_one(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(thinking="I look.", tool_calls=[{"name": "look", "arguments": {"n": 1}}])
+    first = await v1.openai.responses.create(**ASK, tools=TOOLS)
+    call = next(item for item in first.output if item.type == "function_call")
+    output: Any = [{"type": "function_call_output", "call_id": call.call_id, "output": "a cat"}]
+    for model in ("gpt-5", "claude-sonnet-4-6"):
+        second = await v1.openai.responses.create(
+            model=model, input=output, tools=TOOLS, previous_response_id=first.id
+        )
+        assert second.status == "completed"
+        third = await v1.openai.responses.create(
+            model=model, input="and?", previous_response_id=second.id, store=False
+        )
+        assert third.output_text.endswith("says: and?")
+    sent = fake_api.calls[1].body["input"]
+    assert [item.get("type", item.get("role")) for item in sent] == [
+        "user",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+    ]
+    assert sent[1]["encrypted_content"] == "opaque=="
+    claude = fake_api.calls[4].body["messages"]
+    assert [message["role"] for message in claude] == ["user", "assistant", "user", "assistant", "user"]
+    with pytest.raises(openai.NotFoundError):
+        await v1.openai.responses.create(**ASK, previous_response_id=third.id)
+
+
+async def test_a_conversation_of_ours_is_continued(v1: V1, fake_api: FakeAPI) -> None:
+    await v1.openai.responses.create(model="gpt-5", input="one", conversation="mine")
+    ask: Any = {"model": "claude-sonnet-4-6", "messages": [{"role": "user", "content": "two"}]}
+    await v1.openai.chat.completions.create(**ask, extra_headers={"x-counsel-conversation": "mine"})
+    sent = [message["content"][0]["text"] for message in fake_api.calls[1].body["messages"]]
+    assert sent == ["one", "gpt-5 says: one", "two"]
+
+
+async def test_a_background_response_is_fetched_cancelled_and_deleted(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(gate="g", times=None)
+    begun = await v1.openai.responses.create(**ASK, background=True, metadata={"a": "b"})
+    assert (begun.status, begun.output) == ("queued", [])
+    assert (await v1.openai.responses.retrieve(begun.id)).status == "in_progress"
+    cancelled = await v1.openai.responses.create(**ASK, background=True)
+    assert (await v1.openai.responses.cancel(cancelled.id)).status == "cancelled"
+    fake_api.open_gate("g")
+    async with v1.session.get(f"/api/jobs/job_{begun.id[5:]}/events") as events:
+        await events.read()  # until it ends
+    ended = await v1.openai.responses.retrieve(begun.id)
+    assert (ended.status, ended.output_text, ended.metadata) == (
+        "completed",
+        "gpt-5 says: hello",
+        {"a": "b"},
+    )
+    await v1.openai.responses.delete(begun.id)
+    for name in (begun.id, "resp_x", "x"):
+        with pytest.raises((openai.NotFoundError, openai.BadRequestError)):
+            await v1.openai.responses.retrieve(name)
+
+
+CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+WRONG: list[dict[str, Any]] = [
+    {"input": None},
+    {"input": []},
+    {"input": 7},
+    {"inputs": "x"},
+    {"temperature": 3},
+    {"max_output_tokens": 0},
+    {"background": True, "store": False},
+    {"tools": [{"type": "function"}]},
+    {"input": [{"role": "wizard", "content": "x"}]},
+    {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,%"}]}]},
+    {"input": [{"type": "function_call_output", "call_id": "c9", "output": "x"}]},
+    {"input": [{"role": "user", "content": "x"}, CALL]},
+    {"input": [{"type": "item_reference", "id": "x"}]},
+    {"previous_response_id": "../x"},
+    {"conversation": "a", "previous_response_id": "resp_a"},
+    {"conversation": "a b/c"},
+]
+
+
+async def test_bad_requests_are_refused_and_nothing_is_sent(v1: V1, fake_api: FakeAPI) -> None:
+    for change in WRONG:
+        status, reply = await v1.post("/v1/responses", {**ASK, **change})
+        assert (status, reply["error"]["type"]) == (400, "invalid_request_error"), change
+    assert fake_api.calls == []
+
+
+async def test_a_background_response_survives_a_killed_server_and_a_stream_ends_with_an_error(
+    tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(text="one two three", gate="g", gate_after=1, times=2)
+    env = vendors(fake_process)
+    async with running(tmp_path, fake_process, **env) as api:
+        async with sdks(str(api.session._base_url).rstrip("/"), fake_process.url) as v1:
+            begun = await v1.openai.responses.create(**ASK, background=True)
+            stream = await v1.openai.responses.create(**ASK, stream=True, store=False)
+            async for event in stream:
+                if event.type == "response.output_text.delta":
+                    break
+            fake_process.wait_for(count=2, deltas=1)
+            api.process.kill()
+            await api.process.wait()
+            with pytest.raises((openai.APIConnectionError, openai.APIError)):
+                _ = [event async for event in stream]
+    async with running(tmp_path, fake_process, **env) as api:
+        async with api.session.get(f"/api/jobs/job_{begun.id[5:]}/events") as events:
+            await events.read()
+        async with sdks(str(api.session._base_url).rstrip("/"), fake_process.url) as v1:
+            ended = await v1.openai.responses.retrieve(begun.id)
+            assert (ended.status, ended.output_text) == ("completed", "gpt-5 says: hello")
