@@ -155,6 +155,8 @@ class Reply:
         data["usage"] = {name: getattr(self.usage, name) for name in _USAGE_FIELDS}
         data["notices"] = [notice.to_json() for notice in self.notices]
         data["tools"] = [run.to_json() for run in self.tools]
+        if not self.parts:
+            del data["parts"], data["vendor"]
         return strict_json.dumps(data)
 
     @classmethod
