@@ -93,7 +93,7 @@ async def test_a_stop_sequence_is_named(v1: V1, fake_api: FakeAPI) -> None:
     # OpenAI's Responses has no stop sequences: counsel cuts there
     ask = {**ASK, "model": "gpt-5", "stop_sequences": ["zzz", "thr"]}
     answer = await v1.anthropic.messages.create(**ask)
-    assert (answer.content[0].text, answer.stop_reason, answer.stop_sequence) == (  # type: ignore[union-attr]
+    assert (answer.content[0].text, answer.stop_reason, answer.stop_sequence) == (
         "one two ",
         "stop_sequence",
         "thr",

@@ -11,7 +11,7 @@ import pytest
 
 from fake import FakeAPI, FakeProcess
 from support.api_client import running
-from support.v1 import V1, sdks, served, vendors
+from support.v1 import V1, address, sdks, served, vendors
 
 ASK: dict[str, Any] = {"model": "gpt-5", "input": "hello"}
 TOOLS: Any = [
@@ -46,7 +46,7 @@ async def test_the_sdk_sees_the_vendors_answer(v1: V1, fake_api: FakeAPI, shape:
         async with client.responses.stream(**ask) as stream:
             events = [event async for event in stream]
         kinds.append([event.type for event in events])
-        ends.append(_seen(events[-1].response))  # type: ignore[union-attr]
+        ends.append(_seen(events[-1].response))
     if shape.get("finish") != "length":  # the fake's plain answer says `completed`
         assert _seen(ours) == _seen(theirs) == ends[0]
     assert ends[0] == ends[1]
@@ -154,7 +154,11 @@ WRONG: list[dict[str, Any]] = [
     {"background": True, "store": False},
     {"tools": [{"type": "function"}]},
     {"input": [{"role": "wizard", "content": "x"}]},
-    {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,%"}]}]},
+    {
+        "input": [
+            {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,%"}]}
+        ]
+    },
     {"input": [{"type": "function_call_output", "call_id": "c9", "output": "x"}]},
     {"input": [{"role": "user", "content": "x"}, CALL]},
     {"input": [{"type": "item_reference", "id": "x"}]},
@@ -176,21 +180,19 @@ async def test_a_background_response_survives_a_killed_server_and_a_stream_ends_
 ) -> None:
     fake_process.script(text="one two three", gate="g", gate_after=1, times=2)
     env = vendors(fake_process)
-    async with running(tmp_path, fake_process, **env) as api:
-        async with sdks(str(api.session._base_url).rstrip("/"), fake_process.url) as v1:
-            begun = await v1.openai.responses.create(**ASK, background=True)
-            stream = await v1.openai.responses.create(**ASK, stream=True, store=False)
-            async for event in stream:
-                if event.type == "response.output_text.delta":
-                    break
-            fake_process.wait_for(count=2, deltas=1)
-            api.process.kill()
-            await api.process.wait()
-            with pytest.raises((openai.APIConnectionError, openai.APIError)):
-                _ = [event async for event in stream]
-    async with running(tmp_path, fake_process, **env) as api:
+    async with running(tmp_path, fake_process, **env) as api, sdks(address(api), fake_process.url) as v1:
+        begun = await v1.openai.responses.create(**ASK, background=True)
+        stream = await v1.openai.responses.create(**ASK, stream=True, store=False)
+        async for event in stream:
+            if event.type == "response.output_text.delta":
+                break
+        fake_process.wait_for(count=2, deltas=1)
+        api.process.kill()
+        await api.process.wait()
+        with pytest.raises((openai.APIConnectionError, openai.APIError)):
+            _ = [event async for event in stream]
+    async with running(tmp_path, fake_process, **env) as api, sdks(address(api), fake_process.url) as v1:
         async with api.session.get(f"/api/jobs/job_{begun.id[5:]}/events") as events:
             await events.read()
-        async with sdks(str(api.session._base_url).rstrip("/"), fake_process.url) as v1:
-            ended = await v1.openai.responses.retrieve(begun.id)
-            assert (ended.status, ended.output_text) == ("completed", "gpt-5 says: hello")
+        ended = await v1.openai.responses.retrieve(begun.id)
+        assert (ended.status, ended.output_text) == ("completed", "gpt-5 says: hello")

@@ -13,7 +13,7 @@ import anthropic
 import openai
 
 from fake import FakeAPI
-from support.api_client import TOKEN, here
+from support.api_client import TOKEN, Api, here
 
 
 @dataclass
@@ -46,10 +46,12 @@ def vendors(fake: Any) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[V1]:
-    async with here(folder, fake, **vendors(fake), **env) as api:
-        url = str(api.session._base_url).rstrip("/")
-        async with sdks(url, fake.url) as made:
-            yield made
+    async with here(folder, fake, **vendors(fake), **env) as api, sdks(address(api), fake.url) as made:
+        yield made
+
+
+def address(api: Api) -> str:
+    return str(api.session._base_url).rstrip("/")
 
 
 @asynccontextmanager

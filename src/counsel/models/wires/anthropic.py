@@ -67,9 +67,7 @@ class Anthropic:
         if call.exact and call.exact.native and call.exact.native.wire == WIRE:
             return self._passed_on(call.exact.native, call, model, endpoint)
         settings = resolve_settings(call, model)
-        thinking, limit = _requested_thinking(call, model) or _thinking(
-            model, settings.effort, call, options
-        )
+        thinking, limit = _requested_thinking(call, model) or _thinking(model, settings.effort, call, options)
         # The vendor refuses a temperature together with thinking.
         temperature = None if thinking else settings.temperature
         shaping, unsent = sampling(call.exact, model, {} if thinking else _SAMPLING)
@@ -111,9 +109,7 @@ class Anthropic:
             optional=("thinking.display", "output_config.format"),
         )
 
-    def _passed_on(
-        self, native: Native, call: Call, model: Model, endpoint: Endpoint
-    ) -> Prepared:
+    def _passed_on(self, native: Native, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         """The client's own request: only what this model refuses is left out."""
         options = wire_options(model, endpoint)
         refused = _SHAPING if model.temperature is None else ()

@@ -98,9 +98,7 @@ class OpenAIResponses:
             optional=("reasoning.summary", "text.format"),
         )
 
-    def _passed_on(
-        self, native: Native, call: Call, model: Model, endpoint: Endpoint
-    ) -> Prepared:
+    def _passed_on(self, native: Native, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         """The client's own request. The vendor stores nothing: what the client wants stored, we store."""
         options = wire_options(model, endpoint)
         refused = ("temperature", "top_p") if model.temperature is None else ()
