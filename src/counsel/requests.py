@@ -18,7 +18,13 @@ from counsel.types import Effort, Exact, Json, MediaResolution, ToolSpec, Turn, 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
 Stance: TypeAlias = Literal["for", "against", "neutral"]
+MAX_CHAIN = 10  # models of one chain
 DEFAULT_MODEL = "default"  # the conversation's model; of a new conversation, the user's setting
+
+
+def chain(model: str) -> tuple[str, ...]:
+    """`gpt-5, opus, local`: the models to try, one after another. A single name is a chain of one."""
+    return tuple(part.strip() for part in model.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,9 @@ class Settings:
     )
     max_attempts: int = _setting("COUNSEL_MAX_ATTEMPTS", 3, "Attempts of one call.", minimum=1, maximum=3)
     default_model: str = _setting(
-        "COUNSEL_DEFAULT_MODEL", "auto", "Model of `counsel ask` and `chat` when none is named."
+        "COUNSEL_DEFAULT_MODEL",
+        "auto",
+        "Model of `counsel ask` and `chat` when none is named; several with commas are tried in order.",
     )
     default_effort: str = _setting(
         "COUNSEL_DEFAULT_EFFORT",

@@ -22,7 +22,8 @@ from counsel.types import Json
     default=DEFAULT_MODEL,
     callback=ask_options.one_model,
     shell_complete=completers.models,
-    help="Model, alias, provider/model, or agent; default: the conversation's, else COUNSEL_DEFAULT_MODEL (auto).",
+    help="Model, alias, provider/model, or agent; 'gpt-5, opus': the next if one fails. "
+    "Default: the conversation's, else COUNSEL_DEFAULT_MODEL (auto).",
 )
 @ask_options.options
 @click.option(

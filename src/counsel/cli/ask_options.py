@@ -21,7 +21,7 @@ from counsel.cli import completers, connect, output, stopped, user, wants_json, 
 from counsel.cli.live_output import LiveAnswer
 from counsel.errors import CounselError
 from counsel.request_rules import is_name
-from counsel.requests import Engine, Request
+from counsel.requests import Engine, Request, chain
 from counsel.results import Accepted, Result
 from counsel.types import EFFORTS
 
@@ -151,8 +151,9 @@ def _names_path(word: str, cwd: Path) -> bool:
 
 
 def one_model(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if "," in value:
-        raise click.BadParameter(f"{value!r} names several models: use `counsel consensus -m {value}`.")
+    """`gpt-5, opus`: tried one after another."""
+    if not all(chain(value)):
+        raise click.BadParameter("A model's name is empty.")
     return value
 
 

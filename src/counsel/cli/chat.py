@@ -16,7 +16,7 @@ from counsel.cli import ask_options, completers, connect, fail, ids, live_output
 from counsel.cli.message_input import MessageInput, next_line
 from counsel.cli.stopped import Stopped
 from counsel.errors import CounselError
-from counsel.requests import DEFAULT_MODEL, ChatRequest, Engine
+from counsel.requests import DEFAULT_MODEL, ChatRequest, Engine, chain
 from counsel.results import Result
 from counsel.text import counted
 
@@ -211,7 +211,9 @@ class Chat:
 def _check_model(name: str, caller: Caller) -> None:
     """Raises for a name that the next message would be refused for: a mistyped model, a provider without a key."""
     if "," in name:
-        raise click.UsageError(f"{name!r} names several models; a chat has one.")
+        for each in chain(name):
+            _check_known(each, caller)
+        return
     if name.strip().lower() in {DEFAULT_MODEL, "auto"}:
         return
     from counsel.agents import failures, registry
@@ -222,6 +224,15 @@ def _check_model(name: str, caller: Caller) -> None:
         Catalog.load(caller.settings).resolve(name)
     elif agent.probe(caller).path is None:
         raise failures.not_installed(agent.agent)
+
+
+def _check_known(name: str, caller: Caller) -> None:
+    """A name of a chain. Whether it can be asked is seen when its turn comes."""
+    from counsel.agents import registry
+    from counsel.models.catalog import Catalog
+
+    if name.lower() != "auto" and registry.resolve(name) is None:
+        Catalog.load(caller.settings).lookup(name)
 
 
 def _report(error: CounselError | click.UsageError) -> None:

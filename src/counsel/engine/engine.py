@@ -177,7 +177,7 @@ class Engine:
 
     def _shown_models(self, job: Job) -> list[str]:
         """`openai/gpt-5` for one; plain names for several, as converse does."""
-        if job.tool == "consensus" or job.task.models[0].lower() == "auto":
+        if job.tool == "consensus" or job.task.models[0].lower() == "auto" or "," in job.task.models[0]:
             return list(job.task.models)
         route = self.router.route(job.task.models[0], job.caller)
         return [

@@ -124,6 +124,13 @@ class Catalog:
     def models(self, provider: str | None = None) -> list[ModelRow]:
         return [self.row(model) for model in self._rows.models.values() if provider in {None, model.provider}]
 
+    def free_models(self) -> Iterator[Model]:
+        """Listed models that cost nothing and whose server is set up: those of Ollama or LM Studio on this machine."""
+        rows = self._rows.models.values()
+        return (
+            model for model in rows if model.input_price == 0 == model.output_price and not self.reason(model)
+        )
+
     def counts(self) -> tuple[int, int]:
         """How many models are listed, and how many of them are available: without `models`, which takes 6 ms."""
         models = self._rows.models.values()
@@ -230,7 +237,7 @@ class Catalog:
     def _unknown_names(self) -> Iterator[str]:
         """Settings that name a model which does not exist: every question that names none would fail."""
         settings = self._settings
-        named = [("default_model", settings.default_model)]
+        named = [("default_model", name.strip()) for name in settings.default_model.split(",")]
         named += [("consensus_models", name) for name in settings.consensus_models]
         named += self._panel_models()
         for setting, name in named:

@@ -1,4 +1,4 @@
-"""The models that `auto` tries one after another: who comes next after a failure, and the error if everyone fails."""
+"""The models that `auto` or a chain tries one after another: who comes next after a failure, and the error if everyone fails."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ MOST_MISMATCHES = 2  # models that were each paid for two answers: then the sche
 class AutoChain:
     """The candidates that are left, and what went wrong with the others."""
 
-    def __init__(self, candidates: Sequence[Route]) -> None:
+    def __init__(self, candidates: Sequence[Route], skipped: Sequence[PassedOver] = ()) -> None:
+        """`skipped`: names of a chain that could not be asked at all."""
         self._left = list(candidates)
+        self._skipped = list(skipped)
         self._failures: list[tuple[Route, CounselError]] = []
         alternatives = len(self._left) > 1
         self.hurry = asyncio.get_running_loop().time() + retries.AUTO_RETRY_SECONDS if alternatives else None
@@ -51,7 +53,7 @@ class AutoChain:
             self._left = []
 
     def passed_over(self) -> list[PassedOver]:
-        return [
+        return self._skipped + [
             PassedOver(route.name, error.code, error.message, results.spent(error))
             for route, error in self._failures
         ]
@@ -63,7 +65,7 @@ class AutoChain:
         if len(tried) == 1:
             return last
         kinds = {type(error) for _, error in self._failures}
-        kind = type(last) if len(kinds) == 1 else ProviderUnavailable
+        kind = type(last) if len(kinds) == 1 and not self._skipped else ProviderUnavailable
         waits = [error.retry_after for _, error in self._failures if isinstance(error, RateLimited)]
         known = [wait for wait in waits if wait]
         return kind(
@@ -86,7 +88,7 @@ class AutoChain:
                 "error": error.message,
                 "hint": error.hint or "",
             }
-        return list(by_provider.values())
+        return [*map(_not_asked, self._skipped), *by_provider.values()]
 
     def _spent(self) -> ErrorDict:
         spent = [used for _, error in self._failures if (used := results.spent(error))]
@@ -94,6 +96,16 @@ class AutoChain:
             return {}
         total = sum(spent[1:], start=spent[0])
         return _as_fields(total)
+
+
+def _not_asked(skipped: PassedOver) -> ErrorDict:
+    return {
+        "provider": skipped.model,
+        "models": [skipped.model],
+        "code": skipped.code,
+        "error": skipped.error,
+        "hint": "",
+    }
 
 
 def _as_fields(usage: Usage) -> ErrorDict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from counsel.engine import results
-from counsel.engine.consult import structured
+from counsel.engine.consult import fallbacks, structured
 from counsel.engine.consult.auto_chain import AutoChain, another_may_answer
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation, Step
@@ -37,8 +37,13 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     job = consultation.job
     history = await conversation.load(store, job)
     job.task = unchanged_files.without_known(job.task, history.messages)
+    candidates, skipped = await routes(job, router, history, store)
     reply, passed_over = await _first_answer(
-        consultation, await routes(job, router, history, store), history, store, cache
+        consultation,
+        AutoChain(await _answered_first(consultation, candidates), skipped),
+        history,
+        store,
+        cache,
     )
     metadata = replace(results.metadata(reply), files=job.task.sources)
     if job.task.models[0].lower() == "auto" and reply.model in members(history):
@@ -63,11 +68,21 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     )
 
 
-async def routes(job: Job, router: Router, history: History, store: Store) -> list[Route]:
-    """The routes to try: the named model; for `auto`, the conversation's last model, then the others."""
+async def routes(
+    job: Job, router: Router, history: History, store: Store
+) -> tuple[list[Route], list[PassedOver]]:
+    """The routes to try: the named model, or those of a chain, and names of it that cannot be asked.
+
+    For `auto`: the conversation's last model, then the others.
+    """
     name = job.task.models[0]
+    if fallbacks.is_chain(name):
+        resolved, refused = fallbacks.resolve(name, router, job.caller, needs(job, history))
+        if not resolved:
+            raise refused[0][1]
+        return resolved, fallbacks.passed_over(refused)
     if name.lower() != "auto":
-        return [router.route(name, job.caller)]
+        return [router.route(name, job.caller)], []
     stored = await store.conversation(job.conversation)
     names = [stored.model] if stored and stored.model else members(history)
     own = [route for route in (_usable_route(name, job, router) for name in names) if route]
@@ -78,7 +93,7 @@ async def routes(job: Job, router: Router, history: History, store: Store) -> li
             raise
         others = []
     own_names = {route.name for route in own}
-    return [*own, *(route for route in others if route.name not in own_names)]
+    return [*own, *(route for route in others if route.name not in own_names)], []
 
 
 def members(history: History) -> list[str]:
@@ -109,17 +124,19 @@ def needs(job: Job, history: History) -> Needs:
     )
 
 
+async def _answered_first(consultation: Consultation, candidates: list[Route]) -> list[Route]:
+    """A model that answered in an earlier attempt comes first: its answer is stored."""
+    if consultation.job.attempt == 1:
+        return candidates
+    answered = {
+        route.name: await consultation.remembered(_step(consultation.job, route).key) for route in candidates
+    }
+    return sorted(candidates, key=lambda route: answered[route.name] is None)
+
+
 async def _first_answer(
-    consultation: Consultation, candidates: list[Route], history: History, store: Store, cache: AnswerCache
+    consultation: Consultation, chain: AutoChain, history: History, store: Store, cache: AnswerCache
 ) -> tuple[Reply, list[PassedOver]]:
-    # a model that answered in an earlier attempt comes first: its answer is stored
-    if consultation.job.attempt > 1:
-        answered = {
-            route.name: await consultation.remembered(_step(consultation.job, route).key)
-            for route in candidates
-        }
-        candidates = sorted(candidates, key=lambda route: answered[route.name] is None)
-    chain = AutoChain(candidates)
     while route := chain.next():
         try:
             call = await conversation.compose_async(consultation.job, history, route, store)

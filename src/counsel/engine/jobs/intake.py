@@ -12,7 +12,7 @@ from counsel import size_limits
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.completions import intake as completions
-from counsel.engine.consult import panel, recursion, structured
+from counsel.engine.consult import fallbacks, panel, recursion, structured
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import build
 from counsel.engine.history.export_files import where
@@ -21,10 +21,17 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
-from counsel.errors import NotFound
+from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name
-from counsel.requests import DEFAULT_MODEL, ChatRequest, CompletionRequest, ConsensusRequest, Request
+from counsel.requests import (
+    DEFAULT_MODEL,
+    ChatRequest,
+    CompletionRequest,
+    ConsensusRequest,
+    Request,
+    chain,
+)
 from counsel.text import counted, is_sound, sound
 from counsel.types import Image
 
@@ -119,10 +126,17 @@ async def _default_model(request: ChatRequest, store: Store, caller: Caller) -> 
 def _members(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
     if isinstance(request, ChatRequest):
         recursion.check(caller)
-        if request.model.lower() != "auto":
+        if fallbacks.is_chain(request.model):
+            fallbacks.check(request.model, router, caller)
+        elif request.model.lower() != "auto":
             router.route(request.model, caller)
         return (panel.Member(request.model),)
     members = panel.chosen(request, router, caller)
+    if chained := next((member.model for member in members if fallbacks.is_chain(member.model)), None):
+        raise InvalidArgument(
+            f"A member of a consensus is one model, not {chained[:80]!r}.",
+            hint="Nothing was sent. Name each model on its own; chains are for `chat` and `askModel`.",
+        )
     if request.check_models:
         panel.check_names(tuple(member.model for member in members), router, caller)
     return members
@@ -136,7 +150,7 @@ def _each(parts: Iterable[str]) -> tuple[str, ...]:
 
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:
     """Agents use their own servers: only for others must the shared ones be allowed and there."""
-    if request.tools and not all(registry.resolve(name) for name in models):
+    if request.tools and not all(registry.resolve(name) for model in models for name in chain(model)):
         from counsel.engine.tools import choose  # imports the agents' modules, which few calls need
 
         await asyncio.to_thread(choose.choose, request.tools, caller)

@@ -23,7 +23,7 @@ from counsel.http.auth import Receive
 from counsel.mcp.tools import chat, consensus
 from counsel.models import panels
 from counsel.request_rules import RULES
-from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Request, chain
 from counsel.results import Result
 from counsel.strict_json import encode
 from counsel.types import Json
@@ -110,7 +110,7 @@ async def submit(call: ApiCall) -> object:
 
 def _models(request: Request, caller: Caller) -> tuple[str | None, ...]:
     if isinstance(request, ChatRequest):
-        return (request.model,)
+        return chain(request.model)
     return tuple(map(panels.name_of, panels.expanded(request.models, caller.settings)))
 
 

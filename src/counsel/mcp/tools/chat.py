@@ -17,7 +17,7 @@ TOOL = base.Tool(
         "prompt": base.argument("prompt", "Your question with relevant context."),
         "model": base.argument(
             "model",
-            "Model, alias or agent: auto, gpt-5, gemini-2.5-flash, grok-4, opus, codex, provider/model …",
+            'Model, alias or agent: auto, gpt-5, gemini-2.5-flash, opus, codex, provider/model …; "gpt-5, opus": in this order.',
             default="auto",
         ),
         "files": base.FILES,
