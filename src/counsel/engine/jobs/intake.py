@@ -24,14 +24,7 @@ from counsel.engine.store.records import Blob
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name
-from counsel.requests import (
-    DEFAULT_MODEL,
-    ChatRequest,
-    CompletionRequest,
-    ConsensusRequest,
-    Request,
-    chain,
-)
+from counsel.requests import DEFAULT_MODEL, ChatRequest, CompletionRequest, ConsensusRequest, Request, chain
 from counsel.text import counted, is_sound, sound
 from counsel.types import Image
 
