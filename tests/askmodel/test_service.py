@@ -32,6 +32,16 @@ async def test_an_answer_has_converses_shape(engine: Engine, fake_api: FakeAPI, 
         wire.close()
 
 
+async def test_a_question_may_have_a_limit_of_its_cost(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
+    async with service(engine, fake_api, home) as served:
+        wire = await Wire.to(served.path)
+        wire.send("askmodel_1", "hello", maxCostUsd=0.0001)
+        got = await wire.line()
+        assert (got["code"], got["details"]["limit_usd"]) == ("BUDGET_EXCEEDED", 0.0001)
+        assert not fake_api.calls
+        wire.close()
+
+
 async def test_many_at_once_on_one_connection_in_the_order_of_their_ends(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:

@@ -235,3 +235,13 @@ async def test_what_a_model_does_not_take_is_reported(v1: V1) -> None:
         assert raw.headers["x-counsel-ignored"] == "user, temperature, top_p"
     answer: Any = await v1.openai.chat.completions.create(**ask)
     assert answer.counsel["ignored"] == ["user", "temperature", "top_p"]
+
+
+async def test_a_budget_that_is_used_up_is_a_402_which_no_sdk_repeats(
+    tmp_path: Path, fake_api: FakeAPI
+) -> None:
+    async with served(tmp_path, fake_api, COUNSEL_BUDGET_DAY="0") as v1:
+        with pytest.raises(openai.APIStatusError) as caught:
+            await v1.openai.with_options(max_retries=2).chat.completions.create(**ASK)
+    assert (caught.value.status_code, caught.value.code) == (402, "budget_exceeded")
+    assert not fake_api.calls

@@ -56,6 +56,7 @@ _FIELDS: dict[str, Schema] = {
     "timestamp": {"anyOf": [STRING, {"type": "number"}]},
     "stream": SWITCH,
     "tools": RULES["tools"],
+    "maxCostUsd": RULES["max_cost_usd"],
     "cancel": SWITCH,
 }
 
@@ -312,6 +313,7 @@ def _request(service: AskService, message: Json) -> ChatRequest:
         session_tag=message.get("sessionTag"),
         session=service.session,
         tools=tuple(message.get("tools", ())),
+        max_cost_usd=message.get("maxCostUsd"),
     )
 
 

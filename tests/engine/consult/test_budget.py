@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -322,3 +323,20 @@ async def test_a_report_leaves_out_what_dead_processes_had_reserved(
     assert (day["limit_usd"], day["spent_usd"], day["reserved_usd"], day["left_usd"]) == (1, 0, 0.25, 0.75)
     async with Counsel(env={"COUNSEL_HOME": str(engine.home), "COUNSEL_BUDGET_DAY": "1"}) as python:
         assert await python.budgets() == [day]
+
+
+async def test_a_new_day_has_its_whole_budget(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(**used(1_000))
+    caller_ = caller(COUNSEL_BUDGET_DAY="0.01")
+    await ask(engine, caller_, model="penny")
+    with pytest.raises(BudgetExceeded) as caught:
+        await ask(engine, caller_, model="penny")
+    begins = datetime.fromisoformat(caught.value.until or "").timestamp()
+    engine.budgets.clock = lambda: begins - 0.5
+    with pytest.raises(BudgetExceeded):
+        await ask(engine, caller_, model="penny")
+    engine.budgets.clock = lambda: begins
+    await ask(engine, caller_, model="penny")
+    assert len(fake_api.calls) == 2

@@ -12,6 +12,7 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.tools import connections, loop
 from counsel.errors import (
+    BudgetExceeded,
     CounselError,
     EmptyAnswer,
     InvalidArgument,
@@ -51,6 +52,19 @@ async def test_every_wire_asks_reads_and_answers(remote: SharedTools, model: str
     assert (about["usage"]["input_tokens"], about["usage"]["output_tokens"]) == (300, 30)
     assert about["cost_usd"] > 0
     assert [set(event) for event in ran] == [{"name", "server", "tool", "ms", "ok"}] * 3
+
+
+async def test_every_round_of_tools_is_paid_from_the_questions_limit(remote: SharedTools) -> None:
+    """A round costs 10 cents. After two of them the third does not fit, and what was answered so far is kept."""
+    remote.fake.script(
+        tool_calls=[remote.calls("notes__look_up", note="tide")] * 5,
+        usage={"input": 10, "output": 10_000},
+        times=None,
+    )
+    with pytest.raises(BudgetExceeded) as caught:
+        await remote.ask(max_cost_usd=0.24)
+    assert (caught.value.budget, round(caught.value.spent_usd or 0, 2)) == ("job", 0.2)
+    assert len(remote.fake.log.calls) == 2
 
 
 async def test_a_server_is_started_for_the_consultation_and_ended_after_it(shared_tools: SharedTools) -> None:

@@ -15,6 +15,7 @@ _ROWS: dict[str, tuple[int, str, str | None, str]] = {
         "context_length_exceeded",
         "invalid_request_error",
     ),
+    "BUDGET_EXCEEDED": (402, "insufficient_quota", "budget_exceeded", "billing_error"),
     "FILE_TOO_LARGE": (413, "invalid_request_error", None, "request_too_large"),
     "FILE_NOT_ALLOWED": (403, "invalid_request_error", None, "permission_error"),
     "NOT_FOUND": (404, "invalid_request_error", None, "not_found_error"),
