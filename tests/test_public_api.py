@@ -29,7 +29,8 @@ METHODS = {
     "cancel": "(self, any_id: str, member: str | None = None) -> Cancellation",
     "close": "(self) -> None",
     "consensus": "(self, prompt: str, *, models: Sequence[str | Member], cross_feedback: bool = True,"
-    " cross_feedback_prompt: str | None = None, **options: Unpack[Options]) -> Consensus",
+    " cross_feedback_prompt: str | None = None, judge: str | None = None, choices: Sequence[str] = (),"
+    " refine: Refine | None = None, rounds: int = 2, order: Order = 'parallel', **options: Unpack[Options]) -> Consensus",
     "status": "(self, any_id: str, *, full_history: bool = False) -> Job",
     "stream": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> AsyncGenerator[JobEvent]",
     "submit": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> str",
@@ -52,6 +53,7 @@ FIELDS = {
     "Answer": ["text", "model", "provider", "continuation_id", "job_id", "cost_usd", "usage", "metadata"],
     "Consensus": [
         *("status", "text", "answers", "failed", "continuation_id", "job_id", "cost_usd", "usage", "result"),
+        *("verdict", "vote", "refinement"),
     ],
     "Job": [
         *(

@@ -27,7 +27,7 @@ from counsel.caller import Caller, here
 from counsel.errors import CounselError, InvalidArgument
 from counsel.job_events import JobEvent, Wait
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import ChatRequest, ConsensusRequest, Member, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Member, Order, Refine, Request
 from counsel.results import (
     Cancellation,
     ChatResult,
@@ -35,8 +35,11 @@ from counsel.results import (
     HistoryMessage,
     JobState,
     JobStatus,
+    JudgeVerdict,
     ModelState,
+    Refinement,
     Result,
+    Vote,
     usage_from_json,
 )
 from counsel.types import Effort, Json, MediaResolution, Usage, Verbosity
@@ -87,7 +90,10 @@ class Consensus:
     job_id: str
     cost_usd: float | None  # of all calls whose price is known, failed ones included
     usage: Usage  # of all calls
-    result: Json = field(repr=False)  # both rounds, as the MCP tools return them
+    result: Json = field(repr=False)  # all rounds, as `/api` returns them
+    verdict: JudgeVerdict | None = None  # of the judge, if there was one
+    vote: Vote | None = None  # if there were choices
+    refinement: Refinement | None = None  # how many rounds were held, and why no more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,14 +178,24 @@ class Counsel:
         models: Sequence[str | Member],
         cross_feedback: bool = True,
         cross_feedback_prompt: str | None = None,
+        judge: str | None = None,
+        choices: Sequence[str] = (),
+        refine: Refine | None = None,
+        rounds: int = 2,
+        order: Order = "parallel",
         **options: Unpack[Options],
     ) -> Consensus:
-        """Several models at once, who then read and refine each other's answers."""
+        """Several models, who then read each other's answers without names and refine their own."""
         request = ConsensusRequest(
             prompt=prompt,
             models=_members(models),
             enable_cross_feedback=cross_feedback,
             cross_feedback_prompt=cross_feedback_prompt,
+            judge=judge,
+            choices=_listed("choices", choices),
+            refine=refine,
+            rounds=rounds,
+            order=order,
             **_common(options),
         )
         return _consensus(await self._finish(request))
@@ -274,6 +290,9 @@ def _consensus(result: Result) -> Consensus:
         cost_usd=result.metadata.cost_usd,
         usage=result.metadata.usage,
         result=result.to_json(),
+        verdict=result.verdict,
+        vote=result.vote,
+        refinement=result.refinement,
     )
 
 

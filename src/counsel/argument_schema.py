@@ -40,6 +40,7 @@ MOST_PROBLEMS = 10  # in one message; there may be 100,000
 _TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "number": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+    "integer": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
     "array": ("a list", lambda value: isinstance(value, list | tuple)),  # a request has tuples
     "object": ("an object", lambda value: isinstance(value, dict)),

@@ -10,7 +10,7 @@ from typing import get_args
 
 from counsel.argument_schema import Schema
 from counsel.errors import InvalidArgument
-from counsel.requests import MAX_MODELS, Stance
+from counsel.requests import MAX_MODELS, Order, Refine, Stance
 from counsel.types import EFFORTS, MediaResolution, Verbosity
 
 STRING: Schema = {"type": "string"}
@@ -25,7 +25,7 @@ MEMBER: Schema = {
             "type": "object",
             "properties": {
                 "model": NAME,
-                "role": NAME,
+                "role": STRING,
                 "stance": {"type": "string", "enum": list(get_args(Stance))},
             },
             "required": ["model"],
@@ -49,6 +49,11 @@ RULES: dict[str, Schema] = {
     "media_resolution": {"type": "string", "enum": list(get_args(MediaResolution))},
     "use_websearch": SWITCH,
     "max_cost_usd": {"type": "number", "minimum": 0},
+    "judge": STRING,
+    "choices": {"type": "array", "items": NAME, "minItems": 2, "maxItems": 20},
+    "refine": {"type": "string", "enum": list(get_args(Refine))},
+    "rounds": {"type": "integer", "minimum": 1, "maximum": 3},
+    "order": {"type": "string", "enum": list(get_args(Order))},
     "enable_cross_feedback": SWITCH,
     "cross_feedback_prompt": STRING,
     # No interface offers these as arguments, but any program can send them to the daemon's socket.

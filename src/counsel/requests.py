@@ -17,6 +17,8 @@ from counsel.types import Effort, Exact, Json, MediaResolution, ToolSpec, Turn, 
 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
+Refine: TypeAlias = Literal["always", "disagreement", "never"]
+Order: TypeAlias = Literal["parallel", "sequential"]
 Stance: TypeAlias = Literal["for", "against", "neutral"]
 MAX_CHAIN = 10  # models of one chain
 DEFAULT_MODEL = "default"  # the conversation's model; of a new conversation, the user's setting
@@ -66,6 +68,11 @@ class Member(TypedDict):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsensusRequest(Question):
     models: tuple[str | Member, ...]  # names, `auto`, `@panel`
+    judge: str | None = None  # a model, `auto`, `none`, or `default`: the user's setting
+    choices: tuple[str, ...] = ()  # every model picks one of them
+    refine: Refine | None = None  # None: `always`, or `never` without cross feedback
+    rounds: int = 2  # the first one included
+    order: Order = "parallel"
     enable_cross_feedback: bool = True
     cross_feedback_prompt: str | None = None
     check_models: bool = (

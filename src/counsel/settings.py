@@ -88,6 +88,11 @@ class Settings:
         minimum=2,
         maximum=20,
     )
+    judge: str = _setting(
+        "COUNSEL_JUDGE",
+        "none",
+        "Model that compares the answers of `counsel consensus`: a model that is not a member, `auto` or `none`.",
+    )
     auto_order: tuple[str, ...] = _setting(
         "COUNSEL_AUTO_ORDER", (), "Models that `auto` tries, in this order; empty: the catalog's order."
     )

@@ -24,7 +24,7 @@ from counsel import api
 from counsel.api import Answer, Consensus, Job, Options
 from counsel.errors import CounselError
 from counsel.job_events import JobEvent
-from counsel.requests import Member
+from counsel.requests import Member, Order, Refine
 from counsel.results import Cancellation
 from counsel.types import Json, Usage
 
@@ -82,15 +82,25 @@ class Counsel:
         models: Sequence[str | Member],
         cross_feedback: bool = True,
         cross_feedback_prompt: str | None = None,
+        judge: str | None = None,
+        choices: Sequence[str] = (),
+        refine: Refine | None = None,
+        rounds: int = 2,
+        order: Order = "parallel",
         **options: Unpack[Options],
     ) -> Consensus:
-        """Several models at once, who then read and refine each other's answers."""
+        """Several models, who then read each other's answers without names and refine their own."""
         return self._run(
             self._client.consensus(
                 prompt,
                 models=models,
                 cross_feedback=cross_feedback,
                 cross_feedback_prompt=cross_feedback_prompt,
+                judge=judge,
+                choices=choices,
+                refine=refine,
+                rounds=rounds,
+                order=order,
                 **options,
             )
         )

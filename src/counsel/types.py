@@ -18,6 +18,7 @@ MediaResolution: TypeAlias = Literal[
     "MEDIA_RESOLUTION_HIGH",
     "MEDIA_RESOLUTION_UNSPECIFIED",
 ]
+Position: TypeAlias = Literal["kept", "changed"]
 EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "max")
 
 
@@ -341,6 +342,7 @@ class Finished:
     native: Any = field(default=None, repr=False)  # the assistant's turn verbatim, for `Turn.native`
     session: str | None = None  # an agent's own session, to continue
     vendor: Mapping[str, str] = field(default_factory=dict)
+    position: Position | None = None  # set by engine/consult/position.py
 
 
 Event: TypeAlias = Text | Withdrawn | Thinking | Thought | ToolUse | ToolRan | UsageReport | Notice | Finished

@@ -19,7 +19,7 @@ from counsel.engine.store import open_store
 from counsel.engine.store.records import UsageRecord
 from counsel.mcp import render
 from counsel.results import AnswerMetadata, ChatResult, ConsensusResult, Continuation, Totals
-from counsel.results.answers import ConsensusSettings
+from counsel.results.consensus import ConsensusSettings
 from counsel.types import Usage
 from support.pty_screen import in_terminal
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import click
 
-from counsel.cli import ask_options, completers, connect, json_option, live_output, output
+from counsel.cli import (
+    ask_options,
+    completers,
+    connect,
+    consensus_members,
+    consensus_output,
+    json_option,
+    live_output,
+    output,
+)
 from counsel.cli.consensus_board import Board, LiveBoard
 from counsel.job_events import Waiting
-from counsel.requests import ConsensusRequest, Engine
+from counsel.requests import DEFAULT_MODEL, ConsensusRequest, Engine, Order, Refine
 from counsel.results import ConsensusResult, Result
 
 
@@ -26,7 +35,48 @@ from counsel.results import ConsensusResult, Result
     help="Models, aliases, agents or @panels: -m a,b or -m a -m b. The same model may be named twice. "
     "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE of different vendors.",
 )
-@click.option("--no-feedback", is_flag=True, help="One round only: models do not see each other's answers.")
+@click.option(
+    "--judge",
+    metavar="MODEL",
+    shell_complete=completers.models,
+    help="Let a model that is not a member compare the answers: a model, `auto` (another vendor) or `none`. "
+    "Default: COUNSEL_JUDGE.",
+)
+@click.option(
+    "--choice",
+    "choices",
+    multiple=True,
+    metavar="TEXT",
+    help="Let each model pick one of these: two or more.",
+)
+@click.option(
+    "--refine",
+    type=click.Choice(get_args(Refine)),
+    help="When models read each other's answers: always (default), on disagreement (needs choices or a judge), never.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 3),
+    default=2,
+    show_default=True,
+    help="Most rounds, with the first one; they end when no model changes its position.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(get_args(Order)),
+    default="parallel",
+    show_default=True,
+    help="sequential: a round table, each model reads what was said before it.",
+)
+@click.option("--role", "roles", multiple=True, metavar="MODEL=TEXT", help="Give a member a role.")
+@click.option(
+    "--stance",
+    "stances",
+    multiple=True,
+    metavar="MODEL=STANCE",
+    help="Let a member argue for or against the proposal, or weigh it: for, against or neutral.",
+)
+@click.option("--no-feedback", is_flag=True, help="One round only, like --refine never.")
 @click.option(
     "--feedback-prompt",
     metavar="TEXT",
@@ -39,6 +89,13 @@ from counsel.results import ConsensusResult, Result
 def consensus(
     prompt: str | None,
     models: tuple[str, ...],
+    roles: tuple[str, ...],
+    stances: tuple[str, ...],
+    judge: str | None,
+    choices: tuple[str, ...],
+    refine: Refine | None,
+    rounds: int,
+    order: Order,
     no_feedback: bool,
     feedback_prompt: str | None,
     plain: bool,
@@ -46,16 +103,23 @@ def consensus(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Ask several models; each then reads the others' answers and refines its own.
+    """Ask several models; each then reads the others' answers, without names, and refines its own.
 
     counsel consensus "Monolith or services?" -m gpt-latest,opus-latest,gemini-latest
+
+    counsel consensus "Which database?" --choice PostgreSQL --choice SQLite --refine disagreement --judge auto
     """
     text = ask_options.full_prompt(prompt)
     caller, fields = ask_options.prepare(options)
     request = ConsensusRequest(
         prompt=text,
-        models=models,
+        models=consensus_members.assigned(models, roles, stances, caller.settings),
         check_models=True,
+        judge=judge or DEFAULT_MODEL,
+        choices=choices,
+        refine=refine,
+        rounds=rounds,
+        order=order,
         enable_cross_feedback=not no_feedback,
         cross_feedback_prompt=feedback_prompt,
         **fields,
@@ -78,9 +142,12 @@ async def _watched(engine: Engine, job_id: str) -> Result:
 
 
 def show(result: Result, *, plain: bool = False) -> None:
-    output.whole_answer(result.content, plain=plain)
-    ask_options.notes(result)
     counts = []
+    if isinstance(result, ConsensusResult):
+        consensus_output.show(result, plain=plain)
+    else:
+        output.whole_answer(result.content, plain=plain)
+    ask_options.notes(result)
     if isinstance(result, ConsensusResult):
         counts = [
             f"{len(result.initial)} of {result.models_consulted} answered",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NARROWEST = 36  # characters of a column that can still be read
 _LONGEST = 100_000  # characters of a column on the largest screen
-_PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering"}
+_PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering", "verdict": "judging"}
 
 
 @dataclass(slots=True)

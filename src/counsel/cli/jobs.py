@@ -15,6 +15,7 @@ from counsel.cli import (
     ask_options,
     completers,
     connect,
+    consensus_output,
     documents,
     ids,
     json_option,
@@ -29,7 +30,7 @@ from counsel.errors import CounselError
 from counsel.job_events import Wait
 from counsel.mcp import render
 from counsel.requests import Engine
-from counsel.results import AnswerMetadata, Cancellation, JobList, JobStatus, JobSummary
+from counsel.results import AnswerMetadata, Cancellation, ConsensusResult, JobList, JobStatus, JobSummary
 from counsel.types import Usage
 
 STATES = {
@@ -237,7 +238,9 @@ def _show(job: JobStatus) -> None:
     states = job.models_status or ()
     for message in job.history or ():
         output.turn(f"── {message.role}", message.content, rendered=message.role == "assistant")
-    if job.result and job.history is None:
+    if isinstance(job.result, ConsensusResult) and job.history is None:
+        consensus_output.show(job.result, plain=False)
+    elif job.result and job.history is None:
         output.whole_answer(job.result.content)
     elif job.tool == "consensus" and not job.is_open and job.history is None:
         for section in (section for state in states for section in render.sections(state)):

@@ -25,7 +25,7 @@ def summary(job: JobStatus) -> str:
 def _kept(job: JobStatus) -> str:
     if job.result:  # it finished before it could be stopped
         return "The answer is kept"
-    states = job.models_status or ()
+    states = [state for state in job.models_status or () if state.slot != "judge"]
     answers = sum(1 for state in states if state.text)
     partial = job.partial or (job.error and job.error.partial)
     if job.tool != "consensus":

@@ -16,16 +16,16 @@ from pathlib import Path
 from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine import results
-from counsel.engine.consult import consensus
 from counsel.engine.consult.budget import Budgets
 from counsel.engine.consult.cache import AnswerCache
+from counsel.engine.consult.consensus import members, terms
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
 from counsel.engine.history import timeline
 from counsel.engine.history import usage as usage_records
 from counsel.engine.history.archive import Archive
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
-from counsel.engine.jobs import changes, intake, partial, recovery, replay
+from counsel.engine.jobs import call_keys, changes, intake, partial, recovery, replay
 from counsel.engine.jobs.callers import Secret
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.ownership import Ownership
@@ -243,6 +243,7 @@ class Engine:
             "enable_cross_feedback": task.cross_feedback,
             "use_websearch": task.use_websearch,
             **effort,
+            **terms.requested(task),
         }
 
     async def completion(self, job_id: str) -> tuple[CompletionRequest, JobDetail]:
@@ -314,16 +315,21 @@ class Engine:
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
+    async def _slot(self, job: JobRecord, member: str) -> str:
+        task = await self.store.task(job.id) if member == call_keys.JUDGE else None
+        return members.slot_of(job.models, member, judged=task is not None and task.judge is not None)
+
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         """Stop exactly this job and its upstream calls, or only one model of a consensus (by name or slot)."""
         job = await self._find(any_id, running_only=True)
-        slot = None if member is None else consensus.slot_of(job.models, member)
+        slot = None if member is None else await self._slot(job, member)
         if not job.is_open:
             return results.ended_before(job)
         if slot is not None:
             await self.runner.cancel_member(job.id, slot)
             if (await self._job(job.id)).is_open:
-                return results.member_cancelled(job, slot, consensus.labels(job.models)[int(slot)])
+                label = slot if slot == call_keys.JUDGE else members.labels(job.models)[int(slot)]
+                return results.member_cancelled(job, slot, label)
         else:
             await self.runner.cancel(job.id)
         now = await self._job(job.id)

@@ -53,8 +53,23 @@ def _consensus(result: ConsensusResult) -> dict[str, object]:
     """The last answer of each model; its first one is left out if it refined it."""
     shown = _without(result.to_json(), "content")
     shown["phases"] = _phases(shown, without_first=_refined(result), refined=("initial_response",))
+    if "vote" in shown:
+        shown |= _voted(shown)
     note = first_answers_note(result)
     return {**shown, "note": note} if note else shown
+
+
+def _voted(shown: Json) -> dict[str, object]:
+    """Of a vote, each reason once: beside the choice."""
+    phases, vote = shown["phases"], shown["vote"]
+    return {
+        "phases": {
+            **phases,
+            "initial": [_without(entry, "response") for entry in phases["initial"]],
+            "refined": [_without(entry, "refined_response") for entry in phases["refined"]],
+        },
+        "vote": {**vote, "minority": [_without(entry, "reasons") for entry in vote["minority"]]},
+    }
 
 
 def _beside_history(result: ConsensusResult) -> dict[str, object]:
@@ -78,7 +93,13 @@ def _phases(shown: Json, without_first: set[str], refined: tuple[str, ...]) -> d
             for entry in phases["initial"]
         ],
         "refined": [_without(entry, *refined) for entry in phases["refined"]],
+        **({"rounds": [_positions(entry) for entry in phases["rounds"]]} if "rounds" in phases else {}),
     }
+
+
+def _positions(round_: Json) -> dict[str, object]:
+    """A round between the first and the last, without its texts."""
+    return {**round_, "answers": [_without(entry, "response") for entry in round_["answers"]]}
 
 
 def _without(entry: Mapping[str, object], *names: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from counsel import answer_notes
@@ -21,8 +21,10 @@ from counsel.results import (
     ModelFailure,
     ModelState,
     Result,
+    verdict_text,
 )
 
+_POSITIONS: Mapping[bool | None, str] = {True: "changed its position", False: "kept its position"}
 EngineResult: TypeAlias = ChatResult | ConsensusResult | Accepted | JobStatus | JobList | Cancellation
 
 
@@ -98,12 +100,14 @@ def _answer(result: Result) -> str:
     notes = answer_notes.notes(result, was_live=False)
     if isinstance(result, ChatResult):
         return _paragraphs(result.content, *notes, _footer(result))
+    positions = {answer.model: _POSITIONS.get(answer.changed, "") for answer in result.refined}
     return _paragraphs(
         _counts(result),
         *map(_failure_line, result.failed),
         *notes,
         result.final_summary,
-        *(_section(model, answer) for model, answer in result.answers.items()),
+        *verdict_text.sections(result.verdict, result.vote),
+        *(_section(model, answer, positions.get(model, "")) for model, answer in result.answers.items()),
         first_answers_note(result),
         _footer(result),
     )

@@ -7,17 +7,14 @@ sets `document` to None.
 
 from __future__ import annotations
 
-from counsel.results.answers import (
-    Accepted,
-    ChatResult,
+from counsel.results.answers import Accepted, ChatResult, Result, result_from_json
+from counsel.results.consensus import (
     ConsensusResult,
     ConsensusSettings,
     InitialAnswer,
     ModelFailure,
     RefinedAnswer,
-    Result,
     Totals,
-    result_from_json,
 )
 from counsel.results.conversation import (
     AnswerDetails,
@@ -44,6 +41,21 @@ from counsel.results.parts import (
     usage_from_json,
     usage_to_json,
 )
+from counsel.results.verdict import (
+    Ballot,
+    Contradiction,
+    Ended,
+    Held,
+    JudgeVerdict,
+    MiddleRound,
+    Minority,
+    PartialCoverage,
+    Refinement,
+    RoundAnswer,
+    UniqueInsight,
+    Vote,
+    VoteFailure,
+)
 
 __all__ = [
     "Accepted",
@@ -51,11 +63,15 @@ __all__ = [
     "AnswerMetadata",
     "AnswerNotice",
     "AnswerSummary",
+    "Ballot",
     "Cancellation",
     "ChatResult",
     "ConsensusResult",
     "ConsensusSettings",
     "Continuation",
+    "Contradiction",
+    "Ended",
+    "Held",
     "HistoryMessage",
     "Incomplete",
     "InitialAnswer",
@@ -63,20 +79,29 @@ __all__ = [
     "JobState",
     "JobStatus",
     "JobSummary",
+    "JudgeVerdict",
     "MessageDetails",
+    "MiddleRound",
+    "Minority",
     "ModelFailure",
     "ModelState",
     "ModelStatus",
+    "PartialCoverage",
     "PassedOver",
     "Phase",
     "QuestionDetails",
     "RefinedAnswer",
+    "Refinement",
     "Result",
+    "RoundAnswer",
     "Serialisable",
     "Source",
     "ToolResult",
     "Totals",
+    "UniqueInsight",
     "Verdict",
+    "Vote",
+    "VoteFailure",
     "details_from_json",
     "result_from_json",
     "usage_from_json",

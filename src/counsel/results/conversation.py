@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from counsel.lazy_dataclass import dataclass
-from counsel.results.answers import Totals
+from counsel.results.consensus import Totals
 from counsel.results.parts import AnswerMetadata, AnswerSummary, Source, listed, without_empty
 from counsel.types import Json
 

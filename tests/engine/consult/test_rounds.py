@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel.caller import Caller
-from counsel.engine.consult import consensus
+from counsel.engine.consult.consensus import members, rounds
 from counsel.engine.engine import Engine
 from counsel.requests import ConsensusRequest
 from fake import FakeAPI
@@ -44,7 +44,7 @@ async def test_two_of_three_are_a_partial_one(
 async def test_the_last_one_has_its_grace_and_no_longer(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consensus, "GRACE", 0.2)
+    monkeypatch.setattr(rounds, "GRACE", 0.2)
     fake_api.script(hang_after=1, vendor="anthropic", times=None)
     result = await hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
     (failed,) = result["phases"]["failed"]
@@ -56,7 +56,7 @@ async def test_the_last_one_has_its_grace_and_no_longer(
 async def test_no_model_is_abandoned_while_two_are_not_done(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consensus, "GRACE", 0.0)
+    monkeypatch.setattr(rounds, "GRACE", 0.0)
     fake_api.script(gate="slow", vendor="anthropic", gate_after=1)
     fake_api.script(gate="slow", vendor="gemini", gate_after=1)
     models = ("gpt-5", "gemini-2.5-flash", "sonnet")
@@ -80,4 +80,4 @@ async def test_one_model_alone_is_complete(engine: Engine, caller: Callable[...,
 
 
 async def test_the_same_model_three_times_has_three_names() -> None:
-    assert consensus.labels(("a", "b", "a", "a")) == ["a", "b", "a#2", "a#3"]
+    assert members.labels(("a", "b", "a", "a")) == ["a", "b", "a#2", "a#3"]

@@ -223,7 +223,7 @@ async def test_an_invisible_answer_is_an_empty_one(engine: Engine, caller: Any) 
 async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(
     engine: Engine, caller: Any, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.consult.consensus.GRACE", 0.5)
+    monkeypatch.setattr("counsel.engine.consult.consensus.rounds.GRACE", 0.5)
     fake_api.script(text="word " * 400, deltas=2, hang_after=1, vendor="anthropic", times=None)
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet"))
     result = (await engine.wait(await engine.submit(request, caller()))).to_json()

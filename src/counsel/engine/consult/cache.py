@@ -18,13 +18,18 @@ class AnswerCache:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def through(self, consultation: Consultation, step: Step, route: Route, call: Call) -> Reply:
-        """Ask, unless the same question to the same model with the same key was answered within the caller's lifetime."""
+    async def through(
+        self, consultation: Consultation, step: Step, route: Route, call: Call, variant: str = ""
+    ) -> Reply:
+        """Ask, unless the same question to the same model with the same key was answered within the caller's lifetime.
+
+        `variant`: of calls that are the same and want answers of their own.
+        """
         seconds = consultation.job.caller.settings.cache_seconds
         # what an agent or a shared tool looks at may have changed
         if not seconds or route.is_agent or consultation.job.task.tools:
             return await consultation.ask(step, route, call)
-        key = _key(route, call)
+        key = _key(route, call, variant)
         if reply := await self._store.cached_answer(key):
             return consultation.recall(step, dataclasses.replace(reply, cached=True, ms=0))
         reply = await consultation.ask(step, route, call)
@@ -33,12 +38,12 @@ class AnswerCache:
         return reply
 
 
-def _key(route: Route, call: Call) -> str:
+def _key(route: Route, call: Call, variant: str) -> str:
     turns = [
         (turn.role, turn.text, [hashlib.sha256(image.data).hexdigest() for image in turn.images])
         for turn in call.turns
     ]
-    model = [route.provider, route.name, route.account]
+    model = [route.provider, route.name, route.account, *([variant] if variant else [])]
     whole = json.dumps(
         [model, call.system, dataclasses.asdict(call.knobs), call.max_output, call.schema, turns]
     )

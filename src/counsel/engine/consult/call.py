@@ -13,7 +13,7 @@ from counsel import resource_errors
 from counsel.engine import results
 from counsel.engine.completions import stop_sequences
 from counsel.engine.completions.parts import Parts
-from counsel.engine.consult import empty_answers
+from counsel.engine.consult import empty_answers, position
 from counsel.engine.consult.budget import Budgets, CallBudget
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Route
@@ -59,6 +59,8 @@ class Step:
     slot: str
     phase: str
     limit: float | None = None  # seconds
+    states_position: bool = False  # the last line says whether the author changed its position
+    uses_tools: bool = True
     last: bool = False  # the job ends with this call, and its end stores the reply
     may_be_empty: bool = False  # the answer's text
     hint: str = (
@@ -156,13 +158,13 @@ class Consultation:
             if self.budget:
                 fold.budget = self.budget.call(slot)
                 call = replace(call, budget=fold.budget)
-                await fold.budget.prepare(call, route.model, changes=bool(self.job.task.tools))
+                await fold.budget.prepare(call, route.model, changes=self._uses_tools(step))
             if full := self._limiter.full(self.job.caller, route.provider):
                 self.live.wait(slot, Wait("slot", full))
             async with self._limiter.slot(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
-                listening = self._listen(step, route, self._events(route, call), fold)
+                listening = self._listen(step, route, self._events(step, route, call), fold)
                 await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
             self._failed(error, route, call, step, fold)
@@ -194,14 +196,19 @@ class Consultation:
             step = answer.step
             self._store.remember(self.fence, step.key, step.slot, answer.reply, answer.usage)
 
-    def _events(self, route: Route, call: Call) -> AsyncIterator[Event]:
+    def _uses_tools(self, step: Step) -> bool:
+        return bool(self.job.task.tools) and step.uses_tools
+
+    def _events(self, step: Step, route: Route, call: Call) -> AsyncIterator[Event]:
         if call.exact and call.exact.stop and route.wire in {"openai_responses", ""}:
             return stop_sequences.cut(route.answer(call), call.exact.stop)
-        if not self.job.task.tools:
-            return route.answer(call)
-        from counsel.engine.tools import loop  # imports the agents' modules, which few calls need
+        if not self._uses_tools(step):
+            events = route.answer(call)
+        else:
+            from counsel.engine.tools import loop  # imports the agents' modules, which few calls need
 
-        return loop.answer(route, call, self.job.task.tools, self.job.caller)
+            events = loop.answer(route, call, self.job.task.tools, self.job.caller)
+        return position.taken_out(events) if step.states_position else events
 
     def progress(self, completed: int) -> None:
         """Store how many models of the round are done, for `check_status`."""
@@ -373,6 +380,7 @@ class Consultation:
             tools=tuple(fold.tools),
             parts=fold.parts.all() if fold.parts is not None else (),
             vendor=finished.vendor if fold.parts is not None else {},
+            position=finished.position,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from counsel import strict_json
 from counsel.text import counted
@@ -41,25 +41,81 @@ def part(role: str, stance: str) -> str:
     return "\n".join(lines)
 
 
-_REFINE = """You and {count} other model{s} were asked the same question. Here {are} the other answer{s}:
+_REFINE = """You and {count} other{s} were asked the same question. These are all answers, in random order and without names:
 
 {answers}
 
 Look at them critically: adopt what is better than your own, correct what is wrong (in yours too), and keep what you still
-believe is right. Then give your refined answer to the original question. It must be complete in itself.{extra}"""
+believe is right. How many say the same proves nothing: change your position only for a reason that convinces you. Then
+give your refined answer to the original question. It must be complete in itself.{extra}"""
+
+_BEFORE = """{question}
+
+---
+
+{count} other{s} answered this question before you. Here is what they said, in random order and without names:
+
+{answers}
+
+Look at {them} critically. Then answer the question yourself. Your answer must be complete in itself."""
 
 
-def refine(others: Iterable[tuple[str, str]], extra: str | None) -> str:
-    """What a model reads before its second answer. `others`: name and text of each."""
-    answers = list(others)
-    plural = len(answers) > 1
-    return _REFINE.format(
+def refine(answers: Sequence[str], extra: str | None, last: str = "") -> str:
+    """What a model reads before its next answer. `answers`: all of them; `last`: what it is asked for at the end."""
+    count = len(answers) - 1
+    more = "".join(f"\n\n{text.strip()}" for text in (extra, last) if text and text.strip())
+    return _REFINE.format(count=count, s="s" if count > 1 else "", answers="\n\n".join(answers), extra=more)
+
+
+def after_others(question: str, answers: Sequence[str]) -> str:
+    """What a model reads at a round table, where others have answered before it."""
+    many = len(answers) > 1
+    return _BEFORE.format(
+        question=question,
         count=len(answers),
-        s="s" if plural else "",
-        are="are" if plural else "is",
-        answers="\n\n".join(f'<answer from="{name}">\n{text}\n</answer>' for name, text in answers),
-        extra=f"\n\n{extra.strip()}" if extra and extra.strip() else "",
+        s="s" if many else "",
+        them="them" if many else "it",
+        answers="\n\n".join(answers),
     )
+
+
+def choose(choices: Iterable[str]) -> str:
+    listed = "\n".join(f"- {choice}" for choice in choices)
+    return (
+        "Choose exactly one of these, in these very words. Give your reason first, in a few sentences; then the choice.\n"
+        f"{listed}"
+    )
+
+
+CHOOSE_AGAIN = "Give your reason and your choice as the JSON document that you were asked for."
+
+_JUDGE = """{question}
+
+---
+
+The question above was put to {count} experts. Their answers follow, in random order and without names.
+
+{answers}
+
+Compare them. Judge what they say, not their length, style or order, and not how many say it. Speak of them as "Answer A",
+"Answer B" and so on. Report
+- consensus: what all answers agree on;
+- contradictions: where answers exclude each other: the topic, and each position with the answers that hold it;
+- partial_coverage: what matters and only some answers cover;
+- unique_insights: what matters and only one answer has;
+- blind_spots: what matters and no answer covers;
+- recommendation: what you recommend to the person who asked, decided and complete in itself, with your reasons.
+An empty list is a good answer where there is nothing to report."""
+
+
+def judge(question: str, answers: Sequence[str]) -> str:
+    return _JUDGE.format(question=question, count=len(answers), answers="\n\n".join(answers))
+
+
+ASSIGNED = {
+    "for": " (its author was asked to argue for the proposal)",
+    "against": " (its author was asked to argue against the proposal)",
+}
 
 
 def missed(turns: Iterable[tuple[str, str]]) -> str:

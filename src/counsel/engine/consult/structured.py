@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from counsel.engine import results
 from counsel.engine.consult import schema_worker
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route
 from counsel.engine.store.model import Reply
-from counsel.errors import InvalidArgument, SchemaMismatch
+from counsel.errors import CounselError, InvalidArgument, SchemaMismatch
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Call, Json, Turn
+from counsel.types import Call, Json, Turn, Usage
 
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL).fullmatch
 _WORKER = Path(schema_worker.__file__)
@@ -70,7 +71,7 @@ def _keywords(schema: object) -> Iterator[tuple[str, object]]:
 
 async def conforming(consultation: Consultation, step: Step, route: Route, call: Call, reply: Reply) -> Reply:
     """The reply with its JSON alone. One that does not match is sent back once with what is wrong."""
-    schema = consultation.job.task.schema or {}
+    schema = call.schema or {}
     text, mismatch = await examined(reply.text, schema)
     if mismatch is None:
         return replace(reply, text=text)
@@ -79,10 +80,14 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
         turns=(*call.turns, Turn("assistant", reply.text), Turn("user", _correction(mismatch))),
         session=reply.session or call.session,
     )
-    second = await consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
+    try:
+        second = await consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
+    except CounselError as error:
+        results.charge(error, reply.usage + (results.spent(error) or Usage(cost_usd=0.0)))
+        raise
     text, mismatch = await examined(second.text, schema)
     if mismatch is not None:
-        raise SchemaMismatch(
+        failure = SchemaMismatch(
             f"{route.name} did not answer with JSON that matches the schema, also when asked again: "
             f"{mismatch.path}: {mismatch.why}.",
             hint="Simplify the schema, or ask another model. The job keeps its last answer.",
@@ -91,6 +96,8 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
             path=mismatch.path,
             partial=second.text,
         )
+        results.charge(failure, reply.usage + second.usage)
+        raise failure
     return replace(second, text=text, usage=reply.usage + second.usage, ms=reply.ms + second.ms)
 
 

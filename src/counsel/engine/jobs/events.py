@@ -80,9 +80,13 @@ class Slot:
 
 
 class Live:
-    def __init__(self, job_id: str, models: tuple[str, ...], seq: int = 0) -> None:
+    def __init__(
+        self, job_id: str, models: tuple[str, ...], seq: int = 0, *, judge: str | None = None
+    ) -> None:
         self.job_id = job_id
         self.slots = {str(index): Slot(model) for index, model in enumerate(models)}
+        if judge is not None:
+            self.slots["judge"] = Slot(judge)
         self.events: list[JobEvent] = []
         self.seq = self.began = seq
         self.waits: Wait | None = None  # what the job waits for before its first call

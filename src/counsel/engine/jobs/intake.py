@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 
 from counsel import size_limits
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.completions import intake as completions
-from counsel.engine.consult import fallbacks, panel, recursion, structured
+from counsel.engine.consult import fallbacks, recursion, structured
+from counsel.engine.consult.consensus import panel, terms
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import build
 from counsel.engine.history.export_files import where
@@ -96,11 +96,8 @@ async def receive(
         tools=request.tools,
         system=request.system,
         schema=schema,
-        roles=_each(member.role for member in members),
-        stances=_each(member.stance for member in members),
         max_cost_usd=None if request.max_cost_usd is None else float(request.max_cost_usd),
-        cross_feedback=isinstance(request, ConsensusRequest) and request.enable_cross_feedback,
-        feedback_prompt=request.cross_feedback_prompt if isinstance(request, ConsensusRequest) else None,
+        **terms.of(request, members, router, caller),
         tag=tag,
         project=project,
     )
@@ -133,12 +130,6 @@ def _members(request: Request, router: Router, caller: Caller) -> tuple[panel.Me
     if request.check_models:
         panel.check_names(tuple(member.model for member in members), router, caller)
     return members
-
-
-def _each(parts: Iterable[str]) -> tuple[str, ...]:
-    """One for each model; none at all if they are empty."""
-    values = tuple(parts)
-    return values if any(values) else ()
 
 
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from counsel.engine import results
-from counsel.engine.consult import chat, consensus
+from counsel.engine.consult import chat
+from counsel.engine.consult.consensus import members, vote
+from counsel.engine.jobs import call_keys
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
 from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
@@ -27,11 +29,11 @@ def turn(job: Job, status: str) -> PartialTurn:
 
     def make(replies: Mapping[str, Reply]) -> NewTurn | None:
         answers = last_answers(replies)
-        if not answers:
+        if not answers.keys() - {call_keys.JUDGE}:
             return None
         text, details = _message(job, status, answers)
         details = replace(details, totals=results.totals(replies.values()))
-        only = next(iter(answers.values())) if job.tool != "consensus" else None
+        only = answers[call_keys.ALONE] if job.tool != "consensus" else None
         return NewTurn(
             conversation=job.conversation,
             messages=chat.turn(job, text, details),
@@ -44,27 +46,25 @@ def turn(job: Job, status: str) -> PartialTurn:
 
 
 def last_answers(replies: Mapping[str, Reply]) -> dict[str, Reply]:
-    """By slot, each model's last answer. Keys are in order: `initial:0` comes before `refined:0`."""
-    return {_slot(key): reply for key, reply in replies.items()}
-
-
-def _slot(key: str) -> str:
-    phase, _, slot = key.partition(":")
-    return chat.SLOT if phase == "answer" else slot  # `answer:` has the model's name behind it
+    """By slot, each model's last answer."""
+    return {slot: reply for slot, (_, reply) in call_keys.last(replies).items()}
 
 
 def _message(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, AnswerDetails]:
-    named = dict(zip(map(str, range(len(job.task.models))), consensus.labels(job.task.models), strict=True))
+    named = dict(zip(map(str, range(len(job.task.models))), members.labels(job.task.models), strict=True))
     answered = [named[slot] for slot in named if slot in answers]
     missing = [named[slot] for slot in named if slot not in answers]
     if job.tool != "consensus":
-        (reply,) = answers.values()
+        reply = answers[call_keys.ALONE]
         return reply.text, AnswerDetails(answer=results.metadata(reply), incomplete=Incomplete(status))
     head = (
         f"⚠ This consensus {_WHAT.get(status, status)}: {len(answered)} of {len(named)} models had answered."
     )
     lacking = f" No answer from {', '.join(missing)}." if missing else ""
-    sections = [f"## {named[slot]}\n\n{answers[slot].text}" for slot in named if slot in answers]
+    texts = {
+        slot: vote.readable(reply.text) if job.task.choices else reply.text for slot, reply in answers.items()
+    }
+    sections = [f"## {named[slot]}\n\n{texts[slot]}" for slot in named if slot in answers]
     incomplete = Incomplete(status, tuple(answered), tuple(missing))
     return "\n\n".join([head + lacking, *sections]), AnswerDetails(incomplete=incomplete)
 

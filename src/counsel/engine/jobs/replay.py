@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from counsel.engine.consult import consensus
-from counsel.engine.jobs import partial
+from counsel.engine.consult.consensus import members
+from counsel.engine.jobs import call_keys, partial
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import JobDetail
 from counsel.errors import from_dict
@@ -84,21 +84,22 @@ async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
         return {}
     if job.tool != "consensus":
         return {"0": ("answer", job.result.content)}
-    answers: dict[str, tuple[str, str]] = {}
-    for key, reply in (await store.replies(job.id)).items():  # "initial:…" before "refined:…"
-        phase, _, slot = key.rpartition(":")
-        answers[slot] = phase, reply.text
-    return answers
+    answers = call_keys.last(await store.replies(job.id))
+    return {slot: (phase, reply.text) for slot, (phase, reply) in answers.items()}
 
 
 async def states(store: Store, job: JobDetail) -> list[ModelState]:
     """Each model of a job that another process runs, or that did not complete: its state and its text."""
     models = {
         str(number): ModelState(slot=str(number), model=label, status="waiting", stored=True)
-        for number, label in enumerate(consensus.labels(job.models))
+        for number, label in enumerate(members.labels(job.models))
     }
     folded = TextFold()
     for event in await store.events(job.id, 0):
+        if event.slot == call_keys.JUDGE and isinstance(event, ModelStarted):
+            models.setdefault(
+                event.slot, ModelState(slot=event.slot, model=event.model, status="waiting", stored=True)
+            )
         if event.slot in models:
             models[event.slot] = _after(models[event.slot], event)
             folded.add(event)

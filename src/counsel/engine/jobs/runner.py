@@ -12,15 +12,16 @@ from pathlib import Path
 from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine.completions import run as completion
-from counsel.engine.consult import chat, consensus
+from counsel.engine.consult import chat
 from counsel.engine.consult.budget import Budgets
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation
+from counsel.engine.consult.consensus import course
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Router
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
-from counsel.engine.jobs import replay
+from counsel.engine.jobs import call_keys, replay
 from counsel.engine.jobs.callers import CallerRegistry, Secret
 from counsel.engine.jobs.ending import Endings
 from counsel.engine.jobs.events import Live
@@ -40,7 +41,7 @@ log = logging.getLogger("counsel.runner")
 _HEED = 2.0  # seconds for another process to notice that a job was cancelled
 _POLL = 0.05  # seconds between looks whether it has
 _MOST_ENDED = 64
-_KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": consensus.run, "completion": completion.run}
+_KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": course.run, "completion": completion.run}
 
 
 class Runner:
@@ -145,7 +146,9 @@ class Runner:
 
     def _start(self, job: Job, continues: bool, seq: int = 0) -> Running:
         fence = Fence(job.id, self.ownership.name, job.attempt)
-        running = Running(job, Live(job.id, job.task.models, seq), fence, title_of(job.task.prompt))
+        running = Running(
+            job, Live(job.id, job.task.models, seq, judge=job.task.judge), fence, title_of(job.task.prompt)
+        )
         self.running[job.id] = running
         if job.key:
             self.keys[job.key] = job.id
@@ -243,7 +246,7 @@ class Runner:
         members = running.job.members
         for slot in slots:
             members.stop(slot)
-        if len(members.cancelled) == len(running.live.slots):
+        if len(members.cancelled - {call_keys.JUDGE}) == len(running.job.task.models):
             await self.cancel(running.job.id)
 
     async def heed(self, standing: JobStanding) -> None:

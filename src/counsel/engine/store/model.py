@@ -16,7 +16,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerNotice, Source
 from counsel.settings import Settings
-from counsel.types import Effort, Json, Knobs, MediaResolution, Usage, Verbosity
+from counsel.types import Effort, Json, Knobs, MediaResolution, Position, Usage, Verbosity
 
 _DEFAULT_TEMPERATURE = {"consensus": 0.2}  # where it differs from what the wires send by themselves
 
@@ -40,6 +40,11 @@ SETTINGS = (
     "roles",
     "stances",
     "max_cost_usd",
+    "judge",
+    "choices",
+    "refine",
+    "rounds",
+    "order",
     "cross_feedback",
     "feedback_prompt",
 )
@@ -65,6 +70,11 @@ class Task:
     tools: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()  # of `models`, one each, or none at all
     stances: tuple[str, ...] = ()  # the same
+    judge: str | None = None  # `auto`: no model is left for it
+    choices: tuple[str, ...] = ()
+    refine: str = ""  # empty: as `cross_feedback` says, in jobs of older releases, too
+    rounds: int | None = None  # None: two
+    order: str = ""  # empty: parallel
     cross_feedback: bool = False
     feedback_prompt: str | None = None
     system: str | None = None
@@ -74,6 +84,11 @@ class Task:
     project: str = ""  # where tags are looked for
     completion: CompletionRequest | None = None
     stateless: bool = False  # no conversation: its client has the turns
+
+    @property
+    def refines(self) -> str:
+        """`always`, `disagreement` or `never`."""
+        return self.refine or ("always" if self.cross_feedback else "never")
 
     @property
     def knobs(self) -> Knobs:
@@ -126,7 +141,7 @@ def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_OF_CONSENSUS = ("roles", "stances")  # few jobs have them
+_OF_CONSENSUS = ("roles", "stances", "judge", "choices", "refine", "rounds", "order")  # few jobs have them
 _TASK_FIELDS = tuple(row.name for row in fields(Task))
 _NO_USAGE = Usage()
 
@@ -149,6 +164,7 @@ class Reply:
     tools: tuple[ToolRun, ...] = ()  # calls of shared tools
     parts: tuple[Json, ...] = ()  # of a completion
     vendor: Mapping[str, str] = field(default_factory=dict)  # of a completion: why it ended
+    position: Position | None = None  # of a refined answer: what its author stated in its last line
 
     def dump(self) -> str:
         data = {name: getattr(self, name) for name in _REPLY_FIELDS}
@@ -157,6 +173,8 @@ class Reply:
         data["tools"] = [run.to_json() for run in self.tools]
         if not self.parts:
             del data["parts"], data["vendor"]
+        if self.position is None:
+            del data["position"]
         return strict_json.dumps(data)
 
     @classmethod

@@ -41,10 +41,17 @@ class Tool:
         return {
             "name": self.name,
             "description": self.description,
-            "inputSchema": self.schema,
+            "inputSchema": _listed(self.schema),
             "outputSchema": {"type": "object", "properties": {**self.output, **FAILURE}},
             "annotations": self.annotations,
         }
+
+
+def _listed(schema: Any) -> Any:
+    """Without what every client's model knows: that a name is not empty. It is checked nevertheless."""
+    if isinstance(schema, Mapping):
+        return {name: _listed(value) for name, value in schema.items() if name != "minLength"}
+    return [_listed(value) for value in schema] if isinstance(schema, list | tuple) else schema
 
 
 def string(about: str, **more: Unpack[Schema]) -> Schema:
@@ -61,7 +68,7 @@ def switch(about: str, *, default: bool = False) -> Schema:
 
 
 def temperature(default: float) -> Schema:
-    return argument("temperature", "Randomness, 0 to 1.", default=default)
+    return argument("temperature", "Randomness.", default=default)
 
 
 # ── results ──
@@ -93,15 +100,13 @@ ANSWERED: Mapping[str, Mapping[str, object]] = {
 }
 ASKS: dict[str, object] = {"destructiveHint": False, "openWorldHint": True}
 
-FILES = argument(
-    "files", "Files to include: absolute paths or relative to the working folder; path{10:50} for lines."
-)
+FILES = argument("files", "Files to include, absolute or relative paths; path{10:50} for lines.")
 IMAGES = argument("images", "Image paths, data: URLs or base64.")
-CONTINUE = argument("continuation_id", "Continue this conversation (id from an earlier result).")
+CONTINUE = argument("continuation_id", "Conversation to continue (id of an earlier result).")
 EFFORT = argument("reasoning_effort", "Reasoning depth.", default="medium")
 MAX_COST = argument("max_cost_usd", "Spend at most this.")
-BACKGROUND = switch("Run in the background: returns an id at once for check_status.")
-EXPORT = switch("Save the conversation to a folder named after its id.")
+BACKGROUND = switch("Run in the background: returns an id for check_status.")
+EXPORT = switch("Save the conversation to a folder.")
 
 # What a caller may set for a question, under the names of `Question`.
 _QUESTION = (

@@ -42,8 +42,8 @@ TOOL = base.Tool(
             error=base.OBJECT,
             partial=base.STRING,
             models_status=base.several(base.OBJECT),
-            history=base.several(base.fields(role=base.STRING, content=base.STRING)),
-            jobs=base.several(base.fields(**_JOB)),
+            history=base.several(base.OBJECT),
+            jobs=base.several(base.OBJECT),
         )
     },
     annotations={"title": "Check jobs", "readOnlyHint": True, "openWorldHint": False},

@@ -13,33 +13,38 @@ def member(entry: str | Member) -> str | Member:
 def request(arguments: Json) -> ConsensusRequest:
     return ConsensusRequest(
         models=tuple(map(member, arguments["models"])),
+        choices=tuple(arguments.get("choices", ())),
+        **{name: arguments[name] for name in ("judge", "refine", "rounds", "order") if name in arguments},
         enable_cross_feedback=arguments.get("enable_cross_feedback", True),
         cross_feedback_prompt=arguments.get("cross_feedback_prompt"),
         **base.question(arguments),
     )
 
 
-_OR_NULL: dict[str, object] = {"type": ["string", "null"]}
+_ANSWERS = base.several(base.OBJECT)
 
 TOOL = base.Tool(
     name="consensus",
-    description="Ask several models at once; then each sees the others' answers and refines its own.",
+    description="Ask several models; each then reads the others' unnamed answers and refines its own. Can vote.",
     required=("prompt", "models"),
     properties={
         "prompt": base.argument("prompt", "The problem or proposal."),
         "models": base.argument(
             "models",
-            'Models to consult: "o3", "@panel" of the user, ["auto"]: three of different vendors.',
+            'Models: "o3", "@panel" of the user, {"model", "role", "stance"}; ["auto"]: three vendors.',
         ),
         "files": base.FILES,
         "images": base.IMAGES,
         "continuation_id": base.CONTINUE,
-        "enable_cross_feedback": base.argument(
-            "enable_cross_feedback", "Second round, in which models refine.", default=True
+        "judge": base.argument(
+            "judge", "Non-member that compares the answers: model, auto, none.", default="none"
         ),
-        "cross_feedback_prompt": base.argument(
-            "cross_feedback_prompt", "What the second round should look at."
-        ),
+        "choices": base.argument("choices", "Each model picks one."),
+        "refine": base.argument("refine", "disagreement: needs choices or judge.", default="always"),
+        "rounds": base.argument("rounds", "Most, with the first.", default=2),
+        "order": base.argument("order", "sequential: a round table.", default="parallel"),
+        "enable_cross_feedback": base.argument("enable_cross_feedback", "false: refine never.", default=True),
+        "cross_feedback_prompt": base.argument("cross_feedback_prompt", "What refinement should look at."),
         "temperature": base.temperature(0.2),
         "reasoning_effort": base.EFFORT,
         "max_cost_usd": base.MAX_COST,
@@ -53,10 +58,13 @@ TOOL = base.Tool(
         "failed_responses": base.INTEGER,
         "refined_responses": base.INTEGER,
         "phases": base.fields(
-            initial=base.several(base.fields(model=base.STRING, response=base.STRING)),
-            refined=base.several(base.fields(model=base.STRING, refined_response=_OR_NULL)),
-            failed=base.several(base.fields(model=base.STRING, code=base.STRING, error=base.STRING)),
+            initial=_ANSWERS,
+            refined=_ANSWERS,
+            failed=_ANSWERS,
+            verdict=base.OBJECT,
         ),
+        "vote": base.OBJECT,
+        "refinement": base.OBJECT,
         "content": base.STRING,
         "continuation": base.CONTINUATION,
         "metadata": base.fields(usage=base.USAGE, cost_usd=base.COST),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NotRequired, TypedDict
 
 from counsel.engine.history.timeline import SpanKind
+from counsel.http.api.documents.consensus import JudgeVerdict, MiddleRound, Refinement, Vote
 from counsel.job_events import WaitReason
 from counsel.results import JobState, ModelStatus, Phase, Verdict
 from counsel.types import Json
@@ -170,12 +171,14 @@ class RefinedMetadata(AnswerMetadata):
 
 
 class RefinedAnswer(TypedDict):
-    """A model's second answer, or why there is none."""
+    """A model's last answer, or why there is no second one."""
 
     model: str
     status: str
     initial_response: str
     refined_response: str | None
+    changed: NotRequired[Annotated[bool | None, "It changed its position; null: it did not say."]]
+    round: NotRequired[Annotated[int, "The round of this answer: 2 or 3."]]
     metadata: NotRequired[RefinedMetadata]
     error: NotRequired[ErrorDetail]
 
@@ -190,6 +193,8 @@ class Phases(TypedDict):
     initial: list[InitialAnswer]
     refined: list[RefinedAnswer]
     failed: list[FailedModel]
+    rounds: NotRequired[Annotated[list[MiddleRound], "Those between the first and the last one."]]
+    verdict: NotRequired[JudgeVerdict]
 
 
 class ConsensusSettings(TypedDict):
@@ -215,12 +220,14 @@ class Consensus(TypedDict):
     successful_initial_responses: int
     failed_responses: int
     refined_responses: int
-    content: Annotated[str, "All last answers as one text, failures first."]
+    content: Annotated[str, "As one text: failures, verdict and vote, then all last answers."]
     phases: Phases
     continuation: Continuation
     settings: ConsensusSettings
     metadata: Totals
     job_id: str
+    vote: NotRequired[Vote]
+    refinement: NotRequired[Refinement]
     title: NotRequired[str]
     export: NotRequired[str]
     final_summary: NotRequired[str]
@@ -258,6 +265,12 @@ class Question(TypedDict):
     enable_cross_feedback: Annotated[bool, "A consensus with a second round."]
     use_websearch: bool
     reasoning_effort: NotRequired[str]
+    members: NotRequired[Annotated[list[Json], "`models` with their roles and stances, if they have some."]]
+    judge: NotRequired[str]
+    choices: NotRequired[list[str]]
+    refine: NotRequired[str]
+    rounds: NotRequired[int]
+    order: NotRequired[str]
 
 
 class Job(JobSummary):

@@ -46,7 +46,7 @@ def chosen(request: ConsensusRequest, router: Router, caller: Caller) -> tuple[M
         autos *= settings.panel_size
     names = [member.model for member in named]
     picked = _pick(
-        router.auto(caller, _needs(request)),
+        router.auto(caller, needs(request)),
         len(autos),
         taken=_vendors(names, router, caller),
         named=set(names),
@@ -60,7 +60,7 @@ def _member(entry: panels.Entry) -> Member:
     return Member(entry["model"], entry.get("role", "").strip(), entry.get("stance", ""))
 
 
-def _needs(request: ConsensusRequest) -> Needs:
+def needs(request: ConsensusRequest) -> Needs:
     return Needs(vision=bool(request.images), web_search=request.use_websearch, tools=bool(request.tools))
 
 

@@ -1,0 +1,87 @@
+"""Answers without their authors' names: "Answer A", "Answer B", in an order of its own for each reader.
+
+The order is derived from the job's id, so that a job that continues after a crash sends the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from string import ascii_uppercase
+
+from counsel.engine.consult.consensus.members import labels
+from counsel.engine.context.conversation import History
+from counsel.engine.store.records import Message
+from counsel.results import AnswerDetails, QuestionDetails
+
+_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+_SPOKEN = re.compile(r"\b[Aa]nswers? ([A-T](?:(?:, | and | or |, and |, or | & |/)(?:[Aa]nswer )?[A-T])*)\b")
+_JUDGED = re.compile(r"^\*Judge: .*\*$\n?", re.MULTILINE)  # as verdict_text.py writes it
+_LETTER = re.compile(r"\b[A-T]\b")
+
+
+def shuffled(job: str, reader: str, names: Iterable[str]) -> list[str]:
+    """In an order that depends on the job and the reader alone."""
+    return sorted(names, key=lambda name: hashlib.sha256(f"{job}\0{reader}\0{name}".encode()).digest())
+
+
+def letters(job: str, reader: str, slots: Iterable[str]) -> dict[str, str]:
+    """By slot, in the order in which this reader sees the answers: `A`, `B` …"""
+    return dict(zip(shuffled(job, reader, slots), ascii_uppercase, strict=False))
+
+
+def named(text: str, names: Mapping[str, str]) -> str:
+    """What a reader wrote about "Answer A", with the author's name; `names` by letter."""
+
+    def put(match: re.Match[str]) -> str:
+        if not all(letter in names for letter in _LETTER.findall(match[1])):
+            return match[0]
+        return _LETTER.sub(lambda letter: names[letter[0]], re.sub(r"[Aa]nswer ", "", match[1]))
+
+    return _SPOKEN.sub(put, text)
+
+
+def history(before: History) -> History:
+    """Earlier consensus turns of the conversation, without the names that counsel itself wrote into them."""
+    messages: list[Message] = []
+    for message in before.messages:
+        asked = messages[-1].details if messages else None
+        models = asked.settings.get("models") if isinstance(asked, QuestionDetails) else None
+        named = labels(tuple(map(str, models))) if isinstance(models, list | tuple) else []
+        messages.append(_message(message, named))
+    return replace(before, messages=tuple(messages))
+
+
+def _message(message: Message, models: list[str]) -> Message:
+    details = message.details
+    if not isinstance(details, AnswerDetails) or not (details.members or details.incomplete):
+        return message
+    headings = set(_HEADING.findall(message.text))
+    authors = [model for model in models if model in headings]
+    return replace(message, text=_without_names(message.text, authors, models)) if authors else message
+
+
+def _without_names(text: str, authors: list[str], models: list[str]) -> str:
+    """Failures are left out; before the first answer names are replaced; of the answers only the headings are ours."""
+    known = {author: f"Answer {letter}" for author, letter in zip(authors, ascii_uppercase, strict=False)}
+    first = min(text.index(f"## {author}\n") for author in authors)
+    head = "\n".join(line for line in text[:first].splitlines() if not line.startswith("⚠ "))
+    for model in sorted(models, key=len, reverse=True):
+        name = known.get(model, "another")
+        head = re.sub(rf"(?<![\w.#-]){re.escape(model)}(?![\w#-])", name, head)
+    answers = _HEADING.sub(lambda match: f"## {known.get(match[1], match[1])}", text[first:])
+    return f"{_JUDGED.sub('', head).strip()}\n\n{answers}".strip()
+
+
+def blocks(
+    texts: Mapping[str, str], order: Mapping[str, str], own: str = "", notes: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Each answer as its readers see it. `order`: letters by slot; `own`: the reader's slot, whose text it has."""
+    for slot, letter in order.items():
+        if slot == own:
+            yield f"Answer {letter} is your own, above."
+        else:
+            note = (notes or {}).get(slot, "")
+            yield f"Answer {letter}{note}:\n<answer>\n{texts[slot]}\n</answer>"

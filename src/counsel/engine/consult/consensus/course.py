@@ -1,0 +1,87 @@
+"""The course of a consensus: first answers, a verdict or a count, further rounds where they are wanted."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from counsel.engine.consult.cache import AnswerCache
+from counsel.engine.consult.call import Consultation
+from counsel.engine.consult.consensus import anonymous, judge, members
+from counsel.engine.consult.consensus.judge import Judge
+from counsel.engine.consult.consensus.outcome import Course, all_failed
+from counsel.engine.consult.consensus.rounds import Rounds
+from counsel.engine.consult.routes import Router
+from counsel.engine.context import conversation, unchanged_files
+from counsel.engine.jobs.running import Outcome
+from counsel.engine.store.protocol import Store
+from counsel.requests import Refine
+from counsel.results import Ended, Refinement
+
+_ROUNDS = 2  # where the caller did not say
+
+
+async def run(consultation: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
+    job = consultation.job
+    history = await conversation.load(store, job)
+    job.task = unchanged_files.without_known(job.task, history.messages)
+    history = anonymous.history(history)
+    rounds = Rounds(consultation, cache, store, history)
+    course = Course(job, members.of_job(job, router))
+    for member in course.participants:
+        consultation.live.slots[member.slot].model = member.label
+    await _hold(course, rounds, course.participants)
+    if not course.rounds[0]:
+        raise all_failed(course.failures)
+    compares = judge.participant(job, router)
+    asked = Judge(compares, consultation, rounds, store, history) if compares else None
+    refinement = await _refine(course, rounds, asked)
+    if asked and course.judgement is None:
+        based_on: Literal["initial", "refined"] = "refined" if len(course.rounds) > 1 else "initial"
+        course.judgement = await asked.compare(course.participants, course.latest, based_on)
+    return course.outcome(refinement)
+
+
+async def _hold(course: Course, rounds: Rounds, asked: list[members.Participant]) -> None:
+    replies, failures = await rounds.hold(
+        len(course.rounds) + 1, asked, course.latest if course.rounds else {}
+    )
+    course.rounds.append(replies)
+    course.failures += failures
+
+
+async def _refine(course: Course, rounds: Rounds, asked: Judge | None) -> Refinement:
+    task = course.job.task
+    mode, most = cast(Refine, task.refines), task.rounds or _ROUNDS
+    if mode == "never" or len(course.rounds[0]) < 2:
+        return Refinement(mode, 1, "never")
+    if mode == "disagreement" and most > 1 and (ended := await _agreed(course, asked)):
+        return Refinement(mode, 1, ended)
+    while len(course.rounds) < most:
+        await _hold(course, rounds, course.answered)
+        if not course.rounds[-1]:  # no model could refine its answer
+            course.rounds.pop()
+            break
+        if ended := _settled(course, mode):
+            return Refinement(mode, len(course.rounds), ended)
+    return Refinement(mode, len(course.rounds), "limit")
+
+
+async def _agreed(course: Course, asked: Judge | None) -> Ended | None:
+    """Why the first answers need no second round: by the votes, else by the judge's contradictions."""
+    if course.job.task.choices:
+        return None if course.votes_differ() else "agreement"
+    if asked is None:
+        return None
+    course.judgement = await asked.compare(course.participants, course.latest, "initial")
+    verdict = course.judgement.verdict
+    if verdict.error:  # nothing is known to differ
+        return "never"
+    return None if verdict.contradictions else "agreement"
+
+
+def _settled(course: Course, mode: Refine) -> Ended | None:
+    if not course.may_have_changed():
+        return "unchanged"
+    if mode == "disagreement" and course.job.task.choices and not course.votes_differ():
+        return "agreement"
+    return None

@@ -1,0 +1,238 @@
+"""The judge: a model that is not a member compares the answers, which it reads without names and in an order of their own.
+
+It speaks of "Answer A"; the names are put in here. If it fails, the result says why and is complete without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from counsel import size_limits
+from counsel.caller import Caller
+from counsel.engine.consult import prompts, structured
+from counsel.engine.consult.call import Consultation, Step
+from counsel.engine.consult.consensus import anonymous
+from counsel.engine.consult.consensus.members import Participant
+from counsel.engine.consult.consensus.rounds import Rounds
+from counsel.engine.consult.routes import Route, Router
+from counsel.engine.context import conversation, tokens
+from counsel.engine.context.conversation import History
+from counsel.engine.jobs.call_keys import JUDGE
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Reply
+from counsel.engine.store.protocol import Store
+from counsel.errors import CounselError, InvalidArgument, ProviderUnavailable
+from counsel.lazy_dataclass import dataclass
+from counsel.models.auto import Needs
+from counsel.results import Contradiction, Held, JudgeVerdict, PartialCoverage, UniqueInsight
+from counsel.types import Json
+
+AUTO, NONE, DEFAULT = "auto", "none", "default"
+KEY = "verdict"
+_VENDORS = {"claude": "anthropic", "codex": "openai", "gemini": "google"}  # of agents' models
+
+
+# ── who ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chosen(
+    requested: str | None, members: Sequence[str], needs: Needs, router: Router, caller: Caller
+) -> str | None:
+    """The judge's name; None: there is none. `auto` stays if no model is left for it.
+
+    `auto`: the strongest that is available, of a vendor that is not on the panel; else any that is not a member.
+    Raises if the named model is unknown or a member; of the user's default, `auto` takes the place then.
+    """
+    name = (requested or NONE).strip()
+    is_default = name.lower() == DEFAULT
+    if is_default:
+        name = caller.settings.judge.strip()
+    if name.lower() in {"", NONE}:
+        return None
+    panel = list(_routes(members, router, caller))
+    if name.lower() != AUTO:
+        try:
+            return _named(name, panel, router, caller)
+        except CounselError:
+            if not is_default:
+                raise
+    return _picked(panel, needs, router, caller) or AUTO
+
+
+def _routes(names: Iterable[str], router: Router, caller: Caller) -> Iterable[Route]:
+    for name in names:
+        try:
+            yield router.route(name, caller)
+        except CounselError:
+            continue  # it fails in the round, with its reason
+
+
+def _named(name: str, panel: list[Route], router: Router, caller: Caller) -> str:
+    route = router.route(name, caller)
+    if any((member.provider, member.name) == (route.provider, route.name) for member in panel):
+        raise InvalidArgument(
+            f"The judge must not be a member: {name} is one.",
+            hint="Nothing was sent. Name another model, or `auto`: a vendor that is not on the panel.",
+        )
+    return name
+
+
+def _picked(panel: list[Route], needs: Needs, router: Router, caller: Caller) -> str | None:
+    try:
+        candidates = router.auto(caller, needs)
+    except CounselError:
+        return None
+    vendors = {_VENDORS.get(member.provider, member.provider) for member in panel}
+    members = {member.name for member in panel}
+    free = [route for route in candidates if route.name not in members]
+    return next((route.name for route in sorted(free, key=lambda route: route.provider in vendors)), None)
+
+
+def participant(job: Job, router: Router) -> Participant | None:
+    name = job.task.judge
+    if name is None:
+        return None
+    try:
+        if name == AUTO:
+            raise ProviderUnavailable(
+                "No model is available that is not a member.",
+                hint="Name a judge, or set another vendor's key.",
+            )
+        return Participant(JUDGE, name, router.route(name, job.caller))
+    except CounselError as error:
+        return Participant(JUDGE, name, None, error)
+
+
+# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    verdict: JudgeVerdict
+    reply: Reply | None = None  # for what it cost
+    error: CounselError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    participant: Participant
+    consultation: Consultation
+    rounds: Rounds
+    store: Store
+    history: History
+
+    async def compare(
+        self,
+        members: Sequence[Participant],
+        latest: Mapping[str, Reply],
+        based_on: Literal["initial", "refined"],
+    ) -> Judgement:
+        job, name = self.consultation.job, self.participant.label
+        answered = [member for member in members if member.slot in latest]
+        order = anonymous.letters(job.id, JUDGE, [member.slot for member in answered])
+        wanted = schema(list(order.values()))
+
+        async def ask(judge: Participant) -> Reply:
+            return await self._ask(judge, answered, latest, order, wanted)
+
+        self.consultation.live.phase("verdict")
+        replies, failures = await self.rounds.ask_all([self.participant], "verdict", ask, KEY)
+        if failures:
+            error = failures[0].error
+            return Judgement(JudgeVerdict(judge=name, error=error), error=error)
+        reply = replies[JUDGE]
+        labels = {order[member.slot]: member.label for member in answered}
+        failed = tuple(member.label for member in members if member.slot not in latest)
+        verdict = replace(_read(json.loads(reply.text), labels), judge=name, failed_models=failed)
+        return Judgement(replace(verdict, based_on=based_on), reply)
+
+    async def _ask(
+        self,
+        judge: Participant,
+        answered: Sequence[Participant],
+        latest: Mapping[str, Reply],
+        order: Mapping[str, str],
+        wanted: Json,
+    ) -> Reply:
+        job, route = self.consultation.job, judge.route
+        texts = self.rounds.texts(latest)
+        size_limits.check_answers(texts.values(), job.caller.settings)
+        notes = {member.slot: prompts.ASSIGNED.get(member.stance, "") for member in answered}
+        call = await conversation.compose_async(job, self.history, route, self.store)
+        *earlier, question = call.turns
+        text = prompts.judge(question.text, list(anonymous.blocks(texts, order, notes=notes)))
+        own = None if route.is_agent else prompts.CONSULTED
+        call = replace(
+            call,
+            turns=(*earlier, replace(question, text=text)),
+            system="\n\n".join(part for part in (own, prompts.structured(wanted)) if part),
+            schema=wanted,
+            session=None,
+        )
+        if route.model:
+            call = replace(call, tokens=tokens.check_window(call, route.model))
+        limit = float(job.caller.settings.model_limit_seconds)
+        step = Step(KEY, JUDGE, "verdict", limit, uses_tools=False)
+        reply = await self.consultation.ask(step, route, call)
+        return await structured.conforming(self.consultation, step, route, call, reply)
+
+
+def schema(letters: list[str]) -> Json:
+    text, letter = {"type": "string"}, {"type": "string", "enum": letters}
+    texts, some = {"type": "array", "items": text}, {"type": "array", "items": letter}
+    return _object(
+        consensus=texts,
+        contradictions=_several(topic=text, positions=_several(answers=some, position=text)),
+        partial_coverage=_several(point=text, answers=some),
+        unique_insights=_several(answer=letter, insight=text),
+        blind_spots=texts,
+        recommendation=text,
+    )
+
+
+def _object(**properties: Json) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _several(**properties: Json) -> Json:
+    return {"type": "array", "items": _object(**properties)}
+
+
+def _read(document: Json, labels: Mapping[str, str]) -> JudgeVerdict:
+    """`labels`: the members' names by letter."""
+
+    def text(value: str) -> str:
+        return anonymous.named(value.strip(), labels)
+
+    def models(letters: Iterable[str]) -> tuple[str, ...]:
+        return tuple(labels[letter] for letter in dict.fromkeys(letters))
+
+    return JudgeVerdict(
+        judge="",
+        consensus=tuple(map(text, document["consensus"])),
+        contradictions=tuple(
+            Contradiction(
+                text(each["topic"]),
+                tuple(Held(models(held["answers"]), text(held["position"])) for held in each["positions"]),
+            )
+            for each in document["contradictions"]
+        ),
+        partial_coverage=tuple(
+            PartialCoverage(text(each["point"]), models(each["answers"]))
+            for each in document["partial_coverage"]
+        ),
+        unique_insights=tuple(
+            UniqueInsight(labels[each["answer"]], text(each["insight"]))
+            for each in document["unique_insights"]
+        ),
+        blind_spots=tuple(map(text, document["blind_spots"])),
+        recommendation=text(document["recommendation"]),
+    )

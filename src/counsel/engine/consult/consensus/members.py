@@ -1,0 +1,70 @@
+"""The members of a consensus: their names, their slots, how each is reached."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from counsel.engine.consult.routes import Route, Router
+from counsel.engine.jobs.call_keys import JUDGE
+from counsel.engine.jobs.model import Job
+from counsel.errors import CounselError, Internal, InvalidArgument
+from counsel.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """One model of the round; `label` distinguishes two of the same model."""
+
+    slot: str
+    label: str
+    reached: Route | None
+    refused: CounselError | None = None
+    role: str = ""
+    stance: str = ""
+
+    @property
+    def route(self) -> Route:
+        if self.reached is None:
+            raise self.refused or Internal(f"{self.label} has no route.")
+        return self.reached
+
+    @property
+    def is_repeated(self) -> bool:
+        """Another member is the same model: the two must not share a cached answer."""
+        return "#" in self.label
+
+
+def labels(models: tuple[str, ...]) -> list[str]:
+    """`gpt-5`, `gpt-5#2` …"""
+    seen: Counter[str] = Counter()
+    named = []
+    for model in models:
+        seen[model] += 1
+        named.append(model if seen[model] == 1 else f"{model}#{seen[model]}")
+    return named
+
+
+def slot_of(models: tuple[str, ...], member: str, *, judged: bool = False) -> str:
+    """The slot of a member: `1`, or its name (`gpt-5`, `gpt-5#2`); `judge` is the judge's."""
+    names = labels(models)
+    slots = [str(number) for number in range(len(models))]
+    if member in names:
+        return str(names.index(member))
+    if member in slots or (judged and member == JUDGE):
+        return member
+    known = ", ".join(f"{slot} ({name})" for slot, name in zip(slots, names, strict=True))
+    raise InvalidArgument(f"The job has no model {member[:80]!r}.", hint=f"Its models: {known}.")
+
+
+def of_job(job: Job, router: Router) -> list[Participant]:
+    named = zip(labels(job.task.models), job.task.models, strict=True)
+    return [_participant(slot, label, model, router, job) for slot, (label, model) in enumerate(named)]
+
+
+def _participant(slot: int, label: str, model: str, router: Router, job: Job) -> Participant:
+    role = job.task.roles[slot] if job.task.roles else ""
+    stance = job.task.stances[slot] if job.task.stances else ""
+    try:
+        return Participant(str(slot), label, router.route(model, job.caller), None, role, stance)
+    except CounselError as error:
+        return Participant(str(slot), label, None, error, role, stance)

@@ -1,0 +1,201 @@
+"""The result of a consensus, from the replies of its rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import cast
+
+from counsel.engine import results
+from counsel.engine.consult import chat
+from counsel.engine.consult.consensus import vote
+from counsel.engine.consult.consensus.judge import Judgement
+from counsel.engine.consult.consensus.members import Participant
+from counsel.engine.consult.consensus.rounds import Failure
+from counsel.engine.jobs.model import Job
+from counsel.engine.jobs.running import Outcome
+from counsel.engine.store.model import Reply
+from counsel.errors import CounselError, UpstreamError
+from counsel.lazy_dataclass import dataclass
+from counsel.results import (
+    AnswerDetails,
+    AnswerSummary,
+    ConsensusResult,
+    ConsensusSettings,
+    Continuation,
+    InitialAnswer,
+    MiddleRound,
+    ModelFailure,
+    Phase,
+    RefinedAnswer,
+    Refinement,
+    RoundAnswer,
+    Verdict,
+    Vote,
+)
+
+
+@dataclass(slots=True)
+class Course:
+    """What has happened so far. Replies by slot, rounds from the first."""
+
+    job: Job
+    participants: list[Participant]
+    rounds: list[dict[str, Reply]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    judgement: Judgement | None = None
+
+    @property
+    def latest(self) -> dict[str, Reply]:
+        """Each model's last answer, in the order of the members."""
+        last = {slot: reply for replies in self.rounds for slot, reply in replies.items()}
+        return {member.slot: last[member.slot] for member in self.participants if member.slot in last}
+
+    @property
+    def answered(self) -> list[Participant]:
+        """Who answered in the last round."""
+        return [member for member in self.participants if member.slot in self.rounds[-1]]
+
+    def changed(self, number: int, slot: str) -> bool | None:
+        """Whether a model changed its position in this round: by its choice, or by its own statement."""
+        reply = self.rounds[number - 1][slot]
+        if self.job.task.choices:
+            return vote.pick(reply).choice != vote.pick(self._before(number, slot)).choice
+        return None if reply.position is None else reply.position == "changed"
+
+    def _before(self, number: int, slot: str) -> Reply:
+        return next(replies[slot] for replies in reversed(self.rounds[: number - 1]) if slot in replies)
+
+    def may_have_changed(self) -> bool:
+        """Somebody changed its position in the last round, or did not say."""
+        number = len(self.rounds)
+        return any(self.changed(number, slot) is not False for slot in self.rounds[-1])
+
+    def votes_differ(self) -> bool:
+        return len({vote.pick(reply).choice for reply in self.latest.values()}) > 1
+
+    def text(self, reply: Reply) -> str:
+        return vote.pick(reply).text if self.job.task.choices else reply.text
+
+    # ── the result ───────────────────────────────────────────────────────────────────────────────────
+
+    def outcome(self, refinement: Refinement) -> Outcome:
+        job, initial = self.job, self.rounds[0]
+        first = {
+            member.slot: InitialAnswer(
+                member.label, self.text(initial[member.slot]), results.metadata(initial[member.slot])
+            )
+            for member in self.participants
+            if member.slot in initial
+        }
+        result = ConsensusResult(
+            status=self._status(),
+            models_consulted=len(self.participants),
+            initial=tuple(first.values()),
+            refined=tuple(self._refined(first)),
+            failed=tuple(map(failed, self.failures)),
+            continuation=Continuation(id=job.conversation),
+            settings=ConsensusSettings(
+                refinement.mode != "never",
+                0.2 if job.task.temperature is None else job.task.temperature,
+                job.task.models,
+            ),
+            metadata=results.totals(self._replies(), self._errors()),
+            job_id=job.id,
+            rounds=tuple(self._middle()),
+            verdict=self.judgement.verdict if self.judgement else None,
+            vote=self._vote(),
+            refinement=refinement,
+        )
+        details = AnswerDetails(totals=result.metadata, members=tuple(self._members()))
+        return Outcome(
+            status="completed_with_errors" if self.failures else "completed",
+            result=result,
+            messages=chat.turn(job, result.content, details),
+            completed=len(self.participants),
+            text=result.content,
+        )
+
+    def _replies(self) -> Iterator[Reply]:
+        for replies in self.rounds:
+            yield from replies.values()
+        if self.judgement and self.judgement.reply:
+            yield self.judgement.reply
+
+    def _errors(self) -> Iterator[CounselError]:
+        yield from (failure.error for failure in self.failures)
+        if self.judgement and self.judgement.error:
+            yield self.judgement.error
+
+    def _status(self) -> Verdict:
+        if len(self.rounds[0]) == 1 and len(self.participants) > 1:
+            return "no_consensus"
+        return "consensus_partial" if self.failures else "consensus_complete"
+
+    def _refined(self, first: Mapping[str, InitialAnswer]) -> Iterator[RefinedAnswer]:
+        lost = {
+            failure.participant.slot: failure.error for failure in self.failures if failure.phase == "refined"
+        }
+        for slot, before in first.items():
+            numbers = [number for number in range(len(self.rounds), 1, -1) if slot in self.rounds[number - 1]]
+            if numbers:
+                reply, changed = self.rounds[numbers[0] - 1][slot], self.changed(numbers[0], slot)
+                yield RefinedAnswer(
+                    before, self.text(reply), results.metadata(reply), None, changed, numbers[0]
+                )
+            elif slot in lost:
+                yield RefinedAnswer(before, None, None, lost[slot])
+
+    def _middle(self) -> Iterator[MiddleRound]:
+        """The rounds between the first and the last one."""
+        for number in range(2, len(self.rounds)):
+            replies = self.rounds[number - 1]
+            yield MiddleRound(
+                number,
+                tuple(
+                    RoundAnswer(
+                        member.label, self.text(replies[member.slot]), self.changed(number, member.slot)
+                    )
+                    for member in self.participants
+                    if member.slot in replies
+                ),
+            )
+
+    def _vote(self) -> Vote | None:
+        choices = self.job.task.choices
+        if not choices:
+            return None
+        picks = {slot: vote.pick(reply) for slot, reply in self.latest.items()}
+        errors = {failure.participant.slot: failure.error for failure in self.failures}
+        return vote.count(choices, self.participants, picks, errors)
+
+    def _members(self) -> Iterator[AnswerSummary]:
+        """The models that answered, for the conversation: a chat that continues it stays with one of them."""
+        latest = self.latest
+        for member in self.participants:
+            if reply := latest.get(member.slot):
+                yield AnswerSummary(
+                    model=member.reached.name if member.reached else member.label,
+                    provider=reply.provider,
+                    usage=reply.usage,
+                    cost_usd=reply.usage.cost_usd,
+                    response_time_ms=reply.ms,
+                    finish_reason=reply.finish_reason,
+                )
+
+
+def failed(failure: Failure) -> ModelFailure:
+    return ModelFailure(failure.participant.label, cast(Phase, failure.phase), failure.error)
+
+
+def all_failed(failures: Sequence[Failure]) -> CounselError:
+    if len(failures) == 1:
+        return failures[0].error
+    messages = "; ".join(
+        f"{failure.participant.label}: {failure.error.message.rstrip('.')}" for failure in failures
+    )
+    return UpstreamError(
+        f"All {len(failures)} models failed: {messages}.",
+        hint="Fix the first failure, or ask other models.",
+        failed=[failed(failure).to_json() for failure in failures],
+    )

@@ -1,0 +1,73 @@
+"""The terms of a consensus, from its request: members' parts, judge, choices, rounds. What contradicts itself is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from counsel.caller import Caller
+from counsel.engine.consult.consensus import judge, panel, vote
+from counsel.engine.consult.routes import Router
+from counsel.engine.store.model import Task
+from counsel.errors import InvalidArgument
+from counsel.requests import ConsensusRequest, Request
+from counsel.results.parts import without_empty
+from counsel.types import Json
+
+
+def of(request: Request, members: Sequence[panel.Member], router: Router, caller: Caller) -> Json:
+    """The fields of a `Task` that only a consensus has."""
+    if not isinstance(request, ConsensusRequest):
+        return {}
+    names = [member.model for member in members]
+    judged_by = judge.chosen(request.judge, names, panel.needs(request), router, caller)
+    refine = _refine(request, judged=judged_by is not None)
+    return {
+        "roles": _each(member.role for member in members),
+        "stances": _each(member.stance for member in members),
+        "judge": judged_by,
+        "choices": vote.checked(request.choices),
+        "refine": "" if refine in {"always", "never"} else refine,
+        "rounds": request.rounds if request.rounds != 2 else None,
+        "order": "" if request.order == "parallel" else request.order,
+        "cross_feedback": refine != "never",
+        "feedback_prompt": request.cross_feedback_prompt,
+    }
+
+
+def requested(task: Task) -> Json:
+    """What a caller set, under the names of the arguments."""
+    members = []
+    for number, model in enumerate(task.models):
+        role = task.roles[number] if task.roles else ""
+        stance = task.stances[number] if task.stances else ""
+        members.append({"model": model, **without_empty(role=role, stance=stance)})
+    return without_empty(
+        members=members if task.roles or task.stances else None,
+        judge=task.judge,
+        choices=list(task.choices),
+        refine=task.refine,
+        rounds=task.rounds,
+        order=task.order,
+    )
+
+
+def _refine(request: ConsensusRequest, *, judged: bool) -> str:
+    if request.refine is None:
+        return "always" if request.enable_cross_feedback else "never"
+    if not request.enable_cross_feedback and request.refine != "never":
+        raise InvalidArgument(
+            f"refine is {request.refine}, and enable_cross_feedback is false: they contradict each other.",
+            hint="Nothing was sent. Leave enable_cross_feedback out.",
+        )
+    if request.refine == "disagreement" and not request.choices and not judged:
+        raise InvalidArgument(
+            "refine: disagreement needs choices or a judge, who says whether the answers differ.",
+            hint="Nothing was sent. Add choices, or a judge (`auto`).",
+        )
+    return request.refine
+
+
+def _each(parts: Iterable[str]) -> tuple[str, ...]:
+    """One for each model; none at all if they are empty."""
+    values = tuple(parts)
+    return values if any(values) else ()

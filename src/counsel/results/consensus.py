@@ -1,0 +1,293 @@
+"""What several models answered, and what they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+from counsel.errors import CounselError, from_dict
+from counsel.lazy_dataclass import dataclass
+from counsel.results import verdict_text
+from counsel.results.parts import (
+    PHASE_NAMES,
+    AnswerMetadata,
+    Continuation,
+    Phase,
+    Verdict,
+    listed,
+    usage_from_json,
+    usage_to_json,
+    without_empty,
+)
+from counsel.results.verdict import JudgeVerdict, MiddleRound, Refinement, Vote
+from counsel.types import Json, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class InitialAnswer:
+    model: str  # `gpt-5#2`: the second of that name
+    text: str
+    metadata: AnswerMetadata
+
+    def to_json(self) -> dict[str, object]:
+        used = self.metadata.usage
+        more = {
+            "input_tokens": used.input,
+            "output_tokens": used.output,
+            "response_time": self.metadata.response_time_ms,
+        }
+        return {
+            "model": self.model,
+            "status": "success",
+            "response": self.text,
+            "metadata": {**self.metadata.to_json(), **more},
+        }
+
+    @classmethod
+    def from_json(cls, shown: Json) -> InitialAnswer:
+        metadata = AnswerMetadata.from_json(shown.get("metadata") or {})
+        return cls(shown.get("model", ""), shown.get("response", ""), metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class RefinedAnswer:
+    """A model's second answer; or, with `error`, why there is none."""
+
+    first: InitialAnswer
+    text: str | None
+    metadata: AnswerMetadata | None
+    error: CounselError | None = None
+    changed: bool | None = None  # its author changed its position; None: it did not say
+    round: int = 2
+
+    @property
+    def model(self) -> str:
+        return self.first.model
+
+    def to_json(self, *, repeat: bool = True) -> dict[str, object]:
+        """`repeat=False`: without the first answer."""
+        first: dict[str, object] = {"initial_response": self.first.text} if repeat else {}
+        if self.metadata is None:
+            error = self.error.as_dict() if self.error else None
+            return {
+                "model": self.model,
+                "status": "failed",
+                **first,
+                "refined_response": None,
+                "error": error,
+            }
+        before, now = self.first.metadata, self.metadata
+        totals = {
+            "total_response_time": (before.response_time_ms or 0) + (now.response_time_ms or 0),
+            "total_input_tokens": before.usage.input + now.usage.input,
+            "total_output_tokens": before.usage.output + now.usage.output,
+        }
+        return {
+            "model": self.model,
+            "status": "success",
+            **first,
+            "refined_response": self.text,
+            "changed": self.changed,
+            "round": self.round,
+            "metadata": {**now.to_json(), **totals},
+        }
+
+    @classmethod
+    def from_json(cls, shown: Json, first: InitialAnswer) -> RefinedAnswer:
+        metadata = AnswerMetadata.from_json(shown["metadata"]) if "metadata" in shown else None
+        error = from_dict(shown["error"]) if shown.get("error") else None
+        return cls(
+            first,
+            shown.get("refined_response"),
+            metadata,
+            error,
+            shown.get("changed"),
+            shown.get("round", 2),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailure:
+    model: str
+    phase: Phase
+    error: CounselError
+
+    def to_json(self) -> dict[str, object]:
+        return {**self.error.as_dict(), "model": self.model, "status": "failed", "phase": self.phase}
+
+    @classmethod
+    def from_json(cls, shown: Json) -> ModelFailure:
+        return cls(shown.get("model", ""), shown.get("phase", "initial"), from_dict(shown))
+
+    def line(self) -> str:
+        hint = f" {self.error.hint}" if self.error.hint else ""
+        phase = PHASE_NAMES.get(self.phase, self.phase)
+        return f"⚠ {self.model} failed in the {phase}: [{self.error.code}] {self.error.message}{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsensusSettings:
+    enable_cross_feedback: bool
+    temperature: float
+    models_requested: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "enable_cross_feedback": self.enable_cross_feedback,
+            "temperature": self.temperature,
+            "models_requested": list(self.models_requested),
+        }
+
+    @classmethod
+    def from_json(cls, shown: Json) -> ConsensusSettings:
+        models = tuple(shown.get("models_requested", ()))
+        return cls(shown.get("enable_cross_feedback", True), shown.get("temperature", 0.0), models)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a job used and cost, failed calls included."""
+
+    usage: Usage
+    cost_usd: float | None
+    cost_complete: bool  # False: some price is not known
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "usage": usage_to_json(self.usage),
+            "cost_usd": self.cost_usd,
+            "cost_complete": self.cost_complete,
+            **without_empty(warnings=list(self.warnings)),
+        }
+
+    @classmethod
+    def from_json(cls, shown: Json) -> Totals:
+        cost = shown.get("cost_usd")
+        usage = usage_from_json(shown.get("usage") or {}, cost)
+        return cls(usage, cost, shown.get("cost_complete", True), tuple(shown.get("warnings", ())))
+
+    @classmethod
+    def of(cls, spent: Sequence[Usage]) -> Totals:
+        costs = [usage.cost_usd for usage in spent if usage.cost_usd is not None]
+        total = round(sum(costs), 8) if costs else None
+        usage = Usage(
+            input=sum(usage.input for usage in spent),
+            output=sum(usage.output for usage in spent),
+            cost_usd=total,
+            estimated=any(usage.estimated for usage in spent),
+        )
+        return cls(usage, total, len(costs) == len(spent))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsensusResult:
+    status: Verdict
+    models_consulted: int
+    initial: tuple[InitialAnswer, ...]
+    refined: tuple[RefinedAnswer, ...]
+    failed: tuple[ModelFailure, ...]
+    continuation: Continuation
+    settings: ConsensusSettings
+    metadata: Totals
+    job_id: str
+    rounds: tuple[MiddleRound, ...] = ()  # between the first and the last one
+    verdict: JudgeVerdict | None = None
+    vote: Vote | None = None
+    refinement: Refinement | None = None  # None: of a release that did not tell
+    title: str | None = None
+    export: str | None = None
+    final_summary: str | None = None
+    document: Json | None = field(default=None, repr=False)
+
+    @property
+    def refined_count(self) -> int:
+        return sum(answer.text is not None for answer in self.refined)
+
+    @property
+    def answers(self) -> dict[str, str]:
+        """Each model's last answer."""
+        last = {answer.model: answer.text for answer in self.initial}
+        return last | {answer.model: answer.text for answer in self.refined if answer.text}
+
+    @property
+    def content(self) -> str:
+        """As one text: failures first, then what it came to, then the answers."""
+        parts = [failure.line() for failure in self.failed]
+        if len(self.answers) == 1 and self.models_consulted > 1:
+            parts.append("Only one model answered: this is its opinion, not a consensus.")
+        parts += verdict_text.sections(self.verdict, self.vote)
+        parts += [f"## {model}\n\n{text}" for model, text in self.answers.items()]
+        return "\n\n".join(parts)
+
+    def to_json(self) -> Json:
+        if self.document is None:
+            return self._shown(repeat=True)
+        return self.document if "content" in self.document else self._from_row(self.document)
+
+    def to_row(self) -> dict[str, object]:
+        """As it is stored: nothing twice, so that long answers do not fill the disk."""
+        return self._shown(repeat=False)
+
+    def _shown(self, *, repeat: bool) -> dict[str, object]:
+        return {
+            "status": self.status,
+            "models_consulted": self.models_consulted,
+            "successful_initial_responses": len(self.initial),
+            "failed_responses": sum(failure.phase == "initial" for failure in self.failed),
+            "refined_responses": self.refined_count,
+            **({"content": self.content} if repeat else {}),
+            "phases": {
+                "initial": listed(self.initial),
+                "refined": [answer.to_json(repeat=repeat) for answer in self.refined],
+                "failed": listed(self.failed),
+                **({"rounds": listed(self.rounds)} if self.rounds else {}),
+                **({"verdict": self.verdict.to_json()} if self.verdict else {}),
+            },
+            **({"vote": self.vote.to_json()} if self.vote else {}),
+            **({"refinement": self.refinement.to_json()} if self.refinement else {}),
+            "continuation": self.continuation.to_json(),
+            "settings": self.settings.to_json(),
+            "metadata": self.metadata.to_json(),
+            "job_id": self.job_id,
+            **without_empty(title=self.title, export=self.export, final_summary=self.final_summary),
+        }
+
+    def _from_row(self, row: Json) -> dict[str, object]:
+        """What `to_row` left out, behind what it wrote."""
+        first = {answer.model: answer.text for answer in self.initial}
+        phases = row["phases"]
+        refined = [
+            {**entry, "initial_response": first.get(entry["model"])} for entry in phases.get("refined", ())
+        ]
+        return {**row, "phases": {**phases, "refined": refined}, "content": self.content}
+
+    @classmethod
+    def from_json(cls, shown: Json) -> ConsensusResult:
+        phases = shown.get("phases") or {}
+        initial = tuple(map(InitialAnswer.from_json, phases.get("initial") or ()))
+        first = {answer.model: answer for answer in initial}
+        return cls(
+            status=shown.get("status", "consensus_complete"),
+            models_consulted=shown.get("models_consulted", 0),
+            initial=initial,
+            refined=tuple(
+                RefinedAnswer.from_json(
+                    entry, first.get(entry.get("model")) or InitialAnswer.from_json(entry)
+                )
+                for entry in phases.get("refined") or ()
+            ),
+            failed=tuple(map(ModelFailure.from_json, phases.get("failed") or ())),
+            continuation=Continuation.from_json(shown.get("continuation") or {}),
+            settings=ConsensusSettings.from_json(shown.get("settings") or {}),
+            metadata=Totals.from_json(shown.get("metadata") or {}),
+            job_id=shown.get("job_id", ""),
+            rounds=tuple(map(MiddleRound.from_json, phases.get("rounds") or ())),
+            verdict=JudgeVerdict.from_json(phases["verdict"]) if phases.get("verdict") else None,
+            vote=Vote.from_json(shown["vote"]) if shown.get("vote") else None,
+            refinement=Refinement.from_json(shown["refinement"]) if shown.get("refinement") else None,
+            title=shown.get("title"),
+            export=shown.get("export"),
+            final_summary=shown.get("final_summary"),
+            document=shown,
+        )

@@ -1,0 +1,94 @@
+"""The verdict and the vote as Markdown: what is recommended, what is agreed, what is not. The answers follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from counsel.results.verdict import Contradiction, JudgeVerdict, Vote
+from counsel.text import counted
+
+
+def sections(verdict: JudgeVerdict | None, vote: Vote | None) -> list[str]:
+    """One text each; none where there is nothing to say."""
+    parts = [*_recommendation(verdict, vote), *_agreement(verdict, vote), *_dissent(verdict, vote)]
+    if verdict and verdict.error:
+        parts.insert(
+            0, f"⚠ No verdict: the judge {verdict.judge} failed: [{verdict.error.code}] {verdict.error}"
+        )
+    return parts
+
+
+def _recommendation(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]:
+    texts = []
+    if vote:
+        texts.append(_outcome(vote))
+    if verdict and verdict.recommendation:
+        which = "first" if verdict.based_on == "initial" else "refined"
+        texts.append(verdict.recommendation)
+        texts.append(f"*Judge: {verdict.judge}, who read the {which} answers without names.*")
+    if texts:
+        yield _section("Recommendation", texts)
+
+
+def _outcome(vote: Vote) -> str:
+    valid = len(vote.votes)
+    if not valid:
+        return "No valid vote."
+    if vote.tied:
+        return (
+            f"A tie: {_listed(f'**{choice}**' for choice in vote.tied)}, {_votes(vote, vote.tied[0])} each."
+        )
+    return f"**{vote.majority}**: {_votes(vote, vote.majority or '')} of {valid}."
+
+
+def _votes(vote: Vote, choice: str) -> str:
+    return counted(vote.counts.get(choice, 0), "vote")
+
+
+def _agreement(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]:
+    texts = []
+    if vote and vote.votes:
+        counts = ", ".join(f"{choice} {count}" for choice, count in vote.counts.items())
+        texts.append(f"{round(100 * vote.agreement)} % of the valid votes ({counts}).")
+    if verdict and not verdict.error:
+        texts.append(_list(verdict.consensus) or "The judge found nothing on which all agree.")
+    if texts:
+        yield _section("Agreement", texts)
+
+
+def _dissent(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]:
+    lines = []
+    if vote and not vote.tied:
+        for minority in vote.minority:
+            reasons = " ".join(minority.reasons)
+            lines.append(f"**{minority.choice}** ({_listed(minority.models)}): {reasons}")
+    if vote:
+        lines += [f"{failed.model} has no vote: [{failed.code}] {failed.error}" for failed in vote.failed]
+    if verdict:
+        lines += map(_contradiction, verdict.contradictions)
+        lines += [f"Only {_listed(each.models)}: {each.point}" for each in verdict.partial_coverage]
+        lines += [f"Only {each.model}: {each.insight}" for each in verdict.unique_insights]
+        lines += [f"Covered by none: {each}" for each in verdict.blind_spots]
+    if lines:
+        yield _section("Dissent", [_list(lines)])
+    elif verdict and not verdict.error:
+        yield _section("Dissent", ["The judge found no contradictions."])
+
+
+def _contradiction(each: Contradiction) -> str:
+    positions = "; ".join(f"{_listed(held.models)}: {held.position.rstrip('.;')}" for held in each.positions)
+    return f"**{each.topic.rstrip('.:')}**: {positions}."
+
+
+def _list(lines: Iterable[str]) -> str:
+    """Items of several lines stay one item."""
+    return "\n".join("- " + "\n  ".join(line.splitlines()) for line in lines)
+
+
+def _listed(names: Iterable[str]) -> str:
+    *most, last = [*names] or ["nobody"]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _section(title: str, texts: Iterable[str]) -> str:
+    return "\n\n".join([f"## {title}", *texts])

@@ -1,0 +1,168 @@
+"""Peers read each other's answers without names, in an order of their own; each says whether it changed its position."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.consult import position
+from counsel.engine.consult.consensus import anonymous
+from counsel.engine.engine import Engine
+from counsel.errors import CounselError
+from counsel.job_events import TextAdded
+from counsel.requests import ConsensusRequest
+from counsel.types import Event, Finished, Text, Withdrawn
+from fake import FakeAPI
+from support.council import MEMBERS, NAMES, REFINING, WIRE, hold, say
+
+ANSWERS = {"gpt-5": "Red one.", "sonnet": "Green two.", "gemini-2.5-flash": "Blue three."}
+
+
+def last_text(body: Any) -> str:
+    """The last thing that a model reads, whatever the vendor's format."""
+    turns = body.get("messages") or body.get("contents") or body.get("input")
+    return str(turns[-1])
+
+
+async def test_no_peer_reads_a_name_and_each_reads_every_other_answer(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    say(fake_api, ANSWERS, refined="Still so.\n\nPosition: kept")
+    members = ({"model": "gpt-5", "role": "an anthropic fan"}, *MEMBERS[1:])
+    fake_api.script(status=401, model="deepseek", times=None)
+    result = await hold(engine, caller(), (*members, "deepseek-v3"))
+    assert [entry["changed"] for entry in result["phases"]["refined"]] == [False] * 3
+    refining = [request for request in fake_api.calls if REFINING in str(request.body)]
+    assert len(refining) == 3
+    for request in refining:
+        body = str(request.body).replace("an anthropic fan", "")
+        mine = next(model for model, part in WIRE.items() if part in request.model)
+        assert all(text in body for text in ANSWERS.values())
+        read = last_text(request.body)
+        assert ANSWERS[mine] not in read
+        assert re.search(r"Answer [ABC] is your own, above", read)
+        assert not [name for name in NAMES if name in read.lower()]
+    fans = [request for request in refining if "anthropic fan" in str(request.body)]
+    assert [request.model for request in fans] == ["gpt-5"]
+
+
+async def test_the_order_differs_by_reader_and_is_the_same_in_the_next_attempt() -> None:
+    slots = ["0", "1", "2"]
+    first = Counter(anonymous.shuffled(f"job_{number}", "judge", slots)[0] for number in range(3_000))
+    assert all(900 < count < 1_100 for count in first.values())
+    assert anonymous.letters("job_1", "0 2", slots) == anonymous.letters("job_1", "0 2", reversed(slots))
+    orders = {tuple(anonymous.shuffled("job_1", f"{reader} 2", slots)) for reader in range(6)}
+    assert len(orders) > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Answer A is right", "gpt-5 is right"),
+        ("answers A and C agree", "gpt-5 and opus agree"),
+        ("Answers A, B, and C", "gpt-5, o3, and opus"),
+        ("Answer B's point", "o3's point"),
+        ("Answer Q, an answer A, option A", "Answer Q, an gpt-5, option A"),
+        ("Answer Alpha", "Answer Alpha"),
+    ],
+)
+def test_names_are_put_into_what_the_judge_says(text: str, named: str) -> None:
+    assert anonymous.named(text, {"A": "gpt-5", "B": "o3", "C": "opus"}) == named
+
+
+async def test_an_earlier_consensus_of_the_conversation_has_no_names_either(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    say(fake_api, ANSWERS, refined="Still so.")
+    fake_api.script(status=401, model="deepseek", times=None)
+    first = await hold(engine, caller(), (*MEMBERS, "deepseek-v3"))
+    before = len(fake_api.calls)
+    await hold(engine, caller(), continuation_id=first["continuation"]["id"], enable_cross_feedback=False)
+    for request in fake_api.calls[before:]:
+        body = request.body
+        turns = str(body.get("messages") or body.get("contents") or body.get("input")).lower()
+        assert "## answer a" in turns
+        assert not [name for name in NAMES if name in turns]
+
+
+# ── the position ──
+
+
+async def events(*parts: Event) -> AsyncIterator[Event]:
+    for part in parts:
+        yield part
+
+
+async def through(*parts: Event) -> tuple[list[str], Any]:
+    texts, end = [], None
+    async for event in position.taken_out(events(*parts)):
+        if isinstance(event, Text):
+            texts.append(event.delta)
+        elif isinstance(event, Finished):
+            end = event.position
+    return texts, end
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "stated"),
+    [
+        ("Yes.\n\nPosition: kept", "Yes.", "kept"),
+        ("Yes.\n\n**Position:** changed.\n", "Yes.", "changed"),
+        ("Yes.\nPOSITION: CHANGED", "Yes.", "changed"),
+        ("Yes.", "Yes.", None),
+        ("Yes.\n\nPosition: undecided", "Yes.\n\nPosition: undecided", None),
+        ("Position: kept", "Position: kept", "kept"),
+        ("a\n\nPosition: kept\n\nb\n", "a\n\nPosition: kept\n\nb\n", None),
+        ("Our Position: kept", "Our Position: kept", None),
+        ("```\ncode\n```", "```\ncode\n```", None),
+        ("x" * 3_000 + "\n\nPosition: kept", "x" * 3_000, "kept"),
+        ("x" + "\n" * 3_000 + "y", "x" + "\n" * 3_000 + "y", None),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_the_statement_is_taken_out_however_it_arrives(
+    answer: str, text: str, stated: str | None, size: int
+) -> None:
+    pieces = [Text(answer[start : start + size]) for start in range(0, len(answer), size)]
+    texts, end = await through(*pieces, Finished())
+    assert ("".join(texts), end) == (text, stated)
+    shown = "".join(texts).lower()
+    assert stated is None or text.lower().startswith("position") or "position" not in shown
+    assert position.split(answer) == (text, stated)
+
+
+async def test_text_that_is_withdrawn_takes_its_held_back_end_with_it() -> None:
+    parts = (Text("No.\n\nPosition: ch"), Withdrawn("No.\n\nPosition: ch", "again"), Text("Yes."), Finished())
+    seen = [event async for event in position.taken_out(events(*parts))]
+    assert seen[:2] == [Text("No."), Withdrawn("No.", "again")]
+    assert [event.delta for event in seen if isinstance(event, Text)][1:] == ["Yes."]
+
+
+async def test_a_failure_passes_through() -> None:
+    async def broken() -> AsyncIterator[Event]:
+        yield Text("a")
+        raise CounselError("broken")
+
+    with pytest.raises(CounselError, match="broken"):
+        async for _ in position.taken_out(broken()):
+            pass
+
+
+async def test_no_follower_and_no_stored_answer_has_the_statement(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="Better.\n\nPosition: changed", contains=REFINING, delta_size=3, times=None)
+    request = ConsensusRequest(prompt="Tabs or spaces?", models=MEMBERS[:2])
+    job = await engine.submit(request, caller(), background=True)
+    heard = "".join([event.text async for event in engine.follow(job) if isinstance(event, TextAdded)])
+    result = (await engine.wait(job)).to_json()
+    assert "Position" not in heard
+    assert [entry["refined_response"] for entry in result["phases"]["refined"]] == ["Better."] * 2
+    assert [entry["changed"] for entry in result["phases"]["refined"]] == [True, True]
+    stored = await engine.store.replies(job)
+    assert {reply.text for key, reply in stored.items() if key.startswith("refined")} == {"Better."}

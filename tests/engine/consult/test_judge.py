@@ -1,0 +1,313 @@
+"""The judge of a consensus: not a member, reads unnamed answers, never spoils the result; rounds only where they are wanted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.consult.consensus import judge
+from counsel.engine.engine import Engine, open_engine
+from counsel.errors import InvalidArgument, ModelNotFound
+from counsel.mcp import deduplicate, render
+from counsel.requests import ConsensusRequest
+from counsel.results import result_from_json
+from fake import FakeAPI
+from support.council import CONTRADICTION, JUDGE, JUDGING, MEMBERS, NAMES, hold, judged, say, verdict
+
+ANSWERS = {"gpt-5": "Red one.", "sonnet": "Green two.", "gemini-2.5-flash": "Blue three."}
+
+
+def letter_of(fake: FakeAPI, text: str) -> str:
+    """Under which letter the judge read this answer."""
+    (call,) = [call for call in fake.calls if JUDGING in str(call.body)]
+    before = str(call.body).partition(text)[0]
+    return before.rpartition("Answer ")[2][0]
+
+
+async def test_a_verdict_on_disagreement_takes_seven_calls_without_a_name(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    judged(fake_api, verdict(contradictions=[CONTRADICTION], recommendation="Answer A and Answer C say it."))
+    say(fake_api, ANSWERS, refined="Now so.\n\nPosition: changed")
+    result = await hold(engine, caller(), judge=JUDGE, refine="disagreement")
+    assert len(fake_api.calls) == 7
+    for call in fake_api.calls:
+        asked = str({key: value for key, value in call.body.items() if key != "model"}).lower()
+        assert not [name for name in NAMES if name in asked]
+    found = result["phases"]["verdict"]
+    assert (found["judge"], found["based_on"]) == (JUDGE, "initial")
+    (contradiction,) = found["contradictions"]
+    assert [len(held["models"]) for held in contradiction["positions"]] == [2, 1]
+    assert {model for held in contradiction["positions"] for model in held["models"]} == set(MEMBERS)
+    assert "Answer" not in found["recommendation"]
+    assert sum(model in found["recommendation"] for model in MEMBERS) == 2
+    assert result["refinement"] == {"mode": "disagreement", "rounds": 2, "ended": "limit"}
+    assert [entry["changed"] for entry in result["phases"]["refined"]] == [True] * 3
+    assert result["metadata"]["usage"]["total_tokens"] > sum(
+        entry["metadata"]["usage"]["total_tokens"]
+        for phase in ("initial", "refined")
+        for entry in result["phases"][phase]
+    )
+
+
+async def test_names_are_put_in_by_the_letters_that_the_judge_read(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    insight = [{"answer": "A", "insight": "It says more than Answer B."}]
+    judged(fake_api, verdict(unique_insights=insight, consensus=["All of it"], blind_spots=["Cost"]))
+    say(fake_api, ANSWERS)
+    result = await hold(engine, caller(), judge=JUDGE, refine="never")
+    letters = {letter_of(fake_api, text): model for model, text in ANSWERS.items()}
+    assert result["phases"]["verdict"]["unique_insights"] == [
+        {"model": letters["A"], "insight": f"It says more than {letters['B']}."}
+    ]
+    assert result["refinement"] == {"mode": "never", "rounds": 1, "ended": "never"}
+    assert result["phases"]["verdict"]["failed_models"] == []
+
+
+async def test_without_contradictions_there_is_no_second_round(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    judged(fake_api, verdict())
+    say(fake_api, ANSWERS)
+    result = await hold(engine, caller(), judge=JUDGE, refine="disagreement")
+    assert len(fake_api.calls) == 4
+    assert result["refinement"] == {"mode": "disagreement", "rounds": 1, "ended": "agreement"}
+
+
+async def test_by_default_the_judge_reads_the_refined_answers(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    judged(fake_api, verdict())
+    say(fake_api, ANSWERS, refined="Now so.")
+    fake_api.script(status=401, model="grok", times=None)
+    result = await hold(engine, caller(), (*MEMBERS, "grok-4"), judge=JUDGE)
+    assert result["phases"]["verdict"]["based_on"] == "refined"
+    assert result["phases"]["verdict"]["failed_models"] == ["grok-4"]
+    assert letter_of(fake_api, "Now so.")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "calls"),
+    [
+        ({"status": 401}, "AUTHENTICATION_FAILED", 1),
+        ({"text": "I like them all."}, "SCHEMA_MISMATCH", 2),
+        ({"text": verdict(unique_insights=[{"answer": "Z", "insight": "?"}])}, "SCHEMA_MISMATCH", 2),
+        ({"text": ""}, "EMPTY_ANSWER", 1),
+        ({"hang_after": 1}, "TIMEOUT", 1),
+    ],
+)
+async def test_a_judge_that_fails_spoils_nothing(
+    engine: Engine,
+    caller: Callable[..., Caller],
+    fake_api: FakeAPI,
+    script: Any,
+    code: str,
+    calls: int,
+) -> None:
+    fake_api.script(**script, model="deepseek", times=None)
+    say(fake_api, ANSWERS)
+    request = ConsensusRequest(prompt="Tabs or spaces?", models=MEMBERS, judge=JUDGE, refine="disagreement")
+    limited = (
+        caller(COUNSEL_MODEL_LIMIT_SECONDS="1") if code == "TIMEOUT" else caller(COUNSEL_MAX_ATTEMPTS="1")
+    )
+    job = await engine.submit(request, limited)
+    result = (await engine.wait(job)).to_json()
+    assert (result["status"], result["phases"]["failed"]) == ("consensus_complete", [])
+    assert result["phases"]["verdict"]["code"] == code
+    assert len([call for call in fake_api.calls if "deepseek" in call.model]) == calls
+    assert f"No verdict: the judge {JUDGE} failed: [{code}]" in result["content"]
+    assert result["refinement"]["ended"] == "never"
+    assert (await engine.status(job)).status == "completed"
+
+
+async def test_an_answer_that_does_not_match_is_sent_back_once(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    judged(fake_api, "Tabs.", times=1)
+    fake_api.script(text=verdict(), model="deepseek", times=None)
+    say(fake_api, ANSWERS)
+    result = await hold(engine, caller(), judge=JUDGE, refine="never")
+    assert result["phases"]["verdict"]["recommendation"] == "Use tabs."
+    assert len(fake_api.calls) == 5
+
+
+async def test_a_judge_that_is_cancelled_spoils_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(hang_after=1, model="deepseek", times=None)
+    say(fake_api, ANSWERS)
+    request = ConsensusRequest(prompt="q", models=MEMBERS, judge=JUDGE, refine="never")
+    job = await engine.submit(request, caller(), background=True)
+    await fake_api.wait_for(model="deepseek", deltas=1)
+    states = (await engine.status(job)).models_status or ()
+    assert [(state.slot, state.phase) for state in states][-1] == ("judge", "verdict")
+    outcome = (await engine.cancel(job, "judge")).content
+    assert outcome["member"] == "judge"
+    result = (await engine.wait(job)).to_json()
+    assert result["phases"]["verdict"]["code"] == "CANCELLED"
+    assert result["status"] == "consensus_complete"
+    await fake_api.wait_for(model="deepseek", state="disconnected")
+
+
+# ── who judges ──
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "message"),
+    [
+        ({"judge": "sonnet"}, InvalidArgument, "must not be a member: sonnet"),
+        ({"judge": "nonsense-9"}, ModelNotFound, "nonsense-9"),
+        ({"refine": "disagreement"}, InvalidArgument, "needs choices or a judge"),
+        ({"refine": "always", "enable_cross_feedback": False}, InvalidArgument, "contradict"),
+        ({"rounds": 4}, InvalidArgument, "rounds must be from 1 to 3"),
+        ({"rounds": 1.5}, InvalidArgument, "rounds must be a whole number"),
+        ({"order": "random"}, InvalidArgument, "parallel, sequential"),
+        ({"refine": "sometimes"}, InvalidArgument, "always, disagreement, never"),
+        ({"choices": ("a",)}, InvalidArgument, "choices must have 2 to 20"),
+        ({"choices": ("a", " A ")}, InvalidArgument, "choices must differ"),
+        ({"choices": ("a", " ")}, InvalidArgument, "choices[1] must not be empty"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_before_anything_is_sent(
+    engine: Engine,
+    caller: Callable[..., Caller],
+    fake_api: FakeAPI,
+    fields: Any,
+    kind: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(kind) as caught:
+        await hold(engine, caller(), **fields)
+    assert message in str(caught.value)
+    assert fake_api.log.requests == []
+
+
+async def test_auto_is_of_a_vendor_that_is_not_on_the_panel(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text=verdict(), contains=JUDGING, times=None)
+    result = await hold(engine, caller(), ("gpt-5", "codex", "sonnet"), judge="auto", refine="never")
+    chosen = result["phases"]["verdict"]["judge"]
+    route = engine.router.route(chosen, caller())
+    assert route.provider not in {"openai", "anthropic"}
+
+
+async def test_auto_is_another_model_where_there_is_one_vendor_only(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    others = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")
+    others |= dict.fromkeys(("GEMINI_API_KEY", "MISTRAL_API_KEY", "OPENROUTER_API_KEY"), "")
+    fake_api.script(text=verdict(), contains=JUDGING, times=None)
+    here = caller(**others)
+    result = await hold(engine, here, ("gpt-5", "gpt-5-mini"), judge="auto", refine="never")
+    chosen = result["phases"]["verdict"]["judge"]
+    assert chosen not in {"gpt-5", "gpt-5-mini"}
+    ordered = caller(**others, COUNSEL_AUTO_ORDER="gpt-5,gpt-5-mini")
+    result = await hold(engine, ordered, ("gpt-5", "gpt-5-mini"), judge="auto", refine="never")
+    assert result["phases"]["verdict"]["code"] == "PROVIDER_UNAVAILABLE"
+    assert result["successful_initial_responses"] == 2
+
+
+async def test_the_users_default_judge_is_another_if_it_is_a_member(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text=verdict(), contains=JUDGING, times=None)
+    named = await hold(engine, caller(COUNSEL_JUDGE=JUDGE), judge="default", refine="never")
+    assert named["phases"]["verdict"]["judge"] == JUDGE
+    member = await hold(engine, caller(COUNSEL_JUDGE="sonnet"), judge="default", refine="never")
+    assert member["phases"]["verdict"]["judge"] not in {*MEMBERS, "default", "auto"}
+    assert "verdict" not in (await hold(engine, caller(), judge="default", refine="never"))["phases"]
+
+
+# ── bias, rounds, other faces ──
+
+
+async def test_a_judge_that_always_prefers_the_first_answer_prefers_no_member(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    first = verdict(unique_insights=[{"answer": "A", "insight": "It is the best."}])
+    judged(fake_api, first)
+    say(fake_api, ANSWERS)
+    preferred: Counter[str] = Counter()
+    for number in range(60):
+        request = ConsensusRequest(prompt="q", models=MEMBERS, judge=JUDGE, refine="never")
+        job = await engine.submit(request, caller(), key=f"bias-{number}")
+        result = (await engine.wait(job)).to_json()
+        preferred[result["phases"]["verdict"]["unique_insights"][0]["model"]] += 1
+    assert set(preferred) == set(MEMBERS)
+    assert max(preferred.values()) < 40  # of 60: without shuffling, one member would have them all
+
+
+@pytest.mark.parametrize(
+    ("position", "rounds", "ended", "calls"),
+    [("kept", 2, "unchanged", 6), ("changed", 3, "limit", 9), ("unclear", 3, "limit", 9)],
+)
+async def test_rounds_end_when_no_model_changes_its_position(
+    engine: Engine,
+    caller: Callable[..., Caller],
+    fake_api: FakeAPI,
+    position: str,
+    rounds: int,
+    ended: str,
+    calls: int,
+) -> None:
+    say(fake_api, ANSWERS, refined=f"Now so.\n\nPosition: {position}")
+    result = await hold(engine, caller(), rounds=3)
+    assert result["refinement"] == {"mode": "always", "rounds": rounds, "ended": ended}
+    assert len(fake_api.calls) == calls
+    assert {entry["round"] for entry in result["phases"]["refined"]} == {rounds}
+    middle = result["phases"].get("rounds", [])
+    assert [(entry["round"], len(entry["answers"])) for entry in middle] == [(2, 3)] * (rounds - 2)
+
+
+async def test_at_a_round_table_each_reads_what_was_said_before_it(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    say(fake_api, ANSWERS)
+    await hold(engine, caller(), order="sequential", rounds=1)
+    first, second, third = (str(call.body) for call in fake_api.calls)
+    assert "Red one." not in first
+    assert "Red one." in second
+    assert all(text in third for text in ("Red one.", "Green two."))
+    assert fake_api.log.most_open == 1
+
+
+async def test_a_stored_result_and_its_text_have_the_verdict(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
+) -> None:
+    judged(fake_api, verdict(contradictions=[CONTRADICTION], consensus=["Both work."]))
+    say(fake_api, ANSWERS, refined="Now so.\n\nPosition: kept")
+    request = ConsensusRequest(prompt="q", models=MEMBERS, judge=JUDGE)
+    job = await engine.submit(request, caller())
+    result = await engine.wait(job)
+    shown = result.to_json()
+    assert result_from_json(shown).to_json() == shown
+    await engine.close()
+    another = await open_engine(home)
+    status = await another.status(job)
+    assert status.result is not None
+    assert status.result.to_json() == shown
+    text = render.text(status)
+    parts = [
+        "## Recommendation",
+        "Use tabs.",
+        "## Agreement",
+        "Both work.",
+        "## Dissent",
+        "(kept its position)",
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "Use tabs." in str(deduplicate.to_json(status))
+    await another.close()
+
+
+def test_the_schema_demands_every_field() -> None:
+    schema = judge.schema(["A", "B"])
+    assert schema["required"] == list(schema["properties"])

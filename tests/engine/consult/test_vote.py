@@ -1,0 +1,181 @@
+"""`choices`: each model picks one, the votes are counted, ties are ties, and who does not choose has no vote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.consult.consensus import vote
+from counsel.engine.consult.consensus.members import Participant
+from counsel.engine.engine import Engine
+from counsel.mcp import deduplicate, render
+from counsel.requests import ConsensusRequest
+from fake import FakeAPI
+from support.council import JUDGE, MEMBERS, NAMES, hold, judged, picks, say, verdict
+
+CHOICES = ("Tabs", "Spaces", "Both")
+TWO_TO_ONE = {
+    "gpt-5": picks("Tabs", "Fewer bytes."),
+    "sonnet": picks("Spaces", "Same everywhere."),
+    "gemini-2.5-flash": picks("Tabs", "One key."),
+}
+
+
+async def test_votes_are_counted_and_the_minority_has_its_case(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    say(fake_api, TWO_TO_ONE)
+    result = await hold(engine, caller(), choices=CHOICES, refine="never")
+    assert result["vote"] == {
+        "choices": list(CHOICES),
+        "counts": {"Tabs": 2, "Spaces": 1, "Both": 0},
+        "majority": "Tabs",
+        "tied": [],
+        "agreement": 0.6667,
+        "votes": [
+            {"model": "gpt-5", "choice": "Tabs", "reason": "Fewer bytes."},
+            {"model": "sonnet", "choice": "Spaces", "reason": "Same everywhere."},
+            {"model": "gemini-2.5-flash", "choice": "Tabs", "reason": "One key."},
+        ],
+        "minority": [{"choice": "Spaces", "models": ["sonnet"], "reasons": ["Same everywhere."]}],
+        "failed": [],
+    }
+    assert result["phases"]["initial"][0]["response"] == "Tabs\n\nFewer bytes."
+    assert "confidence" not in str(result).lower()
+    schemas = [str(call.body) for call in fake_api.calls]
+    assert all("json_schema" in body or "responseJsonSchema" in body for body in schemas)
+    assert all(body.count("'Both'") or body.count('"Both"') for body in schemas)
+
+
+async def test_one_that_answers_outside_the_choices_is_asked_once_more_then_failed(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    say(fake_api, TWO_TO_ONE | {"sonnet": picks("Neither")})
+    result = await hold(engine, caller(), choices=CHOICES, refine="never")
+    asked = [call for call in fake_api.calls if "claude" in call.model]
+    assert len(asked) == 2
+    assert "does not match the schema" in str(asked[1].body)
+    (failed,) = result["vote"]["failed"]
+    assert (failed["model"], failed["code"]) == ("sonnet", "SCHEMA_MISMATCH")
+    assert result["vote"]["counts"] == {"Tabs": 2, "Spaces": 0, "Both": 0}
+    assert result["vote"]["agreement"] == 1.0
+    assert result["status"] == "consensus_partial"
+    assert result["phases"]["failed"][0]["usage"]["output_tokens"] == 8  # of both calls
+
+
+async def test_one_that_corrects_itself_has_its_vote(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="Tabs, I think.", model="claude", times=1)
+    say(fake_api, TWO_TO_ONE)
+    result = await hold(engine, caller(), choices=CHOICES, refine="never")
+    assert (len(fake_api.calls), result["vote"]["failed"]) == (4, [])
+
+
+@pytest.mark.parametrize(
+    ("cast", "majority", "tied", "agreement"),
+    [
+        ("TTS", "Tabs", [], 0.6667),
+        ("TTSS", None, ["Tabs", "Spaces"], 0.5),
+        ("TSB", None, ["Tabs", "Spaces", "Both"], 0.3333),
+        ("TTSB", "Tabs", [], 0.5),
+        ("TTT", "Tabs", [], 1.0),
+        ("", None, [], 0.0),
+    ],
+)
+def test_ties_are_ties(cast: str, majority: str | None, tied: list[str], agreement: float) -> None:
+    by_letter = {choice[0]: choice for choice in CHOICES}
+    members = [Participant(str(number), f"m{number}", None) for number in range(len(cast))]
+    ballots = {str(number): vote.Pick(by_letter[letter], "r") for number, letter in enumerate(cast)}
+    outcome = vote.count(CHOICES, members, ballots, {})
+    assert (outcome.majority, list(outcome.tied), outcome.agreement) == (majority, tied, agreement)
+    assert sum(outcome.counts.values()) == len(cast)
+    assert not outcome.tied or not {each.choice for each in outcome.minority} & set(outcome.tied)
+
+
+@pytest.mark.parametrize(
+    ("first", "calls", "rounds", "ended"),
+    [
+        (dict.fromkeys(MEMBERS, picks("Tabs")), 3, 1, "agreement"),
+        (TWO_TO_ONE, 6, 2, "agreement"),
+    ],
+)
+async def test_on_disagreement_they_vote_again(
+    engine: Engine,
+    caller: Callable[..., Caller],
+    fake_api: FakeAPI,
+    first: Any,
+    calls: int,
+    rounds: int,
+    ended: str,
+) -> None:
+    say(fake_api, first, refined=picks("Tabs", "Convinced."))
+    result = await hold(engine, caller(), choices=CHOICES, refine="disagreement", rounds=3)
+    assert len(fake_api.calls) == calls
+    assert result["refinement"] == {"mode": "disagreement", "rounds": rounds, "ended": ended}
+    assert result["vote"]["counts"]["Tabs"] == 3
+    assert [entry["changed"] for entry in result["phases"]["refined"]] == [False, True, False][
+        : 3 * (rounds - 1)
+    ]
+    for call in fake_api.calls:
+        asked = str({key: value for key, value in call.body.items() if key != "model"}).lower()
+        assert not [name for name in NAMES if name in asked]
+
+
+async def test_a_second_vote_that_fails_leaves_the_first(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="still none", contains="does not match the schema", times=None)
+    say(fake_api, TWO_TO_ONE, refined="no JSON at all")
+    result = await hold(engine, caller(), choices=CHOICES)
+    assert result["vote"]["counts"] == {"Tabs": 2, "Spaces": 1, "Both": 0}
+    assert result["vote"]["failed"] == []
+    assert {entry["phase"] for entry in result["phases"]["failed"]} == {"refined"}
+
+
+async def test_the_judge_reads_the_last_votes(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    judged(fake_api, verdict())
+    say(fake_api, TWO_TO_ONE, refined=picks("Tabs", "Convinced."))
+    result = await hold(engine, caller(), choices=CHOICES, refine="disagreement", judge=JUDGE)
+    assert len(fake_api.calls) == 7
+    assert result["phases"]["verdict"]["based_on"] == "refined"
+    assert "Convinced." in str(fake_api.calls[-1].body)
+
+
+async def test_the_order_of_the_choices_differs_by_model(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text=picks("c0"), times=None)
+    choices = tuple(f"c{number}" for number in range(8))
+    await hold(engine, caller(), ("gpt-5",) * 4, choices=choices, refine="never")
+    orders = {tuple(sorted(choices, key=str(call.body).index)) for call in fake_api.calls}
+    assert len(orders) > 1
+
+
+async def test_a_client_reads_each_reason_once(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    say(fake_api, TWO_TO_ONE)
+    request = ConsensusRequest(prompt="q", models=MEMBERS, choices=CHOICES, refine="never")
+    result = await engine.wait(await engine.submit(request, caller()))
+    assert str(deduplicate.to_json(result)).count("Same everywhere.") == 1
+    text = render.text(result)
+    assert "**Tabs**: 2 votes of 3." in text
+    assert "**Spaces** (sonnet): Same everywhere." in text
+
+
+async def test_the_same_model_has_answers_of_its_own_also_from_the_cache(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    for text in ("one", "two", "three"):
+        fake_api.script(text=text)
+    here = caller(COUNSEL_CACHE_SECONDS="60")
+    for _ in range(2):
+        result = await hold(engine, here, ("gpt-5",) * 3, refine="never")
+        assert sorted(entry["response"] for entry in result["phases"]["initial"]) == ["one", "three", "two"]
+    assert len(fake_api.calls) == 3
