@@ -120,7 +120,7 @@ function changedPairs(old: Record<string, string>, wanted: Record<string, string
 /** What is wrong with the form, in words; the server checks the rest. */
 export function complaints(form: Form, server?: Server): string[] {
   const list: string[] = [];
-  if (!form.name.trim()) list.push('The server needs a name.');
+  if (!server && !form.name.trim()) list.push('The server needs a name.');
   if (form.transport === 'stdio' && !form.command.trim()) list.push('A server that is started needs a command.');
   if (form.transport !== 'stdio' && !form.url.trim()) list.push('A remote server needs an address.');
   if (form.timeout.trim() !== '' && !(Number(form.timeout) > 0)) list.push('The time limit is a number of seconds.');

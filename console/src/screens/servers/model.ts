@@ -27,8 +27,8 @@ export const keyOf = (row: { agent: string; scope: string; path: string; name: s
 export const isMasked = (value: unknown): boolean => typeof value === 'string' && value.includes(MASK);
 export const isPresent = (agent: Agent): boolean => agent.scopes.some(({ present }) => present);
 
-/** A name that a browser can put into a path: it resolves `.` and `..` even when they are written as %2E. */
-export const hasAddress = (name: string): boolean => !['', '.', '..'].includes(name);
+/** A file may have a server whose name is empty. */
+export const titleOf = (name: string): string => name || '(no name)';
 
 /** What runs, in one line. */
 export function summary(server: Server): string {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import * as commands from './commands';
 import { argsOf, argsText, complaints, emptyForm, fieldsOf, formOf, pair, patchOf, words } from './form';
-import { differing, grouped, hasAddress, matrix, possible, refusal, type Agent, type Listing, type Problem, type Server } from './model';
+import { differing, grouped, matrix, possible, refusal, type Agent, type Listing, type Problem, type Server } from './model';
 import * as steps from './steps';
 
 const NONE = { replace: false, without: [] };
@@ -142,8 +142,4 @@ describe('the form', () => {
     expect(complaints({ ...form, env: form.env.map((row) => ({ ...row, name: 'OTHER' })) }, old)[0]).toContain('Reveal or retype');
     expect(complaints({ ...emptyForm(), transport: 'http', headers: [pair('', 'x')], timeout: 'soon' })).toHaveLength(4);
   });
-});
-
-it('knows the names that no address can hold', () => {
-  expect(['a/b', '..', '.', '', '...', 'ü ñ'].map(hasAddress)).toEqual([true, false, false, false, true, true]);
 });

@@ -1,5 +1,5 @@
 // A change of files as requests that are first sent as dry runs.
-import { part, request, type Schema } from '../../lib/api';
+import { api, type Schema } from '../../lib/api';
 import * as commands from './commands';
 import type { Fields } from './commands';
 import type { Agent, Place, Server } from './model';
@@ -7,7 +7,6 @@ import type { Agent, Place, Server } from './model';
 export type Change = Schema['ServerChange'];
 
 export interface Step {
-  method: 'POST' | 'PATCH' | 'DELETE';
   path: string;
   body: Record<string, unknown>;
   command: string;
@@ -22,11 +21,11 @@ export interface Answers {
 export type Make = (answers: Answers) => Step[];
 
 export function send(step: Step, dryRun: boolean): Promise<Change> {
-  if (step.method === 'DELETE') return request<Change>('DELETE', step.path, { query: { ...(step.body as Record<string, string | string[]>), dry_run: dryRun } });
-  return request<Change>(step.method, step.path, { body: { ...step.body, dry_run: dryRun } });
+  return api.post<Change>(step.path, { ...step.body, dry_run: dryRun });
 }
 
-const at = (name: string, verb = ''): string => `/api/servers/${part(name)}${verb ? `/${verb}` : ''}`;
+/** The name is in the body: a path cannot have `..`, which a browser resolves even when it is escaped. */
+const change = (name: string, action: Schema['ChangeServer']['action'], body: Record<string, unknown>, command: string): Step => ({ path: '/api/servers:change', body: { name, action, ...body }, command });
 const place = (server: Server, project: string) => ({ agents: [server.agent], scope: server.scope, project });
 
 /** Places by scope: one request and one command each. */
@@ -50,14 +49,14 @@ export function add(added: Added, places: Place[], agents: Agent[], project: str
       const everywhere = present.length > 1 && present.length === names.length && present.every((name) => names.includes(name));
       const body = { ...(added.name && { name: added.name }), ...(added.paste !== undefined ? { paste: added.paste } : { server: added.fields }), agents: names, scope, project, replace, literal: added.literal ?? false };
       const command = commands.add({ name: added.name, fields: added.fields, where: { agents: names, scope, project, everywhere }, pasted: added.paste !== undefined, replace, literal: added.literal ?? false });
-      return { method: 'POST', path: '/api/servers', body, command };
+      return { path: '/api/servers', body, command };
     });
 }
 
 export function update(server: Server, fields: Fields, agents: string[], project: string, literal: boolean): Make {
   return ({ without }) => {
     const where = { agents: agents.filter((agent) => !without.includes(agent)), scope: server.scope, project };
-    return [{ method: 'PATCH', path: at(server.name), body: { server: fields, literal, ...where }, command: commands.update(server.name, fields, where, server.command ?? '', server.args, literal) }];
+    return [change(server.name, 'update', { server: fields, literal, ...where }, commands.update(server.name, fields, where, server.command ?? '', server.args, literal))];
   };
 }
 
@@ -65,7 +64,7 @@ export function copy(server: Server, to: Place[], project: string): Make {
   return ({ replace, without }) => {
     const from = { agent: server.agent, scope: server.scope };
     const kept = to.filter(({ agent }) => !without.includes(agent));
-    return [{ method: 'POST', path: at(server.name, 'copy'), body: { from, to: kept, project, replace }, command: commands.copy(server.name, from, kept, project, replace) }];
+    return [change(server.name, 'copy', { from, to: kept, project, replace }, commands.copy(server.name, from, kept, project, replace))];
   };
 }
 
@@ -77,20 +76,20 @@ export function promote(server: Server, project: string, removes: boolean): Make
 export function rename(server: Server, to: string, agents: string[], project: string): Make {
   return ({ without }) => {
     const where = { agents: agents.filter((agent) => !without.includes(agent)), scope: server.scope, project };
-    return [{ method: 'POST', path: at(server.name, 'rename'), body: { to, ...where }, command: commands.rename(server.name, to, where) }];
+    return [change(server.name, 'rename', { to, ...where }, commands.rename(server.name, to, where))];
   };
 }
 
 export function toggle(server: Server, enabled: boolean, project: string): Make {
   const where = place(server, project);
-  return () => [{ method: 'POST', path: at(server.name, enabled ? 'enable' : 'disable'), body: where, command: commands.toggle(server.name, enabled, where) }];
+  return () => [change(server.name, enabled ? 'enable' : 'disable', where, commands.toggle(server.name, enabled, where))];
 }
 
 export function remove(server: { name: string; agent: string; scope: string }, project: string): Make {
   const where = { agents: [server.agent], scope: server.scope, project };
-  return () => [{ method: 'DELETE', path: at(server.name), body: where, command: commands.remove(server.name, where) }];
+  return () => [change(server.name, 'remove', where, commands.remove(server.name, where))];
 }
 
 export function undo(id: string): Make {
-  return () => [{ method: 'POST', path: '/api/servers:undo', body: { id }, command: commands.undo(id) }];
+  return () => [{ path: '/api/servers:undo', body: { id }, command: commands.undo(id) }];
 }

@@ -223,6 +223,27 @@ async def _switch(name: str, servers: Servers, arguments: Arguments, *, enabled:
     return await asyncio.to_thread(done.as_dict, masked=True)
 
 
+_ACTIONS: Mapping[str, Work] = {
+    "update": _update,
+    "remove": _remove,
+    "rename": _rename,
+    "copy": _copy,
+    "enable": _enable,
+    "disable": _disable,
+}
+
+
+async def _change(_: str, servers: Servers, arguments: Arguments) -> object:
+    """`{"name", "action", …}`: for names that no URL can have, as `..`, which browsers resolve even when it is escaped."""
+    name, action = _text(arguments, "name"), _text(arguments, "action")
+    if name is None:
+        raise InvalidArgument("name is missing.")
+    if action not in _ACTIONS:
+        raise InvalidArgument(f"action must be one of {', '.join(_ACTIONS)}.")
+    rest = {key: value for key, value in arguments.items() if key not in {"name", "action"}}
+    return await _ACTIONS[action](name, servers, rest)
+
+
 async def _check(_: str, servers: Servers, arguments: Arguments) -> Any:
     _only(arguments, "name", "timeout", "trust_folder")
     agents, scope, named = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
@@ -239,7 +260,7 @@ async def _reveal(_: str, servers: Servers, arguments: Arguments) -> object:
     """`{"name", "agent", "scope"?, "field": "env.NAME"}`: one value as the file has it."""
     _only(arguments, "name", "agent", "field")
     name, agent, field = (_text(arguments, key) for key in ("name", "agent", "field"))
-    if not name or not agent or not field:
+    if name is None or not agent or not field:
         raise InvalidArgument(
             "name, agent and field are needed.", hint="field: env.NAME, headers.NAME, url, args.0."
         )
@@ -301,3 +322,4 @@ listed, shown, history = _handler(_list), _handler(_show), _handler(_history)
 add, update, remove = _handler(_add), _handler(_update), _handler(_remove)
 copy, rename, enable, disable = _handler(_copy), _handler(_rename), _handler(_enable), _handler(_disable)
 checked, undo, reveal = _handler(_check), _handler(_undo), _handler(_reveal)
+change = _handler(_change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from counsel.agents.skill_format import Scope, State
 from counsel.http.api.documents.jobs import ErrorDetail
@@ -175,6 +175,24 @@ CopyServer = TypedDict(
         "from": Annotated[Json, "`agent` and, optionally, `scope`."],
         "to": Annotated[list[Json], "Each with `agent` and, optionally, `scope`."],
         "replace": NotRequired[bool],
+    },
+)
+
+
+ChangeServer = TypedDict(
+    "ChangeServer",
+    {
+        "name": Annotated[str, "The server's name."],
+        "action": Literal["update", "remove", "rename", "copy", "enable", "disable"],
+        "agents": NotRequired[list[str]],
+        "scope": NotRequired[str],
+        "project": NotRequired[str],
+        "dry_run": NotRequired[bool],
+        "server": NotRequired[Annotated[Json, "update: fields to change; null removes one."]],
+        "literal": NotRequired[Annotated[bool, "update: store `$NAME` as text, not as a reference."]],
+        "from": NotRequired[Annotated[Json, "copy: `agent` and, optionally, `scope`."]],
+        "to": NotRequired[Annotated[str | list[Json], "rename: the new name; copy: `agent` and `scope` of each."]],
+        "replace": NotRequired[Annotated[bool, "copy: replace an existing server of this name."]],
     },
 )
 

@@ -35,6 +35,14 @@ ROWS: tuple[ApiRoute, ...] = (
     ),
     ApiRoute(
         "POST",
+        "/api/servers:change",
+        servers.change,
+        "Change, remove, rename, copy, enable or disable a server whose name no path can have (`..`, an empty one).",
+        body=server.ChangeServer,
+        answers={200: server.ServerChange},
+    ),
+    ApiRoute(
+        "POST",
         "/api/servers:check",
         servers.checked,
         "Connect to servers and list their tools.",
