@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from fake import FakeProcess  # noqa: E402 - tests/ is a folder of modules
-from support import sample_home, sample_jobs  # noqa: E402
+from support import sample_home, sample_jobs, sample_usage  # noqa: E402
 from support.browser import TOKEN, Console  # noqa: E402
 from support.terminal import user_env  # noqa: E402
 
@@ -62,7 +62,8 @@ def screens(ids: dict[str, str]) -> dict[str, str]:
         "skills": "#/skills",
         "skill": "#/skills/release",
         "matrix": "#/skills?view=matrix",
-        "usage": "#/usage",
+        "usage": "#/usage?range=30d",
+        "servers-matrix": "#/servers?view=matrix",
         "agents": "#/agents",
         "settings": "#/settings",
     }
@@ -101,7 +102,8 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         console = scratch(browser, vendors, Path(folder))
         try:
-            ids = sample_jobs.ask(console)
+            ids = sample_jobs.ask(console, pace=1)
+            console.seed_calls(*sample_usage.calls(str(console.project.parent)))
             for theme in ("light", "dark"):
                 page = console.new_page(width=SIZE["width"], height=SIZE["height"], theme=theme)
                 for name, address in screens(ids).items():

@@ -161,6 +161,62 @@ def test_an_alias_is_added_refused_removed_and_restored(console: Console) -> Non
     expect_refusals(console)
 
 
+def test_a_panel_is_added_changed_undone_and_removed(console: Console) -> None:
+    file = console.counsel_home / "config.toml"
+    file.write_text('[panels]\nroles = [{model = "opus-latest", stance = "for"}, "gpt-5"]\n')
+    page = console.open("#/settings")
+    panels = page.get_by_role("region", name="Panels")
+    expect(panels.get_by_role("listitem")).to_contain_text("opus-latest (for), gpt-5")
+    expect(panels.get_by_role("button", name="Change the panel roles")).to_have_count(
+        0
+    )  # a line cannot say it
+    form = page.get_by_role("form", name="New panel")
+    form.get_by_role("textbox", name="Panel", exact=True).fill("architecture")
+    form.get_by_label("Models of the panel").fill("opus-latest, no-such-model")
+    page.keyboard.press("Enter")
+    expect(panels.get_by_role("alert")).to_contain_text("no-such-model")
+    form.get_by_label("Models of the panel").fill("opus-latest, gpt-5")
+    expect(panels.get_by_text("counsel config set panels.architecture opus-latest,gpt-5")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("@architecture is opus-latest, gpt-5.")).to_be_visible()
+    assert config(console)["panels"]["architecture"] == ["opus-latest", "gpt-5"]
+    panels.get_by_role("button", name="Change the panel architecture").click()
+    form.get_by_label("Models of the panel").fill("gpt-5")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("@architecture is gpt-5.")).to_be_visible()
+    page.get_by_role("button", name="Undo").last.click()
+    expect(panels.get_by_role("listitem").last).to_contain_text("opus-latest, gpt-5")
+    panels.get_by_role("button", name="Remove the panel architecture").click()
+    expect(panels.get_by_role("listitem")).to_have_count(1)
+    assert list(config(console)["panels"]) == ["roles"]
+    expect_refusals(console)
+
+
+def test_a_file_that_cannot_be_read_is_named_with_its_line_and_stays_as_it_is(console: Console) -> None:
+    page = console.open("#/settings")
+    form = page.get_by_role("form", name="max_files")
+    expect(form).to_be_visible()
+    file = console.counsel_home / "config.toml"  # by an editor, while the server runs
+    file.write_text('default_effort = "high"\nmax_files = = 3\n')
+    page.reload()
+    expect(page.get_by_text(f"{file}: ")).to_contain_text("line 2, column 13")
+    expect(page.get_by_role("combobox", name="Reasoning effort")).to_have_value("high")  # the rest counts
+    form.get_by_role("textbox").fill("7")
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_contain_text("line 2, column 13")
+    assert file.read_text() == 'default_effort = "high"\nmax_files = = 3\n'
+    file.write_text("# mine\n")
+    file.chmod(0o400)
+    page.keyboard.press("Enter")
+    expect(form.get_by_role("alert")).to_contain_text("chmod u+w")
+    file.chmod(0o600)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("max_files is 7.")).to_be_visible()
+    expect(page.get_by_text("line 2, column 13")).to_have_count(0)
+    assert "# mine\n" in file.read_text()
+    expect_refusals(console)
+
+
 def test_the_palette_leads_to_a_setting_the_theme_is_chosen_and_signing_out_ends_the_session(
     console: Console,
 ) -> None:

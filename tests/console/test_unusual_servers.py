@@ -121,7 +121,9 @@ def test_the_json_and_toml_of_every_agent_can_be_pasted(console: Console) -> Non
     assert "// mine" in files["vscode"].read_text()
     assert '"four"' in files["vscode"].read_text()
 
-    page.get_by_role("button", name="Add server").click()  # what is wrong with the text is said before anything is written
+    page.get_by_role(
+        "button", name="Add server"
+    ).click()  # what is wrong with the text is said before anything is written
     adding.get_by_text("Paste JSON or TOML").click()
     adding.get_by_role("textbox", name="JSON or TOML").fill('{"mcpServers": {"x": {"command": "c",}}')
     adding.get_by_role("button", name="Review").click()

@@ -230,6 +230,34 @@ async def test_a_setting_is_changed_in_the_file_and_wrong_ones_are_refused(api: 
     assert file.read_text() == before
 
 
+async def test_a_panel_is_set_and_removed_and_wrong_ones_are_refused(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "counsel" / "config.toml"
+    file.write_text('# mine\nsummary_model = "flash"\n')
+
+    async def put(name: str, body: Any) -> tuple[int, Any]:
+        async with api.session.put(f"/api/panels/{name}", json=body) as answer:
+            return answer.status, await answer.json()
+
+    models = ["gpt-5-nano", {"model": "opus-latest", "stance": "against"}]
+    status, done = await put("design", {"models": models})
+    assert (status, done) == (200, {"changed": True, "panels": [{"name": "design", "models": models}]})
+    assert (await api.get("/api/settings"))[1]["panels"] == done["panels"]
+    written = file.read_text()
+    for name, body, code in [
+        ("design", {"models": ["@design"]}, "CONFIG_INVALID"),
+        ("a b", {"models": ["gpt-5-nano"]}, "CONFIG_INVALID"),
+        ("design", {"models": ["gpt-5-nanoo"]}, "CONFIG_INVALID"),
+        ("design", {"models": []}, "INVALID_ARGUMENT"),
+        ("design", {"models": "gpt-5-nano"}, "INVALID_ARGUMENT"),
+        ("design", {}, "INVALID_ARGUMENT"),
+    ]:
+        assert (await put(name, body))[1]["code"] == code, (name, body)
+    assert file.read_text() == written
+    async with api.session.delete("/api/panels/design") as answer:
+        assert await answer.json() == {"changed": True, "panels": []}
+    assert "# mine" in file.read_text()
+
+
 async def test_an_alias_is_set_and_removed_and_wrong_ones_are_refused(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "counsel" / "config.toml"
     file.write_text('# mine\nsummary_model = "flash"\n')

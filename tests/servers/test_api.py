@@ -298,6 +298,38 @@ async def test_a_conflict_and_a_bad_file_have_their_own_status(http: httpx2.Asyn
     assert (shown["line"], shown["file"]) == (1, str(user.file("codex")))
 
 
+async def test_a_name_that_no_path_can_have_is_given_in_the_body(
+    http: httpx2.AsyncClient, user: User
+) -> None:
+    user.write("claude", json.dumps({"mcpServers": {"..": {"command": "c"}, "": {"command": "d"}}}))
+    user.write("codex", "")
+    place = {"agents": ["claude"], "scope": "user"}
+
+    async def change(name: str, action: str, status: int = 200, **more: Any) -> Any:
+        return await ask(
+            http, "POST", "/api/servers:change", {"name": name, "action": action, **more}, status
+        )
+
+    copied = await change("..", "copy", **{"from": {"agent": "claude"}, "to": [{"agent": "codex"}]})
+    assert [row["action"] for row in copied["results"]] == ["added"]
+    await change("..", "disable", agents=["codex"])
+    await change("..", "update", server={"args": ["a"]}, **place)
+    await change("..", "rename", to="dots", **place)
+    dry = await change("", "remove", dry_run=True, **place)
+    assert dry["diffs"]
+    await change("", "remove", **place)
+    left = json.loads(user.file("claude").read_text())["mcpServers"]
+    assert {name: entry["args"] for name, entry in left.items()} == {"dots": ["a"]}
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"][".."]["enabled"] is False
+    for name, action, more in (
+        ("dots", "add", {}),
+        ("dots", "remove", {"to": "x"}),
+        ("nowhere", "remove", {}),
+    ):
+        await change(name, action, 404 if name == "nowhere" else 400, **more)
+    await ask(http, "POST", "/api/servers:change", {"action": "remove"}, 400)
+
+
 async def test_check(http: httpx2.AsyncClient, user: User) -> None:
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
     checks = (await ask(http, "POST", "/api/servers:check", {"name": "x"}))["checks"]

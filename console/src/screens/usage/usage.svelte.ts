@@ -9,6 +9,7 @@ export class Usage {
   both = $state.raw<Sum | null>(null); // this period and the one before
   series = $state.raw<Series | null>(null);
   error = $state.raw<unknown>(null);
+  private shown = ''; // the choice that the numbers are of
   private generation = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -18,6 +19,7 @@ export class Usage {
     clearTimeout(this.timer);
     this.timer = undefined;
     const { seconds, parts: buckets } = range;
+    const choice = `${range.value} ${by}`;
     try {
       const [report, both, series] = await Promise.all([
         api.get<Report>('/api/usage', { seconds, by }),
@@ -29,8 +31,11 @@ export class Usage {
       this.both = both.total;
       this.series = series;
       this.error = null;
+      this.shown = choice;
     } catch (error) {
-      if (generation === this.generation) this.error = error;
+      if (generation !== this.generation) return;
+      this.error = error;
+      if (choice !== this.shown) this.report = this.both = this.series = null; // not numbers of another period under this one's title
     }
   }
 

@@ -10,6 +10,7 @@ from counsel import settings as settings_
 from counsel.argument_schema import Checker
 from counsel.errors import InvalidArgument
 from counsel.http.api.endpoint import ApiCall
+from counsel.request_rules import RULES
 from counsel.settings import Settings
 
 _CHECKER = Checker(
@@ -30,10 +31,20 @@ _ALIAS = Checker(
         "additionalProperties": False,
     },
 )
+_PANEL = Checker(
+    "panels",
+    {
+        "type": "object",
+        "properties": {"models": RULES["models"]},
+        "required": ["models"],
+        "additionalProperties": False,
+    },
+)
 _TYPES = {"int": "integer", "bool": "boolean", "str": "string", "tuple[str, ...]": "strings"}
 
 
 async def show(call: ApiCall) -> object:
+    call.context.identity.read_again()  # people look right after they have edited a file
     return await asyncio.to_thread(document, call.settings)
 
 
@@ -98,6 +109,44 @@ def _put_alias(call: ApiCall, model: str | None) -> dict[str, object]:
     return {"changed": changed, "aliases": listing.aliases(catalog)}
 
 
+# ── panels ──
+
+
+async def set_panel(call: ApiCall) -> object:
+    arguments = _PANEL.check(dict(call.body))
+    return await asyncio.to_thread(_put_panel, call, list(arguments["models"]))
+
+
+async def remove_panel(call: ApiCall) -> object:
+    return await asyncio.to_thread(_put_panel, call, None)
+
+
+def _put_panel(call: ApiCall, models: list[object] | None) -> dict[str, object]:
+    """The writer refuses a name that is not one, a panel in a panel, and a model that is not known."""
+    from counsel.models import config_file
+
+    name = call.name.strip()
+    if not name:
+        raise InvalidArgument("The panel has no name.", hint="Give a short name without blanks.")
+    value = config_file.MISSING if models is None else models
+    changed = config_file.put(call.settings.home, ("panels", name), value)
+    call.context.identity.read_again()
+    return {"changed": changed, "panels": _panels(settings_.load(call.context.identity.env))}
+
+
+def _panels(settings: Settings) -> list[dict[str, object]]:
+    from counsel.models import panels
+
+    return [
+        {
+            "name": name,
+            "models": entries if isinstance(entries, list) else [],
+            **({"problem": reason} if (reason := panels.problem(name, entries)) else {}),
+        }
+        for name, entries in settings.tables.get("panels", {}).items()
+    ]
+
+
 # ── what is shown ──
 
 
@@ -118,6 +167,7 @@ def document(settings: Settings) -> dict[str, object]:
             }
             for row in Catalog.load(settings).providers()
         ],
+        "panels": _panels(settings),
         "problems": list(settings.problems),
         "home": str(settings.home),
     }

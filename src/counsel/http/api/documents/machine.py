@@ -243,9 +243,18 @@ class RemovedKey(KeyRow):
     notes: Annotated[list[str], "What could not be removed."]
 
 
+class Panel(TypedDict):
+    """Models that are asked together: `@NAME` in a consensus."""
+
+    name: str
+    models: Annotated[list[Any], "Names, or objects with `model` and a `role` or `stance`."]
+    problem: NotRequired[Annotated[str, "Why it cannot be used."]]
+
+
 class Settings(TypedDict):
     settings: list[Setting]
     keys: list[ProviderKey]
+    panels: Annotated[list[Panel], "Of config.toml's `[panels]`."]
     problems: Annotated[list[str], "Lines of the files that are ignored."]
     home: str
 
@@ -267,6 +276,15 @@ class SetAlias(TypedDict):
 class ChangedAlias(TypedDict):
     changed: Annotated[bool, "false: config.toml was like this already."]
     aliases: Annotated[list[Alias], "All of them, as they are now."]
+
+
+class SetPanel(TypedDict):
+    models: Annotated[list[Any], "1 to 20 names, or objects with `model` and a `role` or `stance`."]
+
+
+class ChangedPanel(TypedDict):
+    changed: Annotated[bool, "false: config.toml was like this already."]
+    panels: Annotated[list[Panel], "All of them, as they are now."]
 
 
 class StoredFile(TypedDict):

@@ -94,6 +94,21 @@ ROWS: tuple[ApiRoute, ...] = (
         answers={200: machine.ChangedAlias},
     ),
     ApiRoute(
+        "PUT",
+        "/api/panels/{name:path}",
+        settings.set_panel,
+        "Name models that are asked together, like `counsel config set panels.NAME MODEL,MODEL`.",
+        body=machine.SetPanel,
+        answers={200: machine.ChangedPanel},
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/panels/{name:path}",
+        settings.remove_panel,
+        "Remove a panel, like `counsel config unset panels.NAME`.",
+        answers={200: machine.ChangedPanel},
+    ),
+    ApiRoute(
         "GET",
         "/api/keys",
         keys.listed,
