@@ -10,17 +10,23 @@ export interface Toast {
 }
 
 let last = 0;
-export const toasts = $state<{ list: Toast[] }>({ list: [] });
+export const toasts = $state<{ list: Toast[]; held: boolean }>({ list: [], held: false });
 
 export function show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> = {}): void {
   last += 1;
   const id = last;
   toasts.list = [...toasts.list.slice(-3), { id, kind: 'good', text, ...options }];
-  setTimeout(() => dismiss(id), options.undo ? 20_000 : options.kind === 'bad' ? 12_000 : 6_000); // time to think about an undo
+  leave(id, options.undo ? 30_000 : options.kind === 'bad' ? 12_000 : 6_000); // time to think about an undo
+}
+
+/** Not while somebody reads or reaches for it. */
+function leave(id: number, milliseconds: number): void {
+  setTimeout(() => (toasts.held ? leave(id, 3_000) : dismiss(id)), milliseconds);
 }
 
 export function dismiss(id: number): void {
   toasts.list = toasts.list.filter((toast) => toast.id !== id);
+  if (toasts.list.length === 0) toasts.held = false;
 }
 
 /** An error where no part of the screen is its place. */
