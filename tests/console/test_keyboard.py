@@ -54,7 +54,8 @@ def test_every_control_of_every_screen_is_reached_and_shows_the_focus(console: C
         controls = set(page.evaluate(REACHABLE))
         reached, invisible = walk(page)
         assert invisible == [], screen
-        remaining = controls & set(page.evaluate(STILL_THERE))  # data that came meanwhile may have replaced some
+        # Data that came meanwhile may have replaced some.
+        remaining = controls & set(page.evaluate(STILL_THERE))
         assert remaining - reached == set(), screen
 
 

@@ -191,7 +191,9 @@ ChangeServer = TypedDict(
         "server": NotRequired[Annotated[Json, "update: fields to change; null removes one."]],
         "literal": NotRequired[Annotated[bool, "update: store `$NAME` as text, not as a reference."]],
         "from": NotRequired[Annotated[Json, "copy: `agent` and, optionally, `scope`."]],
-        "to": NotRequired[Annotated[str | list[Json], "rename: the new name; copy: `agent` and `scope` of each."]],
+        "to": NotRequired[
+            Annotated[str | list[Json], "rename: the new name; copy: `agent` and `scope` of each."]
+        ],
         "replace": NotRequired[Annotated[bool, "copy: replace an existing server of this name."]],
     },
 )
