@@ -303,14 +303,15 @@ async def test_a_name_that_no_path_can_have_is_given_in_the_body(
 ) -> None:
     user.write("claude", json.dumps({"mcpServers": {"..": {"command": "c"}, "": {"command": "d"}}}))
     user.write("codex", "")
-    place = {"agents": ["claude"], "scope": "user"}
+    place: dict[str, Any] = {"agents": ["claude"], "scope": "user"}
 
     async def change(name: str, action: str, status: int = 200, **more: Any) -> Any:
         return await ask(
             http, "POST", "/api/servers:change", {"name": name, "action": action, **more}, status
         )
 
-    copied = await change("..", "copy", **{"from": {"agent": "claude"}, "to": [{"agent": "codex"}]})
+    ends: dict[str, Any] = {"from": {"agent": "claude"}, "to": [{"agent": "codex"}]}
+    copied = await change("..", "copy", **ends)
     assert [row["action"] for row in copied["results"]] == ["added"]
     await change("..", "disable", agents=["codex"])
     await change("..", "update", server={"args": ["a"]}, **place)

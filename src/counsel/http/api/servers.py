@@ -238,10 +238,11 @@ async def _change(_: str, servers: Servers, arguments: Arguments) -> object:
     name, action = _text(arguments, "name"), _text(arguments, "action")
     if name is None:
         raise InvalidArgument("name is missing.")
-    if action not in _ACTIONS:
+    work = _ACTIONS.get(action or "")
+    if work is None:
         raise InvalidArgument(f"action must be one of {', '.join(_ACTIONS)}.")
     rest = {key: value for key, value in arguments.items() if key not in {"name", "action"}}
-    return await _ACTIONS[action](name, servers, rest)
+    return await work(name, servers, rest)
 
 
 async def _check(_: str, servers: Servers, arguments: Arguments) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from typing import Any
 
 from counsel import redaction
 from counsel import settings as settings_
@@ -114,7 +115,8 @@ def _put_alias(call: ApiCall, model: str | None) -> dict[str, object]:
 
 async def set_panel(call: ApiCall) -> object:
     arguments = _PANEL.check(dict(call.body))
-    return await asyncio.to_thread(_put_panel, call, list(arguments["models"]))
+    models: Any = arguments["models"]
+    return await asyncio.to_thread(_put_panel, call, models)
 
 
 async def remove_panel(call: ApiCall) -> object:
