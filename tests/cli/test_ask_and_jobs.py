@@ -105,7 +105,7 @@ def test_stdin_is_the_prompt_or_its_context(counsel: Callable[..., subprocess.Co
         (("consensus", "x", *(("-m", "gpt-5") * 21)), 1, "21"),
         (("ask", "x", "-m", "gpt-5,,sonnet"), 2, "name is empty"),
         (("ask", "x", "-m", "gpt-5,gpt5x", "--standalone"), 1, "gpt5x"),
-        (("ask", "x", "-m", "gpt-5", "--max-cost", "0", "--standalone"), 1, "max_cost_usd of $0"),
+        (("ask", "x", "-m", "gpt-5", "--max-cost", "0", "--standalone"), 1, "--max-cost of $0"),
         (("ask", "x", "-m", "gpt-5", "--max-cost", "-1"), 2, "--max-cost"),
         (("jobs", "--follow"), 1, "no jobs yet"),
         (("jobs", "--history"), 2, "ID"),

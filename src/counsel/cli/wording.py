@@ -19,6 +19,9 @@ _PHRASES = (
     (", or leave continuation_id out", ", or leave -c out"),
     ("leave continuation_id out to start afresh", "without -c a new one starts"),
     ("Start a new one (leave continuation_id out)", "Start a new one (without -c)"),
+    ("max_cost_usd of ", "--max-cost of "),
+    ("Raise max_cost_usd,", "Raise --max-cost,"),
+    ("tokens by max_cost_usd.", "tokens by --max-cost."),
     ("` (or cancel_job) lets the conversation", "` lets the conversation"),
 )
 

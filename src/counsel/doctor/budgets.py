@@ -1,4 +1,4 @@
-"""`counsel doctor`: budgets that are used up, and budgets of providers that do not exist."""
+"""`counsel doctor`: budgets that are used up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
 from counsel.engine.store import DATABASE, open_store
 from counsel.paths import exists
-from counsel.setting_values import env_name
 from counsel.settings import Settings
 from counsel.types import Json
 
@@ -20,10 +19,7 @@ _LEAST = 0.0001  # dollars: less is nothing
 
 def budgets(caller: Caller) -> Iterator[Finding]:
     settings = caller.settings
-    if not budgets_.apply(settings):
-        return
-    yield from _unknown(caller)
-    if not exists(settings.home / DATABASE):
+    if not budgets_.apply(settings) or not exists(settings.home / DATABASE):
         return
     import asyncio  # few users have budgets
 
@@ -48,12 +44,3 @@ async def _report(settings: Settings) -> list[Json]:
         return await budget_report.report(store, settings)
     finally:
         await store.close()
-
-
-def _unknown(caller: Caller) -> Iterator[Finding]:
-    from counsel.models.catalog import Catalog
-
-    known = {env_name(row.provider.name) for row in Catalog.load(caller.settings).providers()}
-    for row in caller.settings.provider_budgets:
-        if env_name(row.provider) not in known:
-            yield finding("budgets.unknown", provider=row.provider, source=row.source)

@@ -49,11 +49,6 @@ MESSAGES: dict[str, Message] = {
         "{title} of {limit} is used up: {spent} spent",
         "Calls that cost something are refused until {until}. To spend more, raise {setting}.",
     ),
-    "budgets.unknown": Message(
-        "problem",
-        "a budget names {provider}, which is no provider ({source})",
-        "Correct the name; `counsel models --all` shows the providers.",
-    ),
     "home.unusable": Message(
         "problem",
         "{problem}",

@@ -20,6 +20,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.models import catalog_rows, proxies
 from counsel.models.catalog_rows import Rows, UserAlias, fold
 from counsel.records import Record
+from counsel.setting_values import env_name
 from counsel.settings import Settings
 from counsel.types import Endpoint, Model, Provider
 
@@ -81,6 +82,7 @@ class Catalog:
             *self._alias_problems(),
             *self._panel_problems(),
             *self._unknown_names(),
+            *self._unknown_budgets(),
         )
 
     @classmethod
@@ -254,6 +256,13 @@ class Catalog:
                 yield f"{setting}: {error.message[0].lower()}{error.message[1:]}" + (
                     f" Did you mean {nearest}?" if nearest else ""
                 )
+
+    def _unknown_budgets(self) -> Iterator[str]:
+        """A budget of a provider that does not exist limits nothing."""
+        known = {env_name(name) for name in self._rows.providers}
+        for budget in self._settings.provider_budgets:
+            if env_name(budget.provider) not in known:
+                yield f"{budget.source}: there is no provider {budget.provider!r}."
 
     def has_provider(self, name: str) -> bool:
         return name.strip().lower() in self._rows.providers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,17 @@ import pytest
 
 from counsel import Counsel
 from counsel.caller import Caller
+from counsel.engine.consult import budget
+from counsel.engine.consult.budget import JobBudget
 from counsel.engine.engine import Engine, open_engine
+from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.store.model import Task
 from counsel.engine.store.records import BudgetLimit, ReservationRequest
 from counsel.errors import BudgetExceeded, Cancelled, CounselError
+from counsel.models.catalog import Catalog
 from counsel.requests import ChatRequest, ConsensusRequest
+from counsel.types import Call, Turn
 from fake import FakeAPI
 from support.asking import ask, until_text
 
@@ -340,3 +347,34 @@ async def test_a_new_day_has_its_whole_budget(
     engine.budgets.clock = lambda: begins
     await ask(engine, caller_, model="penny")
     assert len(fake_api.calls) == 2
+
+
+async def test_titles_and_summaries_are_paid_from_the_budget_too(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    env = {"ENABLE_RESPONSE_SUMMARIZATION": "true", "SUMMARIZATION_MODEL": "other"}
+    result = await ask(engine, caller(**env, COUNSEL_BUDGET_DAY_ANTHROPIC="0"), model="penny")
+    assert result["content"] == "penny says: hello"
+    assert [request.model for request in fake_api.calls] == ["penny"]
+    fake_api.script(status=500, model="other", times=None)
+    await ask(engine, caller(**env, COUNSEL_BUDGET_DAY="1", COUNSEL_MAX_ATTEMPTS="1"), model="penny")
+    while (await state(engine))[1]:  # noqa: ASYNC110 - until the last summary has failed
+        await asyncio.sleep(0.01)
+
+
+async def test_a_member_that_never_says_what_it_needs_does_not_hold_up_the_others(
+    engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "PATIENCE", 0.0)
+    job = Job(
+        "job", "conversation", Task(tool="consensus", prompt="", text="", models=()), caller(), False, 0.0
+    )
+    job.task = replace(job.task, max_cost_usd=1.0)
+    of_job = JobBudget(engine.budgets, job)
+    late = asyncio.create_task(asyncio.Event().wait())
+    of_job.plan({"0": late, "1": late})
+    model = Catalog.load(job.caller.settings).lookup("penny")
+    reserved = await of_job.call("0").reserve(Call((Turn("user", "hello"),)), model)
+    assert reserved is not None
+    assert reserved.output_limit == 1_000
+    late.cancel()

@@ -35,6 +35,7 @@ LEAST = 1_024  # tokens of output: a call that cannot have that many is refused
 LEAST_REASONING = 4_096  # for models that reason: those tokens count, too
 FAIR = 8_192  # tokens that a call gets even if that is more than its share
 SHARE = 0.25  # of what is left of a day or month, for one call: others may be asked at the same time
+PATIENCE = 30.0  # seconds that a model of a round waits for the others
 _SKEW = 86_400.0  # seconds: clocks may be set back while a job runs
 
 
@@ -133,6 +134,7 @@ class Round:
         self._missing = set(slots)
         self._waiting: dict[str, tuple[ReservationRequest, asyncio.Future[ReservationOutcome]]] = {}
         self._deciding: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def leave(self, slot: str) -> None:
         self._missing.discard(slot)
@@ -143,6 +145,8 @@ class Round:
             return (await self._all.reserve([request]))[0]
         outcome: asyncio.Future[ReservationOutcome] = asyncio.get_running_loop().create_future()
         self._waiting[slot] = request, outcome
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._wait_no_longer)
         self._missing.discard(slot)
         self._decide_when_complete()
         return await outcome
@@ -150,6 +154,13 @@ class Round:
     def _decide_when_complete(self) -> None:
         if not self._missing and self._waiting and self._deciding is None:
             self._deciding = asyncio.create_task(self._decide())
+            if self._timer:
+                self._timer.cancel()
+
+    def _wait_no_longer(self) -> None:
+        """Whoever is late, with many large files, is decided about alone."""
+        self._missing.clear()
+        self._decide_when_complete()
 
     async def _decide(self) -> None:
         """In the order of the models, not in that of their arrival."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
+from typing import cast
 
 from counsel.engine.consult import empty_answers, prompts
 from counsel.engine.consult.budget import Budgets
@@ -13,7 +16,7 @@ from counsel.engine.consult.routes import Router
 from counsel.engine.history import usage as usage_records
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Store
-from counsel.types import Call, Finished, Knobs, Text, Turn, Usage, UsageReport
+from counsel.types import Call, Event, Finished, Knobs, Text, Turn, Usage, UsageReport
 
 log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
@@ -66,13 +69,19 @@ class Summariser:
         budget = of_job.call(most=_TOKENS) if (of_job := self._budgets.of_job(job)) else None
         call = replace(call, budget=budget)
         began, pieces, usage, finished = time.monotonic(), [], Usage(), Finished()
-        async for event in route.answer(call):
-            if isinstance(event, Text):
-                pieces.append(event.delta)
-            elif isinstance(event, UsageReport):
-                usage = event.usage
-            elif isinstance(event, Finished):
-                finished = event
+        try:
+            async with aclosing(cast(AsyncGenerator[Event], route.answer(call))) as events:
+                async for event in events:
+                    if isinstance(event, Text):
+                        pieces.append(event.delta)
+                    elif isinstance(event, UsageReport):
+                        usage = event.usage
+                    elif isinstance(event, Finished):
+                        finished = event
+        except BaseException:
+            if budget:  # what it has cost until now is settled, and stays
+                self._store.drop_reservations(ids=budget.reservations)
+            raise
         spent = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
         reservations = tuple(budget.reservations) if budget else ()
         self._store.record_usage(
