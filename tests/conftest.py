@@ -25,13 +25,17 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Some tests are not traced: slow ones and generated documents repeat quick tests with more cases.
+    """Some tests are not traced: slow ones, generated documents and comparisons with other libraries repeat quick tests
+    with more cases.
 
-    Tracing them takes minutes (generated documents: six on two cores) and adds next to nothing.
+    Tracing doubles the time of what runs in this process, and adds next to nothing there.
     """
     for item in items:
-        if item.get_closest_marker("slow") or item.path.name.endswith("_properties.py"):
+        repeats = item.get_closest_marker("slow") or item.get_closest_marker("oracle")
+        if repeats or item.path.name.endswith("_properties.py"):
             item.add_marker("no_cover")
+    # the build of the wheel takes a minute: as the last test it would run alone
+    items.sort(key=lambda item: item.path.name != "test_wheel.py")
 
 
 @pytest.fixture

@@ -62,10 +62,22 @@ def check_page(names: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_wheel_from_a_clean_clone_contains_the_page_and_no_source_maps(tmp_path: Path) -> None:
+def test_a_wheel_from_a_clean_clone_contains_the_page_also_on_a_machine_without_node(tmp_path: Path) -> None:
+    """In a build environment of its own, as `pip install .` has it. With the machine's npm `make test` builds it."""
     folder = checkout(tmp_path)
     assert not (folder / "src" / PAGE).exists()
-    names, _ = built(folder, "-m", "hatchling", "build", "-t", "wheel", COUNSEL_REQUIRE_CONSOLE="1")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "git", "env"):
+        if (path := shutil.which(name)) is not None:
+            (tools / name).symlink_to(path)
+    names, _ = built(
+        folder,
+        *("-m", "pip", "wheel", "--no-deps", "--disable-pip-version-check", "-w", "dist", "."),
+        PATH=str(tools),
+        COUNSEL_REQUIRE_CONSOLE="1",
+        **machine_registry(),
+    )
     check_page(names)
     assert (folder / "src" / PAGE / "index.html").is_file()
     # the source archive has the page's source, without packages and without the built page
@@ -85,25 +97,6 @@ def test_a_wheel_from_a_clean_clone_contains_the_page_and_no_source_maps(tmp_pat
     assert "/hatch_build.py" in listed
     assert "node_modules" not in listed
     assert "/console/page/" not in listed
-
-
-@pytest.mark.slow
-def test_a_machine_without_node_gets_one_from_pypi_for_the_build(tmp_path: Path) -> None:
-    """In a build environment of its own, as `pip install .` has it."""
-    folder = checkout(tmp_path)
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in ("sh", "git", "env"):
-        if (path := shutil.which(name)) is not None:
-            (tools / name).symlink_to(path)
-    names, _ = built(
-        folder,
-        *("-m", "pip", "wheel", "--no-deps", "--disable-pip-version-check", "-w", "dist", "."),
-        PATH=str(tools),
-        COUNSEL_REQUIRE_CONSOLE="1",
-        **machine_registry(),
-    )
-    check_page(names)
 
 
 def machine_registry() -> dict[str, str]:

@@ -132,10 +132,10 @@ class Daemons:
 
 
 @pytest.mark.slow
-async def test_twenty_kills_of_the_daemon_over_two_hundred_jobs_lose_nothing(
+async def test_ten_kills_of_the_daemon_over_a_hundred_jobs_lose_nothing(
     tmp_path: Path, fake_process: FakeProcess
 ) -> None:
-    home, kills, jobs = tmp_path / "home", 20, 200
+    home, kills, jobs = tmp_path / "home", 10, 100
     home.mkdir()
     fake_process.script(latency=0.1, times=None)
     moments, daemons = random.Random(2), Daemons(home)

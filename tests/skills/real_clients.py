@@ -93,7 +93,8 @@ _GEMINI = re.compile(
 
 def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
     """`gemini skills list --all`, read back from its page."""
-    variables = environment(home, **{"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_COLOR": "1", **env})
+    fixed = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true", "NO_COLOR": "1"}
+    variables = environment(home, **{**fixed, **env})
     with subprocess.Popen(
         [program("gemini"), "skills", "list", "--all"],
         cwd=cwd,
@@ -107,7 +108,7 @@ def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
         try:
             page, _ = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # it runs itself again as a child, which would go on
+            os.killpg(process.pid, signal.SIGKILL)  # children of its own would go on
             raise
     assert process.returncode == 0
     return [

@@ -23,7 +23,7 @@ from counsel.servers import Server, Servers
 from fake import FakeProcess
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
-TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
 # The first request waits for the servers and has their tools at hand: the fake cannot search for them.
 AT_ONCE = {"MCP_CONNECTION_NONBLOCKING": "0", "ENABLE_TOOL_SEARCH": "false"}
 ASK = "mcp__counsel__askModel"
