@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,9 @@ from fake import FakeAPI, FakeHost, FakeProcess
 from support.client_programs import program
 from support.stdio_client import daemon_pid, gone
 from support.user import User, make_user
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
 
 # The time of one example says how busy the machine is.
 settings.register_profile("counsel", deadline=None)
@@ -81,3 +85,13 @@ def real_client() -> Callable[[str], str]:
     """A real program from npm by its name. Where it is missing CI fails; elsewhere the test is skipped and says why."""
 
     return program
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Started by the first test of a worker that needs it. Without PostgreSQL CI fails; elsewhere the test is skipped."""
+    from support.postgres_server import PostgresServer, required
+
+    server = PostgresServer(required())
+    yield server
+    server.end()

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from counsel.engine.store import open_store
 from counsel.engine.store.protocol import Store
+from support.postgres_server import PostgresServer
 
 
 class Stores:
     """Opens the same data again and again, as several processes do."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, database: str = "") -> None:
         self._home = home
+        self._database = database
         self._opened: list[Store] = []
 
     def open(self) -> Store:
-        self._opened.append(open_store(self._home))
+        self._opened.append(open_store(self._home, database=self._database))
         return self._opened[-1]
 
     async def close(self) -> None:
@@ -28,32 +31,41 @@ class Stores:
             await store.close()
 
 
-def sqlite_on_disk(folder: Path) -> Stores:
-    return Stores(folder / "home")
+@contextmanager
+def sqlite_on_disk(folder: Path, _: pytest.FixtureRequest) -> Iterator[Stores]:
+    yield Stores(folder / "home")
 
 
-def sqlite_in_memory(folder: Path) -> Stores:
+@contextmanager
+def sqlite_in_memory(folder: Path, _: pytest.FixtureRequest) -> Iterator[Stores]:
     """Where the folder cannot be made, nothing can be written to disk."""
     (folder / "home").write_text("a file")
-    return Stores(folder / "home")
+    yield Stores(folder / "home")
 
 
-ALL = [sqlite_on_disk, sqlite_in_memory]
-SHARED = [sqlite_on_disk]  # those that several processes can open
+@contextmanager
+def postgres(folder: Path, request: pytest.FixtureRequest) -> Iterator[Stores]:
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    with server.migrated() as url:
+        yield Stores(folder / "home", url)
 
 
-@pytest.fixture(params=ALL, ids=lambda factory: factory.__name__)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    stores: Stores = request.param(tmp_path)
-    yield stores.open()
-    await stores.close()
+ALL = [sqlite_on_disk, sqlite_in_memory, postgres]
+SHARED = [sqlite_on_disk, postgres]  # those that several processes can open
 
 
 @pytest.fixture(params=SHARED, ids=lambda factory: factory.__name__)
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    made: Stores = request.param(tmp_path)
-    yield made
-    await made.close()
+    with request.param(tmp_path, request) as opened:
+        yield opened
+        await opened.close()
+
+
+@pytest.fixture(params=ALL, ids=lambda factory: factory.__name__)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    with request.param(tmp_path, request) as opened:
+        yield opened.open()
+        await opened.close()
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import time
 from dataclasses import fields
 
 from counsel import strict_json
+from counsel.engine.store import paging
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, Page, SearchHit
-from counsel.engine.store.sqlite import backups, paging
+from counsel.engine.store.sqlite import backups
 from counsel.engine.store.sqlite.database import Database
 from counsel.results import details_from_json
 

@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from counsel import strict_json
+from counsel.engine.store import paging
 from counsel.engine.store.model import Origin, Task
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
@@ -32,7 +33,7 @@ from counsel.engine.store.records import (
     Page,
     Submitted,
 )
-from counsel.engine.store.sqlite import backups, conversations, fencing, paging, replies, usage
+from counsel.engine.store.sqlite import backups, conversations, fencing, replies, usage
 from counsel.engine.store.sqlite.database import Database, Work
 from counsel.errors import UpstreamError, from_dict
 from counsel.requests import Status

@@ -1,0 +1,196 @@
+"""Writes that share one transaction, and how it is found out whether a commit without an answer took effect."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import psycopg
+
+from counsel.engine.store.postgres import connections
+from counsel.engine.store.postgres.connections import Connection, Row, bound
+from counsel.engine.store.records import LostJob, StoreError
+
+log = logging.getLogger("counsel.store")
+T = TypeVar("T")
+CHANNEL = "counsel"
+_LONGEST_PAYLOAD = 200  # bytes of a job's id in a notification; PostgreSQL takes 8,000
+
+
+class Transaction:
+    """What a write works with: statements inside the transaction that it shares with others."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.changed: dict[str, None] = {}  # jobs whose followers should look; in order
+
+    async def execute(self, sql: str, *values: object) -> int:
+        """How many rows it concerned."""
+        return (await self._connection.execute(sql.encode(), bound(values))).rowcount
+
+    async def row(self, sql: str, *values: object) -> Row | None:
+        return await (await self._connection.execute(sql.encode(), bound(values))).fetchone()
+
+    async def rows(self, sql: str, *values: object) -> list[Row]:
+        return await (await self._connection.execute(sql.encode(), bound(values))).fetchall()
+
+    def notify(self, job: str) -> None:
+        self.changed[job] = None
+
+    async def send_notifications(self) -> None:
+        """With the commit. Only the id: followers read what has changed."""
+        if self.changed:
+            payloads = [job if len(job.encode()) <= _LONGEST_PAYLOAD else "" for job in self.changed]
+            await self.execute("SELECT pg_notify(%s, job) FROM unnest(%s::text[]) AS job", CHANNEL, payloads)
+
+
+Work: TypeAlias = Callable[[Transaction], Awaitable[T]]
+
+
+class Write(Generic[T]):
+    """A write on its way. Cancelling the task that awaits it does not stop it."""
+
+    def __init__(self, work: Work[T]) -> None:
+        self.work = work
+        self._done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._done.add_done_callback(self._log_failure)
+        self._awaited = False
+
+    def __await__(self) -> Generator[object, None, T]:
+        self._awaited = True
+        return asyncio.shield(self._done).__await__()
+
+    def done(self) -> bool:
+        return self._done.done()
+
+    def exception(self) -> BaseException | None:
+        return self._done.exception()
+
+    def settle(self, outcome: Outcome) -> None:
+        if outcome.error is None:
+            self._done.set_result(outcome.value)
+        else:
+            self._done.set_exception(outcome.error)
+
+    def _log_failure(self, done: asyncio.Future[T]) -> None:
+        error = done.exception()
+        if error is not None and not self._awaited:
+            log.error("a write failed: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    value: Any = None
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Commit:
+    """One transaction; `sent` and `xid` tell how far it got when the connection is lost."""
+
+    connection: Connection
+    xid: str = ""  # the server's number of the transaction
+    sent: bool = False  # COMMIT went out: without an answer it may have taken effect
+    outcomes: list[Outcome] = field(default_factory=list)
+    changed: Sequence[str] = ()
+
+    async def run(self, batch: Sequence[Write[Any]]) -> None:
+        """All together; if one of them fails, all again in savepoints, so that it spoils no other.
+
+        Raises `psycopg.Error` when it is not the fault of a single write; nothing has taken effect then, unless `sent`.
+        """
+        try:
+            try:
+                await self._together(batch)
+            except Exception as error:
+                if _is_the_databases(error):
+                    raise
+                await self.connection.execute("ROLLBACK")
+                await self._apart(batch)
+        except BaseException:
+            await _roll_back(self.connection)
+            raise
+
+    async def _together(self, batch: Sequence[Write[Any]]) -> None:
+        db = await self._begin()
+        self.outcomes = [Outcome(await write.work(db)) for write in batch]
+        await self._commit(db)
+
+    async def _apart(self, batch: Sequence[Write[Any]]) -> None:
+        db = await self._begin()
+        self.outcomes = [await self._attempt(db, write) for write in batch]
+        await self._commit(db)
+
+    async def _attempt(self, db: Transaction, write: Write[Any]) -> Outcome:
+        before = dict(db.changed)
+        await self.connection.execute("SAVEPOINT write")
+        try:
+            value = await write.work(db)
+        except Exception as error:
+            if _is_the_databases(error):
+                raise
+            db.changed = before
+            await self.connection.execute("ROLLBACK TO write")
+            return Outcome(error=_failure(error))
+        await self.connection.execute("RELEASE write")
+        return Outcome(value)
+
+    async def _begin(self) -> Transaction:
+        """One round trip for both statements. The number is what `was_committed` asks for."""
+        cursor = await self.connection.execute("BEGIN; SELECT pg_current_xact_id()::text")
+        cursor.nextset()
+        row = await cursor.fetchone()
+        self.xid = str(row[0]) if row else ""
+        return Transaction(self.connection)
+
+    async def _commit(self, db: Transaction) -> None:
+        await db.send_notifications()
+        self.changed = list(db.changed)
+        self.sent = True
+        await self.connection.execute("COMMIT")
+
+
+async def was_committed(connection: Connection, xid: str) -> bool:
+    """On a new connection, about a commit whose answer was lost. The server knows: nothing has to be guessed.
+
+    A transaction whose connection is gone may still be open on the server, with its locks; it is ended then.
+    """
+    while True:
+        cursor = await connection.execute("SELECT pg_xact_status(%s::text::xid8)", [xid])
+        row = await cursor.fetchone()
+        if row is None or row[0] != "in progress":
+            return row is not None and row[0] == "committed"
+        await end_transaction(connection, xid)
+        await asyncio.sleep(0.1)
+
+
+async def end_transaction(connection: Connection, xid: str) -> None:
+    """Of ours that the server has not yet noticed to be cut off: the same writes would wait for its locks."""
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE backend_xid = %s::text::xid8::xid AND pid != pg_backend_pid()",
+        [xid],
+    )
+
+
+async def _roll_back(connection: Connection) -> None:
+    if connection.closed:
+        return
+    try:
+        await connection.execute("ROLLBACK")
+    except psycopg.Error:
+        await connection.close()
+
+
+def _is_the_databases(error: BaseException) -> bool:
+    """No write is to blame: a lost connection, a full disk, a deadlock."""
+    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or connections.is_lost(error)
+
+
+def _failure(error: Exception) -> Exception:
+    if isinstance(error, LostJob) or not isinstance(error, psycopg.Error):
+        return error
+    return StoreError(f"PostgreSQL refused a write: {connections.reason(error)}.")

@@ -1,0 +1,97 @@
+"""Connections to PostgreSQL: their options, the values that they send, and what their errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from counsel.engine.store.records import StoreError
+from counsel.errors import ConfigInvalid
+from counsel.text import sound
+
+Row: TypeAlias = tuple[Any, ...]
+Connection: TypeAlias = psycopg.AsyncConnection[Row]
+OLDEST_SERVER = 130000  # pg_current_xact_id()
+
+# Without keepalives a connection whose other end is gone is noticed after two hours. The URL may say otherwise.
+_OPTIONS = {
+    "application_name": "counsel",
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,  # ms
+    "target_session_attrs": "read-write",  # of several hosts, the one that is the primary now
+}
+# The connection was lost or not accepted: shutdown, crash, start-up, too many connections, a standby.
+_CONNECTION_STATES = {"57P01", "57P02", "57P03", "53300", "25006"}
+CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+def conninfo(url: str) -> str:
+    try:
+        options = {**_OPTIONS, **conninfo_to_dict(url), "client_encoding": "UTF8"}
+        return make_conninfo("", **options)
+    except psycopg.Error:  # its message may hold the password
+        raise ConfigInvalid(
+            "COUNSEL_DATABASE is not a database URL.",
+            hint="Write postgresql://USER:PASSWORD@HOST/NAME.",
+        ) from None
+
+
+def name(info: str) -> str:
+    """Which database it is, without its password."""
+    options = conninfo_to_dict(info)
+    host = options.get("host") or options.get("hostaddr") or "this machine"
+    return f"PostgreSQL database {options.get('dbname') or 'of the user'} on {host}"
+
+
+async def connect(info: str) -> Connection:
+    return await psycopg.AsyncConnection.connect(info, autocommit=True)
+
+
+def clean(text: str) -> str:
+    """PostgreSQL's text holds neither NUL nor half a character: both become U+FFFD. JSON has escapes for them."""
+    return sound(text.replace("\0", "\ufffd") if "\0" in text else text)
+
+
+def bound(values: Sequence[object]) -> list[object]:
+    return [_bound(value) for value in values]
+
+
+def _bound(value: object) -> object:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, (list, tuple)):
+        return [_bound(each) for each in value]
+    return value
+
+
+def is_lost(error: BaseException) -> bool:
+    """The connection failed, not the statement: the same on another connection may work."""
+    if isinstance(error, psycopg.InterfaceError):  # "the connection is closed"
+        return True
+    if not isinstance(error, psycopg.Error):
+        return False
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, psycopg.OperationalError)
+    return state in _CONNECTION_STATES or state.startswith("08")
+
+
+def reason(error: BaseException) -> str:
+    """The first line: the others repeat it for each address, or quote the statement's values."""
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return error.diag.message_primary
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def unreachable(info: str, error: BaseException) -> StoreError:
+    return StoreError(
+        f"The {name(info)} cannot be used: {reason(error)}.",
+        hint="Check that it runs and that COUNSEL_DATABASE is right, then ask again.",
+    )

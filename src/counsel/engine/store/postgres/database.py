@@ -1,0 +1,112 @@
+"""The connections of one process: a pool for reads, one that writes, one that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+import psycopg
+
+from counsel.engine.store.postgres import connections, schema
+from counsel.engine.store.postgres.commits import Work, Write
+from counsel.engine.store.postgres.connections import Row, bound
+from counsel.engine.store.postgres.listener import Listener
+from counsel.engine.store.postgres.notifications import Changes
+from counsel.engine.store.postgres.presence import Presence
+from counsel.engine.store.postgres.writer import Writer
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
+
+T = TypeVar("T")
+PATIENCE = 10.0  # seconds that a read waits for a database that cannot be reached
+_READERS = 8  # connections at most
+_CONNECT = 5.0  # seconds that a read waits for a connection of the pool before it looks for dead ones
+
+
+class Database:
+    """Nothing is connected before the first read or write."""
+
+    def __init__(self, url: str, *, without_loop: bool = False) -> None:
+        self.info = connections.conninfo(url)
+        self._without_loop = without_loop
+        self._here: psycopg.Connection[Row] | None = None  # without a loop
+        self._pool: AsyncConnectionPool[connections.Connection] | None = None
+        self._opening = asyncio.Lock()
+        self._checked = False
+        self.changes = Changes()
+        self.writer = Writer(self.info, self._ready, self.changes.report)
+        self.presence = Presence(lambda: self.listener.start(), self.rows)
+        self.listener = Listener(self.info, self._ready, lambda: self.writer.pid, self.changes, self.presence)
+
+    def write(self, work: Work[T], *, may_wait: bool = False) -> Write[T]:
+        return self.writer.write(work, may_wait=may_wait)
+
+    async def row(self, sql: str, *values: object) -> Row | None:
+        rows = await self.rows(sql, *values)
+        return rows[0] if rows else None
+
+    async def rows(self, sql: str, *values: object) -> list[Row]:
+        """Read; once more on another connection when one was lost. Raises `StoreError`."""
+        if self._without_loop:
+            return self._rows_here(sql, values)
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                await self._ready()
+                return await self._read(sql, values)
+            except (psycopg.Error, OSError) as error:
+                is_over = time.monotonic() > until or not connections.is_lost(error)
+                if is_over or self._pool is None:
+                    raise connections.unreachable(self.info, error) from error
+                await self._pool.check()  # after a restart of the server all of them are dead
+                await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        await self.listener.close()
+        await self.writer.close()
+        if self._pool is not None:
+            await self._pool.close()
+        if self._here is not None:
+            self._here.close()
+
+    async def _ready(self) -> None:
+        """Open the pool, and see once that the tables are ours. Raises `ConfigInvalid`, or psycopg's errors."""
+        if self._checked:
+            return
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await self._new_pool()
+            if not self._checked:
+                schema.check(await schema.state(self._read), self.info)
+                self._checked = True
+
+    async def _new_pool(self) -> AsyncConnectionPool[connections.Connection]:
+        from psycopg_pool import AsyncConnectionPool
+
+        pool: AsyncConnectionPool[connections.Connection] = AsyncConnectionPool(
+            self.info,
+            kwargs={"autocommit": True},
+            min_size=1,
+            max_size=_READERS,
+            timeout=_CONNECT,
+            open=False,
+            name="counsel",
+        )
+        await pool.open()
+        return pool
+
+    async def _read(self, sql: str, values: tuple[object, ...] = ()) -> list[Row]:
+        assert self._pool is not None
+        async with self._pool.connection() as connection:
+            return await (await connection.execute(sql.encode(), bound(values))).fetchall()
+
+    def _rows_here(self, sql: str, values: tuple[object, ...]) -> list[Row]:
+        try:
+            if self._here is None:
+                self._here = psycopg.connect(self.info, autocommit=True)
+                schema.check(schema.state_here(self._here), self.info)
+            return self._here.execute(sql.encode(), bound(values)).fetchall()
+        except psycopg.Error as error:
+            raise connections.unreachable(self.info, error) from error

@@ -1,0 +1,80 @@
+"""The process's one LISTEN connection: it hears of changes, and shows that this process lives (`presence.py`).
+
+It is used every few seconds, so that a connection that died silently is noticed, and is made again when it is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+import psycopg
+from psycopg import Notify
+
+from counsel.engine.store.postgres import connections
+from counsel.engine.store.postgres.commits import CHANNEL
+from counsel.engine.store.postgres.connections import Connection
+from counsel.engine.store.postgres.notifications import Changes
+from counsel.engine.store.postgres.presence import BEAT, Presence
+from counsel.errors import CounselError
+
+log = logging.getLogger("counsel.store")
+_AGAIN = (0.1, 5.0)  # seconds before the first and the later attempts to connect again
+
+
+class Listener:
+    def __init__(
+        self,
+        info: str,
+        ready: Callable[[], Awaitable[None]],
+        own: Callable[[], int],
+        changes: Changes,
+        presence: Presence,
+    ) -> None:
+        self._info = info
+        self._ready = ready
+        self._own = own  # our writer's session, whose changes are known here
+        self._changes = changes
+        self._presence = presence
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """When it is needed first: a command that only reads does not listen."""
+        if self._task is None:
+            with contextlib.suppress(RuntimeError):  # no event loop: no one can wait
+                self._task = asyncio.get_running_loop().create_task(self._run(), name="counsel-listen")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        pause, longest = _AGAIN
+        while True:
+            try:
+                await self._ready()
+                async with await connections.connect(self._info) as connection:
+                    pause = _AGAIN[0]
+                    await self._listen(connection)
+            except (psycopg.Error, OSError, CounselError) as error:
+                log.info("the LISTEN connection was lost: %s", connections.reason(error))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, longest)
+
+    async def _listen(self, connection: Connection) -> None:
+        connection.add_notify_handler(
+            self._notified
+        )  # also of those that arrive with another statement's answer
+        await connection.execute(f"LISTEN {CHANNEL}".encode())
+        self._changes.report_all()  # what was notified while no one listened
+        while True:
+            await self._presence.beat(connection)
+            async for _ in connection.notifies(timeout=BEAT):
+                pass
+
+    def _notified(self, notification: Notify) -> None:
+        if notification.pid != self._own():
+            self._changes.report([notification.payload])

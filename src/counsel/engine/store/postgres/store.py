@@ -1,0 +1,60 @@
+"""The store on PostgreSQL: one database for any number of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from counsel.engine.store.postgres import upkeep
+from counsel.engine.store.postgres.commits import Transaction
+from counsel.engine.store.postgres.conversations import Conversations
+from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.jobs import Jobs
+from counsel.engine.store.postgres.presence import Presence
+from counsel.engine.store.postgres.replies import Replies
+from counsel.engine.store.postgres.usage import Usage
+from counsel.engine.store.records import NewJob
+
+
+class PostgresStore(Jobs, Replies, Conversations, Usage):
+    """Backups, damaged files and free space are the server's own business: `look`, `check` and `back_up` do nothing."""
+
+    def __init__(self, url: str, *, without_loop: bool = False) -> None:
+        self.database = Database(url, without_loop=without_loop)
+        self.running: Callable[[], Sequence[NewJob]] = tuple  # not needed: the database is never made anew
+
+    @property
+    def presence(self) -> Presence:
+        return self.database.presence
+
+    @property
+    def problem(self) -> str | None:
+        return self.database.writer.problem
+
+    def is_home(self) -> bool:
+        return True
+
+    def is_current(self) -> bool:
+        return True
+
+    async def flush(self) -> None:
+        if not self.database.writer.is_idle:
+            await self.database.write(_nothing)
+
+    def look(self) -> None:
+        pass
+
+    async def check(self) -> None:
+        pass
+
+    async def sweep(self, max_bytes: int = 0) -> int:
+        return await upkeep.sweep(self.database, max_bytes)
+
+    async def back_up(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        await self.database.close()
+
+
+async def _nothing(_: Transaction) -> None:
+    """The writer is first in, first out: what was queued before is written."""

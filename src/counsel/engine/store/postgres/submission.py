@@ -1,0 +1,78 @@
+"""A new job, together with the conversation that it begins or continues."""
+
+from __future__ import annotations
+
+from counsel.engine.store.postgres import conversations
+from counsel.engine.store.postgres.commits import Transaction, Work
+from counsel.engine.store.records import NewJob, Submitted
+
+
+def insert(job: NewJob) -> Work[Submitted]:
+    async def work(db: Transaction) -> Submitted:
+        if await _exists(db, job.id):
+            return Submitted(is_new=False, conversation=job.conversation)
+        name = job.conversation
+        if job.task.tag:
+            await conversations.lock_tag(db, job.task.project, job.task.tag)
+            name = await conversations.with_tag(db, job.task.project, job.task.tag) or name
+        await _conversation(db, name, job)
+        if await _exists(
+            db, job.id
+        ):  # the same call, sent to two servers: the other one was first at the lock
+            return Submitted(is_new=False, conversation=job.conversation)
+        await _job(db, name, job)
+        db.notify(job.id)
+        return Submitted(is_new=True, conversation=name)
+
+    return work
+
+
+async def _exists(db: Transaction, job: str) -> bool:
+    return await db.row("SELECT 1 FROM counsel.jobs WHERE id = %s", job) is not None
+
+
+async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
+    """Its row stays locked until the commit: whoever submits to it waits, and gets a later turn."""
+    await db.execute("DELETE FROM counsel.conversations WHERE id = %s AND expires < %s", name, job.created)
+    await db.execute(
+        "INSERT INTO counsel.conversations (id, created, updated, expires, tool, project, client, tag, title) "
+        "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) "
+        "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
+        name,
+        job.created,
+        job.created,
+        job.expires,
+        job.task.tool,
+        job.task.project or job.origin.cwd,
+        job.origin.client,
+        job.task.tag,
+        job.title,
+    )
+
+
+async def _job(db: Transaction, conversation: str, job: NewJob) -> None:
+    """Behind every job of the conversation that exists, also when the conversation itself was deleted meanwhile."""
+    task = job.task
+    await db.execute(
+        "INSERT INTO counsel.jobs (id, key, tool, conversation, turn, status, background, created, owner, attempt, "
+        "fingerprint, caller, task, models, images, total, title, keep_days) "
+        "SELECT %s, %s, %s, %s, COALESCE(MAX(turn), 0) + 1, 'processing', %s, %s, %s, %s, "
+        "%s, %s, %s, %s::text[], %s::text[], %s, %s, %s FROM counsel.jobs WHERE conversation = %s",
+        job.id,
+        job.key,
+        task.tool,
+        conversation,
+        job.background,
+        job.created,
+        job.owner,
+        job.attempt,
+        job.fingerprint,
+        job.origin.dump(),
+        task.dump(),
+        task.models,
+        task.images,
+        len(task.models),
+        job.title,
+        job.keep_days,
+        conversation,
+    )

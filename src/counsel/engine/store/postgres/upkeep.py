@@ -1,0 +1,133 @@
+"""Keeping the database small: what has expired is deleted in small steps. Servers that do it at the same time do no harm.
+
+PostgreSQL's own vacuum makes the space usable again. A limit of bytes concerns what is stored, without compression.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from counsel.engine.store.postgres.connections import Row
+from counsel.engine.store.postgres.database import Database
+
+_STEP = 100  # rows in one statement
+_USAGE = 400 * 86400  # seconds
+_BLOB_AGE = 3600  # seconds: an image is stored before the job that refers to it
+_OWNER_AGE = 86400  # seconds
+_SHRINK_TO = 0.9  # of the limit, when it was passed
+_ROW = 200  # bytes of a row, beside its long columns
+_UNUSED = "id NOT IN (SELECT conversation FROM counsel.jobs WHERE status = 'processing')"
+
+
+async def sweep(database: Database, limit: int = 0) -> int:
+    """Delete what has expired, keep within `limit` bytes (0: none); how many jobs were deleted."""
+    deleted = await _expired(database)
+    if limit:
+        deleted += await _within(database, limit)
+    return deleted
+
+
+async def _expired(database: Database) -> int:
+    now = time.time()
+    old = "finished < %s - 86400 AND finished + keep_days * 86400.0 < %s"  # the first half is the index's
+    deleted = await _delete(database, "jobs", "id", old, now, now)
+    await _delete(database, "conversations", "id", f"expires < %s AND {_UNUSED}", now)
+    await _delete(database, "answers", "key", "expires < %s", now)
+    await _delete(database, "usage", "id", "at < %s", now - _USAGE)
+    await _delete(
+        database,
+        "owners",
+        "name",
+        "seen < clock_timestamp() - make_interval(secs => %s) "
+        "AND name NOT IN (SELECT owner FROM counsel.jobs WHERE status = 'processing')",
+        _OWNER_AGE,
+    )
+    await _unused_blobs(database)
+    return deleted
+
+
+async def _unused_blobs(database: Database) -> None:
+    await _delete(
+        database,
+        "blobs",
+        "sha",
+        "at < %s AND sha NOT IN (SELECT unnest(images) FROM counsel.messages) "
+        "AND sha NOT IN (SELECT unnest(images) FROM counsel.jobs)",
+        time.time() - _BLOB_AGE,
+    )
+
+
+async def _delete(database: Database, table: str, key: str, condition: str, *values: object) -> int:
+    """Find them, then delete them in steps, each row only if it still is as it was found."""
+    rows = await database.rows(f"SELECT {key} FROM counsel.{table} WHERE {condition}", *values)
+    deleted = 0
+    for start in range(0, len(rows), _STEP):
+        deleted += await _step(database, table, key, rows[start : start + _STEP], condition, *values)
+    return deleted
+
+
+async def _step(
+    database: Database, table: str, key: str, rows: Sequence[Row], condition: str, *values: object
+) -> int:
+    """One statement, and a pause of the same length: half of the server's time is for others."""
+    began = time.monotonic()
+    deleted = await database.rows(
+        f"DELETE FROM counsel.{table} WHERE {key} = ANY(%s) AND {condition} RETURNING 1",
+        [row[0] for row in rows],
+        *values,
+    )
+    await asyncio.sleep(min(time.monotonic() - began, 1.0))
+    return len(deleted)
+
+
+# ── a limit of bytes ─────────────────────────────────────────────────────────────────────────────────
+
+_OVER = "status != 'processing'"
+_LONG = {  # columns that may be long; their lengths are known without reading them
+    "answers": ("reply",),
+    "events": ("data",),
+    "calls": ("reply",),
+    "jobs": ("task", "result", "error"),
+    "messages": ("text", "asked", "about"),
+    "blobs": ("data",),
+    "usage": (),
+}
+_ORDER = (  # what is deleted first; open jobs, and conversations with one, never are
+    ("answers", "key", "TRUE", "expires"),
+    ("events", "job", f"job IN (SELECT id FROM counsel.jobs WHERE {_OVER})", "job"),
+    ("jobs", "id", _OVER, "finished"),
+    ("conversations", "id", _UNUSED, "updated"),
+    ("usage", "id", "TRUE", "at"),
+)
+
+
+async def _within(database: Database, limit: int) -> int:
+    """Oldest first, from the cheapest to lose to the most valuable."""
+    if await size(database) <= limit:
+        return 0
+    deleted = 0
+    for table, key, condition, oldest in _ORDER:
+        while await size(database) > limit * _SHRINK_TO:
+            rows = await database.rows(
+                f"SELECT {key} FROM counsel.{table} WHERE {condition} ORDER BY {oldest} LIMIT %s", _STEP // 4
+            )
+            if not rows:
+                break
+            count = await _step(database, table, key, rows, condition)
+            deleted += count if table == "jobs" else 0
+            if table in {"jobs", "conversations"}:
+                await _unused_blobs(database)
+    return deleted
+
+
+async def size(database: Database) -> int:
+    sums = " + ".join(
+        f"(SELECT COUNT(*) * {_ROW}"
+        + "".join(f" + COALESCE(SUM(octet_length({name})), 0)" for name in columns)
+        + f" FROM counsel.{table})"
+        for table, columns in _LONG.items()
+    )
+    row = await database.row(f"SELECT ({sums})::int8")
+    return int(row[0]) if row else 0
