@@ -34,7 +34,7 @@ CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)
 
 def conninfo(url: str) -> str:
     try:
-        options = {**_OPTIONS, **conninfo_to_dict(url), "client_encoding": "UTF8"}
+        options: dict[str, Any] = {**_OPTIONS, **conninfo_to_dict(url), "client_encoding": "UTF8"}
         return make_conninfo("", **options)
     except psycopg.Error:  # its message may hold the password
         raise ConfigInvalid(

@@ -37,7 +37,7 @@ class Database:
         self._checked = False
         self.changes = Changes()
         self.writer = Writer(self.info, self._ready, self.changes.report)
-        self.presence = Presence(lambda: self.listener.start(), self.rows)
+        self.presence = Presence(self._listen, self.rows)
         self.listener = Listener(self.info, self._ready, lambda: self.writer.pid, self.changes, self.presence)
 
     def write(self, work: Work[T], *, may_wait: bool = False) -> Write[T]:
@@ -70,6 +70,9 @@ class Database:
             await self._pool.close()
         if self._here is not None:
             self._here.close()
+
+    def _listen(self) -> None:
+        self.listener.start()
 
     async def _ready(self) -> None:
         """Open the pool, and see once that the tables are ours. Raises `ConfigInvalid`, or psycopg's errors."""

@@ -206,7 +206,7 @@ class Jobs:
             "SELECT id, owner, attempt, status, cancel, cancelled_members FROM counsel.jobs WHERE id = ANY(%s::text[])",
             list(jobs),
         )
-        return [JobStanding(*row[:-1], tuple(row[-1])) for row in rows]
+        return [JobStanding(*[*row[:-1], tuple(row[-1])]) for row in rows]
 
     async def owners(self) -> set[str]:
         rows = await self.database.rows("SELECT DISTINCT owner FROM counsel.jobs WHERE status = 'processing'")

@@ -45,7 +45,7 @@ class Usage:
             "SELECT provider, model, COUNT(*), SUM(input)::int8, SUM(output)::int8, COALESCE(SUM(cost), 0), "
             "SUM(ms)::float8 / 1000 FROM counsel.usage GROUP BY provider, model"
         )
-        return [UsageTotal(*row, errors.get((row[0], row[1]), {})) for row in rows]
+        return [UsageTotal(*[*row, errors.get((row[0], row[1]), {})]) for row in rows]
 
     async def cached_answer(self, key: str) -> Reply | None:
         row = await self.database.row(
