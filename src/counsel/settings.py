@@ -173,6 +173,12 @@ class Settings:
         minimum=0,
         unit="bytes",
     )
+    database: str = _setting(
+        "COUNSEL_DATABASE",
+        "",
+        "URL of a PostgreSQL database that several servers share (in development); empty: a file in COUNSEL_HOME.",
+        secret=True,
+    )
     client_limit_seconds: int = _setting(
         "COUNSEL_CLIENT_LIMIT_SECONDS",
         0,

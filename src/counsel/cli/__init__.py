@@ -65,6 +65,9 @@ COMMANDS: dict[str, CommandRow] = {
     "console": CommandRow("counsel.cli.console:console", "Open the console: counsel in your browser."),
     "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP over HTTP, at /mcp."),
     "daemon": CommandRow("counsel.cli.daemon:daemon", "Show or stop the daemon."),
+    "database": CommandRow(
+        "counsel.cli.database:database", "Prepare a PostgreSQL database that several servers share."
+    ),
     "ask-service": CommandRow(
         "counsel.cli.ask_service:ask_service",
         "Serve a session's askModel socket, for programs that host agents.",

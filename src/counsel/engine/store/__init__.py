@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from counsel.errors import ConfigInvalid
+from counsel.settings import load as load_settings
 
 if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
     from counsel.engine.store.sqlite.lookup import Lookup
 
-__all__ = ["DATABASE", "Lookup", "open_lookup", "open_store"]
+__all__ = ["DATABASE", "Lookup", "administration", "open_lookup", "open_store"]
 
 DATABASE = "counsel.db"
 
 
-def open_store(home: Path, *, database: str = "", without_loop: bool = False) -> Store:
+def open_store(home: Path, *, database: str | None = None, without_loop: bool = False) -> Store:
     """The store of a COUNSEL_HOME. Several processes may open it at once.
 
-    `database`: the URL of a PostgreSQL database, which several servers share; "": the home's own file.
-    `without_loop`: for a command that only reads; its coroutines never wait.
+    `database`: the URL of a PostgreSQL database, which several servers share; "": the home's own file; None: as the
+    setting says. `without_loop`: for a command that only reads; its coroutines never wait.
     """
-    if database:
-        return _open_postgres(database, without_loop=without_loop)
+    url = _setting(home) if database is None else database
+    if url:  # nothing is connected yet: that happens with the first read or write
+        opened: Store = _postgres("store").PostgresStore(url, without_loop=without_loop)
+        return opened
     from counsel.engine.store.sqlite.store import SqliteStore  # which imports this package
 
     return SqliteStore(home / DATABASE, without_loop=without_loop)
@@ -36,15 +40,26 @@ def open_lookup(home: Path) -> Lookup:
     return Lookup(home / DATABASE)
 
 
-def _open_postgres(url: str, *, without_loop: bool) -> Store:
-    """Nothing is connected yet: that happens with the first read or write."""
+def _setting(home: Path) -> str:
+    import os
+
+    return load_settings({**os.environ, "COUNSEL_HOME": str(home)}).database
+
+
+def administration() -> ModuleType:
+    """For `counsel database`: `postgres/administration.py`."""
+    return _postgres("administration")
+
+
+def _postgres(module: str) -> ModuleType:
+    from importlib import import_module
+
     try:
-        from counsel.engine.store.postgres.store import PostgresStore
+        return import_module(f"counsel.engine.store.postgres.{module}")
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("psycopg"):
             raise
         raise ConfigInvalid(
-            "COUNSEL_DATABASE names a PostgreSQL database, and its driver is not installed.",
+            "PostgreSQL's driver is not installed.",
             hint="Run `pip install 'counsel[team]'`, or unset COUNSEL_DATABASE.",
         ) from None
-    return PostgresStore(url, without_loop=without_loop)
