@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +12,21 @@ from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from fake import FakeAPI
 from support.provider_keys import keys
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
+
+
+@pytest.fixture(autouse=True)
+def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """`COUNSEL_TEST_STORE=postgres pytest tests/engine`: engines keep their jobs in PostgreSQL."""
+    if os.environ.get("COUNSEL_TEST_STORE") != "postgres":
+        yield
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    with server.migrated() as url:
+        monkeypatch.setenv("COUNSEL_DATABASE", url)
+        yield
 
 
 @pytest.fixture

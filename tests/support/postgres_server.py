@@ -68,8 +68,10 @@ class PostgresServer:
             "initdb", "-D", "data", "-U", "counsel", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"
         )
         self.start()
+        self.wait()
 
     def start(self) -> None:
+        """On the main thread: the server ends with the thread that started it."""
         options = [part for setting in _SETTINGS for part in ("-c", setting)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -79,6 +81,10 @@ class PostgresServer:
                 stderr=log,
                 **self._user,  # type: ignore[call-overload]
             )
+
+    def wait(self) -> None:
+        """Until it accepts connections."""
+        assert self._process is not None
         until = time.monotonic() + _SECONDS
         while True:
             try:

@@ -1,16 +1,24 @@
-"""SQL, `sqlite3` and connections stay inside `engine/store/sqlite`: another database must fit behind the protocol."""
+"""SQL, drivers and connections stay inside `engine/store/sqlite` and `engine/store/postgres`, behind one protocol."""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import counsel
+from counsel.engine.store import open_store
+from counsel.errors import ConfigInvalid
 
 SOURCE = Path(counsel.__file__).parent
 SQLITE = SOURCE / "engine" / "store" / "sqlite"
+POSTGRES = SOURCE / "engine" / "store" / "postgres"
 # Uppercase, as our SQL is written; prose may say "select" and "update".
 SQL = re.compile(
     r"\b(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\b|UPDATE\s+\w+\s+SET\b|DELETE\s+FROM\b|PRAGMA\s|"
@@ -26,7 +34,7 @@ OPENS = {"engine/store/__init__.py"}
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(SOURCE.rglob("*.py")):
-        if not path.is_relative_to(SQLITE):
+        if not path.is_relative_to(SQLITE) and not path.is_relative_to(POSTGRES):
             yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -39,8 +47,16 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_no_module_outside_imports_sqlite3() -> None:
-    assert [name for name, tree in modules() if "sqlite3" in imported(tree)] == []
+def test_no_module_outside_imports_a_driver() -> None:
+    drivers = {"sqlite3", "psycopg", "psycopg_pool"}
+    assert [name for name, tree in modules() if drivers & set(imported(tree))] == []
+
+
+def test_neither_store_knows_the_other() -> None:
+    for folder, other in ((SQLITE, "postgres"), (POSTGRES, "sqlite")):
+        for path in folder.glob("*.py"):
+            names = imported(ast.parse(path.read_text(encoding="utf-8")))
+            assert [name for name in names if name.startswith(f"counsel.engine.store.{other}")] == [], path
 
 
 def test_no_module_outside_holds_sql() -> None:
@@ -62,6 +78,47 @@ def test_only_doctor_and_the_one_that_opens_the_store_know_that_it_is_sqlite() -
     assert know == DOCTOR | OPENS
 
 
+def test_no_module_outside_imports_the_store_on_postgresql() -> None:
+    """`open_store` names it in a string, and imports it when a database URL is set."""
+    assert [
+        name
+        for name, tree in modules()
+        if any(module.startswith("counsel.engine.store.postgres") for module in imported(tree))
+    ] == []
+
+
+def test_postgresql_is_loaded_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from counsel.engine.engine import open_engine\n"
+        "async def main():\n"
+        "    engine = await open_engine(pathlib.Path(sys.argv[1]))\n"
+        "    await engine.close()\n"
+        "asyncio.run(main())\n"
+        "print([name for name in sys.modules if 'psycopg' in name or 'store.postgres' in name])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COUNSEL_HOME": str(tmp_path), "COUNSEL_DATABASE": ""},
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_the_driver_a_database_url_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("counsel.engine.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setenv("COUNSEL_DATABASE", "postgresql://localhost/counsel")
+    with pytest.raises(ConfigInvalid) as refused:
+        open_store(tmp_path)
+    assert "counsel[team]" in (refused.value.hint or "")
+
+
 def test_sql_is_recognised() -> None:
     """Else the tests above pass whatever is written."""
     for statement in (
@@ -72,5 +129,6 @@ def test_sql_is_recognised() -> None:
         "PRAGMA x",
     ):
         assert SQL.search(statement)
-    texts = [path.read_text(encoding="utf-8") for path in SQLITE.glob("*.py")]
-    assert sum(bool(SQL.search(text)) for text in texts) > 5
+    for folder in (SQLITE, POSTGRES):
+        texts = [path.read_text(encoding="utf-8") for path in folder.glob("*.py")]
+        assert sum(bool(SQL.search(text)) for text in texts) > 5

@@ -140,7 +140,7 @@ class Commit:
 
     async def _begin(self) -> Transaction:
         """One round trip for both statements. The number is what `was_committed` asks for."""
-        cursor = await self.connection.execute("BEGIN; SELECT pg_current_xact_id()::text")
+        cursor = await self.connection.execute("BEGIN; SELECT pg_current_xact_id()::text", prepare=False)
         cursor.nextset()
         row = await cursor.fetchone()
         self.xid = str(row[0]) if row else ""
@@ -150,7 +150,7 @@ class Commit:
         await db.send_notifications()
         self.changed = list(db.changed)
         self.sent = True
-        await self.connection.execute("COMMIT")
+        await self.connection.execute("COMMIT", prepare=False)
 
 
 async def was_committed(connection: Connection, xid: str) -> bool:

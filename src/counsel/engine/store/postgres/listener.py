@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import psycopg
-from psycopg import Notify
 
 from counsel.engine.store.postgres import connections
 from counsel.engine.store.postgres.commits import CHANNEL
@@ -61,20 +60,16 @@ class Listener:
                     await self._listen(connection)
             except (psycopg.Error, OSError, CounselError) as error:
                 log.info("the LISTEN connection was lost: %s", connections.reason(error))
+            except Exception:  # the task must survive: without it this process counts as dead
+                log.exception("the listener failed")
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
 
     async def _listen(self, connection: Connection) -> None:
-        connection.add_notify_handler(
-            self._notified
-        )  # also of those that arrive with another statement's answer
         await connection.execute(f"LISTEN {CHANNEL}".encode())
         self._changes.report_all()  # what was notified while no one listened
         while True:
             await self._presence.beat(connection)
-            async for _ in connection.notifies(timeout=BEAT):
-                pass
-
-    def _notified(self, notification: Notify) -> None:
-        if notification.pid != self._own():
-            self._changes.report([notification.payload])
+            async for notification in connection.notifies(timeout=BEAT):
+                if notification.pid != self._own():
+                    self._changes.report([notification.payload])

@@ -1,0 +1,129 @@
+"""Two servers at the same moment: the order of turns, fences, and locks taken in opposite orders."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from counsel.engine.store.postgres import submission
+from counsel.engine.store.postgres.commits import Transaction, Work
+from counsel.engine.store.protocol import Pending
+from counsel.engine.store.records import LostJob, NewJob
+from counsel.job_events import Noticed
+from engine.store.postgres.conftest import Open
+from support.stored import completed, fence, new_job, reply
+
+
+class Paused:
+    """A write that has run and waits with its commit."""
+
+    def __init__(self, work: Work[Any]) -> None:
+        self._work = work
+        self.has_run = asyncio.Event()
+        self.may_commit = asyncio.Event()
+
+    async def __call__(self, db: Transaction) -> Any:
+        value = await self._work(db)
+        self.has_run.set()
+        await self.may_commit.wait()
+        return value
+
+
+async def waits_for_a_lock(store: Any, pending: Pending[Any]) -> None:
+    """Until the server says that a session waits for another one's lock."""
+    sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with asyncio.timeout(30):
+        while not await store.database.rows(sql):
+            assert not pending.done()
+            await asyncio.sleep(0.01)
+
+
+async def order(store: Any) -> list[str]:
+    return [job.id for job in await store.open_jobs("conversation")]
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["old conversation", "new conversation"])
+async def test_a_later_turn_waits_for_the_commit_of_an_earlier_one(opened: Open, exists: bool) -> None:
+    """With numbers of a sequence the second would be visible first, and run first."""
+    ours, theirs = opened(), opened()
+    if exists:
+        done = new_job()
+        await ours.submit(done)
+        await ours.finish(fence(done), completed(done))
+    first, second = new_job(), new_job()
+    paused = Paused(submission.insert(first))
+    early = ours.database.write(paused)
+    await paused.has_run.wait()
+    late = theirs.submit(second)
+    await waits_for_a_lock(theirs, late)
+    assert await order(theirs) == []
+    paused.may_commit.set()
+    await asyncio.gather(early, late)
+    assert await order(theirs) == [first.id, second.id]
+    assert [job.id for job in await theirs.earlier_jobs(second.id)] == [first.id]
+
+
+async def test_a_turn_after_its_conversation_was_deleted_is_still_behind_the_open_ones(opened: Open) -> None:
+    store = opened()
+    jobs = [new_job() for _ in range(3)]
+    for job in jobs[:2]:
+        await store.submit(job)
+    await store.delete_conversation("conversation")
+    await store.submit(jobs[2])
+    assert await order(store) == [job.id for job in jobs]
+
+
+async def _append(store: Any, job: NewJob) -> Paused:
+    """Events whose commit is on its way."""
+    taken: list[Work[Any]] = []
+    write = store.database.write
+    store.database.write = lambda work, **_: taken.append(work)
+    store.append(fence(job), [Noticed(1, 1.0, "", "info", "note")])
+    store.database.write = write
+    return Paused(taken[0])
+
+
+async def test_a_job_is_adopted_before_or_after_its_owners_write_never_within(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    new = new_job()
+    await ours.submit(new)
+    paused = await _append(ours, new)
+    early = ours.database.write(paused)
+    await paused.has_run.wait()
+    adopting = theirs.adopt(new.id, "owner", "heir")
+    await waits_for_a_lock(theirs, adopting)
+    paused.may_commit.set()
+    await early
+    assert await adopting is not None
+    assert await theirs.last_seq(new.id) == 1, "the new owner continues behind it"
+    await ours.append(fence(new), [Noticed(2, 1.0, "", "info", "late")])
+    with pytest.raises(LostJob):
+        await ours.finish(fence(new), completed(new))
+    assert await theirs.last_seq(new.id) == 1
+
+
+async def test_writes_that_lock_in_opposite_orders_all_take_effect(opened: Open) -> None:
+    """PostgreSQL ends one of two that wait for each other; it starts again."""
+    ours, theirs = opened(), opened()
+    for name in ("a", "b"):
+        await ours.cache_answer(name, reply("old"), expires=9e9)
+    meeting = [asyncio.Event(), asyncio.Event()]
+
+    def both(own: int, names: str) -> Work[None]:
+        """Lock the first, wait until the other server has its first, then lock the second."""
+
+        async def work(db: Transaction) -> None:
+            for position, name in enumerate(names):
+                if position:
+                    meeting[own].set()
+                    await meeting[1 - own].wait()
+                await db.execute("UPDATE counsel.answers SET expires = expires + 1 WHERE key = %s", name)
+
+        return work
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(ours.database.write(both(0, "ab")), theirs.database.write(both(1, "ba")))
+    rows = await ours.database.rows("SELECT expires FROM counsel.answers")
+    assert [row[0] for row in rows] == [9e9 + 2] * 2

@@ -1,0 +1,120 @@
+"""Connections that are cut: no write is lost, none is made twice, and followers go on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from counsel.engine.store.postgres import database, writer
+from counsel.engine.store.postgres.store import PostgresStore
+from counsel.engine.store.records import StoreError
+from counsel.job_events import Noticed
+from engine.store.postgres.conftest import Open
+from support.postgres_proxy import PostgresProxy
+from support.postgres_server import PostgresServer
+from support.stored import completed, fence, new_job, usage
+
+
+async def stuck(store: PostgresStore, job: str) -> int:
+    detail = await store.job(job)
+    assert detail is not None
+    return detail.stuck
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["answer lost", "commit lost"])
+@pytest.mark.parametrize("statement", [b"COMMIT", b"stuck + 1", b"pg_notify"])
+async def test_a_write_whose_connection_is_cut_is_made_once(
+    opened: Open, proxy: PostgresProxy, statement: bytes, forward: bool
+) -> None:
+    store = opened(proxy)
+    new = new_job()
+    await store.submit(new)
+    proxy.cut_at(statement, forward=forward)
+    await asyncio.gather(store.mark_attempt(fence(new)), store.record_usage(usage(new.id)))
+    assert proxy.cuts == 1
+    assert await stuck(store, new.id) == 1
+    assert len(await store.usage(0)) == 1
+
+
+async def test_an_end_whose_answer_is_lost_is_no_lost_job(opened: Open, proxy: PostgresProxy) -> None:
+    """Made again it would find the job closed, and its caller would hear that another process has it."""
+    store = opened(proxy)
+    new = new_job()
+    await store.submit(new)
+    proxy.cut_at(b"COMMIT", forward=True)
+    await store.finish(fence(new), completed(new))
+    assert proxy.cuts == 1
+    assert len(await store.messages("conversation")) == 2
+
+
+async def test_reads_and_writes_survive_a_restart_of_the_server(
+    opened: Open, postgres_server: PostgresServer
+) -> None:
+    store = opened()
+    new = new_job()
+    await store.submit(new)
+    store.mark(new.id)
+    await asyncio.gather(*(store.job(new.id) for _ in range(5)))  # several connections
+    await asyncio.to_thread(postgres_server.stop)
+    writing, reading = store.mark_attempt(fence(new)), asyncio.create_task(store.job(new.id))
+    postgres_server.start()
+    await asyncio.to_thread(postgres_server.wait)
+    await writing
+    assert await reading is not None
+    assert await stuck(store, new.id) == 1
+
+
+async def test_a_database_that_cannot_be_reached_is_a_problem_until_it_can(
+    opened: Open, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "PATIENCE", 0.2)
+    monkeypatch.setattr(database, "PATIENCE", 0.2)
+    store = opened(proxy)
+    new = new_job()
+    await store.submit(new)
+    assert store.problem is None
+    proxy.refuses = True
+    proxy.cut_all()
+    with pytest.raises(StoreError, match="cannot be used"):
+        await store.mark_attempt(fence(new))
+    with pytest.raises(StoreError, match="cannot be used"):
+        await store.job(new.id)
+    assert store.problem is not None
+    assert "not stored" in store.problem
+    proxy.refuses = False
+    await store.mark_attempt(fence(new))
+    assert store.problem is None
+    monkeypatch.setattr(database, "PATIENCE", 30.0)
+    assert await stuck(store, new.id) == 1
+
+
+async def test_a_follower_whose_connection_was_cut_hears_of_changes_again(
+    opened: Open, proxy: PostgresProxy
+) -> None:
+    ours, theirs = opened(), opened(proxy)
+    new = new_job()
+    await ours.submit(new)
+    for number in range(1, 4):
+        mark = theirs.mark(new.id)
+        await theirs.wait_for_change(new.id, mark, 0.05)
+        proxy.cut_all()
+        mark = theirs.mark(new.id)
+        await ours.append(fence(new), [Noticed(number, 1.0, "", "info", "note")])
+        async with asyncio.timeout(30):
+            while len(await theirs.events(new.id, 0)) < number:
+                await theirs.wait_for_change(new.id, mark, 30)
+                mark = theirs.mark(new.id)
+
+
+async def test_a_store_closes_although_the_database_is_gone(opened: Open, proxy: PostgresProxy) -> None:
+    store = opened(proxy)
+    new = new_job()
+    await store.submit(new)
+    proxy.refuses = True
+    proxy.cut_all()
+    lost = store.mark_attempt(fence(new))
+    async with asyncio.timeout(30):
+        await store.close()
+    with pytest.raises(StoreError):
+        await lost

@@ -1,0 +1,48 @@
+"""Followers are woken by notifications, not by their timeouts; what is not known wakes them, too."""
+
+from __future__ import annotations
+
+import asyncio
+
+from counsel.engine.store.postgres import notifications
+from counsel.engine.store.postgres.notifications import Changes
+from counsel.job_events import Noticed
+from engine.store.postgres.conftest import Open
+from support.stored import completed, fence, new_job
+
+
+async def test_every_change_of_another_server_wakes_the_follower(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    new = new_job()
+    await ours.submit(new)
+    for number in range(1, 6):  # the first wake may be that of the connection itself
+        for job in (new.id, ""):
+            mark = theirs.mark(job)
+            await ours.append(fence(new), [Noticed(number, 1.0, "", "info", "note")])
+            await asyncio.wait_for(theirs.wait_for_change(job, mark, 600), 30)
+    mark = theirs.mark(new.id)
+    await ours.finish(fence(new), completed(new))
+    await asyncio.wait_for(theirs.wait_for_change(new.id, mark, 600), 30)
+
+
+async def test_a_change_of_another_job_does_not_wake(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    new, other = new_job(), new_job()
+    for job in (new, other):
+        mark = theirs.mark(job.id)
+        await ours.submit(job)
+        await asyncio.wait_for(theirs.wait_for_change(job.id, mark, 600), 30)
+    mark = theirs.mark(new.id)
+    await ours.describe(other.id, title="title")
+    await asyncio.wait_for(theirs.wait_for_change(other.id, mark, 600), 30)
+    assert not theirs.database.changes.has_changed(new.id, mark)
+
+
+def test_the_changes_of_many_jobs_take_bounded_memory_and_none_is_missed() -> None:
+    changes = Changes()
+    mark = changes.mark()
+    most = notifications._MOST
+    changes.report(f"job-{number}" for number in range(most + 100))
+    assert len(changes._last) == most
+    assert changes.has_changed("job-0", mark), "forgotten, so that it may have changed"
+    assert not changes.has_changed(f"job-{most + 99}", changes.mark())

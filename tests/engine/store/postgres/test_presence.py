@@ -1,0 +1,90 @@
+"""Who lives, on several machines: by a row that is renewed and a lock that ends with its connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from counsel.engine.store.postgres import presence
+from counsel.engine.store.postgres.store import PostgresStore
+from engine.store.postgres.conftest import Open
+from support.postgres_proxy import PostgresProxy
+
+ALL = {"ours", "theirs", "unknown"}
+
+
+async def age(store: PostgresStore, owner: str, seconds: float) -> None:
+    """As if its last renewal were so long ago."""
+    await store.database.rows(
+        "UPDATE counsel.owners SET seen = clock_timestamp() - make_interval(secs => %s) WHERE name = %s RETURNING 1",
+        seconds,
+        owner,
+    )
+
+
+async def test_a_living_owner_is_not_dead_and_an_unknown_one_proves_nothing(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    await ours.presence.hold("ours")
+    await theirs.presence.hold("theirs")
+    assert ours.presence.is_sure()
+    for store in (ours, theirs):
+        assert await store.presence.dead(ALL) == set()
+
+
+async def test_an_owner_whose_connection_ended_is_dead_after_a_few_seconds(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    await theirs.presence.hold("theirs")
+    await theirs.database.listener.close()  # as the kernel does when its process dies
+    await age(ours, "theirs", presence.DEAD_UNLOCKED - 1)
+    assert await ours.presence.dead(ALL) == set()
+    await age(ours, "theirs", presence.DEAD_UNLOCKED + 1)
+    async with asyncio.timeout(60):
+        while await ours.presence.dead(ALL) != {"theirs"}:  # noqa: ASYNC110 - the server frees the lock when it notices
+            await asyncio.sleep(0.05)
+
+
+async def test_a_suspended_owner_keeps_its_connection_and_is_dead_after_the_longer_time(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = opened(), opened()
+    monkeypatch.setattr("counsel.engine.store.postgres.listener.BEAT", 600)  # it renews no more
+    await theirs.presence.hold("theirs")
+    await age(ours, "theirs", presence.DEAD_UNLOCKED + 1)
+    assert await ours.presence.dead(ALL) == set()
+    await age(ours, "theirs", presence.DEAD_AFTER + 1)
+    assert await ours.presence.dead(ALL) == {"theirs"}
+
+
+async def test_an_owner_whose_connection_was_cut_lives_again_when_it_is_back(
+    opened: Open, proxy: PostgresProxy
+) -> None:
+    ours, theirs = opened(), opened(proxy)
+    await theirs.presence.hold("theirs")
+    proxy.refuses = True
+    proxy.cut_all()
+    await age(ours, "theirs", presence.DEAD_AFTER + 1)
+    assert await ours.presence.dead(ALL) == {"theirs"}
+    proxy.refuses = False
+    async with asyncio.timeout(60):
+        while await ours.presence.dead(ALL):  # noqa: ASYNC110 - the database tells, not this process
+            await asyncio.sleep(0.05)
+
+
+async def test_an_owner_that_cannot_renew_knows_that_others_may_think_it_dead(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened()
+    assert not store.presence.is_sure()
+    await store.presence.hold("ours")
+    assert store.presence.is_sure()
+    monkeypatch.setattr(presence, "DEAD_AFTER", 0.0)
+    assert not store.presence.is_sure()
+
+
+async def test_a_released_owner_is_forgotten(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    await theirs.presence.hold("theirs")
+    await theirs.presence.release("theirs")
+    assert await ours.database.rows("SELECT name FROM counsel.owners") == []
+    assert await ours.presence.dead(ALL) == set()

@@ -1,0 +1,58 @@
+"""What PostgreSQL's text cannot hold, and large values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from counsel.engine.store.records import Blob, JobFilter
+from counsel.job_events import TextAdded
+from counsel.results import ChatResult
+from engine.store.postgres.conftest import Open
+from support.stored import completed, fence, new_job, reply, turn, usage
+
+ODD = "nul \0, half \ud83d, end"
+PLAIN = "nul \ufffd, half \ufffd, end"
+
+
+async def test_nul_and_half_characters_are_replaced_in_text_and_kept_in_json(opened: Open) -> None:
+    store = opened()
+    new = new_job(title=ODD, tag=ODD, project=ODD)
+    new = replace(new, task=replace(new.task, prompt=ODD, text=ODD, models=(ODD,)))
+    await store.submit(new)
+    await store.append(fence(new), [TextAdded(1, 1.0, ODD, ODD, 0, "answer")])
+    (event,) = await store.events(new.id, 0)
+    assert isinstance(event, TextAdded)
+    assert (event.slot, event.text) == (PLAIN, ODD)
+    await store.remember(fence(new), ODD, ODD, reply(ODD), usage(new.id, model=ODD))
+    stored = await store.reply(new.id, ODD)
+    assert stored is not None
+    assert stored.text == ODD
+    result = ChatResult.from_json({"content": ODD, "metadata": {"model": ODD}})
+    await store.finish(fence(new), completed(new, ODD, result=lambda _: result))
+    job = await store.job(new.id)
+    assert job is not None
+    assert (job.title, job.models) == (PLAIN, (PLAIN,))
+    assert isinstance(job.result, ChatResult)
+    assert job.result.content == ODD
+    assert (await store.messages("conversation"))[-1].text == PLAIN
+    assert [hit.text for hit in await store.search("nul \0, END", 10)] == [PLAIN]
+    assert await store.newest_tag(ODD) == PLAIN
+    assert [row.id for row in (await store.jobs_page(5, JobFilter(model=ODD))).rows] == [new.id]
+    assert (await store.outcomes([new.id]))[new.id].model == ODD
+    assert await store.job(ODD) is None
+
+
+@pytest.mark.parametrize("size", [16 * 1024 * 1024])
+async def test_the_largest_answer_and_image_are_read_as_they_were_written(opened: Open, size: int) -> None:
+    store = opened()
+    text = "é0123456789abcde" * (size // 17)
+    image = Blob("sha", "image/png", bytes(range(256)) * (size // 256))
+    new = new_job(project="/" + "long-folder/" * 340)  # a path of 4,081 bytes: too long for an index
+    store.put_blobs([image])
+    store.submit(new)
+    await store.finish(fence(new), completed(new, text, turn=turn(new, text)))
+    assert (await store.messages("conversation"))[-1].text == text
+    assert await store.blobs(["sha"]) == {"sha": image}
+    assert await store.newest_tag(new.task.project) is None
