@@ -83,7 +83,12 @@ MIGRATIONS: Sequence[Migration] = (
             code TEXT NOT NULL, input BIGINT NOT NULL, output BIGINT NOT NULL, reasoning BIGINT NOT NULL,
             cache_read BIGINT NOT NULL, cache_write BIGINT NOT NULL, cost FLOAT8, project TEXT NOT NULL
         );
-        CREATE INDEX usage_at ON counsel.usage (at);
+        CREATE INDEX usage_spending ON counsel.usage (at, provider, cost);
+        CREATE INDEX usage_job ON counsel.usage (job);
+        CREATE TABLE counsel.reservations (
+            id TEXT COLLATE "C" PRIMARY KEY, owner TEXT COLLATE "C" NOT NULL, job TEXT COLLATE "C" NOT NULL,
+            provider TEXT NOT NULL, model TEXT NOT NULL, at FLOAT8 NOT NULL, usd FLOAT8 NOT NULL, open BOOLEAN NOT NULL
+        );
         CREATE TABLE counsel.answers (key TEXT COLLATE "C" PRIMARY KEY, expires FLOAT8 NOT NULL, reply TEXT NOT NULL);
         CREATE INDEX answers_expires ON counsel.answers (expires);
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from counsel.engine.store.postgres import upkeep
+from counsel.engine.store.postgres.budgets import Budgets
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.conversations import Conversations
 from counsel.engine.store.postgres.database import Database
@@ -15,7 +16,7 @@ from counsel.engine.store.postgres.usage import Usage
 from counsel.engine.store.records import NewJob
 
 
-class PostgresStore(Jobs, Replies, Conversations, Usage):
+class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
     """Backups, damaged files and free space are the server's own business: `look`, `check` and `back_up` do nothing."""
 
     def __init__(self, url: str, *, without_loop: bool = False) -> None:

@@ -8,12 +8,13 @@ from dataclasses import fields
 from operator import attrgetter
 
 from counsel.engine.store.model import Reply
+from counsel.engine.store.postgres import budgets
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import UsageRecord, UsageTotal
 
-_COLUMNS = [field.name for field in fields(UsageRecord)]
+_COLUMNS = [field.name for field in fields(UsageRecord) if field.name != "reservations"]
 _SELECTED = ", ".join(_COLUMNS)
 _INSERT = f"INSERT INTO counsel.usage ({_SELECTED}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"
 _values = attrgetter(*_COLUMNS)
@@ -71,3 +72,5 @@ class Usage:
 async def insert(db: Transaction, usage: Sequence[UsageRecord]) -> None:
     for record in usage:
         await db.execute(_INSERT, *_values(record))
+        if record.reservations:
+            await budgets.recorded(db, record.reservations, record.cost)

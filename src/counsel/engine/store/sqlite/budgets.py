@@ -5,20 +5,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Sequence
 
+from counsel.engine.store import reservations
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
     BudgetLimit,
     BudgetState,
     Granted,
-    NotGranted,
     OpenReservation,
     ReservationOutcome,
     ReservationRequest,
     StoreError,
 )
 from counsel.engine.store.sqlite.database import Database
-
-_TINY = 1e-9  # dollars: sums of floats are not exact
 
 
 class Budgets:
@@ -58,12 +56,12 @@ class Budgets:
         return [_state(self.database.reader, limit) for limit in limits]
 
 
-def recorded(db: sqlite3.Connection, reservations: Sequence[str], cost: float | None) -> None:
+def recorded(db: sqlite3.Connection, reserved: Sequence[str], cost: float | None) -> None:
     """A usage record was stored: its cost replaces the reservations'. Without one, theirs go on counting."""
     if cost is not None:
-        db.executemany("DELETE FROM reservations WHERE id = ?", [(each,) for each in reservations])
+        db.executemany("DELETE FROM reservations WHERE id = ?", [(each,) for each in reserved])
     else:
-        db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(each,) for each in reservations])
+        db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(each,) for each in reserved])
 
 
 def _state(db: sqlite3.Connection, limit: BudgetLimit) -> BudgetState:
@@ -84,48 +82,17 @@ def _matching(limit: BudgetLimit) -> tuple[str, tuple[str, ...]]:
     return condition, tuple(chosen.values())
 
 
-# ── deciding ─────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _reserve(
     db: sqlite3.Connection, requests: Sequence[ReservationRequest], at: float
 ) -> list[ReservationOutcome]:
-    states = {limit: _state(db, limit) for request in requests for limit in request.limits}
-    left = {limit: state.left(limit) for limit, state in states.items()}
-    refused: dict[str, NotGranted] = {}
-    granted: list[ReservationRequest] = []
-    for request in requests:
-        needed = request.cost(request.least)
-        short = next((n for n, limit in enumerate(request.limits) if left[limit] + _TINY < needed), None)
-        if short is not None:
-            limit = request.limits[short]
-            others = left[limit] - states[limit].left(limit)  # taken by those before it
-            state = BudgetState(states[limit].spent, states[limit].reserved - others)
-            refused[request.id] = NotGranted(short, state, needed)
-            continue
-        granted.append(request)
-        for limit in request.limits:
-            left[limit] -= needed
-    outcomes = {request.id: _divide(request, left, granted) for request in granted}
+    states = {limit: _state(db, limit) for limit in reservations.limits_of(requests)}
+    outcomes = reservations.decide(requests, states)
     db.executemany(
         "INSERT OR REPLACE INTO reservations VALUES (?,?,?,?,?,?,?,1)",
-        [(row.id, row.owner, row.job, row.provider, row.model, at, outcomes[row.id].usd) for row in granted],
+        [
+            (row.id, row.owner, row.job, row.provider, row.model, at, outcome.usd)
+            for row, outcome in zip(requests, outcomes, strict=True)
+            if isinstance(outcome, Granted)
+        ],
     )
-    return [refused.get(request.id) or outcomes[request.id] for request in requests]
-
-
-def _divide(
-    request: ReservationRequest, left: dict[BudgetLimit, float], granted: Sequence[ReservationRequest]
-) -> Granted:
-    """The least output, and a part of what is left when everyone has that."""
-    tokens, lowered_by = request.most, None
-    for number, limit in enumerate(request.limits):
-        sharing = sum(limit in other.limits for other in granted)
-        most = left[limit] / sharing
-        share = max(most * limit.share, min(most, (request.fair - request.least) * request.usd_per_token))
-        allowed = tokens
-        if request.usd_per_token > 0:
-            allowed = request.least + int((max(0.0, share) + _TINY) / request.usd_per_token)
-        if allowed < tokens:
-            tokens, lowered_by = allowed, number
-    return Granted(tokens, request.cost(tokens), lowered_by)
+    return outcomes
