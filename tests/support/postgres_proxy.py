@@ -73,6 +73,7 @@ class PostgresProxy:
                     (_, forward), self._cut = self._cut, None
                     self.cuts += 1
                     back.cancel()
+                    await asyncio.gather(back, return_exceptions=True)
                     if forward:
                         server.write(data)
                         await answers.read(1)
