@@ -18,14 +18,24 @@ if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
 
+_SQLITE_ONLY = {"test_a_job_can_be_stopped_before_its_first_step": "SQLite's reads never let the job begin"}
+
+
+def _needs_sqlite(request: pytest.FixtureRequest) -> str | None:
+    if "database(" in inspect.getsource(request.function):
+        return "it changes rows of SQLite"
+    return _SQLITE_ONLY.get(request.function.__name__)
+
+
 @pytest.fixture(autouse=True)
 def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`COUNSEL_TEST_STORE=postgres pytest tests/engine`: engines keep their jobs in PostgreSQL."""
-    if os.environ.get("COUNSEL_TEST_STORE") != "postgres":
+    is_marked = request.node.get_closest_marker("postgres") is not None
+    if not is_marked and os.environ.get("COUNSEL_TEST_STORE") != "postgres":
         yield
         return
-    if "database(" in inspect.getsource(request.function):
-        pytest.skip("it changes rows of SQLite")
+    if not is_marked and (reason := _needs_sqlite(request)):
+        pytest.skip(reason)
     server: PostgresServer = request.getfixturevalue("postgres_server")
     with server.migrated() as url:
         monkeypatch.setenv("COUNSEL_DATABASE", url)

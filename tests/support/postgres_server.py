@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -64,8 +65,9 @@ class PostgresServer:
             shutil.chown(self._folder, "nobody", "nogroup")
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
+        locale = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
         self._run(
-            "initdb", "-D", "data", "-U", "counsel", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"
+            "initdb", "-D", "data", "-U", "counsel", "-A", "trust", "-E", "UTF8", "--locale", locale, "-N"
         )
         self.start()
         self.wait()

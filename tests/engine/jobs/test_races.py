@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.errors import Cancelled, ProviderUnavailable
 from counsel.requests import ChatRequest
 from fake import FakeAPI
-from support.database import database
+from support.database import database, slow_disk
 from support.provider_keys import keys
 
 HELLO = ChatRequest(prompt="hello", model="gpt-5")
@@ -26,17 +24,6 @@ HELLO = ChatRequest(prompt="hello", model="gpt-5")
 
 async def status(engine: Engine, job: str) -> str:
     return str((await engine.status(job)).to_json()["content"]["status"])
-
-
-@contextmanager
-def slow_disk(engine: Engine) -> Iterator[None]:
-    """Nothing is written until the block ends."""
-    go_on = threading.Event()
-    database(engine).soon(lambda _: go_on.wait())
-    try:
-        yield
-    finally:
-        go_on.set()
 
 
 async def settle() -> None:

@@ -1,0 +1,46 @@
+"""The engine on PostgreSQL: some of its tests once more. `COUNSEL_TEST_STORE=postgres pytest tests/engine` runs all that can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
+from counsel.engine.store import DATABASE
+from counsel.requests import ChatRequest
+from engine.consult.test_chat import (  # noqa: F401 - collected again here
+    test_cancel_stops_the_upstream_call,
+    test_five_turns_at_once_on_one_conversation_are_all_kept,
+    test_the_same_key_is_the_same_job,
+    test_the_second_turn_sends_the_whole_history_after_a_restart,
+    test_two_engines_on_one_conversation_take_turns,
+)
+from engine.consult.test_consensus import (  # noqa: F401
+    test_everyone_answers_then_refines_having_read_the_others,
+    test_two_consensus_interleaved_never_mix,
+)
+from engine.jobs.test_cancel import test_an_orphan_is_cancelled_by_any_process  # noqa: F401
+from engine.jobs.test_races import (  # noqa: F401
+    test_a_cancel_from_another_process_stops_the_job,
+    test_one_call_sent_twice_at_once_is_made_once,
+)
+from engine.jobs.test_recovery import (  # noqa: F401
+    test_a_synchronous_call_continues_after_an_orderly_stop_without_its_client,
+)
+from engine.jobs.test_replay import test_another_engine_replays_a_slow_answer_in_full  # noqa: F401
+from engine.jobs.test_turns import (  # noqa: F401
+    test_a_turn_waits_for_one_that_another_process_adopts,
+    test_three_turns_through_two_processes_keep_their_order,
+)
+
+pytestmark = pytest.mark.postgres
+
+
+async def test_these_engines_have_no_file(engine: Engine, home: Path, caller: Callable[..., Caller]) -> None:
+    job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
+    await engine.wait(job)
+    assert await engine.store.existing_jobs([job]) == {job}
+    assert not (home / DATABASE).exists()
