@@ -92,6 +92,17 @@ async def test_a_job_on_an_expired_conversation_starts_afresh(
     assert await store.messages("conversation") == []
 
 
+async def test_a_stateless_job_begins_no_conversation(store: Store) -> None:
+    new = new_job()
+    new = replace(new, task=replace(new.task, stateless=True))
+    assert (await store.submit(new)).is_new
+    assert not (await store.submit(new)).is_new
+    assert await store.conversation("conversation") is None
+    await store.finish(fence(new), completed(new))
+    assert answer(await read(store, new.id)) == "answer"
+    assert await store.messages("conversation") == []
+
+
 # ── ownership ────────────────────────────────────────────────────────────────────────────────────────
 
 

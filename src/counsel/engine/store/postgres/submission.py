@@ -15,10 +15,10 @@ def insert(job: NewJob) -> Work[Submitted]:
         if job.task.tag:
             await conversations.lock_tag(db, job.task.project, job.task.tag)
             name = await conversations.with_tag(db, job.task.project, job.task.tag) or name
-        await _conversation(db, name, job)
-        if await _exists(
-            db, job.id
-        ):  # the same call, sent to two servers: the other one was first at the lock
+        if not job.task.stateless:
+            await _conversation(db, name, job)
+        # The same call may have been sent to two servers, and the other one was first at the lock.
+        if await _exists(db, job.id):
             return Submitted(is_new=False, conversation=job.conversation)
         await _job(db, name, job)
         db.notify(job.id)
