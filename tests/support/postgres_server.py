@@ -65,12 +65,19 @@ class PostgresServer:
             shutil.chown(self._folder, "nobody", "nogroup")
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = 0
+        try:
+            self._create()
+            self.start()
+            self.wait()
+        except BaseException:
+            self.end()
+            raise
+
+    def _create(self) -> None:
         locale = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
         self._run(
             "initdb", "-D", "data", "-U", "counsel", "-A", "trust", "-E", "UTF8", "--locale", locale, "-N"
         )
-        self.start()
-        self.wait()
 
     def start(self) -> None:
         """On the main thread: the server ends with the thread that started it."""
@@ -105,7 +112,8 @@ class PostgresServer:
         self._process.wait(_SECONDS)
 
     def end(self) -> None:
-        self.stop()
+        if self._process is not None:
+            self.stop()
         shutil.rmtree(self._folder)
 
     def url(self, database: str) -> str:

@@ -18,6 +18,9 @@ _COLUMNS = [field.name for field in fields(Conversation)]
 _RECORD = ", ".join(f"c.{name}" for name in _COLUMNS)
 _PROJECT = "left(project, 200) = left(%s, 200) AND project = %s"  # the first half is the index's
 
+# A question that failed or was stopped is not lost: its conversation can be opened and the question asked again.
+_STOPPED = "EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.conversation = c.id AND j.status IN ('failed', 'cancelled'))"
+
 
 class Conversations:
     database: Database
@@ -50,7 +53,7 @@ class Conversations:
         sql = (
             f"SELECT {_RECORD}, (SELECT m.text FROM counsel.messages m WHERE m.conversation = c.id "
             "AND strpos(lower(m.text), %s) > 0 ORDER BY m.n DESC LIMIT 1) "
-            "FROM counsel.conversations c WHERE c.expires > %s AND c.messages > 0"
+            f"FROM counsel.conversations c WHERE c.expires > %s AND (c.messages > 0 OR {_STOPPED})"
         )
         values: list[object] = [parts[0] if parts else "", time.time()]
         if cursor is not None:
