@@ -90,6 +90,10 @@ def real_client() -> Callable[[str], str]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Started by the first test of a worker that needs it. Without PostgreSQL CI fails; elsewhere the test is skipped."""
+    if not os.environ.get("CI"):
+        pytest.importorskip(
+            "psycopg", reason="psycopg is not installed (pip install -r requirements-dev.lock)"
+        )
     from support.postgres_server import PostgresServer, required
 
     server = PostgresServer(required())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from support.postgres_server import PostgresServer
 from support.user import User
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
 
 
 @pytest.fixture

@@ -6,12 +6,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from counsel.engine.store import open_store
 from counsel.engine.store.protocol import Store
-from support.postgres_server import PostgresServer
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
 
 
 class Stores:
