@@ -1,0 +1,187 @@
+"""The result of a consensus as a person reads it: recommendation, agreement, dissent, then the answers and what changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.cli import consensus_output, markdown
+from counsel.cli.consensus_board import Board
+from counsel.job_events import ModelStarted
+from counsel.results import ConsensusResult
+from fake import FakeProcess
+from support.council import CONTRADICTION, JUDGING, REFINING, picks, verdict
+from support.terminal import Terminal, user_env
+from support.user import User
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "results" / "verdict_80_columns.txt"
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\]8;[^\x1b\x07]*(?:\x1b\\\\|\x07))")
+USED = {"metadata": {"model": "m", "provider": "p", "usage": {"input_tokens": 1, "output_tokens": 1}}}
+FIRST = "Use PostgreSQL from the first day: it is one process more, and every later need is met by it."
+LAST = "Use PostgreSQL from the first day: it is one service more, and most later needs are met by it."
+
+
+def answer(model: str, first: str, last: str, changed: bool | None) -> tuple[Any, Any]:
+    refined = {"model": model, "refined_response": last, "changed": changed, "round": 2, **USED}
+    return {"model": model, "response": first, **USED}, refined
+
+
+ANSWERS = [
+    answer("gpt-5", FIRST, LAST, changed=False),
+    answer(
+        "opus", "SQLite is enough.", "PostgreSQL, because two services write at the same time.", changed=True
+    ),
+    answer("gemini-2.5-pro", "SQLite.", "SQLite.", changed=None),
+]
+RESULT: Any = {
+    "status": "consensus_complete",
+    "models_consulted": 3,
+    "phases": {
+        "initial": [first for first, _ in ANSWERS],
+        "refined": [refined for _, refined in ANSWERS],
+        "verdict": {
+            "judge": "grok-4",
+            "based_on": "refined",
+            "consensus": [
+                "The data fits one machine.",
+                "Backups matter more than the choice of the engine itself.",
+            ],
+            "contradictions": [
+                {
+                    "topic": "Concurrent writers",
+                    "positions": [
+                        {"models": ["gpt-5", "opus"], "position": "they are needed from the first day on"},
+                        {"models": ["gemini-2.5-pro"], "position": "one writer is enough for years."},
+                    ],
+                }
+            ],
+            "partial_coverage": [{"point": "Costs of operation.", "models": ["gpt-5", "opus"]}],
+            "unique_insights": [{"model": "gemini-2.5-pro", "insight": "Litestream replicates SQLite."}],
+            "blind_spots": ["Who is on call at night."],
+            "failed_models": [],
+            "recommendation": "Take PostgreSQL, with a managed service, and keep the schema portable so that a test can "
+            "still run on SQLite.",
+        },
+    },
+    "vote": {
+        "choices": ["PostgreSQL", "SQLite"],
+        "counts": {"PostgreSQL": 2, "SQLite": 1},
+        "majority": "PostgreSQL",
+        "agreement": 0.6667,
+        "votes": [
+            {"model": "gpt-5", "choice": "PostgreSQL", "reason": "It grows."},
+            {"model": "opus", "choice": "PostgreSQL", "reason": "Writers."},
+            {"model": "gemini-2.5-pro", "choice": "SQLite", "reason": "It has no moving parts."},
+        ],
+        "minority": [
+            {"choice": "SQLite", "models": ["gemini-2.5-pro"], "reasons": ["It has no moving parts."]}
+        ],
+    },
+    "refinement": {"mode": "always", "rounds": 2, "ended": "limit"},
+}
+
+
+def test_the_verdict_reads_well_at_80_columns() -> None:
+    result = ConsensusResult.from_json(RESULT)
+    text = f"{result.content}\n\n{consensus_output.first_answers(result)}"
+    shown = "\n".join(ESCAPES.sub("", row.text).rstrip() for row in markdown.rows(text, 80)) + "\n"
+    if os.environ.get("COUNSEL_GOLDEN") == "write":
+        GOLDEN.write_text(shown, encoding="utf-8")
+    assert shown == GOLDEN.read_text(encoding="utf-8")
+    assert max(map(len, shown.splitlines())) <= 80
+    order = ["Recommendation", "Agreement", "Dissent", "gpt-5\n", "First answers"]
+    assert sorted(order, key=shown.index) == order
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("a b c d", "a b x d", "a b [-c-]{+x+} d"),
+        ("one two three four", "one two three four five", "one two three four{+ five+}"),
+        ("quite another text", "nothing of it is left", ""),
+        ("word " * 3_000, "word " * 2_999, ""),
+    ],
+)
+def test_differences_are_shown_by_words_where_enough_is_the_same(before: str, after: str, shown: str) -> None:
+    assert consensus_output.word_diff(before, after) == shown
+
+
+def test_a_result_of_the_release_before_is_shown_as_it_was() -> None:
+    old = {
+        "status": "consensus_complete",
+        "models_consulted": 2,
+        "phases": {
+            "initial": [
+                {"model": "gpt-5", "response": "One.", **USED},
+                {"model": "o3", "response": "Two.", **USED},
+            ],
+            "refined": [{"model": "gpt-5", "status": "success", "refined_response": "Three.", **USED}],
+            "failed": [],
+        },
+        "continuation": {"id": "consensus_1"},
+        "settings": {"enable_cross_feedback": True, "temperature": 0.2, "models_requested": ["gpt-5", "o3"]},
+        "metadata": {"usage": {}, "cost_usd": None, "cost_complete": True},
+        "job_id": "job_1",
+    }
+    result = ConsensusResult.from_json(old)
+    assert (result.verdict, result.vote, result.refinement) == (None, None, None)
+    assert result.content == "## gpt-5\n\nThree.\n\n## o3\n\nTwo."
+    assert "did not say" in consensus_output.first_answers(result)
+    again = result.to_json()
+    assert "verdict" not in again["phases"]
+    assert "vote" not in again
+
+
+def test_the_board_has_the_judge() -> None:
+    board = Board()
+    board.add(ModelStarted(1, 0.0, "judge", "grok-4", "verdict"))
+    assert board.line("judge") == "grok-4: judging …"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--role", "opus=x"], 2, "opus is not a member. The members are gpt-5, sonnet."),
+        (["--role", "gpt-5"], 2, "is not --role MODEL=TEXT"),
+        (["--role", "gpt-5=a", "--role", "gpt-5=b"], 2, "gpt-5 has a role already"),
+        (["--stance", "gpt-5=maybe"], 2, "'maybe' is not a stance"),
+        (["--rounds", "4"], 2, "4 is not in the range 1<=x<=3"),
+        (["--choice", "a"], 1, "choices must have 2 to 20 entries, not 1"),
+        (["--refine", "disagreement"], 1, "needs choices or a judge"),
+        (["--judge", "sonnet"], 1, "must not be a member"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(
+    user: User, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, message: str
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    user.command = "consensus"
+    user.counsel("q", "-m", "gpt-5,sonnet", "--standalone", *options, code=code)
+    assert message in " ".join(user.err.split())
+
+
+def test_a_council_on_the_command_line(tmp_path: Path, fake_process: FakeProcess) -> None:
+    fake_process.script(text=verdict(contradictions=[CONTRADICTION]), contains=JUDGING)
+    fake_process.script(text=picks("Tabs", "Convinced."), contains=REFINING, times=None)
+    fake_process.script(text=picks("Spaces", "Same everywhere."), model="claude")
+    fake_process.script(text=picks("Tabs", "Fewer bytes."), times=None)
+    command = ["consensus", "Which?", "-m", "gpt-5,gpt-5,sonnet", "--choice", "Tabs", "--choice", "Spaces"]
+    parts = ["--role", "gpt-5=a writer", "--role", "gpt-5#2=a reader", "--stance", "sonnet=against"]
+    more = ["--judge", "gpt-5-mini", "--refine", "disagreement", "--standalone"]
+    env = user_env(tmp_path, tmp_path / "home", fake_process)
+    with Terminal(*command, *parts, *more, env=env, cwd=tmp_path, rows=60) as shown:
+        assert shown.wait() == 0
+    for text in ("Tabs: 3 votes of 3.", "Use tabs.", "Judge: gpt-5-mini", "changed its position"):
+        assert text in shown.text
+    bodies = [str(call["body"]) for call in fake_process.calls]
+    assert len(bodies) == 7
+    assert [sum(part in body for body in bodies) for part in ("a writer", "a reader", "case against")] == [
+        2,
+        2,
+        2,
+    ]
