@@ -1,0 +1,47 @@
+"""A whole council by the embedded model: members, a vote, refinement, a judge. What it says is its own affair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counsel import settings
+from counsel.caller import Caller
+from counsel.engine.engine import open_engine
+from counsel.models import embedded
+from counsel.requests import ConsensusRequest
+from counsel.results import ConsensusResult
+
+# The same weights under another name, which is not a member: few tokens, or it would ramble until its window is full.
+JUDGE = """[models.judge]
+provider = "local"
+wire_id = "smollm2"
+context = 8192
+options = { body = { max_tokens = 120 } }
+"""
+
+
+@pytest.mark.localmodel
+async def test_the_embedded_model_holds_a_whole_council(tmp_path: Path, local_home: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text(JUDGE)
+    engine = await open_engine(home)
+    with embedded.LocalModel(local_home) as model:
+        loaded = settings.load({**model.environment, "COUNSEL_HOME": str(home)})
+        request = ConsensusRequest(
+            prompt="Tea or coffee? One sentence.",
+            models=("smollm2", {"model": "smollm2", "role": "a doctor"}),
+            judge="judge",
+        )
+        job = await engine.submit(request, Caller("test", cwd=tmp_path, settings=loaded))
+        result = await engine.wait(job)
+    await engine.close()
+    assert isinstance(result, ConsensusResult)
+    assert [answer.model for answer in result.initial] == ["smollm2", "smollm2#2"]
+    assert all(answer.text.strip() for answer in result.initial)
+    assert result.refined_count == 2
+    assert result.verdict is not None
+    assert result.verdict.judge == "judge"
+    assert result.verdict.error is None or result.verdict.error.code in {"SCHEMA_MISMATCH", "EMPTY_ANSWER"}
