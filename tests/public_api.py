@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, assert_type
 
 import counsel
-from counsel import Answer, Consensus, Counsel, CounselError, Job, Usage, sync
+from counsel import Answer, Consensus, Counsel, CounselError, Job, Review, Usage, sync
 from counsel.api import Options
 from counsel.job_events import JobEvent, TextAdded, Wait
 from counsel.results import Cancellation
@@ -77,7 +77,7 @@ async def jobs(client: Counsel) -> None:
     job = await client.submit("prompt", model="gpt-5", files=["a.py"])
     assert_type(job, str)
     result = await client.wait(job)
-    assert_type(result, Answer | Consensus)
+    assert_type(result, Answer | Consensus | Review)
     assert_type(result.usage, Usage)
     assert_type(await client.cancel(job), Cancellation)
     state = await client.status(job, full_history=True)
@@ -87,7 +87,7 @@ async def jobs(client: Counsel) -> None:
     assert_type(state.finished_at, datetime | None)
     assert_type(state.models, tuple[str, ...])
     assert_type(state.text, str)
-    assert_type(state.result, Answer | Consensus | None)
+    assert_type(state.result, Answer | Consensus | Review | None)
     assert_type(state.error, CounselError | None)
     assert_type(state.usage, Usage | None)
     assert_type(state.cost_usd, float | None)
@@ -101,8 +101,9 @@ def blocking() -> None:
     with sync.Counsel(env={"OPENAI_API_KEY": "sk"}, cwd=Path()) as client:
         assert_type(client.ask("prompt", model="gpt-5", files=["a.py"]), Answer)
         assert_type(client.consensus("prompt", models=["gpt-5", "opus"]), Consensus)
+        assert_type(client.review(base="main", models=["gpt-5", "opus"]), Review)
         job = client.submit("prompt")
-        assert_type(client.wait(job), Answer | Consensus)
+        assert_type(client.wait(job), Answer | Consensus | Review)
         assert_type(client.status(job), Job)
         assert_type(client.cancel(job), Cancellation)
         for event in client.stream("prompt"):

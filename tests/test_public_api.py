@@ -21,7 +21,7 @@ from counsel.front.protocol import SERVER
 
 ROOT = Path(__file__).parent.parent
 
-NAMES = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Usage", "__version__"]
+NAMES = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Review", "Usage", "__version__"]
 METHODS = {
     "__init__": "(self, *, env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None) -> None",
     "ask": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> Answer",
@@ -31,10 +31,12 @@ METHODS = {
     "consensus": "(self, prompt: str, *, models: Sequence[str | Member], cross_feedback: bool = True,"
     " cross_feedback_prompt: str | None = None, judge: str | None = None, choices: Sequence[str] = (),"
     " refine: Refine | None = None, rounds: int = 2, order: Order = 'parallel', **options: Unpack[Options]) -> Consensus",
+    "review": "(self, diff: str | None = None, *, base: str | None = None, staged: bool = False,"
+    " models: Sequence[str | Member] = ('auto',), focus: str | None = None, **options: Unpack[ReviewOptions]) -> Review",
     "status": "(self, any_id: str, *, full_history: bool = False) -> Job",
     "stream": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> AsyncGenerator[JobEvent]",
     "submit": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> str",
-    "wait": "(self, job_id: str) -> Answer | Consensus",
+    "wait": "(self, job_id: str) -> Answer | Consensus | Review",
 }
 OPTIONS = {
     "files": "Sequence[str | os.PathLike[str]]",

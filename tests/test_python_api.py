@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from counsel import Answer, Consensus, Counsel, CounselError
 from fake import FakeAPI
+from support import planted
 
 
 @pytest.fixture
@@ -31,6 +33,22 @@ async def test_ask_and_go_on(env: dict[str, str], tmp_path: Path) -> None:
         assert "seven" in answer.text
         more = await c.ask("again", continuation_id=answer.continuation_id)
         assert more.continuation_id == answer.continuation_id
+
+
+async def test_a_review_from_python(env: dict[str, str], tmp_path: Path, fake_api: FakeAPI) -> None:
+    entry = planted.finding("store.py", 13, "high", "Wrong", "It was right before.")
+    fake_api.script(contains="Review this change", text=json.dumps({"findings": [entry]}), times=None)
+    project = planted.repository(tmp_path / "project")
+    async with Counsel(env=env, cwd=project) as c:
+        review = await c.review(models=["gpt-5", "sonnet"], focus="locks")
+        assert [(each.place, each.status, each.location) for each in review.findings] == [
+            ("store.py:13", "agreed", "diff")
+        ]
+        assert review.sarif()["runs"][0]["results"][0]["level"] == "error"
+        assert await c.wait(review.job_id) == review
+        planted.git(project, "checkout", "-q", ".")
+        with pytest.raises(CounselError, match="nothing to review"):
+            await c.review(models=["gpt-5"])
 
 
 async def test_stream_yields_text_as_it_comes(env: dict[str, str], tmp_path: Path) -> None:

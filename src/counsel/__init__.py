@@ -6,17 +6,17 @@ TYPE_CHECKING = False  # typing would cost every start of `counsel stdio` millis
 if TYPE_CHECKING:
     from typing import Any
 
-    from counsel.api import Answer, Consensus, Counsel, Job
+    from counsel.api import Answer, Consensus, Counsel, Job, Review
     from counsel.errors import CounselError
     from counsel.types import Usage
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Usage", "__version__"]
+__all__ = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Review", "Usage", "__version__"]
 
 
 def __getattr__(name: str) -> "Any":
     """`from counsel import Counsel`, without making every `counsel stdio` pay for its imports."""
-    if name in {"Answer", "Consensus", "Counsel", "Job"}:
+    if name in {"Answer", "Consensus", "Counsel", "Job", "Review"}:
         from counsel import api
 
         return getattr(api, name)

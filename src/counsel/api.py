@@ -15,6 +15,7 @@ async with Counsel() as c:
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import field
@@ -32,6 +33,7 @@ from counsel.results import (
     Cancellation,
     ChatResult,
     ConsensusResult,
+    Finding,
     HistoryMessage,
     JobState,
     JobStatus,
@@ -39,12 +41,14 @@ from counsel.results import (
     ModelState,
     Refinement,
     Result,
+    ReviewResult,
     Vote,
     usage_from_json,
 )
 from counsel.types import Effort, Json, MediaResolution, Usage, Verbosity
 
 if TYPE_CHECKING:
+    from counsel.engine.consult.review.source import Change
     from counsel.engine.engine import Engine
 
 
@@ -96,6 +100,38 @@ class Consensus:
     refinement: Refinement | None = None  # how many rounds were held, and why no more
 
 
+class ReviewOptions(TypedDict, total=False):
+    """What a review takes."""
+
+    temperature: float
+    reasoning_effort: Effort
+    verbosity: Verbosity
+    export: bool | str
+    max_cost_usd: float  # of all calls of the review
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What several models found in a change."""
+
+    status: str  # review_complete or review_partial
+    text: str  # for people
+    findings: Sequence[Finding]  # the worst first
+    failed: Sequence[Json]  # models that failed: `model`, `phase`, `error`, `code` …
+    left_out: Sequence[Json]  # files that were not reviewed: `file`, `reason`
+    continuation_id: str
+    job_id: str
+    cost_usd: float | None  # of all calls whose price is known, failed ones included
+    usage: Usage  # of all calls
+    result: Json = field(repr=False)  # all of it, as `counsel review --json` prints it
+
+    def sarif(self) -> Json:
+        """As a SARIF 2.1.0 document, for code scanning."""
+        from counsel.results import ReviewResult, review_formats
+
+        return review_formats.sarif(ReviewResult.from_json(self.result))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A job at one moment."""
@@ -103,7 +139,7 @@ class Job:
     id: str
     continuation_id: str  # of its conversation
     status: JobState  # processing, completed, completed_with_errors, failed or cancelled
-    tool: str  # chat, consensus, askModel or completion
+    tool: str  # chat, consensus, askModel, completion or review
     models: tuple[str, ...]  # as they were requested
     completed: int  # models that have finished this round
     total: int  # models that were asked
@@ -113,7 +149,7 @@ class Job:
     title: str | None
     summary: str | None
     text: str  # the answer, or what has been said so far
-    result: Answer | Consensus | None  # once it is done
+    result: Answer | Consensus | Review | None  # once it is done
     error: CounselError | None  # why it failed
     usage: Usage | None  # tokens; None: not known yet
     cost_usd: float | None
@@ -200,12 +236,33 @@ class Counsel:
         )
         return _consensus(await self._finish(request))
 
+    async def review(
+        self,
+        diff: str | None = None,
+        *,
+        base: str | None = None,
+        staged: bool = False,
+        models: Sequence[str | Member] = ("auto",),
+        focus: str | None = None,
+        **options: Unpack[ReviewOptions],
+    ) -> Review:
+        """Several models review a change; each finding is checked by one that did not make it.
+
+        `diff`: unified. Without it, the change of the repository in `cwd`: what HEAD has since it left `base`; what is
+        `staged`; else the working tree against HEAD, or the branch if nothing is changed there.
+        """
+        change = await asyncio.to_thread(_change, diff, base, self._caller, staged=staged)
+        from counsel.engine.consult.review import source
+
+        request = source.request(change, _members(models), focus, **options)
+        return _review(await self._finish(request))
+
     async def submit(self, prompt: str, *, model: str = "auto", **options: Unpack[Options]) -> str:
         """Start a background job; its id for `wait`, `status` and `cancel`."""
         engine = await self._open()
         return await engine.submit(_chat(prompt, model, options), self._caller, background=True)
 
-    async def wait(self, job_id: str) -> Answer | Consensus:
+    async def wait(self, job_id: str) -> Answer | Consensus | Review:
         """The job's result once it is done. Raises its failure."""
         return _typed(await (await self._open()).wait(job_id))
 
@@ -296,7 +353,41 @@ def _consensus(result: Result) -> Consensus:
     )
 
 
-def _typed(result: Result) -> Answer | Consensus:
+def _change(diff: str | None, base: str | None, caller: Caller, *, staged: bool) -> Change:
+    from counsel.engine.consult.review import source
+
+    if diff is not None:
+        change = source.from_text(diff, "a diff", caller)
+    else:
+        change = source.from_git(caller, base=base, staged=staged)
+    if not change.diff:
+        raise InvalidArgument(
+            f"There is nothing to review ({change.about}).",
+            hint="Nothing was sent.",
+            left_out=[entry.to_json() for entry in change.left_out],
+        )
+    return change
+
+
+def _review(result: Result) -> Review:
+    assert isinstance(result, ReviewResult)  # what a review request gives
+    return Review(
+        status=result.status,
+        text=result.content,
+        findings=result.findings,
+        failed=[failure.to_json() for failure in result.failed],
+        left_out=result.left_out,
+        continuation_id=result.continuation.id,
+        job_id=result.job_id,
+        cost_usd=result.metadata.cost_usd,
+        usage=result.metadata.usage,
+        result=result.to_json(),
+    )
+
+
+def _typed(result: Result) -> Answer | Consensus | Review:
+    if isinstance(result, ReviewResult):
+        return _review(result)
     return _answer(result) if isinstance(result, ChatResult) else _consensus(result)
 
 

@@ -56,6 +56,18 @@ RULES: dict[str, Schema] = {
     "order": {"type": "string", "enum": list(get_args(Order))},
     "enable_cross_feedback": SWITCH,
     "cross_feedback_prompt": STRING,
+    "diff": NAME,
+    "about": STRING,
+    "root": STRING,
+    "left_out": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"file": STRING, "reason": STRING},
+            "required": ["file", "reason"],
+            "additionalProperties": False,
+        },
+    },
     # No interface offers these as arguments, but any program can send them to the daemon's socket.
     "tool": {"type": "string", "enum": ["chat", "askModel"]},
     "session": STRING,

@@ -20,6 +20,7 @@ MAX_MODELS = 20  # of one consensus
 Refine: TypeAlias = Literal["always", "disagreement", "never"]
 Order: TypeAlias = Literal["parallel", "sequential"]
 Stance: TypeAlias = Literal["for", "against", "neutral"]
+SEVERAL = frozenset({"consensus", "review"})  # tools that ask several models
 MAX_CHAIN = 10  # models of one chain
 DEFAULT_MODEL = "default"  # the conversation's model; of a new conversation, the user's setting
 
@@ -80,6 +81,23 @@ class ConsensusRequest(Question):
     )
 
 
+class LeftOutFile(TypedDict):
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequest(Question):
+    """`prompt` says what was compared, and what to look at."""
+
+    diff: str  # unified
+    models: tuple[str | Member, ...] = ("auto",)
+    about: str = ""  # what was compared, for readers
+    root: str | None = None  # the repository's folder: to tell whether a finding's file exists
+    left_out: tuple[LeftOutFile, ...] = ()  # files that whoever made the diff left out
+    check_models: bool = False
+
+
 _EXACT = Exact()
 
 
@@ -109,7 +127,7 @@ class CompletionRequest:
     continuation_id: str | None = None
 
 
-Request: TypeAlias = ChatRequest | ConsensusRequest
+Request: TypeAlias = ChatRequest | ConsensusRequest | ReviewRequest
 
 
 class NewKey(str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from counsel.errors import InvalidArgument
-from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Request, ReviewRequest
 from counsel.settings import Settings
 
 HISTORY = 4  # times the largest prompt: the most that a conversation may contain when it continues
@@ -17,6 +17,8 @@ def check(request: Request, settings: Settings) -> None:
     prompts = {"prompt": request.prompt}
     if isinstance(request, ConsensusRequest) and request.cross_feedback_prompt:
         prompts["cross_feedback_prompt"] = request.cross_feedback_prompt
+    if isinstance(request, ReviewRequest):
+        prompts["diff"] = request.diff
     if request.system:
         prompts["system_prompt"] = request.system
     if isinstance(request, ChatRequest) and request.schema:

@@ -21,14 +21,14 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from counsel import api
-from counsel.api import Answer, Consensus, Job, Options
+from counsel.api import Answer, Consensus, Job, Options, Review, ReviewOptions
 from counsel.errors import CounselError
 from counsel.job_events import JobEvent
 from counsel.requests import Member, Order, Refine
 from counsel.results import Cancellation
 from counsel.types import Json, Usage
 
-__all__ = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Usage"]
+__all__ = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Review", "Usage"]
 T = TypeVar("T")
 
 
@@ -105,11 +105,26 @@ class Counsel:
             )
         )
 
+    def review(
+        self,
+        diff: str | None = None,
+        *,
+        base: str | None = None,
+        staged: bool = False,
+        models: Sequence[str | Member] = ("auto",),
+        focus: str | None = None,
+        **options: Unpack[ReviewOptions],
+    ) -> Review:
+        """Several models review a change; each finding is checked by one that did not make it."""
+        return self._run(
+            self._client.review(diff, base=base, staged=staged, models=models, focus=focus, **options)
+        )
+
     def submit(self, prompt: str, *, model: str = "auto", **options: Unpack[Options]) -> str:
         """Start a background job; its id for `wait`, `status` and `cancel`."""
         return self._run(self._client.submit(prompt, model=model, **options))
 
-    def wait(self, job_id: str) -> Answer | Consensus:
+    def wait(self, job_id: str) -> Answer | Consensus | Review:
         """The job's result once it is done. Raises its failure."""
         return self._run(self._client.wait(job_id))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import aiohttp
 import pytest
 
 from fake import FakeAPI, FakeProcess
+from support import planted
 from support.api_client import Api, here, messages, running
 
 
@@ -52,6 +54,21 @@ async def test_several_models_make_a_consensus(api: Api) -> None:
     assert [answer["model"] for answer in reply["phases"]["initial"]] == ["gpt-5", "o3"]
     status, reply = await api.post("/api/jobs", {**body, "enable_cross_feedback": False})
     assert (status, reply["phases"]["refined"]) == (200, [])
+
+
+async def test_a_diff_is_reviewed(api: Api, fake_api: FakeAPI) -> None:
+    entry = planted.finding("app.py", 1, "high", "Wrong", "It was right before.")
+    fake_api.script(contains="Review this change", text=json.dumps({"findings": [entry]}), times=None)
+    diff = "--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    body = {"diff": diff, "models": ["gpt-5", "o3"], "prompt": "numbers", "about": "my change"}
+    status, reply = await api.post("/api/jobs", body)
+    assert (status, reply["status"], reply["about"]) == (200, "review_complete", "my change")
+    assert [(each["title"], each["status"]) for each in reply["findings"]] == [("Wrong", "agreed")]
+    assert "Look especially at: numbers" in fake_api.calls[0].text
+    status, shown = await api.get(f"/api/jobs/{reply['job_id']}")
+    assert (shown["tool"], shown["result"]["findings"]) == ("review", reply["findings"])
+    status, error = await api.post("/api/jobs", {**body, "files": ["x"]})
+    assert (status, error["code"]) == (400, "INVALID_ARGUMENT")
 
 
 async def test_a_consensus_may_be_refused_before_any_model_is_asked(api: Api, fake_api: FakeAPI) -> None:

@@ -36,6 +36,9 @@ COMMANDS: dict[str, CommandRow] = {
     "consensus": CommandRow(
         "counsel.cli.consensus:consensus", "Ask several models; each then refines its answer."
     ),
+    "review": CommandRow(
+        "counsel.cli.review:review", "Several models review a change; each finding is checked by another."
+    ),
     "jobs": CommandRow("counsel.cli.jobs:jobs", "List the newest jobs, or show and follow one."),
     "cancel": CommandRow("counsel.cli.jobs:cancel", "Stop a job and its calls."),
     "conversations": CommandRow(

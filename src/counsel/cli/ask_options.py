@@ -223,7 +223,7 @@ def export_roots(values: dict[str, Any]) -> tuple[Path, ...]:
 
 def full_prompt(prompt: str | None) -> str:
     """The prompt; with `-` or none, stdin; with both, stdin stands below it as context."""
-    piped = _piped() if prompt != "-" else _read()
+    piped = _piped() if prompt != "-" else standard_input()
     if prompt in {None, "-"}:
         if not piped or not piped.strip():
             raise click.UsageError(
@@ -245,10 +245,10 @@ def _piped() -> str | None:
         return None
     if stat.S_ISFIFO(mode) and not select.select([sys.stdin], [], [], 1.0)[0]:
         output.message("reading standard input; close it (or add </dev/null) to continue")
-    return _read()
+    return standard_input()
 
 
-def _read() -> str:
+def standard_input() -> str:
     """All of stdin. Raises an error if it is too large or has no end."""
     from counsel import settings, size_limits  # few questions come with it
     from counsel.engine.context.decoding import decode

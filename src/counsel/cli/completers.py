@@ -128,7 +128,7 @@ def _conversations(incomplete: str) -> Iterator[CompletionItem]:
         if not incomplete:
             entries = lookup.conversations("", _MOST)
         else:
-            kinds = ("",) if "_" in incomplete else ("", "conv_", "consensus_", "ask_")
+            kinds = ("",) if "_" in incomplete else ("", "conv_", "consensus_", "ask_", "review_")
             entries = [
                 entry for kind in kinds for entry in lookup.conversations(f"{kind}{incomplete}", _MOST)
             ]

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 _NARROWEST = 36  # characters of a column that can still be read
 _LONGEST = 100_000  # characters of a column on the largest screen
-_PHASES = {"initial": "first answer", "refined": "refining", "answer": "answering", "verdict": "judging"}
+_PHASES = {
+    "initial": "first answer",
+    "refined": "refining",
+    "answer": "answering",
+    "verdict": "judging",
+    "review": "reviewing",
+    "check": "checking findings",
+}
 
 
 @dataclass(slots=True)

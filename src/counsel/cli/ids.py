@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 LAST = completers.LAST
 SHORT = 8  # characters of an id in lists
 SAFE = 4  # characters that a command needs before it changes something by them
-_KINDS = ("conv_", "consensus_", "ask_")
-_GENERATED = re.compile(r"(?:job|conv|consensus|ask)_([0-9a-f]{8}-[0-9a-f-]{27})")
-_BEGINNING = re.compile(r"(?:(?:job|conv|consensus|ask)_)?[0-9a-f][0-9a-f-]*", re.IGNORECASE)
+_KINDS = ("conv_", "consensus_", "ask_", "review_")
+_WORD = "review_"  # a kind that is also a word, with which people's own names begin
+_GENERATED = re.compile(r"(?:job|conv|consensus|ask|review)_([0-9a-f]{8}-[0-9a-f-]{27})")
+_BEGINNING = re.compile(r"(?:(?:job|conv|consensus|ask|review)_)?[0-9a-f][0-9a-f-]*", re.IGNORECASE)
 _MOST_LISTED = 10
 
 
@@ -251,6 +252,8 @@ def _last_conversation(ids: Lookup, caller: Caller) -> Entry:
 
 def _conversations(ids: Lookup, wanted: str) -> list[Entry]:
     found = {entry.id: entry for prefix in _prefixes(wanted, _KINDS) for entry in ids.conversations(prefix)}
+    if _WORD.startswith(wanted):  # `rev` may begin a name that the user chose, but alone names no review
+        return [entry for entry in found.values() if not _GENERATED.fullmatch(entry.id)]
     return list(found.values())
 
 
@@ -281,7 +284,8 @@ def _bare(wanted: str) -> str:
 
 def _prefixes(wanted: str, kinds: Sequence[str]) -> Iterator[str]:
     """What ids may begin with: the text itself, and behind each kind where it could be a part of a UUID."""
-    if any(start.startswith(wanted) for start in ("job_", *_KINDS)) and not _BEGINNING.fullmatch(wanted):
+    starts = [start for start in ("job_", *_KINDS) if start != _WORD or wanted == _WORD]
+    if any(start.startswith(wanted) for start in starts) and not _BEGINNING.fullmatch(wanted):
         return  # `conv_` alone names none
     yield wanted
     if _BEGINNING.fullmatch(wanted) and "_" not in wanted:

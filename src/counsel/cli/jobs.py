@@ -29,7 +29,7 @@ from counsel.cli.stopped import Stopped
 from counsel.errors import CounselError
 from counsel.job_events import Wait
 from counsel.mcp import render
-from counsel.requests import Engine
+from counsel.requests import SEVERAL, Engine
 from counsel.results import AnswerMetadata, Cancellation, ConsensusResult, JobList, JobStatus, JobSummary
 from counsel.types import Usage
 
@@ -213,7 +213,12 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
         _show(job)
         return
     output.message(f"job {job.job_id}: {job.title or _models(job, brief=True)}")
-    if job.tool == "consensus":
+    if job.tool == "review":
+        from counsel.cli import review  # few jobs are reviews
+
+        await review.watch(engine, job.job_id)
+        review.show(await engine.wait(job.job_id))
+    elif job.tool == "consensus":
         await watch(engine, job.job_id)
         show(await engine.wait(job.job_id))
     else:
@@ -241,8 +246,8 @@ def _show(job: JobStatus) -> None:
     if isinstance(job.result, ConsensusResult) and job.history is None:
         consensus_output.show(job.result, plain=False)
     elif job.result and job.history is None:
-        output.whole_answer(job.result.content)
-    elif job.tool == "consensus" and not job.is_open and job.history is None:
+        output.whole_answer(job.result.content, plain=job.tool == "review")
+    elif job.tool in SEVERAL and not job.is_open and job.history is None:
         for section in (section for state in states for section in render.sections(state)):
             output.whole_answer(f"{section}\n")
     elif partial := job.partial or (job.error.partial if job.error else None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from counsel.requests import SEVERAL
 from counsel.results import JobStatus
 from counsel.text import counted
 
@@ -28,7 +29,7 @@ def _kept(job: JobStatus) -> str:
     states = [state for state in job.models_status or () if state.slot != "judge"]
     answers = sum(1 for state in states if state.text)
     partial = job.partial or (job.error and job.error.partial)
-    if job.tool != "consensus":
+    if job.tool not in SEVERAL:
         return "The answer is kept" if answers else "The partial answer is kept" if partial else ""
     if not answers and not partial:
         return ""

@@ -21,7 +21,7 @@ from counsel.front import environment
 from counsel.front.json_messages import parse, quoted
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.tool_call import LeaveReason
-from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Engine, Request, ReviewRequest
 from counsel.strict_json import encode_line
 from counsel.types import Json
 
@@ -38,9 +38,10 @@ def request_to_json(request: Request) -> dict[str, object]:
 
 
 def request_from_json(data: Mapping[str, object]) -> Request:
-    kinds: dict[str, type[ChatRequest | ConsensusRequest]] = {
+    kinds: dict[str, type[ChatRequest | ConsensusRequest | ReviewRequest]] = {
         "ChatRequest": ChatRequest,
         "ConsensusRequest": ConsensusRequest,
+        "ReviewRequest": ReviewRequest,
     }
     fields: Json = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     return kinds[fields.pop("kind")](**fields)

@@ -36,7 +36,7 @@ from counsel.engine.store.records import JobDetail, JobFilter, JobRecord
 from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
-from counsel.requests import CompletionRequest, NewKey, Request
+from counsel.requests import SEVERAL, CompletionRequest, NewKey, Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, JobSummary, Result
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
@@ -177,7 +177,7 @@ class Engine:
 
     def _shown_models(self, job: Job) -> list[str]:
         """`openai/gpt-5` for one; plain names for several, as converse does."""
-        if job.tool == "consensus" or job.task.models[0].lower() == "auto" or "," in job.task.models[0]:
+        if job.tool in SEVERAL or job.task.models[0].lower() == "auto" or "," in job.task.models[0]:
             return list(job.task.models)
         route = self.router.route(job.task.models[0], job.caller)
         return [

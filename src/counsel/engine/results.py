@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from counsel.errors import CounselError
 from counsel.job_events import Wait
+from counsel.requests import SEVERAL
 from counsel.results import (
     Accepted,
     AnswerMetadata,
@@ -83,7 +84,7 @@ def status_line(*, status: str, tool: str, conversation: str, done: str, created
 def accepted(job: Job, models: Iterable[str]) -> Accepted:
     """What a background call answers at once."""
     names = tuple(models)
-    many = job.tool == "consensus"
+    many = job.tool in SEVERAL
     line = status_line(
         status="processing",
         tool=job.tool,
@@ -107,7 +108,7 @@ def accepted_before(job: JobRecord) -> Accepted:
 
 
 def line_of(job: JobRecord) -> str:
-    done = f"{job.completed}/{job.total}" if job.tool == "consensus" else "1/1"
+    done = f"{job.completed}/{job.total}" if job.tool in SEVERAL else "1/1"
     return status_line(
         status=job.status,
         tool=job.tool,

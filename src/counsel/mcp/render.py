@@ -21,16 +21,19 @@ from counsel.results import (
     ModelFailure,
     ModelState,
     Result,
+    ReviewResult,
     verdict_text,
 )
 
 _POSITIONS: Mapping[bool | None, str] = {True: "changed its position", False: "kept its position"}
-EngineResult: TypeAlias = ChatResult | ConsensusResult | Accepted | JobStatus | JobList | Cancellation
+EngineResult: TypeAlias = (
+    ChatResult | ConsensusResult | ReviewResult | Accepted | JobStatus | JobList | Cancellation
+)
 
 
 def text(result: EngineResult) -> str:
     match result:
-        case ChatResult() | ConsensusResult():
+        case ChatResult() | ConsensusResult() | ReviewResult():
             return _answer(result)
         case Accepted():
             return _paragraphs(result.content, result.note, _footer(result))
@@ -98,7 +101,7 @@ def first_answers_note(result: ConsensusResult) -> str | None:
 
 def _answer(result: Result) -> str:
     notes = answer_notes.notes(result, was_live=False)
-    if isinstance(result, ChatResult):
+    if isinstance(result, ChatResult | ReviewResult):
         return _paragraphs(result.content, *notes, _footer(result))
     positions = {answer.model: _POSITIONS.get(answer.changed, "") for answer in result.refined}
     return _paragraphs(

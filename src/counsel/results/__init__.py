@@ -41,6 +41,7 @@ from counsel.results.parts import (
     usage_from_json,
     usage_to_json,
 )
+from counsel.results.review import Finding, Reviewer, ReviewResult
 from counsel.results.verdict import (
     Ballot,
     Contradiction,
@@ -71,6 +72,7 @@ __all__ = [
     "Continuation",
     "Contradiction",
     "Ended",
+    "Finding",
     "Held",
     "HistoryMessage",
     "Incomplete",
@@ -93,6 +95,8 @@ __all__ = [
     "RefinedAnswer",
     "Refinement",
     "Result",
+    "ReviewResult",
+    "Reviewer",
     "RoundAnswer",
     "Serialisable",
     "Source",

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ConsensusResult
 from counsel.results.parts import AnswerMetadata, Continuation, without_empty
+from counsel.results.review import ReviewResult
 from counsel.types import Json
 
 
@@ -56,10 +57,12 @@ class ChatResult:
         )
 
 
-Result: TypeAlias = ChatResult | ConsensusResult
+Result: TypeAlias = ChatResult | ConsensusResult | ReviewResult
 
 
 def result_from_json(shown: dict[str, object]) -> Result:
+    if "findings" in shown:
+        return ReviewResult.from_json(shown)
     return ConsensusResult.from_json(shown) if "phases" in shown else ChatResult.from_json(shown)
 
 

@@ -11,10 +11,15 @@ from counsel.lazy_dataclass import dataclass
 from counsel.types import Json, Usage
 
 JobState: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]
-Phase: TypeAlias = Literal["initial", "refined"]
+Phase: TypeAlias = Literal["initial", "refined", "review", "check"]
 Verdict: TypeAlias = Literal["consensus_complete", "consensus_partial", "no_consensus"]
 ModelStatus: TypeAlias = Literal["waiting", "processing", "completed", "failed", "cancelled", "interrupted"]
-PHASE_NAMES: Mapping[str, str] = {"initial": "first round", "refined": "refinement"}
+PHASE_NAMES: Mapping[str, str] = {
+    "initial": "first round",
+    "refined": "refinement",
+    "review": "review",
+    "check": "check of findings",
+}
 
 
 class Serialisable(Protocol):

@@ -28,6 +28,7 @@ from counsel.errors import Cancelled, CounselError, Internal, TimedOut
 from counsel.job_events import Spent, ToolRun, Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.models import answer_limit
+from counsel.requests import SEVERAL
 from counsel.results import AnswerNotice
 from counsel.text import TextBuffer, TextRepair
 from counsel.types import (
@@ -300,7 +301,7 @@ class Consultation:
 
     def _on_withdrawn(self, slot: str, route: Route, withdrawn: Withdrawn, fold: Fold) -> None:
         length = fold.without(withdrawn.text)
-        name = self.live.slots[slot].model if self.job.tool == "consensus" else route.name
+        name = self.live.slots[slot].model if self.job.tool in SEVERAL else route.name
         self.live.restart(slot, "retried", withdrawn.why, model=name, after=name, keep=length)
         fold.size = answer_limit.size(fold.buffer.text())
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from counsel import argument_schema
 from counsel.request_rules import RULES
-from counsel.requests import ChatRequest, ConsensusRequest, Request
+from counsel.requests import ChatRequest, ConsensusRequest, Request, ReviewRequest
 
 _HINT = "Nothing was sent. docs/use/tools.md lists the arguments."
 _FIELDS: dict[type, list[tuple[str, Any]]] = {
     kind: [(name, field.default) for name in RULES for field in fields(kind) if field.name == name]
-    for kind in (ChatRequest, ConsensusRequest)
+    for kind in (ChatRequest, ConsensusRequest, ReviewRequest)
 }
 
 
@@ -42,6 +42,8 @@ def tool_of(request: Request) -> str:
     """The tool's name, also of a request that names none of them: the refusal does not repeat what it names."""
     if isinstance(request, ConsensusRequest):
         return "consensus"
+    if isinstance(request, ReviewRequest):
+        return "review"
     return "askModel" if request.tool == "askModel" else "chat"
 
 

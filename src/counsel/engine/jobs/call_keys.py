@@ -1,4 +1,5 @@
-"""The keys under which a job's finished calls are stored: `answer:gpt-5`, `initial:0`, `refined:0`, `refined2:0`, `verdict`.
+"""The keys under which a job's finished calls are stored: `answer:gpt-5`, `initial:0`, `refined:0`, `refined2:0`, `verdict`,
+`review:0`, `check:0`.
 
 `:corrected` at the end: the answer that was asked for again, because the first one did not match its schema.
 """
@@ -31,7 +32,7 @@ def parse(key: str) -> CallKey:
         return CallKey(0, corrected, phase, JUDGE)
     if phase.startswith("refined"):
         return CallKey(1 + int(phase.removeprefix("refined") or 1), corrected, "refined", slot)
-    return CallKey(1, corrected, phase, slot)
+    return CallKey(2 if phase == "check" else 1, corrected, phase, slot)
 
 
 def last(replies: Mapping[str, Reply]) -> dict[str, tuple[str, Reply]]:

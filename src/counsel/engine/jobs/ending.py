@@ -17,7 +17,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, JobCompleted, JobEnd, JobStopped, LostJob, NewTurn, StoreError
 from counsel.errors import CounselError
 from counsel.requests import Status
-from counsel.results import ConsensusResult, Result
+from counsel.results import ChatResult, Result, ReviewResult
 
 _MOST_UNSAVED = 64
 
@@ -114,7 +114,9 @@ class _Ending:
 
 
 def _with_warnings(result: Result, warnings: tuple[str, ...]) -> Result:
-    if isinstance(result, ConsensusResult):
+    if isinstance(result, ChatResult):
+        return replace(result, metadata=replace(result.metadata, warnings=warnings))
+    if isinstance(result, ReviewResult):
         return replace(result, metadata=replace(result.metadata, warnings=warnings))
     return replace(result, metadata=replace(result.metadata, warnings=warnings))
 

@@ -7,13 +7,13 @@ import uuid
 
 from counsel import pending_calls
 
-_OWN_KIND = re.compile(r"(?:conv|consensus|ask|job)_([0-9A-Za-z-]+)")
+_OWN_KIND = re.compile(r"(?:conv|consensus|ask|review|job)_([0-9A-Za-z-]+)")
 _HEX = re.compile(r"[0-9a-fA-F-]")
 _UUID_START = re.compile(r"[^-]{8}(?:-[^-]{0,4}){0,3}(?:-[^-]{0,12})?")
 
 
 def new(kind: str) -> str:
-    """`conv_…`, `consensus_…`, `ask_…` or `job_…` with 122 random bits."""
+    """`conv_…`, `consensus_…`, `ask_…`, `review_…` or `job_…` with 122 random bits."""
     return f"{kind}_{uuid.uuid4()}"
 
 

@@ -13,6 +13,7 @@ from counsel.caller import Caller
 from counsel.engine.completions import intake as completions
 from counsel.engine.consult import fallbacks, recursion, structured
 from counsel.engine.consult.consensus import panel, terms
+from counsel.engine.consult.review import intake as reviews
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import build
 from counsel.engine.history.export_files import where
@@ -24,11 +25,19 @@ from counsel.engine.store.records import Blob
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name
-from counsel.requests import DEFAULT_MODEL, ChatRequest, CompletionRequest, ConsensusRequest, Request, chain
+from counsel.requests import (
+    DEFAULT_MODEL,
+    ChatRequest,
+    CompletionRequest,
+    ConsensusRequest,
+    Request,
+    ReviewRequest,
+    chain,
+)
 from counsel.text import counted, is_sound, sound
 from counsel.types import Image
 
-_KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus"}
+_KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus", "review": "review"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,10 @@ async def receive(
     project = tags.project(caller.cwd)
     tag = await tags.resolve(request, caller, project, store)
     built = await build.build_async(request, caller)
+    change = None
+    if isinstance(request, ReviewRequest):
+        change = await asyncio.to_thread(reviews.prepared, request, caller)
+        built = replace(built, prompt=change.text)
     if isinstance(request, ConsensusRequest) and request.check_models:
         panel.check_limits(models, built, router, caller)
     image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
@@ -100,6 +113,7 @@ async def receive(
         **terms.of(request, members, router, caller),
         tag=tag,
         project=project,
+        review=change.about if change else None,
     )
     may_continue = continues or tag is not None
     job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)

@@ -10,7 +10,9 @@ from counsel.engine.store.model import Task
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
 
-TOOLS = frozenset({"chat", "askModel", "consensus", "completion"})  # kinds of jobs that this release can run
+TOOLS = frozenset(
+    {"chat", "askModel", "consensus", "completion", "review"}
+)  # kinds of jobs that this release can run
 
 
 @dataclass(slots=True)

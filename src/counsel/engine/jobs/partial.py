@@ -13,11 +13,13 @@ from dataclasses import replace
 from counsel.engine import results
 from counsel.engine.consult import chat
 from counsel.engine.consult.consensus import members, vote
+from counsel.engine.consult.review import findings as review_findings
 from counsel.engine.jobs import call_keys
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
 from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
 from counsel.errors import Cancelled, CounselError, UpstreamError
+from counsel.requests import SEVERAL
 from counsel.results import AnswerDetails, Incomplete, ModelState
 
 _WHAT = {"cancelled": "was cancelled", "failed": "failed"}
@@ -28,12 +30,13 @@ def turn(job: Job, status: str) -> PartialTurn:
     expires = time.time() + job.caller.settings.conversation_days * 86400
 
     def make(replies: Mapping[str, Reply]) -> NewTurn | None:
-        answers = last_answers(replies)
+        # of a review, its findings are the answer
+        answers = last_answers({key: replies[key] for key in replies if not key.startswith("check:")})
         if not answers.keys() - {call_keys.JUDGE}:
             return None
         text, details = _message(job, status, answers)
         details = replace(details, totals=results.totals(replies.values()))
-        only = answers[call_keys.ALONE] if job.tool != "consensus" else None
+        only = answers[call_keys.ALONE] if job.tool not in SEVERAL else None
         return NewTurn(
             conversation=job.conversation,
             messages=chat.turn(job, text, details),
@@ -54,19 +57,24 @@ def _message(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, 
     named = dict(zip(map(str, range(len(job.task.models))), members.labels(job.task.models), strict=True))
     answered = [named[slot] for slot in named if slot in answers]
     missing = [named[slot] for slot in named if slot not in answers]
-    if job.tool != "consensus":
+    if job.tool not in SEVERAL:
         reply = answers[call_keys.ALONE]
         return reply.text, AnswerDetails(answer=results.metadata(reply), incomplete=Incomplete(status))
     head = (
-        f"⚠ This consensus {_WHAT.get(status, status)}: {len(answered)} of {len(named)} models had answered."
+        f"⚠ This {job.tool} {_WHAT.get(status, status)}: {len(answered)} of {len(named)} models had answered."
     )
     lacking = f" No answer from {', '.join(missing)}." if missing else ""
-    texts = {
-        slot: vote.readable(reply.text) if job.task.choices else reply.text for slot, reply in answers.items()
-    }
+    texts = {slot: _readable(job, reply.text) for slot, reply in answers.items()}
     sections = [f"## {named[slot]}\n\n{texts[slot]}" for slot in named if slot in answers]
     incomplete = Incomplete(status, tuple(answered), tuple(missing))
     return "\n\n".join([head + lacking, *sections]), AnswerDetails(incomplete=incomplete)
+
+
+def _readable(job: Job, text: str) -> str:
+    """Votes and findings are answered as JSON."""
+    if job.tool == "review":
+        return review_findings.readable(text)
+    return vote.readable(text) if job.task.choices else text
 
 
 def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply]) -> list[ModelState]:

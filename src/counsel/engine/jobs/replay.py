@@ -27,6 +27,7 @@ from counsel.job_events import (
     TextAdded,
     TextFold,
 )
+from counsel.requests import SEVERAL
 from counsel.results import ModelState
 
 _POLL = 0.5  # seconds between looks at a job that another process runs, if no change is noticed earlier
@@ -82,7 +83,7 @@ async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
     """By slot: the phase of a model's last answer, and its text."""
     if job.result is None:
         return {}
-    if job.tool != "consensus":
+    if job.tool not in SEVERAL:
         return {"0": ("answer", job.result.content)}
     answers = call_keys.last(await store.replies(job.id))
     return {slot: (phase, reply.text) for slot, (phase, reply) in answers.items()}

@@ -18,6 +18,7 @@ from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation
 from counsel.engine.consult.consensus import course
 from counsel.engine.consult.limiter import Limiter
+from counsel.engine.consult.review import run as review
 from counsel.engine.consult.routes import Router
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
@@ -41,7 +42,13 @@ log = logging.getLogger("counsel.runner")
 _HEED = 2.0  # seconds for another process to notice that a job was cancelled
 _POLL = 0.05  # seconds between looks whether it has
 _MOST_ENDED = 64
-_KINDS = {"chat": chat.run, "askModel": chat.run, "consensus": course.run, "completion": completion.run}
+_KINDS = {
+    "chat": chat.run,
+    "askModel": chat.run,
+    "consensus": course.run,
+    "completion": completion.run,
+    "review": review.run,
+}
 
 
 class Runner:

@@ -18,7 +18,10 @@ from counsel.results import AnswerNotice, Source
 from counsel.settings import Settings
 from counsel.types import Effort, Json, Knobs, MediaResolution, Position, Usage, Verbosity
 
-_DEFAULT_TEMPERATURE = {"consensus": 0.2}  # where it differs from what the wires send by themselves
+_DEFAULT_TEMPERATURE = {
+    "consensus": 0.2,
+    "review": 0.2,
+}  # where it differs from what the wires send by themselves
 
 
 class Part(NamedTuple):
@@ -83,6 +86,7 @@ class Task:
     tag: str | None = None
     project: str = ""  # where tags are looked for
     completion: CompletionRequest | None = None
+    review: Json | None = None  # of a review: where `text` has the diff, what was compared and left out
     stateless: bool = False  # no conversation: its client has the turns
 
     @property
@@ -141,7 +145,16 @@ def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_OF_CONSENSUS = ("roles", "stances", "judge", "choices", "refine", "rounds", "order")  # few jobs have them
+_OF_CONSENSUS = (
+    "roles",
+    "stances",
+    "judge",
+    "choices",
+    "refine",
+    "rounds",
+    "order",
+    "review",
+)  # few jobs have them
 _TASK_FIELDS = tuple(row.name for row in fields(Task))
 _NO_USAGE = Usage()
 

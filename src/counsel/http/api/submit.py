@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from counsel.argument_schema import Checker, Schema
 from counsel.caller import Caller
+from counsel.engine.consult.review import source
 from counsel.engine.context import uploads
 from counsel.errors import Conflict, CounselError, InvalidArgument
 from counsel.http.api import embedded_model, job_stream
@@ -23,7 +24,7 @@ from counsel.http.auth import Receive
 from counsel.mcp.tools import chat, consensus
 from counsel.models import panels
 from counsel.request_rules import RULES
-from counsel.requests import ChatRequest, ConsensusRequest, Request, chain
+from counsel.requests import ChatRequest, ConsensusRequest, Request, ReviewRequest, chain
 from counsel.results import Result
 from counsel.strict_json import encode
 from counsel.types import Json
@@ -78,21 +79,41 @@ def _schema(kind: type, described: Mapping[str, Schema], required: tuple[str, ..
     }
 
 
+_REVIEW = ("temperature", "reasoning_effort", "verbosity", "max_cost_usd", "export", "check_models", "system")
+
+
+def _review_schema() -> Schema:
+    known = {**consensus.TOOL.properties, **_DESCRIBED}
+    properties: dict[str, Schema] = {
+        "diff": {
+            **RULES["diff"],
+            "description": "The change to review, as a unified diff. Secrets in it are not sent.",
+        },
+        "models": {**known["models"], "default": ["auto"]},
+        "prompt": {**RULES["prompt"], "description": "What to look at especially."},
+        "about": {**RULES["about"], "description": "What was compared, for readers of the review."},
+        **{name: known.get(name, RULES[name]) for name in _REVIEW},
+        "mode": _EXTRA["mode"],
+        "project": _EXTRA["project"],
+    }
+    return {"type": "object", "properties": properties, "required": ["diff"], "additionalProperties": False}
+
+
 SCHEMAS: dict[str, Schema] = {
     "AskRequest": _schema(ChatRequest, chat.TOOL.properties, chat.TOOL.required),
     "ConsensusRequest": _schema(ConsensusRequest, consensus.TOOL.properties, consensus.TOOL.required),
+    "ReviewRequest": _review_schema(),
 }
 _CHECKERS: dict[type, Checker] = {
     ChatRequest: Checker("chat", SCHEMAS["AskRequest"]),
     ConsensusRequest: Checker("consensus", SCHEMAS["ConsensusRequest"]),
+    ReviewRequest: Checker("review", SCHEMAS["ReviewRequest"]),
 }
 Arguments: TypeAlias = dict[str, Any]
 
 
 async def submit(call: ApiCall) -> object:
-    kind: type[ChatRequest | ConsensusRequest] = (
-        ConsensusRequest if call.body.get("models") is not None else ChatRequest
-    )
+    kind = _kind(call.body)
     arguments: Arguments = _CHECKERS[kind].check(call.body)
     mode, caller = _mode(arguments, call.request), call.caller(arguments.pop("project", None))
     caller = _with_uploads(caller, arguments)
@@ -128,12 +149,20 @@ def _mode(arguments: Arguments, request: HttpRequest) -> str:
     return str(arguments.pop("mode", "stream" if streams else "sync"))
 
 
-def _request(kind: type[ChatRequest | ConsensusRequest], arguments: Arguments) -> Request:
+def _kind(body: Json) -> type[Request]:
+    if body.get("diff") is not None:
+        return ReviewRequest
+    return ConsensusRequest if body.get("models") is not None else ChatRequest
+
+
+def _request(kind: type[Request], arguments: Arguments) -> Request:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()
     }
     if "models" in values:
         values["models"] = tuple(map(consensus.member, values["models"]))
+    if kind is ReviewRequest:
+        values["prompt"] = source.question(values.get("about", ""), values.get("prompt"))
     return kind(**values)
 
 

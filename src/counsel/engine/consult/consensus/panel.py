@@ -13,7 +13,7 @@ from counsel.errors import CounselError, InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.models import panels
 from counsel.models.auto import Needs
-from counsel.requests import ConsensusRequest
+from counsel.requests import ConsensusRequest, ReviewRequest
 from counsel.types import Call, Turn
 
 
@@ -27,7 +27,7 @@ class Member:
 _LEAST = 2  # where there is one vendor only: two of its models
 
 
-def chosen(request: ConsensusRequest, router: Router, caller: Caller) -> tuple[Member, ...]:
+def chosen(request: ConsensusRequest | ReviewRequest, router: Router, caller: Caller) -> tuple[Member, ...]:
     """The models to ask, with the parts that they play.
 
     `["auto"]` is the user's own panel, or as many of different vendors as `panel_size` says; beside other names each
@@ -60,7 +60,7 @@ def _member(entry: panels.Entry) -> Member:
     return Member(entry["model"], entry.get("role", "").strip(), entry.get("stance", ""))
 
 
-def needs(request: ConsensusRequest) -> Needs:
+def needs(request: ConsensusRequest | ReviewRequest) -> Needs:
     return Needs(vision=bool(request.images), web_search=request.use_websearch, tools=bool(request.tools))
 
 

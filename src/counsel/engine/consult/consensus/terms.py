@@ -9,13 +9,15 @@ from counsel.engine.consult.consensus import judge, panel, vote
 from counsel.engine.consult.routes import Router
 from counsel.engine.store.model import Task
 from counsel.errors import InvalidArgument
-from counsel.requests import ConsensusRequest, Request
+from counsel.requests import ConsensusRequest, Request, ReviewRequest
 from counsel.results.parts import without_empty
 from counsel.types import Json
 
 
 def of(request: Request, members: Sequence[panel.Member], router: Router, caller: Caller) -> Json:
-    """The fields of a `Task` that only a consensus has."""
+    """The fields of a `Task` that only a consensus has, and of them a review's."""
+    if isinstance(request, ReviewRequest):
+        return {"roles": _each(member.role for member in members)}
     if not isinstance(request, ConsensusRequest):
         return {}
     names = [member.model for member in members]

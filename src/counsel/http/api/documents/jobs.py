@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from counsel.engine.history.timeline import SpanKind
 from counsel.http.api.documents.consensus import JudgeVerdict, MiddleRound, Refinement, Vote
 from counsel.job_events import WaitReason
 from counsel.results import JobState, ModelStatus, Phase, Verdict
+from counsel.results.review import FindingStatus, Location, Severity
+from counsel.results.review import Verdict as CheckVerdict
 from counsel.types import Json
 
 # The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
@@ -67,7 +69,7 @@ class JobSummary(TypedDict):
     id: Annotated[str, "The conversation's id."]
     job_id: str
     status: JobState
-    tool: Annotated[str, "`chat`, `consensus`, `askModel`, or `completion` (through `/v1`)."]
+    tool: Annotated[str, "`chat`, `consensus`, `askModel`, `review`, or `completion` (through `/v1`)."]
     models: list[str]
     progress: Progress
     elapsed_seconds: float
@@ -233,6 +235,74 @@ class Consensus(TypedDict):
     final_summary: NotRequired[str]
 
 
+class FindingMaker(TypedDict):
+    """A finding as one member made it."""
+
+    model: str
+    severity: Severity
+    title: str
+    reason: str
+    suggestion: str
+
+
+class FindingCheck(TypedDict):
+    """What a member that did not make the finding says about it."""
+
+    model: str
+    verdict: CheckVerdict
+    reason: str
+
+
+class ReviewFinding(TypedDict):
+    id: str
+    file: str
+    line: Annotated[int | None, "null: it is about the whole file."]
+    end_line: int | None
+    severity: Annotated[Severity, "The worst that a member gave."]
+    status: Annotated[FindingStatus, "`agreed`: all members made it. Else what another member says about it."]
+    location: Annotated[Location, "`diff`, `outside` of the change, or `missing`: no such file or line."]
+    title: str
+    reason: str
+    suggestion: str
+    found_by: list[str]
+    made_by: list[FindingMaker]
+    check: FindingCheck | None
+
+
+class LeftOutFile(TypedDict):
+    file: str
+    reason: str
+
+
+class Reviewer(TypedDict):
+    """A member that reviewed."""
+
+    model: str
+    findings: int
+    checked: Annotated[int, "Findings of others that it checked."]
+    context_lines: Annotated[int | None, "Unchanged lines around each change that it was sent; null: all."]
+    left_out: Annotated[list[str], "Files that did not fit its window."]
+
+
+class Review(TypedDict):
+    """What several models found in a change."""
+
+    status: Literal["review_complete", "review_partial"]
+    about: str
+    files: list[str]
+    left_out: Annotated[list[LeftOutFile], "Files that no member was sent."]
+    findings: Annotated[list[ReviewFinding], "The worst first."]
+    reviewers: list[Reviewer]
+    failed: list[FailedModel]
+    content: Annotated[str, "The review as text."]
+    continuation: Continuation
+    metadata: Totals
+    job_id: str
+    title: NotRequired[str]
+    export: NotRequired[str]
+    final_summary: NotRequired[str]
+
+
 class ModelState(TypedDict):
     """One model of a job that has not completed."""
 
@@ -278,7 +348,7 @@ class Job(JobSummary):
 
     models_status: NotRequired[list[ModelState]]
     partial: NotRequired[Annotated[str, "Text of all answers that have not finished."]]
-    result: NotRequired[Answer | Consensus]
+    result: NotRequired[Answer | Consensus | Review]
     error: NotRequired[ErrorDetail]
     final_summary: NotRequired[str]
     history: NotRequired[list[HistoryMessage]]

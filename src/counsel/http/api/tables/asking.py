@@ -22,7 +22,7 @@ from counsel.http.api.endpoint import (
 )
 
 STATES = ("processing", "completed", "failed", "cancelled", "completed_with_errors")
-TOOLS = ("chat", "consensus", "askModel", "completion")
+TOOLS = ("chat", "consensus", "askModel", "completion", "review")
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 CURSOR = text("cursor", "`next` of the previous page.")
 LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event that was received.", {"type": "string"})
@@ -34,10 +34,10 @@ ROWS: tuple[ApiRoute, ...] = (
         "POST",
         "/api/jobs",
         submit.submit,
-        "Ask one model (`model`), or several (`models`), who then refine their answers.",
+        "Ask one model (`model`), or several (`models`), who then refine their answers; or have several review a `diff`.",
         body=OneOf(submit.SCHEMAS),
         headers=(submit.IDEMPOTENCY,),
-        answers={200: OneOf((job.Answer, job.Consensus, Events())), 202: job.Job},
+        answers={200: OneOf((job.Answer, job.Consensus, job.Review, Events())), 202: job.Job},
         largest=LARGEST_MESSAGE,
     ),
     ApiRoute(

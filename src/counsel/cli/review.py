@@ -1,0 +1,267 @@
+"""`counsel review`: several models read a change; each finding is checked by a model that did not make it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from counsel.caller import Caller
+from counsel.cli import ask_options, completers, connect, fail, json_option, output, user, wants_json
+from counsel.cli.consensus_board import Board, LiveBoard
+from counsel.errors import CounselError
+from counsel.job_events import Waiting
+from counsel.requests import Engine
+from counsel.results import Continuation, Result, ReviewResult, Totals
+from counsel.results.review import SEVERITIES
+from counsel.text import counted
+from counsel.types import EFFORTS
+
+if TYPE_CHECKING:
+    from counsel.engine.consult.review.source import Change
+
+FOUND = 1  # exit code: a finding of --fail-on's severity stands
+FAILED = 3  # exit code: there was no review
+
+
+@click.command()
+@click.argument("base", required=False, metavar="[BASE]")
+@click.option("--staged", is_flag=True, help="Review what is staged.")
+@click.option(
+    "--diff",
+    "diff_file",
+    metavar="FILE|-",
+    help="Review this unified diff; -: from standard input.",
+)
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    callback=ask_options.several_models,
+    shell_complete=completers.members,
+    help="Models, aliases, agents or @panels: -m a,b or -m a -m b. "
+    "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE of different vendors.",
+)
+@click.option("--focus", metavar="TEXT", help="What to look at especially.")
+@click.option(
+    "--context",
+    type=click.IntRange(0, 10_000),
+    default=30,
+    show_default=True,
+    help="Unchanged lines around each change that are sent, where they fit.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(SEVERITIES),
+    help="Exit with 1 if a finding of this severity or worse stands: nobody disputed it, and its place exists.",
+)
+@click.option("--fail-on-disputed", is_flag=True, help="For --fail-on, disputed findings count, too.")
+@click.option(
+    "--sarif", metavar="FILE|-", help="Write SARIF 2.1.0, for code scanning; -: instead of the text."
+)
+@click.option("--github", is_flag=True, help="Print workflow commands, which GitHub shows beside the code.")
+@click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort.")
+@click.option(
+    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this much, for all calls."
+)
+@click.option("--background", is_flag=True, help="Return immediately; `counsel jobs ID` shows the review.")
+@click.option(
+    "--cwd",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="The repository, or a folder in it.",
+)
+@click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda _ctx, _param, value: output.set_quiet(value),
+    help="Print the review and nothing else; errors are still shown.",
+)
+@connect.standalone_option
+@json_option
+@click.pass_context
+def review(ctx: click.Context, /, **options: Any) -> None:
+    """Several models review a change, each alone; then each finding is checked by a model that did not make it.
+
+    BASE is a commit or branch: what HEAD has since it left BASE is reviewed. Without BASE: the working tree against
+    HEAD, or, if nothing is changed there, what HEAD has since it left the default branch.
+
+    Exit codes: 0, 1 (--fail-on), 2 (usage), 3 (the review failed).
+    """
+    _check(options)
+    try:
+        result = _reviewed(options)
+    except CounselError as error:
+        fail(error, as_json=wants_json())
+        ctx.exit(FAILED)
+    if result is None:  # in the background
+        return
+    _print(result, options)
+    if options["fail_on"] and result.worst(options["fail_on"], disputed=options["fail_on_disputed"]):
+        ctx.exit(FOUND)
+
+
+def _check(options: dict[str, Any]) -> None:
+    sources = [options["base"], options["staged"], options["diff_file"]]
+    if sum(bool(source) for source in sources) > 1:
+        raise click.UsageError("Only one of BASE, --staged and --diff can be given.")
+    if sum([options["as_json"], options["github"], options["sarif"] == "-"]) > 1:
+        raise click.UsageError("Only one of --json, --github and --sarif - can write to standard output.")
+    if options["fail_on_disputed"] and not options["fail_on"]:
+        raise click.UsageError("--fail-on-disputed needs --fail-on.")
+    late = [name for name in ("fail_on", "sarif", "github") if options[name]]
+    if options["background"] and late:
+        raise click.UsageError(f"--background has no result yet: leave out --{late[0].replace('_', '-')}.")
+
+
+def _reviewed(options: dict[str, Any]) -> ReviewResult | None:
+    from counsel.engine.consult.review import source
+
+    caller = user.caller(options["cwd"])
+    change = _change(options, caller)
+    _report(change)
+    if not change.diff:
+        return _nothing(change)
+    if change.root:
+        caller = replace(caller, cwd=change.root)
+    effort = options["effort"] or caller.settings.default_effort or None
+    fields = {"reasoning_effort": effort, "max_cost_usd": options["max_cost"], "check_models": True}
+    request = source.request(change, options["models"], options["focus"], **fields)
+    asking = ask_options.submit(
+        request,
+        caller,
+        _watched,
+        standalone=options["standalone"],
+        background=options["background"],
+        as_json=options["as_json"] and options["background"],
+    )
+    result = connect.run(asking)
+    return result if isinstance(result, ReviewResult) else None
+
+
+def _change(options: dict[str, Any], caller: Caller) -> Change:
+    from counsel.engine.consult.review import source
+
+    if options["diff_file"]:
+        text = _text(options["diff_file"], caller)
+        about = "the diff on standard input" if options["diff_file"] == "-" else options["diff_file"]
+        return source.from_text(text, about, caller, context=options["context"])
+    return source.from_git(caller, base=options["base"], staged=options["staged"], context=options["context"])
+
+
+def _text(name: str, caller: Caller) -> str:
+    if name == "-":
+        return ask_options.standard_input()
+    from counsel.cli import ask_files
+
+    return ask_files.read_text(name, caller, allow_secret=False)
+
+
+def _report(change: Change) -> None:
+    """What is compared, and what is not part of it."""
+    if change.files:
+        output.message(f"Reviewing {change.about}: {change.counts}.")
+    for note in change.notes:
+        output.message(note)
+    for entry in change.left_out:
+        output.message(f"Not reviewed: {entry.file}: {entry.reason}.")
+
+
+def _nothing(change: Change) -> ReviewResult:
+    why = (
+        f"all {counted(len(change.left_out), 'changed file')} were left out"
+        if change.left_out
+        else "no changes"
+    )
+    output.message(f"Nothing to review ({change.about}): {why}.")
+    return ReviewResult(
+        status="review_complete",
+        about=change.about,
+        files=(),
+        left_out=tuple(entry.to_json() for entry in change.left_out),
+        findings=(),
+        reviewers=(),
+        failed=(),
+        continuation=Continuation(id=""),
+        metadata=Totals.of(()),
+        job_id="",
+    )
+
+
+# ── output ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _print(result: ReviewResult, options: dict[str, Any]) -> None:
+    target = options["sarif"]
+    if target:
+        from counsel.results import review_formats
+
+        text = output.escaped(json.dumps(review_formats.sarif(result), ensure_ascii=False, indent=2)) + "\n"
+        if target == "-":
+            output.answer(text)
+            return
+        Path(target).write_text(text, encoding="utf-8")
+    if options["as_json"]:
+        from counsel.cli import documents
+
+        output.document(documents.answer(result))
+    elif options["github"]:
+        from counsel.results import review_formats
+
+        output.answer("".join(f"{line}\n" for line in review_formats.github(result)))
+    elif result.job_id:
+        show(result)
+
+
+def show(result: Result) -> None:
+    """The review as text, wrapped for the terminal, on stdout; what it cost on stderr."""
+    if isinstance(result, ReviewResult):
+        from counsel.results import review_text
+
+        width = output.width() or review_text.WIDTH
+        output.answer(review_text.text(result, max(40, min(width, 100))) + "\n")
+    ask_options.notes(result)
+    output.footer(ask_options.footer(result))
+
+
+# ── progress ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ReviewBoard(Board):
+    """Members answer in JSON: a person reads how many findings there are."""
+
+    def text(self, slot: str) -> str:
+        text = super().text(slot)
+        findings, verdicts = text.count('"severity"'), text.count('"verdict"')
+        if verdicts:
+            return f"{counted(verdicts, 'finding')} checked so far"
+        return f"{counted(findings, 'finding')} so far" if findings else ""
+
+
+async def _watched(engine: Engine, job_id: str) -> Result:
+    await watch(engine, job_id)
+    return await engine.wait(job_id)
+
+
+async def watch(engine: Engine, job_id: str) -> None:
+    """Side by side on a terminal; elsewhere one line per change, on stderr."""
+    board = ReviewBoard()
+    is_live = sys.stderr.isatty() and output.can_move_cursor() and not output.is_quiet()
+    async with LiveBoard(board) if is_live else nullcontext():
+        async for event in engine.follow(job_id):
+            is_news = board.add(event)
+            if is_live:
+                continue
+            if isinstance(event, Waiting) and event.wait and not event.slot:
+                output.message(f"… waiting for {event.wait.text}")
+            if is_news and event.slot:
+                output.message(board.line(event.slot))

@@ -1,0 +1,375 @@
+"""`review`: several models read a change. Each reviews it alone; then each finding is checked by a model that did not make it.
+
+N members make at most 2 N calls: all findings that a member has to check are in one call. (A member whose answer is not the
+JSON that was asked for is asked once more.) No member reads another one's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from counsel.engine import results
+from counsel.engine.consult import chat
+from counsel.engine.consult import prompts as general
+from counsel.engine.consult.cache import AnswerCache
+from counsel.engine.consult.call import Consultation, Step
+from counsel.engine.consult.review import diff, findings, members, prompts, selection
+from counsel.engine.consult.review.diff import FileDiff
+from counsel.engine.consult.review.findings import RawFinding
+from counsel.engine.consult.review.members import Phase, Reviewer
+from counsel.engine.consult.review.selection import Fitted
+from counsel.engine.consult.routes import Route, Router
+from counsel.engine.context import tokens
+from counsel.engine.context.allowed_folders import Folders
+from counsel.engine.jobs.model import Job
+from counsel.engine.jobs.running import Outcome
+from counsel.engine.store.model import Reply
+from counsel.engine.store.protocol import Store
+from counsel.errors import (
+    ContextLengthExceeded,
+    CounselError,
+    Internal,
+    NotFound,
+    SchemaMismatch,
+    UpstreamError,
+)
+from counsel.lazy_dataclass import dataclass
+from counsel.results import AnswerDetails, AnswerSummary, Continuation, ModelFailure, ReviewResult
+from counsel.results import Reviewer as ReviewerSummary
+from counsel.results.review import (
+    SEVERITIES,
+    STATUSES,
+    Check,
+    Finding,
+    FindingStatus,
+    Location,
+    MadeBy,
+    Verdict,
+)
+from counsel.types import Call, Json, Turn
+
+T = TypeVar("T")
+_AGENT_WINDOW = 100_000  # tokens of a change that an agent is given: its own window is not known
+_SHARE = 0.75  # of a window that the question may fill; the rest is for thinking and the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What one member answered in the first round."""
+
+    reply: Reply
+    fitted: Fitted
+    findings: tuple[RawFinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    reply: Reply
+    verdicts: Mapping[str, tuple[Verdict, str]]
+
+
+async def run(consultation: Consultation, router: Router, store: Store, answers: AnswerCache) -> Outcome:
+    del store
+    return await _Run(consultation, router, answers).outcome()
+
+
+class _Run:
+    def __init__(self, consultation: Consultation, router: Router, answers: AnswerCache) -> None:
+        self._consultation = consultation
+        self._job = consultation.job
+        self._answers = answers
+        self._files = diff.parse(change_of(self._job))
+        self._panel = members.panel(self._job, router)
+        self._failures: list[ModelFailure] = []
+        self._lines = _LineCounts(self._job)
+        for member in self._panel:
+            consultation.live.slots[member.slot].model = member.label
+
+    async def outcome(self) -> Outcome:
+        replies = await members.ask_all(self._consultation, self._panel, "review", self._review)
+        reviews = self._without_failures(replies, "review")
+        if not reviews:
+            raise _all_failed(self._failures)
+        groups = findings.merge([review.findings for review in reviews.values()])
+        duties = findings.assign(groups, list(reviews))
+        checks = await self._checks(groups, duties)
+        return await asyncio.to_thread(self._outcome, reviews, groups, checks)  # it reads files
+
+    def _without_failures(self, replies: Mapping[str, T | CounselError], phase: Phase) -> dict[str, T]:
+        """The answers; failures are noted."""
+        for slot, reply in replies.items():
+            if isinstance(reply, CounselError):
+                self._failures.append(ModelFailure(self._label(slot), phase, reply))
+        return {slot: reply for slot, reply in replies.items() if not isinstance(reply, CounselError)}
+
+    # ── the calls ──
+
+    async def _review(self, member: Reviewer) -> Review:
+        question = self._job.task.prompt
+        fitted = self._fit(
+            member, self._files, prompts.review(question, "", [file.path for file in self._files])
+        )
+        text = prompts.review(question, fitted.text, fitted.left_out)
+        call = self._call(member, prompts.REVIEWER, text, prompts.REVIEW)
+        reply, made = await self._ask(
+            member, "review", call, lambda answer: findings.read(answer, member.slot, self._files)
+        )
+        return Review(reply, fitted, tuple(made))
+
+    async def _checks(
+        self, groups: Sequence[Sequence[RawFinding]], duties: Mapping[str, Sequence[int]]
+    ) -> dict[str, Checked]:
+        if not duties:
+            return {}
+        checking = [member for member in self._panel if member.slot in duties]
+
+        async def check(member: Reviewer) -> Checked:
+            return await self._check(member, [groups[at][0] for at in duties[member.slot]])
+
+        replies = await members.ask_all(self._consultation, checking, "check", check)
+        return self._without_failures(replies, "check")
+
+    async def _check(self, member: Reviewer, given: list[RawFinding]) -> Checked:
+        """The worst findings first, and only the files that they are about, as far as they fit."""
+        given.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
+        half = self._window(member) // 2
+        while len(given) > 1 and tokens.estimate(prompts.check("", given)) > half:
+            given.pop()
+        concerned = {finding.file for finding in given}
+        files = [file for file in self._files if file.path in concerned]
+        fitted = self._fit(member, files, prompts.check("", given), needs_one=False)
+        call = self._call(member, prompts.CHECKER, prompts.check(fitted.text, given), prompts.CHECK)
+        reply, given_verdicts = await self._ask(member, "check", call, findings.verdicts)
+        return Checked(reply, given_verdicts)
+
+    def _window(self, member: Reviewer) -> int:
+        model = _route(member).model
+        return int(_SHARE * model.context) if model else _AGENT_WINDOW
+
+    def _fit(
+        self, member: Reviewer, files: Sequence[FileDiff], around: str, *, needs_one: bool = True
+    ) -> Fitted:
+        overhead = tokens.estimate(around) + tokens.estimate(prompts.system(prompts.REVIEWER, prompts.REVIEW))
+        room = self._window(member) - overhead
+        fitted = selection.fit(files, max(0, room), tokens.estimate)
+        if needs_one and not fitted.files:
+            needed = min(tokens.estimate(file.narrowed(selection.NARROWER[-1]).shown()) for file in files)
+            raise ContextLengthExceeded(
+                f"No file of the change fits into {member.label}: the smallest has about {needed:,} tokens, and there is "
+                f"room for {max(0, room):,}.",
+                hint="Choose a model with a larger context, or review a smaller change.",
+                max_tokens=max(0, room),
+                provided_tokens=needed,
+                model=member.label,
+            )
+        return fitted
+
+    def _call(self, member: Reviewer, part: str, text: str, schema: Json) -> Call:
+        task, route = self._job.task, _route(member)
+        role = general.part(member.role, "")
+        system = "\n\n".join(filter(None, [prompts.system(part, schema), task.system, role]))
+        call = Call((Turn("user", text),), system, task.knobs, schema=schema)
+        if route.model is None:
+            return replace(call, cwd=self._job.caller.cwd)
+        return replace(call, tokens=tokens.check_window(call, route.model))
+
+    async def _ask(
+        self, member: Reviewer, phase: Phase, call: Call, read: Callable[[str], T | None]
+    ) -> tuple[Reply, T]:
+        """The answer and what was read from it. One that cannot be read is sent back once."""
+        limit = float(self._job.caller.settings.model_limit_seconds)
+        step = Step(f"{phase}:{member.slot}", member.slot, phase, limit)
+        route = _route(member)
+        reply = await self._answers.through(self._consultation, step, route, call)
+        if (content := read(reply.text)) is not None:
+            return reply, content
+        again = replace(
+            call,
+            turns=(*call.turns, Turn("assistant", reply.text), Turn("user", prompts.AGAIN)),
+            session=reply.session or call.session,
+        )
+        second = await self._consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
+        if (content := read(second.text)) is None:
+            raise SchemaMismatch(
+                f"{member.label} did not answer with the JSON that was asked for, also when asked again.",
+                hint="Ask another model.",
+                provider=route.provider,
+                model=member.label,
+                path="$",
+                partial=second.text,
+            )
+        return replace(second, usage=reply.usage + second.usage, ms=reply.ms + second.ms), content
+
+    # ── the result ──
+
+    def _label(self, slot: str) -> str:
+        return self._panel[int(slot)].label
+
+    def _outcome(
+        self,
+        reviews: Mapping[str, Review],
+        groups: Sequence[Sequence[RawFinding]],
+        checks: Mapping[str, Checked],
+    ) -> Outcome:
+        job, about = self._job, self._job.task.review or {}
+        made = [self._finding(group, reviews, checks) for group in groups]
+        replies = [review.reply for review in reviews.values()] + [check.reply for check in checks.values()]
+        result = ReviewResult(
+            status="review_partial" if self._failures else "review_complete",
+            about=about.get("about", ""),
+            files=tuple(file.path for file in self._files),
+            left_out=tuple(about.get("left_out", ())),
+            findings=tuple(sorted(made, key=_rank)),
+            reviewers=tuple(self._reviewers(reviews, checks)),
+            failed=tuple(self._failures),
+            continuation=Continuation(id=job.conversation),
+            metadata=results.totals(replies, [failure.error for failure in self._failures]),
+            job_id=job.id,
+        )
+        details = AnswerDetails(totals=result.metadata, members=tuple(self._members(reviews)))
+        return Outcome(
+            status="completed_with_errors" if self._failures else "completed",
+            result=result,
+            messages=chat.turn(job, result.content, details),
+            completed=len(self._panel),
+            text=result.content,
+        )
+
+    def _finding(
+        self, group: Sequence[RawFinding], reviews: Mapping[str, Review], checks: Mapping[str, Checked]
+    ) -> Finding:
+        worst = min(group, key=lambda finding: SEVERITIES.index(finding.severity))
+        check = self._check_of(group, checks)
+        everyone = len(reviews) > 1 and {finding.slot for finding in group} == set(reviews)
+        status: FindingStatus = "agreed" if everyone else check.verdict if check else "unchecked"
+        lines = [finding.line for finding in group if finding.line is not None]
+        ends = [finding.last for finding in group if finding.last is not None]
+        locations = {self._location(finding) for finding in group}
+        return Finding(
+            id=group[0].id,
+            file=worst.file,
+            line=min(lines, default=None),
+            end_line=max(ends, default=None),
+            severity=worst.severity,
+            status=status,
+            location="diff" if "diff" in locations else "outside" if "outside" in locations else "missing",
+            title=worst.title,
+            reason=worst.reason,
+            suggestion=worst.suggestion or next((each.suggestion for each in group if each.suggestion), ""),
+            made_by=tuple(
+                MadeBy(
+                    model=self._label(finding.slot),
+                    severity=finding.severity,
+                    title=finding.title,
+                    reason=finding.reason,
+                    suggestion=finding.suggestion,
+                )
+                for finding in group
+            ),
+            check=check,
+        )
+
+    def _check_of(self, group: Sequence[RawFinding], checks: Mapping[str, Checked]) -> Check | None:
+        """The verdict of a member that did not make it. A resumed job may have given it to another member before."""
+        makers = {finding.slot for finding in group}
+        for slot, checked in checks.items():
+            for finding in group:
+                if slot not in makers and finding.id in checked.verdicts:
+                    verdict, reason = checked.verdicts[finding.id]
+                    return Check(self._label(slot), verdict, reason)
+        return None
+
+    def _location(self, finding: RawFinding) -> Location:
+        files = {file.path: file for file in self._files}
+        return findings.location(finding, files, self._lines.of)
+
+    def _reviewers(
+        self, reviews: Mapping[str, Review], checks: Mapping[str, Checked]
+    ) -> Iterator[ReviewerSummary]:
+        for slot, review in reviews.items():
+            yield ReviewerSummary(
+                model=self._label(slot),
+                findings=len(review.findings),
+                checked=len(checks[slot].verdicts) if slot in checks else 0,
+                context_lines=review.fitted.context,
+                left_out=review.fitted.left_out,
+            )
+
+    def _members(self, reviews: Mapping[str, Review]) -> Iterator[AnswerSummary]:
+        """For the conversation: a chat that continues it stays with one of them."""
+        for slot, review in reviews.items():
+            reply = review.reply
+            yield AnswerSummary(
+                model=_route(self._panel[int(slot)]).name,
+                provider=reply.provider,
+                usage=reply.usage,
+                cost_usd=reply.usage.cost_usd,
+                response_time_ms=reply.ms,
+                finish_reason=reply.finish_reason,
+            )
+
+
+def change_of(job: Job) -> str:
+    """The diff: the end of the question's text."""
+    return job.task.text[(job.task.review or {}).get("offset", 0) :]
+
+
+class _LineCounts:
+    """How many lines files of the repository have: a finding may name one that does not exist."""
+
+    def __init__(self, job: Job) -> None:
+        root = (job.task.review or {}).get("root")
+        self._root = Path(root) if root else None
+        self._folders = Folders.of(job.caller)
+        self._most = job.caller.settings.max_file_bytes
+        self._known: dict[str, int | None] = {}
+
+    def of(self, name: str) -> int | None:
+        """-1: there is no such file. None: not known."""
+        if name not in self._known:
+            self._known[name] = self._count(name)
+        return self._known[name]
+
+    def _count(self, name: str) -> int | None:
+        if self._root is None or ".." in name.split("/"):
+            return None
+        try:
+            with self._folders.open(name, self._root / name) as opened:
+                data = opened.read(self._most)
+        except NotFound:
+            return -1
+        except CounselError:
+            return None
+        return None if len(data) >= self._most else data.count(b"\n") + (not data.endswith(b"\n"))
+
+
+def _route(member: Reviewer) -> Route:
+    if member.route is None:
+        raise member.refused or Internal(f"{member.label} has no route.")
+    return member.route
+
+
+def _rank(finding: Finding) -> tuple[int, int, int, str, int]:
+    """The worst first; of the same severity those that more members support."""
+    return (
+        SEVERITIES.index(finding.severity),
+        STATUSES.index(finding.status),
+        -len(finding.made_by),
+        finding.file,
+        finding.line or 0,
+    )
+
+
+def _all_failed(failures: Sequence[ModelFailure]) -> CounselError:
+    if len(failures) == 1:
+        return failures[0].error
+    messages = "; ".join(f"{failure.model}: {failure.error.message.rstrip('.')}" for failure in failures)
+    return UpstreamError(
+        f"All {len(failures)} models failed: {messages}.",
+        hint="Fix the first failure, or ask other models.",
+        failed=[failure.to_json() for failure in failures],
+    )

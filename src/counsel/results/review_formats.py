@@ -1,0 +1,148 @@
+"""A review for other programs: SARIF 2.1.0 for code scanning, and workflow commands that GitHub shows beside the code."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from counsel import __version__
+from counsel.results.review import Finding, ReviewResult, Severity
+from counsel.types import Json
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS: dict[Severity, str] = {
+    "critical": "error",
+    "high": "error",
+    "medium": "warning",
+    "low": "note",
+    "info": "note",
+}
+# GitHub sorts code scanning alerts by this number (CVSS-like, 0 to 10).
+_SCORES: dict[Severity, str] = {
+    "critical": "9.5",
+    "high": "8.0",
+    "medium": "5.0",
+    "low": "3.0",
+    "info": "0.0",
+}
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+# ── SARIF ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sarif(result: ReviewResult) -> Json:
+    """One run; a rule for each severity. A finding whose file does not exist has no location, and says so."""
+    used = {finding.severity for finding in result.findings}
+    rules = [severity for severity in _LEVELS if severity in used]
+    run: Json = {
+        "tool": {
+            "driver": {
+                "name": "counsel review",
+                "version": __version__,
+                "rules": [_rule(severity) for severity in rules],
+            }
+        },
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    {"level": "warning", "message": {"text": failure.line()}} for failure in result.failed
+                ],
+            }
+        ],
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, rules.index(finding.severity)) for finding in result.findings],
+        "properties": {
+            "about": result.about,
+            "jobId": result.job_id,
+            "reviewers": [reviewer.model for reviewer in result.reviewers],
+            "leftOut": list(result.left_out),
+        },
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(severity: Severity) -> Json:
+    return {
+        "id": f"review/{severity}",
+        "name": f"Review{severity.capitalize()}",
+        "shortDescription": {"text": f"A finding of severity {severity} by a panel of models."},
+        "defaultConfiguration": {"level": _LEVELS[severity]},
+        "properties": {"security-severity": _SCORES[severity], "tags": ["review"]},
+    }
+
+
+def _result(finding: Finding, rule: int) -> Json:
+    shown: Json = {
+        "ruleId": f"review/{finding.severity}",
+        "ruleIndex": rule,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": _message(finding)},
+        "partialFingerprints": {"counselFinding/v1": finding.id},
+        "properties": {
+            "status": finding.status,
+            "location": finding.location,
+            "foundBy": list(finding.models),
+            **({"check": finding.check.to_json()} if finding.check else {}),
+        },
+    }
+    if finding.location != "missing":
+        shown["locations"] = [_location(finding)]
+    if finding.status == "disputed" and finding.check:
+        # code scanning shows suppressed results as dismissed
+        shown["suppressions"] = [{"kind": "external", "justification": finding.check.reason or "Disputed."}]
+    return shown
+
+
+def _location(finding: Finding) -> Json:
+    place: Json = {"artifactLocation": {"uri": quote(finding.file)}}
+    if finding.line is not None:
+        place["region"] = {
+            "startLine": finding.line,
+            "endLine": max(finding.line, finding.end_line or finding.line),
+        }
+    return {"physicalLocation": place}
+
+
+def _message(finding: Finding) -> str:
+    fix = f"Fix: {finding.suggestion}" if finding.suggestion else ""
+    return "\n\n".join(part for part in (finding.title, finding.reason, fix, _about(finding)) if part)
+
+
+def _about(finding: Finding) -> str:
+    check = f" Checked by {finding.check.model}: {finding.check.verdict}." if finding.check else ""
+    return f"Found by {', '.join(finding.models)} ({finding.status}).{check}"
+
+
+# ── GitHub workflow commands ─────────────────────────────────────────────────────────────────────────
+
+
+def github(result: ReviewResult) -> list[str]:
+    """One line per finding that stands; disputed ones are notices."""
+    lines = [_annotation(finding) for finding in result.findings]
+    return lines + [f"::warning title=counsel review::{_data(failure.line())}" for failure in result.failed]
+
+
+def _annotation(finding: Finding) -> str:
+    command = "notice" if finding.status == "disputed" else _COMMANDS[_LEVELS[finding.severity]]
+    title = f"{finding.severity} ({finding.status})"
+    properties = {"title": title}
+    if finding.location != "missing":
+        properties = {"file": finding.file, **_lines(finding), **properties}
+    shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{command} {shown}::{_data(_message(finding))}"
+
+
+def _lines(finding: Finding) -> dict[str, str]:
+    if finding.line is None:
+        return {}
+    return {"line": str(finding.line), "endLine": str(max(finding.line, finding.end_line or finding.line))}
+
+
+def _data(text: str) -> str:
+    """As GitHub's own toolkit escapes a command's message: nothing in it can begin another command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,367 @@
+"""`counsel review` as a person or a CI runs it, on a real repository: its outputs and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from counsel import cli
+from fake import FakeProcess
+from support import planted
+from support.client_programs import ROOT, missing
+from support.stdio_client import SHORT_LIVED, kill_daemon
+
+Run = Callable[..., "Done"]
+PANEL = ("-m", ",".join(planted.MODELS), "--standalone")
+TEXT = """\
+8 findings (1 disputed) in 2 files: working tree against HEAD. Reviewed by
+gpt-5, sonnet, gemini-2.5-flash.
+
+CRITICAL  store.py:13  (agreed)
+  SQL injection through name
+  The name is put into the SQL text, so a quote in it ends the string: name = "'
+  OR 1=1 --" returns a user.
+  Fix: Pass name as a parameter.
+  Found by gpt-5, sonnet, gemini-2.5-flash (gpt-5: critical, sonnet: high,
+  gemini-2.5-flash: critical).
+
+HIGH  store.py:24  (confirmed)
+  The first price is skipped
+  range(1, len(prices)) starts at the second entry, so total([5]) is 0.
+  Fix: Iterate over prices.
+  Found by gpt-5.
+  sonnet checked it: confirmed. Index 0 is never read.
+
+HIGH  tokens.py:5  (confirmed)
+  A prefix of the token is accepted
+  zip stops at the shorter one, so an empty token is valid.
+  Fix: Compare lengths, or use hmac.compare_digest.
+  Found by gemini-2.5-flash.
+  gpt-5 checked it: confirmed. all of zip('', x) is empty.
+
+MEDIUM  store.py:18  (confirmed)
+  The opened file is never closed
+  open(path).read() leaves the handle to the garbage collector.
+  Fix: Use a with statement.
+  Found by gpt-5, sonnet (gpt-5: medium, sonnet: low).
+  gemini-2.5-flash checked it: confirmed. Line 18 has no close.
+
+MEDIUM  store.py:38  (confirmed, outside the change)
+  last_page is empty for a multiple of 20 items
+  len(items) // 20 is one too high then.
+  Found by gemini-2.5-flash.
+  gpt-5 checked it: confirmed. 20 // 20 is page 1, which is empty.
+
+MEDIUM  store.py:16  (unsure)
+  Mutable default argument is shared by all callers
+  cache={} is made once, when the function is defined.
+  Fix: Default to None.
+  Found by sonnet.
+  gpt-5 checked it: unsure. That may be intended: it is a cache.
+
+LOW  cache.py:3  (unsure, no such file or line)
+  The cache has no limit
+  It grows with every path.
+  Found by gpt-5.
+  sonnet checked it: unsure. cache.py is not shown.
+
+LOW  tokens.py:7  (disputed)
+  time.sleep(0) blocks the event loop
+  It suspends the thread.
+  Found by gemini-2.5-flash.
+  gpt-5 checked it: disputed. sleep(0) returns at once, and there is no loop.
+"""
+
+
+@pytest.fixture(scope="module")
+def vendor() -> Iterator[FakeProcess]:
+    with FakeProcess() as fake:
+        yield fake
+
+
+@pytest.fixture
+def fake_process(vendor: FakeProcess) -> FakeProcess:
+    vendor.reset()
+    return vendor
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return planted.repository(tmp_path_factory.mktemp("template") / "project", commit=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path, template: Path) -> Path:
+    """On the branch `change`, whose last commit has the defects."""
+    return Path(shutil.copytree(template, tmp_path / "project"))
+
+
+@pytest.fixture
+def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "COUNSEL_HOME": str(tmp_path / "home"),
+        "OPENAI_API_KEY": "sk-test-000000000000000000000000",
+        "OPENAI_BASE_URL": fake_process.v1,
+        "ANTHROPIC_API_KEY": "sk-ant-test-000000000000",
+        "ANTHROPIC_BASE_URL": fake_process.url,
+        "GOOGLE_API_KEY": "test-key",
+        "GOOGLE_GEMINI_BASE_URL": fake_process.url,
+    }
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(
+    env: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """In this process: a process of its own takes a second on a busy machine."""
+    for name in list(os.environ):
+        if name not in {"PATH", "CI"} and not name.startswith("PYTEST"):
+            monkeypatch.delenv(name)
+
+    def start(*arguments: str) -> Done:
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path / "project")
+        code = cli.run(arguments)
+        return Done(code, *capsys.readouterr())
+
+    return start
+
+
+@pytest.fixture
+def process(env: dict[str, str], tmp_path: Path) -> Run:
+    def start(*arguments: str, stdin: str = "") -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "counsel", *arguments],
+            check=False,
+            env=env,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path / "project",
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return start
+
+
+@pytest.fixture
+def repository(project: Path, fake_process: FakeProcess) -> Path:
+    """The defects are in the working tree, and the panel finds them."""
+    planted.script(fake_process)
+    planted.git(project, "reset", "-q", "--soft", "HEAD^")
+    planted.git(project, "reset", "-q")
+    return project
+
+
+def test_the_text_reads_well_at_80_columns(run: Run, repository: Path) -> None:
+    (repository / "notes.txt").write_text("untracked")
+    done = run("review", *PANEL)
+    assert done.returncode == 0
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert done.stdout == TEXT
+    assert "Reviewing working tree against HEAD: 2 files." in done.stderr
+    assert "Not part of it: 1 untracked file (notes.txt)" in done.stderr
+    assert "sonnet: reviewing …" in done.stderr
+    assert "gemini-2.5-flash: checking findings …" in done.stderr
+
+
+def test_a_job_shows_the_review_and_says_the_same(run: Run, repository: Path) -> None:
+    job = json.loads(run("review", *PANEL, "--json").stdout)["id"]
+    assert run("jobs", job, "--standalone").stdout == TEXT
+    document = json.loads(run("jobs", job, "--json", "--standalone").stdout)
+    assert (document["tool"], document["verdict"], len(document["findings"])) == (
+        "review",
+        "review_complete",
+        8,
+    )
+    listed = json.loads(run("jobs", "--json", "--standalone").stdout)["jobs"][0]
+    assert (listed["tool"], listed["completed"], listed["total"]) == ("review", 3, 3)
+
+
+def test_a_background_review_in_the_daemon_is_followed_and_stopped(
+    process: Run, repository: Path, env: dict[str, str]
+) -> None:
+    env |= SHORT_LIVED
+    try:
+        job = process("review", "-m", ",".join(planted.MODELS), "--background").stdout.strip()
+        assert process("jobs", job, "--follow").stdout == TEXT
+        assert "Nothing to stop" in process("cancel", job).stderr
+    finally:
+        kill_daemon(Path(env["COUNSEL_HOME"]))
+
+
+def test_json_is_one_document(run: Run, repository: Path) -> None:
+    document = json.loads(run("review", *PANEL, "--json").stdout)
+    assert document["status"] == "review_complete"
+    assert document["files"] == ["store.py", "tokens.py"]
+    assert [entry["model"] for entry in document["reviewers"]] == list(planted.MODELS)
+    assert document["cost_usd"] > 0
+
+
+def sarif_schema() -> Any:
+    """OASIS' schema as a package of Microsoft's ships it (`make clients`): this repository has no third-party files."""
+    package = ROOT / ".cache" / "conformance" / "node_modules" / "@microsoft" / "jest-sarif"
+    path = package / "lib" / "schemas" / "sarif-2.1.0-rtm.5.json"
+    if not path.exists():
+        missing(f"{path} does not exist: run `make clients`")
+    return json.loads(path.read_text())
+
+
+def test_sarif_is_valid_and_has_every_finding(run: Run, repository: Path) -> None:
+    done = run("review", *PANEL, "--sarif", "out.sarif")
+    assert done.stdout == TEXT
+    document = json.loads((repository / "out.sarif").read_text())
+    schema = sarif_schema()
+    jsonschema.Draft7Validator(schema).validate(document)
+    (run_,) = document["runs"]
+    results = {entry["message"]["text"].split("\n")[0]: entry for entry in run_["results"]}
+    assert len(results) == 8
+    rules = run_["tool"]["driver"]["rules"]
+    assert all(rules[entry["ruleIndex"]]["id"] == entry["ruleId"] for entry in run_["results"])
+    sql = results["SQL injection through name"]
+    place = sql["locations"][0]["physicalLocation"]
+    assert (sql["level"], place["artifactLocation"]["uri"], place["region"]["startLine"]) == (
+        "error",
+        "store.py",
+        13,
+    )
+    assert "locations" not in results["The cache has no limit"]
+    assert results["time.sleep(0) blocks the event loop"]["suppressions"][0]["kind"] == "external"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(schema).validate({**document, "version": "2"})
+
+
+def test_github_annotations_are_escaped(run: Run, repository: Path) -> None:
+    lines = run("review", *PANEL, "--github").stdout.splitlines()
+    assert len(lines) == 8
+    assert lines[0].startswith(
+        "::error file=store.py,line=13,endLine=13,title=critical (agreed)::SQL injection through name%0A%0A"
+    )
+    assert lines[-1].startswith("::notice file=tokens.py,line=7,endLine=7,title=low (disputed)::")
+    assert not [line for line in lines if "cache.py" in line.split("::")[1]]
+
+
+def test_fail_on_sets_the_exit_code(run: Run, repository: Path) -> None:
+    assert run("review", *PANEL, "--fail-on", "critical").returncode == 1
+    assert run("review", *PANEL, "--fail-on", "info").returncode == 1
+
+
+def test_disputed_findings_and_those_without_a_place_do_not_fail_unless_asked(
+    run: Run, project: Path, fake_process: FakeProcess
+) -> None:
+    only = planted.FINDINGS[2][3], planted.FINDINGS[0][3]  # disputed; in a file that does not exist
+    text = json.dumps({"findings": only})
+    fake_process.script(vendor="gemini", contains="Review this change", text=text, times=None)
+    fake_process.script(contains="Review this change", text='{"findings": []}', times=None)
+    fake_process.script(contains="Check these findings", text=planted.checks(), times=None)
+    assert run("review", *PANEL, "--fail-on", "info").returncode == 0
+    assert run("review", *PANEL, "--fail-on", "info", "--fail-on-disputed").returncode == 1
+
+
+def test_a_review_that_fails_has_an_exit_code_of_its_own(
+    run: Run, project: Path, fake_process: FakeProcess
+) -> None:
+    fake_process.script(status=401, times=None)
+    done = run("review", *PANEL, "--json", "--fail-on", "high")
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["code"] == "UPSTREAM_ERROR"
+    assert run("review", "no-such-branch", *PANEL).returncode == 3
+    assert run("review", "-m", "no-such-model", "--standalone").returncode == 3
+
+
+def test_what_cannot_be_combined_is_bad_usage(run: Run, repository: Path) -> None:
+    for options in (
+        ("main", "--staged"),
+        ("--staged", "--diff", "x"),
+        ("--json", "--github"),
+        ("--json", "--sarif", "-"),
+        ("--fail-on-disputed",),
+        ("--background", "--fail-on", "high"),
+        ("--fail-on", "awful"),
+    ):
+        assert run("review", *options).returncode == 2, options
+
+
+def test_a_diff_from_standard_input_or_a_file(run: Run, process: Run, repository: Path) -> None:
+    diff = planted.git(repository, "diff")
+    planted.git(repository, "checkout", "-q", ".")
+    piped = process("review", "--diff", "-", *PANEL, "--json", stdin=diff)
+    assert json.loads(piped.stdout)["about"] == "the diff on standard input"
+    (repository / "change.diff").write_text(diff)
+    assert json.loads(run("review", "--diff", "change.diff", *PANEL, "--json").stdout)["files"] == [
+        "store.py",
+        "tokens.py",
+    ]
+
+
+def test_nothing_to_review_is_no_failure_and_asks_nobody(
+    run: Run, repository: Path, fake_process: FakeProcess
+) -> None:
+    planted.git(repository, "checkout", "-q", ".")
+    done = run("review", *PANEL, "--sarif", "-", "--fail-on", "info")
+    assert done.returncode == 0
+    assert "Nothing to review (working tree against HEAD): no changes." in done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.Draft7Validator(sarif_schema()).validate(document)
+    assert document["runs"][0]["results"] == []
+    assert json.loads(run("review", *PANEL, "--json").stdout)["findings"] == []
+    assert fake_process.calls == []
+
+
+def test_a_branch_is_compared_with_where_it_left(run: Run, project: Path, fake_process: FakeProcess) -> None:
+    planted.script(fake_process)
+    (project / "store.py").write_text("x = 1\n")
+    done = run("review", "main", *PANEL, "--json")
+    assert json.loads(done.stdout)["files"] == ["store.py", "tokens.py"]
+    assert "Uncommitted changes are not part of it." in done.stderr
+    planted.git(project, "checkout", "-q", ".")
+    assert "Reviewing HEAD since it left main" in run("review", *PANEL).stderr
+
+
+def test_what_is_left_out_is_said(run: Run, repository: Path, fake_process: FakeProcess) -> None:
+    planted.write(
+        repository,
+        {
+            ".env": "PASSWORD=hunter22\n",
+            "uv.lock": "version = 1\n",
+            "made.py": "# Code generated by protoc. DO NOT EDIT.\nx = 1\n",
+            "node_modules/x/index.js": "x\n",
+        },
+    )
+    (repository / "logo.png").write_bytes(b"\x89PNG\0\1")
+    planted.git(repository, "add", "-f", ".")
+    done = run("review", "--staged", *PANEL, "--json")
+    left = {entry["file"]: entry["reason"] for entry in json.loads(done.stdout)["left_out"]}
+    assert left == {
+        ".env": "an environment file often holds keys",
+        "uv.lock": "it is a lock file",
+        "made.py": "it is generated",
+        "logo.png": "it is binary",
+        "node_modules/x/index.js": "it is third-party code",
+    }
+    assert "Not reviewed: .env: an environment file often holds keys." in done.stderr
+    assert "hunter22" not in json.dumps([request["body"] for request in fake_process.calls])

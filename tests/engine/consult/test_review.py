@@ -1,0 +1,258 @@
+"""A review through the real engine: findings merged, checked by others, sorted; no names on the wire; failures are named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.consult.review import source
+from counsel.engine.engine import Engine
+from counsel.errors import InvalidArgument, UpstreamError
+from counsel.job_events import PhaseStarted
+from counsel.requests import ReviewRequest
+from counsel.results import ReviewResult
+from fake import FakeAPI
+from support import planted
+from support.planted import MODELS
+
+
+async def reviewed(
+    engine: Engine, caller: Caller, models: tuple[str, ...] = MODELS, **fields: Any
+) -> ReviewResult:
+    change = source.from_git(caller, **fields)
+    result = await engine.wait(await engine.submit(source.request(change, models), caller))
+    assert isinstance(result, ReviewResult)
+    return result
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    return planted.repository(project)
+
+
+async def test_six_planted_defects_are_found_merged_checked_and_sorted(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    planted.script(fake_api)
+    result = await reviewed(engine, caller())
+    shown = result.to_json()
+    assert len(fake_api.log.requests) == 6  # three reviews, and one call per member for all of its checks
+    assert shown["status"] == "review_complete"
+    assert [entry["severity"] for entry in shown["findings"]] == [
+        "critical",
+        "high",
+        "high",
+        "medium",
+        "medium",
+        "medium",
+        "low",
+        "low",
+    ]
+    sql, leak = (
+        shown["findings"][0],
+        next(entry for entry in shown["findings"] if "never closed" in entry["title"]),
+    )
+    assert (sql["status"], sql["found_by"]) == ("agreed", list(MODELS))
+    assert sql["check"] is None
+    assert (leak["status"], leak["found_by"], leak["severity"]) == ("confirmed", list(MODELS[:2]), "medium")
+    assert leak["check"]["model"] == "gemini-2.5-flash"
+    assert planted.titles(shown["findings"], "disputed") == ["time.sleep(0) blocks the event loop"]
+    assert planted.titles(shown["findings"], "unsure") == [
+        "Mutable default argument is shared by all callers",
+        "The cache has no limit",
+    ]
+    locations = {entry["title"]: entry["location"] for entry in shown["findings"]}
+    assert locations["last_page is empty for a multiple of 20 items"] == "outside"
+    assert locations["The cache has no limit"] == "missing"
+    assert {locations[title] for title in locations if "last_page" not in title and "cache" not in title} == {
+        "diff"
+    }
+    assert all(
+        entry["check"] is None or entry["check"]["model"] not in entry["found_by"]
+        for entry in shown["findings"]
+    )
+    assert ReviewResult.from_json(json.loads(json.dumps(shown))).to_json() == shown
+
+
+async def test_no_member_reads_a_name(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    planted.script(fake_api)
+    await reviewed(engine, caller())
+    for request in fake_api.log.requests:
+        body = {name: value for name, value in request.body.items() if name != "model"}
+        text = json.dumps(body).lower()
+        assert not [name for name in ("gpt", "sonnet", "claude", "gemini", "openai") if name in text]
+
+
+async def test_a_job_that_is_read_later_is_the_same_and_continues_as_a_conversation(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    planted.script(fake_api)
+    result = await reviewed(engine, caller())
+    status = await engine.status(result.job_id)
+    assert status.tool == "review"
+    assert status.id.startswith("review_")
+    assert isinstance(status.result, ReviewResult)
+    assert status.result.to_json()["findings"] == result.to_json()["findings"]
+    (question, answer) = (await engine.status(result.job_id, full_history=True)).history or ()
+    assert question.content == "Review this change: working tree against HEAD."
+    assert "SQL injection" in answer.content
+    phases = [event.phase async for event in engine.follow(result.job_id) if isinstance(event, PhaseStarted)]
+    assert phases in ([], ["review", "check"])
+
+
+async def test_a_member_that_fails_is_named_and_spoils_nothing(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    fake_api.script(vendor="anthropic", status=401, times=None)
+    planted.script(fake_api)
+    result = await reviewed(engine, caller())
+    assert result.status == "review_partial"
+    assert [(failure.model, failure.phase) for failure in result.failed] == [("sonnet", "review")]
+    assert [reviewer.model for reviewer in result.reviewers] == ["gpt-5", "gemini-2.5-flash"]
+    sql = result.findings[0]
+    assert (sql.status, sql.models) == ("agreed", ("gpt-5", "gemini-2.5-flash"))
+    assert "sonnet failed in the review" in result.content
+
+
+async def test_a_check_that_fails_leaves_its_findings_unchecked(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    fake_api.script(contains="Check these findings", status=401, times=None)
+    planted.script(fake_api)
+    result = await reviewed(engine, caller())
+    assert {failure.phase for failure in result.failed} == {"check"}
+    assert {finding.status for finding in result.findings} == {"agreed", "unchecked"}
+    assert len(result.findings) == 8
+
+
+async def test_all_members_failed_is_a_failure(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    fake_api.script(status=401, times=None)
+    with pytest.raises(UpstreamError, match="All 3 models failed"):
+        await reviewed(engine, caller())
+
+
+async def test_a_single_reviewer_has_nobody_to_check_its_findings(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    planted.script(fake_api)
+    result = await reviewed(engine, caller(), ("gpt-5",))
+    assert len(fake_api.log.requests) == 1
+    assert {finding.status for finding in result.findings} == {"unchecked"}
+
+
+async def test_an_answer_that_is_no_json_is_asked_for_once_more_and_then_a_failure(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    fake_api.script(
+        vendor="openai-responses", contains="Review this change", text="Looks good to me!", times=1
+    )
+    fake_api.script(
+        vendor="openai-responses", contains="not the JSON document", text=planted.review(0), times=1
+    )
+    fake_api.script(vendor="anthropic", text="LGTM", times=None)
+    planted.script(fake_api)
+    result = await reviewed(engine, caller())
+    assert [reviewer.model for reviewer in result.reviewers] == ["gpt-5", "gemini-2.5-flash"]
+    assert [failure.error.code for failure in result.failed] == ["SCHEMA_MISMATCH"]
+
+
+async def test_a_small_window_gets_less_context_then_fewer_files_and_the_result_says_so(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
+    planted.repository(project)
+    planted.write(project, {"big.py": "".join(f"value_{n} = {n}\n" for n in range(30_000))})
+    planted.git(project, "add", ".")
+    fake_api.script(text='{"findings": []}', times=None)
+    result = await reviewed(engine, caller(), ("gpt-4.1", "o3"))
+    shown = {reviewer.model: reviewer for reviewer in result.reviewers}
+    assert (shown["gpt-4.1"].left_out, shown["gpt-4.1"].context_lines) == ((), None)
+    assert (shown["o3"].left_out, shown["o3"].context_lines) == (("big.py",), 3)
+    assert "o3 was not sent, for lack of space: big.py." in result.content
+
+
+async def test_a_secret_in_a_diff_is_taken_out_whoever_made_the_diff(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    diff = (
+        "--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+        f"--- a/conf.py\n+++ b/conf.py\n@@ -1 +0,0 @@\n-TOKEN = '{key}'\n"
+        "--- a/.env\n+++ b/.env\n@@ -0,0 +1 @@\n+A=1\n"
+        "--- a/../../x\n+++ b/../../x\n@@ -0,0 +1 @@\n+A=1\n"
+    )
+    fake_api.script(text='{"findings": []}', times=None)
+    request = ReviewRequest(prompt="Review this change: mine.", diff=diff, models=("gpt-5",))
+    result = await engine.wait(await engine.submit(request, caller()))
+    assert isinstance(result, ReviewResult)
+    assert result.files == ("app.py",)
+    assert {entry["file"] for entry in result.left_out} == {"conf.py", ".env", "../../x"}
+    assert key not in json.dumps([request.body for request in fake_api.log.requests])
+    alone = replace(request, diff=diff[diff.index("--- a/.env") :])
+    with pytest.raises(InvalidArgument, match="nothing to review"):
+        await engine.submit(alone, caller())
+    with pytest.raises(InvalidArgument, match="contains no files"):
+        await engine.submit(replace(request, diff="hello"), caller())
+
+
+async def test_a_secret_elsewhere_in_a_changed_file_keeps_it_from_being_sent(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
+) -> None:
+    """The lines around the change have a part of the key, without what gives it away."""
+    planted.repository(project)
+    body = "".join(f"{'aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bD1fG3hJ5lM7nP9rS1tV3' * 2}{at}\n" for at in range(60))
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{body}-----END RSA PRIVATE KEY-----\n"
+    planted.write(project, {"deploy.txt": key})
+    planted.git(project, "add", ".")
+    planted.git(project, "commit", "-qm", "A key")
+    planted.write(
+        project, {"deploy.txt": key.replace("T5vW7yZ9bD1fG3hJ5lM7nP9rS1tV350\n", "x\n"), "a.py": "x = 1\n"}
+    )
+    planted.git(project, "add", ".")
+    fake_api.script(text='{"findings": []}', times=None)
+    result = await reviewed(engine, caller(), ("gpt-5",), context=3)
+    assert result.files == ("a.py",)
+    assert [entry["file"] for entry in result.left_out] == ["deploy.txt"]
+    assert "aB3dE5" not in json.dumps([request.body for request in fake_api.log.requests])
+
+
+async def test_one_member_can_be_stopped_and_the_others_go_on(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    fake_api.script(vendor="anthropic", gate="never", times=None)
+    planted.script(fake_api)
+    user = caller()
+    job = await engine.submit(source.request(source.from_git(user), MODELS), user)
+    await fake_api.wait_for(vendor="anthropic")
+    await engine.cancel(job, "sonnet")
+    result = await engine.wait(job)
+    assert isinstance(result, ReviewResult)
+    assert [(failure.model, failure.error.code) for failure in result.failed] == [("sonnet", "CANCELLED")]
+
+
+async def test_a_cancelled_review_keeps_the_findings_that_were_paid_for(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    fake_api.script(vendor="anthropic", gate="never", times=None)
+    planted.script(fake_api)
+    user = caller()
+    job = await engine.submit(source.request(source.from_git(user), MODELS), user)
+    await fake_api.wait_for(vendor="openai-responses", state="finished")
+    await fake_api.wait_for(vendor="anthropic")
+    while (await engine.status(job)).completed < 2:
+        pass
+    await engine.cancel(job)
+    status = await engine.status(job, full_history=True)
+    assert status.status == "cancelled"
+    answer = (status.history or ())[-1].content
+    assert "This review was cancelled: 2 of 3 models had answered" in answer
+    assert "- critical store.py:13 SQL injection through name" in answer
