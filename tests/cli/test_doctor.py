@@ -57,7 +57,7 @@ def test_a_fresh_install_has_no_problem_and_says_what_to_do(env: dict[str, str])
     findings = examine(env)
     assert checks.worst(findings) == "warn"
     assert only(findings, "warn").what == "no provider has a key"
-    assert {finding.area for finding in findings} == set(checks.CHECKS) - {"settings"}
+    assert {finding.area for finding in findings} == set(checks.CHECKS) - {"settings", "budgets"}
 
 
 def test_looking_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
