@@ -17,7 +17,7 @@ from support.client_programs import program
 from support.user import User
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
-TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
+TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
 
 
 def add_all(

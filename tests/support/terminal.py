@@ -113,10 +113,10 @@ class Terminal:
 
     # ── waiting ──
 
-    def until(self, condition: str | Callable[[], object]) -> None:
+    def until(self, condition: str | Callable[[], object], seconds: float = SECONDS) -> None:
         """Read until this text is on the screen, or this holds."""
         seen = condition if callable(condition) else lambda: condition in "\n".join(self.display)
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + seconds
         while not seen():
             assert self._read(end), f"{condition!r} did not come:\n{self.text}"
 
@@ -132,7 +132,7 @@ class Terminal:
 
     def _read(self, end: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(0, end - time.monotonic()))
-        assert ready, f"nothing for {SECONDS} s:\n{self.text}"
+        assert ready, f"nothing came in time:\n{self.text}"
         try:
             chunk = os.read(self._master, 65536)
         except OSError:  # Linux' way to say that the other side has closed
