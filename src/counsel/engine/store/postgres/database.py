@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENCE = 10.0  # seconds that a read waits for a database that cannot be reached
 _READERS = 8  # connections at most
-_CONNECT = 5.0  # seconds that a read waits for a connection of the pool before it looks for dead ones
+_RECONNECT = (
+    2.0  # seconds; the pool's own pauses double: after a long outage reads would fail for two more minutes
+)
+_CONNECT = 3.0  # seconds that a read waits for a connection of the pool before it looks for dead ones
 
 
 class Database:
@@ -94,6 +97,7 @@ class Database:
             min_size=1,
             max_size=_READERS,
             timeout=_CONNECT,
+            reconnect_timeout=_RECONNECT,
             open=False,
             name="counsel",
         )
