@@ -1,0 +1,96 @@
+"""Questions with known answers, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+from counsel.errors import ConfigInvalid, InvalidArgument, NotFound
+from counsel.lazy_dataclass import dataclass
+from counsel.types import Json
+
+MOST_CHOICES = 20
+MAX_BYTES = 50_000_000
+_HINT = 'A line is {"question": "…", "choices": ["…", "…"], "answer": "…"}; "id" may name it.'
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    id: str
+    text: str
+    choices: tuple[str, ...]
+    answer: str  # one of the choices
+
+
+def read(path: Path, limit: int | None = None) -> list[Question]:
+    """The first `limit` of them, or all. Raises an error that names the line."""
+    questions: list[Question] = []
+    ids: set[str] = set()
+    for number, line in _lines(path):
+        question = _question(_object(line, path, number), path, number)
+        if question.id in ids:
+            raise _invalid(path, number, f"the id {question.id!r} is used twice")
+        ids.add(question.id)
+        questions.append(question)
+        if len(questions) == limit:
+            break
+    if not questions:
+        raise InvalidArgument(f"{path} has no questions.", hint=_HINT)
+    return questions
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidArgument(f"{path} is larger than {MAX_BYTES:,} bytes.", hint="Use a smaller sample.")
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}.", hint=_HINT) from None
+    except UnicodeDecodeError as error:
+        raise ConfigInvalid(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from None
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}.") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield number, line
+
+
+def _object(line: str, path: Path, number: int) -> Json:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _invalid(path, number, f"no JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise _invalid(path, number, "no JSON object")
+    return value
+
+
+def _question(fields: Json, path: Path, number: int) -> Question:
+    text, choices, answer = (fields.get(name) for name in ("question", "choices", "answer"))
+    if not isinstance(text, str) or not text.strip():
+        raise _invalid(path, number, '"question" is missing or empty')
+    if not isinstance(choices, list) or not all(isinstance(each, str) and each.strip() for each in choices):
+        raise _invalid(
+            path,
+            number,
+            '"choices" is no list of texts: votes are counted between choices, not between prose',
+        )
+    if not 2 <= len(choices) <= MOST_CHOICES or len(set(choices)) < len(choices):
+        raise _invalid(path, number, f'"choices" needs 2 to {MOST_CHOICES} different texts')
+    if not isinstance(answer, str) or (right := _right(answer, choices)) is None:
+        raise _invalid(path, number, f'"answer" is none of the choices: {str(answer)[:80]!r}')
+    return Question(str(fields.get("id") or number), text, tuple(choices), right)
+
+
+def _right(answer: str, choices: list[str]) -> str | None:
+    """The choice itself, or its letter, as many collections of questions have it."""
+    if answer in choices:
+        return answer
+    index = string.ascii_uppercase.find(answer.strip().upper()) if len(answer.strip()) == 1 else -1
+    return choices[index] if 0 <= index < len(choices) else None
+
+
+def _invalid(path: Path, number: int, what: str) -> ConfigInvalid:
+    return ConfigInvalid(f"{path}, line {number}: {what}.", hint=_HINT)

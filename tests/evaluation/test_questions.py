@@ -1,0 +1,70 @@
+"""Files of questions with known answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from counsel.errors import CounselError
+from counsel.evaluation import questions
+from counsel.evaluation.questions import Question
+
+
+def written(tmp_path: Path, *lines: object) -> Path:
+    path = tmp_path / "questions.jsonl"
+    path.write_text(
+        "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines), "utf-8"
+    )
+    return path
+
+
+def good(**fields: object) -> dict[str, object]:
+    return {"question": "2 + 2?", "choices": ["3", "4"], "answer": "4", **fields}
+
+
+def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_path: Path) -> None:
+    path = written(tmp_path, good(), "", good(id="sums", answer="b"), good(choices=["b", "a"], answer="a"))
+    assert questions.read(path) == [
+        Question("1", "2 + 2?", ("3", "4"), "4"),
+        Question("sums", "2 + 2?", ("3", "4"), "4"),
+        Question("4", "2 + 2?", ("b", "a"), "a"),
+    ]
+    assert [each.id for each in questions.read(path, limit=2)] == ["1", "sums"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "line 2: no JSON"),
+        ("[" * 100_000, "line 2: no JSON"),
+        ("[1]", "line 2: no JSON object"),
+        (good(question=" "), '"question" is missing'),
+        (good(choices="ab"), '"choices" is no list'),
+        (good(choices=["4", ""]), '"choices" is no list'),
+        (good(choices=["4"]), "2 to 20 different"),
+        (good(choices=["4", "4"]), "2 to 20 different"),
+        (good(answer="5"), "none of the choices: '5'"),
+        (good(answer="c"), "none of the choices"),
+        (good(answer=4), "none of the choices"),
+        (good(id="1"), "the id '1' is used twice"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: object, problem: str) -> None:
+    with pytest.raises(CounselError, match=r"questions\.jsonl, line 2") as raised:
+        questions.read(written(tmp_path, good(), line))
+    assert problem in raised.value.message
+    assert '"question"' in (raised.value.hint or "")
+
+
+def test_a_file_that_is_missing_empty_or_binary_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for path, problem in (
+        (tmp_path / "none", "There is no file"),
+        (tmp_path, "cannot be read"),
+        (tmp_path / "binary", "is not UTF-8"),
+        (written(tmp_path), "has no questions"),
+    ):
+        with pytest.raises(CounselError, match=problem):
+            questions.read(path)
