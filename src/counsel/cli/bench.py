@@ -1,0 +1,253 @@
+"""`counsel bench`: what asking several models is worth, on your own questions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from counsel import amounts
+from counsel.cli import ask_options, completers, connect, json_option, output, user
+from counsel.cli.confirm import confirm
+from counsel.text import counted
+
+if TYPE_CHECKING:
+    from counsel.caller import Caller
+    from counsel.evaluation.estimate import Estimate
+    from counsel.evaluation.questions import Question
+    from counsel.evaluation.records import Records
+    from counsel.evaluation.run import Evaluation, Failed, Panel
+    from counsel.evaluation.scoring import Score, Trial
+
+_NOTHING = "Nothing was sent."
+
+
+@click.group()
+def bench() -> None:
+    """Measure ways of asking, with your own models and questions."""
+
+
+@bench.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    callback=ask_options.several_models,
+    shell_complete=completers.models,
+    help="The members: -m a,b or -m a -m b; @panel; the same model may be named twice.",
+)
+@click.option("--judge", default="none", show_default=True, help="A model that reads all answers, or auto.")
+@click.option("--no-refine", is_flag=True, help="First answers and the vote only.")
+@click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Spend no more than this.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N questions.")
+@click.option("--at-once", type=click.IntRange(1, 16), default=4, show_default=True, help="Questions at a time.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep finished questions in this file; the same command again goes on where it was.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before spending.")
+@connect.standalone_option
+@json_option
+def council(
+    *,
+    file: Path,
+    models: tuple[str, ...],
+    judge: str,
+    no_refine: bool,
+    max_cost: float | None,
+    limit: int | None,
+    at_once: int,
+    results: Path | None,
+    yes: bool,
+    standalone: bool,
+    as_json: bool,
+) -> None:
+    """Compare a single model, a vote, refinement and a judge on questions with known answers.
+
+    FILE has one JSON object a line: {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked
+    once; all ways are read off the same answers.
+
+    counsel bench council questions.jsonl -m gpt-latest,opus-latest,gemini-latest --judge auto --max-cost 5
+    """
+    from counsel.evaluation import questions, records, run
+
+    asked = questions.read(file, limit)
+    caller = user.caller()
+    panel = run.Panel(models, None if judge == "none" else judge, refine=not no_refine)
+    kept = records.Records(results, _described(panel)) if results else None
+    trials = kept.read(asked) if kept else []
+    done = {trial.question.id for trial in trials}
+    left = [question for question in asked if question.id not in done]
+    if left:
+        _agree(left, panel, caller, max_cost, yes=yes)
+    progress = _Progress(trials, len(asked), kept)
+    stopped = connect.run(
+        _ask(left, panel, caller, progress, max_cost=max_cost, at_once=at_once, standalone=standalone)
+    )
+    _report(trials, progress.failed, stopped, panel, as_json=as_json)
+
+
+async def _ask(
+    questions: Sequence[Question],
+    panel: Panel,
+    caller: Caller,
+    progress: _Progress,
+    *,
+    max_cost: float | None,
+    at_once: int,
+    standalone: bool,
+) -> Evaluation | None:
+    from counsel.evaluation.run import Evaluation
+
+    if not questions:
+        return None
+    try:
+        async with connect.engine(caller, standalone=standalone) as engine:
+            evaluation = Evaluation(engine, caller, panel, max_cost, progress)
+            await evaluation.ask_all(questions, at_once)
+            return evaluation
+    finally:
+        progress.close()
+
+
+class _Progress:
+    """Hears of each question; one line on stderr for each."""
+
+    def __init__(self, trials: list[Trial], total: int, kept: Records | None) -> None:
+        self._trials, self._total, self._kept = trials, total, kept
+        self.failed: list[Failed] = []
+
+    def __call__(self, done: Trial | Failed) -> None:
+        from counsel.evaluation.run import Failed
+
+        if isinstance(done, Failed):
+            self.failed.append(done)
+            output.message(f"{self._count()} {done.question.id}: failed: [{done.error.code}] {done.error.message}")
+            return
+        self._trials.append(done)
+        if self._kept:
+            self._kept.add(done)
+        right = sum(ballot.first.choice == done.question.answer for ballot in done.ballots)
+        output.message(f"{self._count()} {done.question.id}: {right} of {len(done.ballots)} right at first")
+
+    def _count(self) -> str:
+        return f"[{len(self._trials) + len(self.failed)}/{self._total}]"
+
+    def close(self) -> None:
+        if self._kept:
+            self._kept.close()
+
+
+def _described(panel: Panel) -> dict[str, object]:
+    return {"models": list(panel.models), "judge": panel.judge, "refine": panel.refine}
+
+
+# ── before anything is spent ─────────────────────────────────────────────────────────────────────────
+
+
+def _agree(
+    questions: Sequence[Question], panel: Panel, caller: Caller, max_cost: float | None, *, yes: bool
+) -> None:
+    """A person agrees to an estimate, or a limit was given."""
+    from counsel.evaluation.estimate import estimate
+    from counsel.models.catalog import Catalog
+
+    expected = estimate(questions, panel, panel.models, Catalog.load(caller.settings))
+    output.message(_sentence(expected, len(questions), max_cost))
+    if yes or max_cost is not None:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"Say what it may cost: --max-cost USD, or --yes for no limit. {_NOTHING}")
+    confirm("Go on without a limit?")
+
+
+def _sentence(expected: Estimate, questions: int, max_cost: float | None) -> str:
+    limit = f", at most {amounts.dollars(max_cost)}" if max_cost is not None else ""
+    price = amounts.dollars(expected.cost_usd, complete=not expected.unpriced)
+    unknown = f" No price is known for {', '.join(expected.unpriced)}." if expected.unpriced else ""
+    return (
+        f"{counted(questions, 'question')}, about {counted(expected.calls, 'call')}: "
+        f"about {price}{limit}.{unknown}"
+    )
+
+
+# ── the report ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(
+    trials: list[Trial], failed: list[Failed], evaluation: Evaluation | None, panel: Panel, *, as_json: bool
+) -> None:
+    from counsel.evaluation import scoring
+
+    stopped = evaluation.stopped if evaluation else None
+    scores, changes = scoring.scores(trials), scoring.changes(trials)
+    if as_json:
+        output.document(
+            {
+                "panel": _described(panel),
+                "questions": len(trials),
+                "failed": [{"id": each.question.id, **each.error.as_dict()} for each in failed],
+                "stopped": stopped.as_dict() if stopped else None,
+                "ways": [_way(score) for score in scores],
+                "refinement": {
+                    "fixed": changes.fixed,
+                    "broken": changes.broken,
+                    "kept_right": changes.kept_right,
+                    "kept_wrong": changes.kept_wrong,
+                },
+            }
+        )
+    else:
+        if trials:
+            output.table(["way", "right", "95 %", "cost", "time"], map(_row, scores))
+            _print_notes(scores, changes)
+        if stopped:
+            output.message(f"Stopped early: {stopped.message}")
+    if failed or stopped:
+        raise click.exceptions.Exit(1)
+
+
+def _way(score: Score) -> dict[str, object]:
+    return {
+        "name": score.name,
+        "right": score.right,
+        "questions": score.total,
+        "undecided": score.undecided,
+        "accuracy": round(score.accuracy, 4),
+        "interval": [round(score.low, 4), round(score.high, 4)],
+        "cost_usd": round(score.cost_usd, 8),
+        "cost_complete": score.cost_complete,
+        "median_seconds": round(score.seconds, 3),
+    }
+
+
+def _row(score: Score) -> list[str]:
+    return [
+        score.name,
+        f"{score.right}/{score.total}",
+        f"{score.low:.0%}-{score.high:.0%}",
+        amounts.dollars(score.cost_usd, complete=score.cost_complete),
+        f"{score.seconds:.1f} s",
+    ]
+
+
+def _print_notes(scores: Sequence[Score], changes: object) -> None:
+    from counsel.evaluation.scoring import Changes
+
+    assert isinstance(changes, Changes)
+    refined = changes.fixed + changes.broken + changes.kept_right + changes.kept_wrong
+    if refined:
+        output.message(
+            f"Refinement fixed {changes.fixed} of the members' answers and broke {changes.broken}; "
+            f"{changes.kept_right} stayed right, {changes.kept_wrong} wrong."
+        )
+    if undecided := [f"{score.name} {score.undecided}" for score in scores if score.undecided]:
+        output.message(f"Not decided (ties, failures), counted as not right: {', '.join(undecided)}.")
+    output.message("Ranges that overlap: these questions do not tell which way is better.")

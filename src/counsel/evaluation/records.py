@@ -1,0 +1,105 @@
+"""Finished questions in a file, so that an evaluation that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from counsel.errors import ConfigInvalid, Conflict
+from counsel.evaluation.questions import Question
+from counsel.evaluation.scoring import Ballot, Choice, Trial
+from counsel.types import Json
+
+
+class Records:
+    """A file with a line for the panel, then one for each finished question."""
+
+    def __init__(self, path: Path, panel: Json) -> None:
+        self._path, self._panel = path, panel
+        self._file: TextIO | None = None
+
+    def read(self, questions: Sequence[Question]) -> list[Trial]:
+        """Those of the questions that are finished. Raises if the file belongs to another panel."""
+        try:
+            lines = self._path.read_text("utf-8").split("\n")
+        except FileNotFoundError:
+            return []
+        by_id = {question.id: question for question in questions}
+        trials: dict[str, Trial] = {}
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or (number == len(lines) and not line.endswith("}")):
+                continue  # the last line may be cut: the command was killed while it wrote
+            try:
+                record = json.loads(line)
+                if "panel" in record:
+                    self._check(record["panel"])
+                elif (question := by_id.get(record["id"])) and record["question"] == question.text:
+                    trials[question.id] = _trial(question, record)
+            except (ValueError, KeyError, TypeError) as error:
+                raise ConfigInvalid(
+                    f"{self._path}, line {number}, is not a finished question: {error}.",
+                    hint="Name another file.",
+                ) from None
+        return list(trials.values())
+
+    def _check(self, panel: Json) -> None:
+        if panel != self._panel:
+            raise Conflict(
+                f"{self._path} holds the answers of another panel: {json.dumps(panel, ensure_ascii=False)}.",
+                hint="Name another file, or ask the same models.",
+            )
+
+    def add(self, trial: Trial) -> None:
+        if self._file is None:
+            is_new = not self._path.exists() or not self._path.stat().st_size
+            self._file = self._path.open("a", encoding="utf-8")
+            if is_new:
+                self._write({"panel": self._panel})
+            else:
+                self._file.write("\n")  # behind a line that was cut
+        self._write(_record(trial))
+
+    def _write(self, record: Json) -> None:
+        assert self._file is not None
+        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _record(trial: Trial) -> Json:
+    return {
+        "id": trial.question.id,
+        "question": trial.question.text,
+        "members": [
+            {
+                "model": ballot.model,
+                "first": _choice_record(ballot.first),
+                "refined": _choice_record(ballot.refined),
+            }
+            for ballot in trial.ballots
+        ],
+        "judge": _choice_record(trial.judge),
+    }
+
+
+def _choice_record(choice: Choice | None) -> Json | None:
+    if choice is None:
+        return None
+    return {"choice": choice.choice, "cost_usd": choice.cost_usd, "seconds": choice.seconds}
+
+
+def _trial(question: Question, record: Json) -> Trial:
+    ballots = tuple(
+        Ballot(member["model"], _choice(member["first"]) or Choice(None), _choice(member["refined"]))
+        for member in record["members"]
+    )
+    return Trial(question, ballots, _choice(record["judge"]))
+
+
+def _choice(record: Json | None) -> Choice | None:
+    return None if record is None else Choice(record["choice"], record["cost_usd"], float(record["seconds"]))

@@ -1,0 +1,127 @@
+"""Asks a panel every question, a few at once, within a budget; each question is a job of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from counsel.caller import Caller
+from counsel.errors import BudgetExceeded, CounselError
+from counsel.evaluation.questions import Question
+from counsel.evaluation.scoring import Ballot, Choice, Trial
+from counsel.lazy_dataclass import dataclass
+from counsel.requests import ConsensusRequest, Engine
+from counsel.results import AnswerMetadata, ConsensusResult
+
+_FAILURES_IN_A_ROW = 3  # then something is wrong that more questions will not cure
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    models: tuple[str, ...]
+    judge: str | None
+    refine: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    question: Question
+    error: CounselError
+
+
+Report = Callable[[Trial | Failed], None]
+
+
+class Evaluation:
+    """`report` hears of each question when it is done."""
+
+    def __init__(
+        self, engine: Engine, caller: Caller, panel: Panel, max_cost_usd: float | None, report: Report
+    ) -> None:
+        self._engine, self._caller, self._panel, self._report = engine, caller, panel, report
+        self._left = max_cost_usd
+        self._failures: list[CounselError] = []
+        self.stopped: CounselError | None = None  # why the rest was not asked
+
+    async def ask_all(self, questions: Iterable[Question], at_once: int) -> None:
+        waiting = iter(questions)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(self._ask_next(waiting, at_once))
+
+    async def _ask_next(self, waiting: Iterable[Question], at_once: int) -> None:
+        for question in waiting:
+            if self.stopped is not None:
+                return
+            try:
+                result = await self._ask(question, at_once)
+            except CounselError as error:
+                self._failed(question, error)
+            else:
+                self._failures.clear()
+                self._report(trial(question, result))
+
+    async def _ask(self, question: Question, at_once: int) -> ConsensusResult:
+        """Each question may spend its share of what is left: together they cannot spend more."""
+        share = None if self._left is None else self._left / at_once
+        request = ConsensusRequest(
+            prompt=question.text,
+            models=self._panel.models,
+            choices=question.choices,
+            refine="always" if self._panel.refine else "never",
+            judge=self._panel.judge,
+            max_cost_usd=share,
+        )
+        job = await self._engine.submit(request, self._caller)
+        try:
+            result = await self._engine.wait(job)
+        except CounselError as error:
+            self._spend(error.cost_usd)
+            raise
+        except BaseException:
+            await self._engine.cancel(job)
+            raise
+        assert isinstance(result, ConsensusResult)  # what a consensus request gives
+        self._spend(result.metadata.cost_usd)
+        return result
+
+    def _spend(self, cost_usd: float | None) -> None:
+        if self._left is not None:
+            self._left = max(0.0, self._left - (cost_usd or 0.0))
+
+    def _failed(self, question: Question, error: CounselError) -> None:
+        self._failures.append(error)
+        if isinstance(error, BudgetExceeded) or len(self._failures) >= _FAILURES_IN_A_ROW:
+            self.stopped = self.stopped or error
+        self._report(Failed(question, error))
+
+
+def trial(question: Question, result: ConsensusResult) -> Trial:
+    """A member that failed has chosen nothing; what its failed calls cost is in no way's sum."""
+    first = {answer.model: answer for answer in result.initial}
+    refined = {answer.model: answer for answer in result.refined if answer.metadata}
+    ballots = tuple(
+        Ballot(
+            name,
+            _choice(first[name].choice, first[name].metadata) if name in first else Choice(None),
+            _choice(refined[name].choice, refined[name].metadata) if name in refined else None,
+        )
+        for name in labels(result.settings.models_requested)
+    )
+    verdict = result.verdict
+    judge = _choice(verdict.choice, verdict.metadata) if verdict else None
+    return Trial(question, ballots, judge)
+
+
+def labels(models: Sequence[str]) -> list[str]:
+    """As results name members: `gpt-5`, `gpt-5#2` …"""
+    return [
+        model if (count := list(models[: index + 1]).count(model)) == 1 else f"{model}#{count}"
+        for index, model in enumerate(models)
+    ]
+
+
+def _choice(choice: str | None, about: AnswerMetadata | None) -> Choice:
+    if about is None:
+        return Choice(choice, None)
+    return Choice(choice, about.cost_usd, (about.response_time_ms or 0) / 1000)
