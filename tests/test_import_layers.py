@@ -22,7 +22,7 @@ LAYERS = (
     {"servers", "skills"},
     {"engine.store"},
     {"engine"},  # its packages build one thing and import each other
-    {"doctor"},
+    {"doctor", "evaluation"},
     {"front"},
     {"mcp"},
     {"daemon"},

@@ -75,6 +75,9 @@ COMMANDS: dict[str, CommandRow] = {
         "counsel.cli.ask_service:ask_service",
         "Serve a session's askModel socket, for programs that host agents.",
     ),
+    "bench": CommandRow(
+        "counsel.cli.bench:bench", "Measure ways of asking, with your own models and questions."
+    ),
     "completion": CommandRow(
         "counsel.cli.completion:completion", "Print a script that completes commands in your shell."
     ),

@@ -43,9 +43,13 @@ def bench() -> None:
 )
 @click.option("--judge", default="none", show_default=True, help="A model that reads all answers, or auto.")
 @click.option("--no-refine", is_flag=True, help="First answers and the vote only.")
-@click.option("--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Spend no more than this.")
+@click.option(
+    "--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Spend no more than this."
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N questions.")
-@click.option("--at-once", type=click.IntRange(1, 16), default=4, show_default=True, help="Questions at a time.")
+@click.option(
+    "--at-once", type=click.IntRange(1, 16), default=4, show_default=True, help="Questions at a time."
+)
 @click.option(
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -129,7 +133,9 @@ class _Progress:
 
         if isinstance(done, Failed):
             self.failed.append(done)
-            output.message(f"{self._count()} {done.question.id}: failed: [{done.error.code}] {done.error.message}")
+            output.message(
+                f"{self._count()} {done.question.id}: failed: [{done.error.code}] {done.error.message}"
+            )
             return
         self._trials.append(done)
         if self._kept:

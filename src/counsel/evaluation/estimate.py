@@ -22,13 +22,15 @@ class Estimate:
     unpriced: tuple[str, ...]  # models whose price is not known: agents, other servers
 
 
-def estimate(questions: Sequence[Question], panel: Panel, models: Sequence[str], catalog: Catalog) -> Estimate:
+def estimate(
+    questions: Sequence[Question], panel: Panel, models: Sequence[str], catalog: Catalog
+) -> Estimate:
     """`models`: the members by their own names, behind `auto` and panels."""
     members = len(models)
     asked = sum(len(question.text) + sum(map(len, question.choices)) for question in questions) / 4
     first = asked + _FRAME * len(questions)
     others = _ANSWER * members * len(questions)  # what a reader of all answers reads
-    read = {name: 2 * first + others if panel.refine else first for name in models}
+    read = dict.fromkeys(models, 2 * first + others if panel.refine else first)
     written = _ANSWER * len(questions) * (2 if panel.refine else 1)
     cost, unpriced = 0.0, []
     for name in models:

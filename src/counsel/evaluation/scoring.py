@@ -101,7 +101,9 @@ def interval(right: int, total: int) -> tuple[float, float]:
 
 def scores(trials: Sequence[Trial]) -> list[Score]:
     """Each member alone, then the ways of combining them."""
-    models = [ballot.model for ballot in trials[0].ballots] if trials else []
+    if not trials:
+        return []
+    models = [ballot.model for ballot in trials[0].ballots]
     alone = [_score(model, trials, _alone(number)) for number, model in enumerate(models)]
     ways = [("vote", _vote)]
     if any(ballot.refined for trial in trials for ballot in trial.ballots):

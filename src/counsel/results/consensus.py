@@ -28,6 +28,7 @@ class InitialAnswer:
     model: str  # `gpt-5#2`: the second of that name
     text: str
     metadata: AnswerMetadata
+    choice: str | None = None  # of the choices that were offered
 
     def to_json(self) -> dict[str, object]:
         used = self.metadata.usage
@@ -40,13 +41,14 @@ class InitialAnswer:
             "model": self.model,
             "status": "success",
             "response": self.text,
+            **without_empty(choice=self.choice),
             "metadata": {**self.metadata.to_json(), **more},
         }
 
     @classmethod
     def from_json(cls, shown: Json) -> InitialAnswer:
         metadata = AnswerMetadata.from_json(shown.get("metadata") or {})
-        return cls(shown.get("model", ""), shown.get("response", ""), metadata)
+        return cls(shown.get("model", ""), shown.get("response", ""), metadata, shown.get("choice"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class RefinedAnswer:
     error: CounselError | None = None
     changed: bool | None = None  # its author changed its position; None: it did not say
     round: int = 2
+    choice: str | None = None
 
     @property
     def model(self) -> str:
@@ -87,6 +90,7 @@ class RefinedAnswer:
             "status": "success",
             **first,
             "refined_response": self.text,
+            **without_empty(choice=self.choice),
             "changed": self.changed,
             "round": self.round,
             "metadata": {**now.to_json(), **totals},
@@ -103,6 +107,7 @@ class RefinedAnswer:
             error,
             shown.get("changed"),
             shown.get("round", 2),
+            shown.get("choice"),
         )
 
 

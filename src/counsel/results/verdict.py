@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from counsel.errors import CounselError, from_dict
 from counsel.lazy_dataclass import dataclass
-from counsel.results.parts import listed
+from counsel.results.parts import AnswerMetadata, listed, without_empty
 from counsel.types import Json
 
 Ended: TypeAlias = Literal["limit", "unchanged", "agreement", "never"]
@@ -81,6 +81,8 @@ class JudgeVerdict:
     blind_spots: tuple[str, ...] = ()
     failed_models: tuple[str, ...] = ()
     recommendation: str = ""
+    choice: str | None = None  # of the choices that were offered
+    metadata: AnswerMetadata | None = None  # of its call; None: of a release that did not tell
     error: CounselError | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -96,6 +98,8 @@ class JudgeVerdict:
             "blind_spots": list(self.blind_spots),
             "failed_models": list(self.failed_models),
             "recommendation": self.recommendation,
+            **without_empty(choice=self.choice),
+            **({"metadata": self.metadata.to_json()} if self.metadata else {}),
         }
 
     @classmethod
@@ -112,6 +116,8 @@ class JudgeVerdict:
             blind_spots=tuple(shown.get("blind_spots", ())),
             failed_models=tuple(shown.get("failed_models", ())),
             recommendation=shown.get("recommendation", ""),
+            choice=shown.get("choice"),
+            metadata=AnswerMetadata.from_json(shown["metadata"]) if shown.get("metadata") else None,
         )
 
 
@@ -217,13 +223,21 @@ class RoundAnswer:
     model: str
     text: str
     changed: bool | None
+    choice: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        return {"model": self.model, "response": self.text, "changed": self.changed}
+        return {
+            "model": self.model,
+            "response": self.text,
+            **without_empty(choice=self.choice),
+            "changed": self.changed,
+        }
 
     @classmethod
     def from_json(cls, shown: Json) -> RoundAnswer:
-        return cls(shown.get("model", ""), shown.get("response", ""), shown.get("changed"))
+        return cls(
+            shown.get("model", ""), shown.get("response", ""), shown.get("changed"), shown.get("choice")
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ def _recommendation(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator
     if verdict and verdict.recommendation:
         which = "first" if verdict.based_on == "initial" else "refined"
         texts.append(verdict.recommendation)
+        if verdict.choice:
+            texts.append(f"The judge chooses **{verdict.choice}**.")
         texts.append(f"*Judge: {verdict.judge}, who read the {which} answers without names.*")
     if texts:
         yield _section("Recommendation", texts)

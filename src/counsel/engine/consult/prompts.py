@@ -104,12 +104,17 @@ Compare them. Judge what they say, not their length, style or order, and not how
 - partial_coverage: what matters and only some answers cover;
 - unique_insights: what matters and only one answer has;
 - blind_spots: what matters and no answer covers;
-- recommendation: what you recommend to the person who asked, decided and complete in itself, with your reasons.
+- recommendation: what you recommend to the person who asked, decided and complete in itself, with your reasons{choice}.
 An empty list is a good answer where there is nothing to report."""
 
 
-def judge(question: str, answers: Sequence[str]) -> str:
-    return _JUDGE.format(question=question, count=len(answers), answers="\n\n".join(answers))
+def judge(question: str, answers: Sequence[str], *, chooses: bool = False) -> str:
+    return _JUDGE.format(
+        question=question,
+        count=len(answers),
+        answers="\n\n".join(answers),
+        choice=";\n- choice: the one of the choices that you recommend" if chooses else "",
+    )
 
 
 ASSIGNED = {

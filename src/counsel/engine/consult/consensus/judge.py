@@ -12,6 +12,7 @@ from typing import Literal
 
 from counsel import size_limits
 from counsel.caller import Caller
+from counsel.engine import results
 from counsel.engine.consult import prompts, structured
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.consensus import anonymous
@@ -133,7 +134,9 @@ class Judge:
         job, name = self.consultation.job, self.participant.label
         answered = [member for member in members if member.slot in latest]
         order = anonymous.letters(job.id, JUDGE, [member.slot for member in answered])
-        wanted = schema(list(order.values()))
+        wanted = schema(
+            list(order.values()), anonymous.shuffled(job.id, f"choices {JUDGE}", job.task.choices)
+        )
 
         async def ask(judge: Participant) -> Reply:
             return await self._ask(judge, answered, latest, order, wanted)
@@ -146,8 +149,14 @@ class Judge:
         reply = replies[JUDGE]
         labels = {order[member.slot]: member.label for member in answered}
         failed = tuple(member.label for member in members if member.slot not in latest)
-        verdict = replace(_read(json.loads(reply.text), labels), judge=name, failed_models=failed)
-        return Judgement(replace(verdict, based_on=based_on), reply)
+        verdict = replace(
+            _read(json.loads(reply.text), labels),
+            judge=name,
+            based_on=based_on,
+            failed_models=failed,
+            metadata=results.metadata(reply),
+        )
+        return Judgement(verdict, reply)
 
     async def _ask(
         self,
@@ -163,7 +172,8 @@ class Judge:
         notes = {member.slot: prompts.ASSIGNED.get(member.stance, "") for member in answered}
         call = await conversation.compose_async(job, self.history, route, self.store)
         *earlier, question = call.turns
-        text = prompts.judge(question.text, list(anonymous.blocks(texts, order, notes=notes)))
+        answers = list(anonymous.blocks(texts, order, notes=notes))
+        text = prompts.judge(question.text, answers, chooses=bool(job.task.choices))
         own = None if route.is_agent else prompts.CONSULTED
         call = replace(
             call,
@@ -180,9 +190,10 @@ class Judge:
         return await structured.conforming(self.consultation, step, route, call, reply)
 
 
-def schema(letters: list[str]) -> Json:
+def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
     text, letter = {"type": "string"}, {"type": "string", "enum": letters}
     texts, some = {"type": "array", "items": text}, {"type": "array", "items": letter}
+    choice = {"choice": {"type": "string", "enum": list(choices)}} if choices else {}
     return _object(
         consensus=texts,
         contradictions=_several(topic=text, positions=_several(answers=some, position=text)),
@@ -190,6 +201,7 @@ def schema(letters: list[str]) -> Json:
         unique_insights=_several(answer=letter, insight=text),
         blind_spots=texts,
         recommendation=text,
+        **choice,
     )
 
 
@@ -235,4 +247,5 @@ def _read(document: Json, labels: Mapping[str, str]) -> JudgeVerdict:
         ),
         blind_spots=tuple(map(text, document["blind_spots"])),
         recommendation=text(document["recommendation"]),
+        choice=document.get("choice"),
     )

@@ -15,7 +15,7 @@ from counsel.engine.consult.consensus.rounds import Failure
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.running import Outcome
 from counsel.engine.store.model import Reply
-from counsel.errors import CounselError, UpstreamError
+from counsel.errors import BudgetExceeded, CounselError, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.results import (
     AnswerDetails,
@@ -77,13 +77,19 @@ class Course:
     def text(self, reply: Reply) -> str:
         return vote.pick(reply).text if self.job.task.choices else reply.text
 
+    def choice(self, reply: Reply) -> str | None:
+        return vote.pick(reply).choice if self.job.task.choices else None
+
     # ── the result ───────────────────────────────────────────────────────────────────────────────────
 
     def outcome(self, refinement: Refinement) -> Outcome:
         job, initial = self.job, self.rounds[0]
         first = {
             member.slot: InitialAnswer(
-                member.label, self.text(initial[member.slot]), results.metadata(initial[member.slot])
+                member.label,
+                self.text(initial[member.slot]),
+                results.metadata(initial[member.slot]),
+                self.choice(initial[member.slot]),
             )
             for member in self.participants
             if member.slot in initial
@@ -141,7 +147,13 @@ class Course:
             if numbers:
                 reply, changed = self.rounds[numbers[0] - 1][slot], self.changed(numbers[0], slot)
                 yield RefinedAnswer(
-                    before, self.text(reply), results.metadata(reply), None, changed, numbers[0]
+                    before,
+                    self.text(reply),
+                    results.metadata(reply),
+                    None,
+                    changed,
+                    numbers[0],
+                    self.choice(reply),
                 )
             elif slot in lost:
                 yield RefinedAnswer(before, None, None, lost[slot])
@@ -154,7 +166,10 @@ class Course:
                 number,
                 tuple(
                     RoundAnswer(
-                        member.label, self.text(replies[member.slot]), self.changed(number, member.slot)
+                        member.label,
+                        self.text(replies[member.slot]),
+                        self.changed(number, member.slot),
+                        self.choice(replies[member.slot]),
                     )
                     for member in self.participants
                     if member.slot in replies
@@ -189,8 +204,8 @@ def failed(failure: Failure) -> ModelFailure:
 
 
 def all_failed(failures: Sequence[Failure]) -> CounselError:
-    if len(failures) == 1:
-        return failures[0].error
+    if len(failures) == 1 or all(isinstance(failure.error, BudgetExceeded) for failure in failures):
+        return failures[0].error  # of a budget: its numbers are the same for all
     messages = "; ".join(
         f"{failure.participant.label}: {failure.error.message.rstrip('.')}" for failure in failures
     )

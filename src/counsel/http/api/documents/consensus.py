@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 
 class RoundAnswer(TypedDict):
     model: str
     response: str
+    choice: NotRequired[str]
     changed: bool | None
 
 
@@ -48,6 +49,8 @@ class JudgeVerdict(TypedDict):
     blind_spots: NotRequired[list[str]]
     failed_models: NotRequired[list[str]]
     recommendation: NotRequired[str]
+    choice: NotRequired[Annotated[str, "The one of the offered choices that it recommends."]]
+    metadata: NotRequired[Annotated[dict[str, Any], "Of its call, as that of an answer."]]
     error: NotRequired[str]
     code: NotRequired[str]
     hint: NotRequired[str]

@@ -163,6 +163,7 @@ class InitialAnswer(TypedDict):
     model: Annotated[str, "`gpt-5#2` is the second of that name."]
     status: str
     response: str
+    choice: NotRequired[Annotated[str, "Of the choices that were offered."]]
     metadata: InitialMetadata
 
 
@@ -179,6 +180,7 @@ class RefinedAnswer(TypedDict):
     status: str
     initial_response: str
     refined_response: str | None
+    choice: NotRequired[str]
     changed: NotRequired[Annotated[bool | None, "It changed its position; null: it did not say."]]
     round: NotRequired[Annotated[int, "The round of this answer: 2 or 3."]]
     metadata: NotRequired[RefinedMetadata]

@@ -1,0 +1,132 @@
+"""`counsel bench council`: ways of asking, compared on questions with known answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from counsel import cli
+from fake import FakeProcess
+from support.council import picks
+from support.user import Output
+
+QUESTIONS = (
+    {"id": "capital", "question": "Capital of France?", "choices": ["Paris", "Rome"], "answer": "A"},
+    {"id": "sum", "question": "2 + 2?", "choices": ["4", "5"], "answer": "4"},
+)
+PANEL = ("-m", "gpt-5", "-m", "sonnet")
+Run = Callable[..., Output]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in QUESTIONS))
+    return path
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    fake_process: FakeProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COUNSEL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-000000000000000000000000")
+    monkeypatch.setenv("OPENAI_BASE_URL", fake_process.v1)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-000000000000")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", fake_process.url)
+    monkeypatch.chdir(tmp_path)
+
+    def go(*arguments: str) -> Output:
+        code = cli.run(["bench", "council", *arguments, "--standalone"])
+        captured = capsys.readouterr()
+        return Output(code, captured.out, captured.err)
+
+    return go
+
+
+def answers(fake: FakeProcess) -> None:
+    """gpt-5 is right both times; sonnet learns from it once."""
+    fake.script(text=picks("Paris", "Learned."), contains="France says so", times=None)
+    fake.script(text=picks("Paris", "Known."), contains="Rome is old", times=None)
+    fake.script(text=picks("4", "Counted."), contains="Counted", times=None)
+    fake.script(text=picks("Paris", "France says so."), contains="France", model="gpt-5", times=None)
+    fake.script(text=picks("Rome", "Rome is old."), contains="France", model="claude", times=None)
+    fake.script(text=picks("4", "Counted."), contains="2 + 2", times=None)
+
+
+def test_the_ways_are_compared_and_a_second_run_asks_nothing_again(
+    run: Run, file: Path, fake_process: FakeProcess, tmp_path: Path
+) -> None:
+    answers(fake_process)
+    kept = tmp_path / "kept.jsonl"
+    done = run(str(file), *PANEL, "--max-cost", "5", "--results", str(kept), "--json")
+    assert done.code == 0, done.err
+    assert "2 questions, about 8 calls: about $0." in done.err
+    assert "at most $5.00" in done.err
+    assert "[2/2]" in done.err
+    document = json.loads(done.out)
+    ways = {way["name"]: way for way in document["ways"]}
+    assert {name: way["right"] for name, way in ways.items()} == {
+        "gpt-5": 2,
+        "sonnet": 1,
+        "vote": 1,
+        "refine": 2,
+        "refine on disagreement": 2,
+    }
+    assert ways["vote"]["undecided"] == 1
+    assert (
+        ways["refine"]["cost_usd"] > ways["refine on disagreement"]["cost_usd"] > ways["vote"]["cost_usd"] > 0
+    )
+    assert document["refinement"] == {"fixed": 1, "broken": 0, "kept_right": 3, "kept_wrong": 0}
+    assert (document["failed"], document["stopped"]) == ([], None)
+    calls = len(fake_process.calls)
+    with kept.open("a") as written:
+        written.write('{"id": "cut')  # killed while it wrote
+    again = run(str(file), *PANEL, "--results", str(kept))
+    assert (again.code, len(fake_process.calls)) == (0, calls)
+    assert "refine on disagreement  2/2" in again.out
+    assert "Refinement fixed 1 of the members' answers and broke 0" in again.err
+    other = run(str(file), "-m", "gpt-5", "-m", "haiku", "--max-cost", "1", "--results", str(kept))
+    assert (other.code, "another panel" in other.err) == (1, True)
+    assert len(fake_process.calls) == calls
+
+
+def test_nothing_is_sent_before_a_limit_is_agreed_to(run: Run, file: Path, fake_process: FakeProcess) -> None:
+    for arguments, problem in (
+        ((str(file), *PANEL), "--max-cost"),
+        ((str(file), *PANEL, "--max-cost", "0"), "--max-cost"),
+        ((str(file), *PANEL, "--limit", "0"), "--limit"),
+    ):
+        done = run(*arguments)
+        assert (done.code, problem in done.err) == (2, True), done.err
+    assert not fake_process.calls
+
+
+def test_a_limit_that_is_used_up_stops_it(run: Run, file: Path, fake_process: FakeProcess) -> None:
+    done = run(str(file), *PANEL, "--max-cost", "0.000001", "--json")
+    assert done.code == 1
+    document = json.loads(done.out)
+    assert document["stopped"]["code"] == "BUDGET_EXCEEDED"
+    assert not fake_process.calls
+    assert "Stopped early" in run(str(file), *PANEL, "--max-cost", "0.000001").err
+
+
+def test_a_key_that_is_refused_stops_it_after_three_questions(
+    run: Run, tmp_path: Path, fake_process: FakeProcess
+) -> None:
+    file = tmp_path / "many.jsonl"
+    file.write_text("".join(f"{json.dumps(QUESTIONS[1] | {'id': str(each)})}\n" for each in range(20)))
+    fake_process.script(status=401, times=None)
+    done = run(str(file), *PANEL, "--yes", "--json", "--at-once", "1")
+    assert done.code == 1
+    document = json.loads(done.out)
+    assert len(document["failed"]) == 3
+    assert document["ways"] == []
+    assert len(fake_process.calls) == 6
