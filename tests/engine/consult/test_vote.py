@@ -139,11 +139,13 @@ async def test_a_second_vote_that_fails_leaves_the_first(
 async def test_the_judge_reads_the_last_votes(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    judged(fake_api, verdict())
+    judged(fake_api, verdict(choice="Tabs"))
     say(fake_api, TWO_TO_ONE, refined=picks("Tabs", "Convinced."))
     result = await hold(engine, caller(), choices=CHOICES, refine="disagreement", judge=JUDGE)
     assert len(fake_api.calls) == 7
-    assert result["phases"]["verdict"]["based_on"] == "refined"
+    found = result["phases"]["verdict"]
+    assert (found["based_on"], found["choice"], found["metadata"]["model"]) == ("refined", "Tabs", JUDGE)
+    assert "The judge chooses **Tabs**." in result["content"]
     assert "Convinced." in str(fake_api.calls[-1].body)
 
 
