@@ -67,6 +67,18 @@ def appends(events: Iterable[JobEvent]) -> None:
         fold.add(event)
 
 
+def test_the_texts_of_a_judge_and_of_a_third_round_have_a_place_in_a_cursor() -> None:
+    cursor = Cursor(17)
+    for slot, phase in (("0", "refined2"), ("judge", "verdict")):
+        cursor.advance(TextAdded(17, 1.0, slot, "word", 0, phase))
+    again = Cursor.parse("job", str(cursor))
+    assert again.seq == 17
+    assert {slot: (text.phase, text.length) for slot, text in again.texts.items()} == {
+        "0": ("refined2", 4),
+        "judge": ("verdict", 4),
+    }
+
+
 async def test_a_live_stream_is_resumed_at_every_event() -> None:
     heard, _, _ = told()
     whole = await read(heard)

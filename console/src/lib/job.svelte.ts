@@ -30,6 +30,11 @@ export class GrowingText {
   }
 }
 
+/** A judge comes behind the members, which have numbers. */
+function order(slot: string): number {
+  return /^\d+$/.test(slot) ? Number(slot) : Infinity;
+}
+
 function codePoints(text: string): number {
   let number = text.length;
   for (let index = 0; index < text.length; index += 1) {
@@ -118,7 +123,7 @@ export class LiveJob {
     let member = this.members.find((known) => known.slot === slot);
     if (!member) {
       this.members.push(new Member(slot));
-      this.members.sort((a, b) => Number(a.slot) - Number(b.slot));
+      this.members.sort((a, b) => order(a.slot) - order(b.slot));
       member = this.members.find((known) => known.slot === slot);
     }
     return member as Member;

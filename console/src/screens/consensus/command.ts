@@ -1,20 +1,33 @@
 // The same on the command line, and all answers as one text.
 import { shell } from '../../lib/format';
+import { choicesOf, DEFAULTS, type Terms } from './request';
 
 export interface Asked {
   prompt: string;
   models: string[];
-  refine: boolean;
+  terms?: Terms;
   effort?: string | null;
   web?: boolean;
   files?: string[];
 }
 
-export function command({ prompt, models, refine, effort, web, files = [] }: Asked): string {
+export function command({ prompt, models, terms = DEFAULTS, effort, web, files = [] }: Asked): string {
   const isAuto = models.length === 1 && models[0] === 'auto'; // what the command does by itself
   const words = ['counsel', 'consensus'];
   if (models.length > 0 && !isAuto) words.push('-m', shell(models.join(',')));
-  if (!refine) words.push('--no-feedback');
+  const names = labels(models);
+  for (const name of names) {
+    const part = terms.parts[name];
+    if (part?.role.trim()) words.push('--role', shell(`${name}=${part.role.trim()}`));
+    if (part?.stance) words.push('--stance', shell(`${name}=${part.stance}`));
+  }
+  if (terms.judge !== DEFAULTS.judge) words.push('--judge', shell(terms.judge));
+  for (const choice of choicesOf(terms.choices)) words.push('--choice', shell(choice));
+  if (terms.refine === 'never') words.push('--no-feedback');
+  else if (terms.refine !== DEFAULTS.refine) words.push('--refine', terms.refine);
+  if (terms.refine !== 'never' && terms.rounds !== DEFAULTS.rounds) words.push('--rounds', String(terms.rounds));
+  if (terms.order !== DEFAULTS.order) words.push('--order', terms.order);
+  if (terms.most.trim()) words.push('--max-cost', shell(terms.most.trim()));
   if (effort) words.push('--effort', effort);
   if (web) words.push('--web');
   for (const file of files) words.push('-f', shell(file));

@@ -6,6 +6,7 @@ import { follow } from '../../lib/live.svelte';
 import { families, letter, masker, shuffled } from './blind';
 import { labels } from './command';
 import { verdict, type Verdict } from './difference';
+import { readableVote } from './request';
 
 export type ColumnState = 'waiting' | 'thinking' | 'writing' | 'done' | 'failed' | 'stopped';
 export interface Problem {
@@ -39,6 +40,7 @@ export interface Column {
 type Consensus = Schema['Consensus'];
 type Model = Schema['Model'];
 const RETRY = 1000; // ms
+const JUDGE = 'judge'; // the slot of the one that is no member
 const REVEALED = 'counsel.consensus.revealed.';
 const BLIND = 'counsel.consensus.blind.';
 export const BLIND_BY_DEFAULT = 'counsel.consensus.blind';
@@ -111,7 +113,7 @@ export class Council {
   get needsReading(): string {
     if (!this.job || !this.detail) return '';
     if (this.job.ended) return this.detail.status === 'processing' ? `ended ${this.job.state}` : '';
-    const lacks = this.job.members.some((member) => member.phase === 'refined' && !member.texts.initial?.value && !this.stateOf(member.slot)?.initial_response);
+    const lacks = this.job.members.some((member) => member.phase.startsWith('refined') && !member.texts.initial?.value && !this.stateOf(member.slot)?.initial_response);
     return lacks ? `refined ${this.job.members.map((member) => member.phase).join()}` : '';
   }
 
@@ -134,6 +136,25 @@ export class Council {
 
   get names(): string[] {
     return labels(this.detail?.models ?? []);
+  }
+
+  /** The judge reads the answers now. */
+  get judging(): boolean {
+    return this.running && this.judge?.state === 'running';
+  }
+
+  private get judge(): Member | undefined {
+    return this.job?.members.find(({ slot }) => slot === JUDGE);
+  }
+
+  get judgeName(): string {
+    return this.judge?.model ?? this.detail?.question?.judge ?? '';
+  }
+
+  /** A member by the name that results have. */
+  shownLabel(label: string): string {
+    const slot = this.names.indexOf(label);
+    return slot < 0 ? this.mask(label) : this.shownName(slot);
   }
 
   setBlind(blind: boolean): void {
@@ -176,7 +197,7 @@ export class Council {
 
   /** Models with a whole first answer; a refinement that fails does not take it away. */
   get answered(): number {
-    return this.columns.filter(({ state, first, refined, errorPhase }) => first.text !== '' && (state === 'done' || refined !== null || errorPhase === 'refined')).length;
+    return this.columns.filter(({ state, first, refined, errorPhase }) => first.text !== '' && (state === 'done' || refined !== null || errorPhase.startsWith('refined'))).length;
   }
 
   private metadata(label: string): Schema['InitialMetadata'] | undefined {
@@ -200,7 +221,7 @@ export class Council {
     const live = this.running && member?.state === 'running';
     const texts = {
       first: first ? fixed(first.response) : this.liveText(member, 'initial', live) ?? fixed(stored?.initial_response ?? (stored?.phase === 'initial' ? stored.text || (stored.partial ?? '') : (failed as { partial?: string } | undefined)?.partial ?? '')),
-      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined', live) ?? (stored?.phase === 'refined' && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
+      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined2', live) ?? this.liveText(member, 'refined', live) ?? (stored?.phase.startsWith('refined') && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
     };
     // The events have what each finished answer took; the result has it for a page that comes later.
     const used = result ? [first?.metadata, refined?.metadata].flatMap((metadata) => (metadata ? [{ ...metadata.usage, cost_usd: metadata.cost_usd }] : [])) : Object.values(member?.spent ?? {});
@@ -220,7 +241,7 @@ export class Council {
       ms: refined?.metadata?.total_response_time ?? first?.metadata.response_time_ms ?? this.elapsed(member),
       tokens: used.length > 0 ? { input: sum(used.map(({ input_tokens }) => input_tokens)), output: sum(used.map(({ output_tokens }) => output_tokens)) } : null,
       cost: used.length === 0 ? undefined : costs.includes(null) ? null : sum(costs as number[]),
-      verdict: texts.refined && !live && state === 'done' ? this.verdictOf(slot, texts.first.text, texts.refined.text) : null,
+      verdict: texts.refined && !live && state === 'done' ? (stated(refined?.changed) ?? this.verdictOf(slot, texts.first.text, texts.refined.text)) : null,
     };
   }
 
@@ -249,7 +270,8 @@ export class Council {
   private liveText(member: Member | undefined, phase: string, live: boolean): Text | null {
     const text: GrowingText | undefined = member?.texts[phase];
     if (!text || (text.value === '' && !(live && member?.phase === phase))) return null;
-    return { text: text.value, generation: text.generation, live: live && member?.phase === phase };
+    const votes = (this.detail?.question?.choices?.length ?? 0) > 0;
+    return { text: votes ? readableVote(text.value) : text.value, generation: text.generation, live: live && member?.phase === phase };
   }
 
   /** Nothing of a text is shown before all names are known: `gpt-latest` may call itself otherwise. */
@@ -269,6 +291,13 @@ export class Council {
     if (rounds.length === 0) return null;
     return sum(rounds.map(({ startedAt, endedAt }) => Math.max(0, (endedAt ?? everySecond() / 1000) - startedAt))) * 1000;
   }
+}
+
+/** What the author itself says of its position, or what its vote shows; null if it said nothing: then words are compared. */
+function stated(changed: boolean | null | undefined): Verdict | null {
+  if (changed === null || changed === undefined) return null;
+  const text = changed ? 'changed its mind' : 'kept its position';
+  return { changed, text, reason: changed ? 'It says itself that its position changed, or its vote did.' : 'It says itself that its position is the same, or its vote is.' };
 }
 
 function fixed(text: string): Text {

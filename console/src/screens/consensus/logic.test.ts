@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { families, letter, masker, shuffled } from './blind';
 import { asMarkdown, command, labels } from './command';
+import { DEFAULTS } from './request';
 import { differences, shareOfDifferentWords, verdict } from './difference';
 
 describe('the measure of a change of mind', () => {
@@ -86,8 +87,8 @@ describe('blind reading', () => {
 
 describe('the command', () => {
   it('says what the page asks', () => {
-    expect(command({ prompt: "What's best?", models: ['a', 'b'], refine: true })).toBe(`counsel consensus -m a,b 'What'\\''s best?'`);
-    expect(command({ prompt: 'x', models: ['auto'], refine: false, effort: 'low', web: true, files: ['a b.md'] })).toBe(`counsel consensus --no-feedback --effort low --web -f 'a b.md' x`);
+    expect(command({ prompt: "What's best?", models: ['a', 'b'] })).toBe(`counsel consensus -m a,b 'What'\\''s best?'`);
+    expect(command({ prompt: 'x', models: ['auto'], terms: { ...DEFAULTS, refine: 'never' }, effort: 'low', web: true, files: ['a b.md'] })).toBe(`counsel consensus --no-feedback --effort low --web -f 'a b.md' x`);
   });
 
   it('numbers models of the same name', () => {

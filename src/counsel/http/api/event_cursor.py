@@ -29,7 +29,7 @@ from counsel.job_events import (
 from counsel.lazy_dataclass import dataclass
 
 LONGEST = 4_000  # characters of a cursor: 20 models need some 600
-_TEXT = r"~[0-9]{1,3}\.[a-z_]{0,20}\.[0-9]{1,10}\.(?:[0-9a-f]{8})?"
+_TEXT = r"~[0-9a-z]{1,20}\.[0-9a-z_]{0,20}\.[0-9]{1,10}\.(?:[0-9a-f]{8})?"
 _CURSOR = re.compile(rf"(0|[1-9][0-9]{{0,18}})((?:{_TEXT})*)").fullmatch
 _MOST = 2**62
 
