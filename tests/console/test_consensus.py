@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from support import council
 from support.accessibility import violations
 from support.browser import Console
 
@@ -237,3 +238,83 @@ def test_at_phone_width_one_model_is_shown_and_the_keyboard_does_everything(
     wide.goto(page.url)
     expect(column(wide, GPT)).to_contain_text("kept its answer")
     assert violations(wide) == []
+
+
+def test_a_verdict_and_a_vote_come_before_the_answers(console: Console) -> None:
+    vendors = console.vendors
+    choices = {"gpt": "Monolith", "claude": "Monolith", "gemini": "Services"}
+    positions = [
+        {"answers": ["A", "B"], "position": "one deployment"},
+        {"answers": ["C"], "position": "teams ship alone"},
+    ]
+    judgement = council.verdict(
+        consensus=["Small teams pay for every network call."],
+        contradictions=[{"topic": "Deployment", "positions": positions}],
+        blind_spots=["Who is on call?"],
+        recommendation="Start with **one** monolith.",
+    )
+    vendors.script(contains=council.JUDGING, text=judgement, gate="judge", gate_after=1, times=None)
+    for model, choice in choices.items():
+        vendors.script(model=model, text=council.picks(choice, f"{choice} suits a team of four."), times=None)
+    page = console.open("#/consensus")
+    page.locator("details.more summary").click()
+    page.get_by_label("Refine", exact=True).select_option("disagreement")
+    expect(page.get_by_role("alert")).to_contain_text("choose a judge, or write choices")
+    page.get_by_label("Choices for a vote").fill("Monolith\nServices")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    page.get_by_label("Judge", exact=True).select_option("gpt-5")
+    page.get_by_role("textbox", name="Question").fill("Monolith or services?")
+    search = page.get_by_role("combobox", name="Add a model")
+    for model in PANEL:
+        search.fill(model)
+        search.press("Enter")
+    page.get_by_label(f"Role of {GPT}").fill("security reviewer")
+    page.get_by_label(f"Stance of {CLAUDE}").select_option("against")
+    assert violations(page) == []
+    asked = (
+        f"counsel consensus -m {','.join(PANEL)} --role '{GPT}=security reviewer' --stance {CLAUDE}=against "
+        "--judge gpt-5 --choice Monolith --choice Services --refine disagreement 'Monolith or services?'"
+    )
+    expect(page.locator("form code")).to_have_text(asked)
+    page.get_by_role("button", name="Ask the panel").click()
+    expect(page.get_by_text("The judge (gpt-5) compares the answers")).to_be_visible()
+    page.reload()  # while the judge writes
+    expect(page.get_by_text("The judge (gpt-5) compares the answers")).to_be_visible()
+    vendors.open_gate("judge")
+
+    vote = page.get_by_role("region", name="Vote")
+    expect(vote.get_by_role("heading")).to_contain_text("Monolith")
+    expect(vote.get_by_role("heading")).to_contain_text("67 % of the votes")
+    expect(vote.get_by_role("row", name="Services")).to_contain_text(GEMINI)
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict.locator("strong").first).to_have_text("one")
+    expect(verdict).to_contain_text("Small teams pay")
+    expect(verdict).to_contain_text("teams ship alone")
+    expect(column(page, CLAUDE)).to_contain_text("kept its position")
+    expect(column(page, CLAUDE)).to_contain_text("Monolith suits a team of four.")
+    assert violations(page) == []
+    page.get_by_role("button", name="Blind").click()
+    expect(verdict).to_contain_text("Model ")
+    assert not NAMES.search(page.get_by_role("main").inner_text())
+    page.get_by_role("button", name="Reveal").click()
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+    page.get_by_role("link", name="Ask again").click()
+    expect(page.locator("form code")).to_have_text(asked)
+    roles = [str(call["body"]) for call in vendors.calls if "security reviewer" in str(call["body"])]
+    assert roles
+
+
+def test_a_named_panel_is_offered_and_asked(console: Console) -> None:
+    (console.counsel_home / "config.toml").write_text(f'[panels]\npair = ["{GPT}", "{CLAUDE}"]\n')
+    page = console.open("#/consensus")
+    page.get_by_role("textbox", name="Question").fill("Which?")
+    search = page.get_by_role("combobox", name="Add a model")
+    search.fill("pair")
+    option = page.get_by_role("listbox", name="Models").get_by_role("option").first
+    expect(option).to_contain_text(f"panel: {GPT}, {CLAUDE}")
+    search.press("Enter")
+    page.get_by_role("button", name="Ask the panel").click()
+    expect(page.get_by_role("status").first).to_contain_text("2 of 2 answered")
+    expect(column(page, CLAUDE)).to_be_visible()

@@ -221,7 +221,7 @@ export class Council {
     const live = this.running && member?.state === 'running';
     const texts = {
       first: first ? fixed(first.response) : this.liveText(member, 'initial', live) ?? fixed(stored?.initial_response ?? (stored?.phase === 'initial' ? stored.text || (stored.partial ?? '') : (failed as { partial?: string } | undefined)?.partial ?? '')),
-      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined2', live) ?? this.liveText(member, 'refined', live) ?? (stored?.phase.startsWith('refined') && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
+      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined2', live) ?? this.liveText(member, 'refined', live) ?? (stored?.phase?.startsWith('refined') && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
     };
     // The events have what each finished answer took; the result has it for a page that comes later.
     const used = result ? [first?.metadata, refined?.metadata].flatMap((metadata) => (metadata ? [{ ...metadata.usage, cost_usd: metadata.cost_usd }] : [])) : Object.values(member?.spent ?? {});

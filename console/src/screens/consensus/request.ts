@@ -72,7 +72,7 @@ export function readableVote(text: string): string {
 }
 
 /** The terms of an earlier question. */
-export function termsOf(question: Schema['Question'], names: string[]): Terms {
+export function termsOf(question: Omit<Schema['Question'], 'members'> & { members?: unknown[] }, names: string[]): Terms {
   const parts: Record<string, Part> = {};
   (question.members ?? []).forEach((member, index) => {
     const { role = '', stance = '' } = (typeof member === 'object' ? member : {}) as { role?: string; stance?: Stance };
