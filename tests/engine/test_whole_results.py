@@ -166,6 +166,7 @@ async def test_a_consensus_counts_both_rounds_of_each_model(
         "settings": {"enable_cross_feedback": True, "temperature": 0.2, "models_requested": list(MODELS)},
         "metadata": {"usage": counted(90, 6), "cost_usd": pytest.approx(0.000093), "cost_complete": True},
         "job_id": "job_ID",
+        "refinement": {"mode": "always", "rounds": 2, "ended": "limit"},
     }
 
 
@@ -186,6 +187,8 @@ def refined(model: str, provider: str, sent: int) -> dict[str, Any]:
         "status": "success",
         "initial_response": "First.",
         "refined_response": "Better.",
+        "changed": None,
+        "round": 2,
         "metadata": {**one_call(model, provider, 2 * sent, 2), **totals},
     }
 
