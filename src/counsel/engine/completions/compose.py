@@ -83,5 +83,5 @@ def _for_agent(call: Call) -> Call:
     """An agent takes one question: earlier turns are put before it."""
     *earlier, last = call.turns
     spoken = [(turn.role, turn.text) for turn in earlier if turn.text and turn.role != "tool"]
-    text = (prompts.missed(spoken) if spoken else "") + last.text
+    text = (prompts.earlier(spoken) if spoken else "") + last.text
     return replace(call, turns=(Turn("user", text),))

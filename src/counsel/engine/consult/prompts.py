@@ -129,6 +129,12 @@ def missed(turns: Iterable[tuple[str, str]]) -> str:
     return f"Since your last answer, this conversation continued without you:\n\n{transcript}\n\nNow:\n\n"
 
 
+def earlier(turns: Iterable[tuple[str, str]]) -> str:
+    """The turns before a question, for those who take one text."""
+    transcript = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
+    return f"The conversation so far:\n\n{transcript}\n\nNow:\n\n"
+
+
 TITLE = (
     "Give a title of at most 60 characters for this request. Answer with the title alone, without quotes.\n\n"
 )

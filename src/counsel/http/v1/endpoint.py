@@ -21,7 +21,6 @@ from counsel.errors import (
     Conflict,
     CounselError,
     FileTooLarge,
-    Internal,
     InvalidArgument,
     NotFound,
     OutOfResources,
@@ -30,15 +29,15 @@ from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.v1 import api as v1
-from counsel.http.v1 import count, errors, models, stored
+from counsel.http.v1 import consensus, count, errors, models, stored
 from counsel.http.v1.api import LARGEST, Api, Asked, Ended
 from counsel.http.v1.chat import ChatCompletions
 from counsel.http.v1.messages import Messages
 from counsel.http.v1.responses import RESPONSES, open_response
 from counsel.http.v1.stream import Stream
 from counsel.mcp.identity import ClientIdentity
-from counsel.requests import CompletionRequest, Engine
-from counsel.results import ChatResult
+from counsel.requests import CompletionRequest, Engine, Request
+from counsel.results import ConsensusResult
 from counsel.strict_json import encode
 from counsel.types import Json
 
@@ -56,7 +55,7 @@ class Completing(Protocol):
 
     async def submit(
         self,
-        request: CompletionRequest,
+        request: Request | CompletionRequest,
         caller: Caller,
         *,
         background: bool = False,
@@ -130,15 +129,16 @@ class V1:
     async def submit(self, asked: Asked, key: str | None) -> str:
         background = asked.background or key is not None
         engine = cast(Completing, self._engine)
+        request = consensus.request_of(asked) if consensus.is_named(asked.model) else asked.request
         if key is None:
-            return await engine.submit(asked.request, self.caller(), background=background)
+            return await engine.submit(request, self.caller(), background=background)
         async with self._keyed:
             others = await engine.keys_like(key[: key.rindex("-") + 1])
             if others and key not in others:
                 raise Conflict(
                     "Idempotency-Key was used for another request.", hint="Use a new key for each request."
                 )
-            return await engine.submit(asked.request, self.caller(), background=background, key=key)
+            return await engine.submit(request, self.caller(), background=background, key=key)
 
     async def attended(
         self, work: Coroutine[Any, Any, None], receive: Receive, stopped: Callable[[], Awaitable[None]]
@@ -205,6 +205,8 @@ class _Request:
             continuation_id=asked.request.continuation_id or conversation,
         )
         asked = replace(asked, request=request)
+        if consensus.is_named(asked.model):
+            asked = replace(asked, ignored=consensus.ignored(asked))
         job = await self.app.submit(asked, key)
         stays = asked.background or key is not None
         if asked.background and not asked.stream:
@@ -220,7 +222,7 @@ class _Request:
 
     async def _plain(self, api: Api, asked: Asked, job: str) -> None:
         try:
-            answer = v1.ended(asked, await self._result(job))
+            answer = await self._ended(asked, job)
         except asyncio.CancelledError:
             if self.app.is_closing:
                 await self.refuse(_stopping(), 503)
@@ -235,20 +237,22 @@ class _Request:
             answer = refusal
         await self.reply(api.plain(asked, job, answer), 200, *_about(job, answer))
 
-    async def _result(self, job: str) -> ChatResult:
+    async def _ended(self, asked: Asked, job: str) -> Ended:
         result = await self.app.engine.wait(job)
-        if not isinstance(result, ChatResult):
-            raise Internal("The answer has an unexpected form.")
-        return result
+        if isinstance(result, ConsensusResult):
+            return consensus.ended(asked, result)
+        return v1.ended(asked, result)
 
     async def _stream(self, api: Api, asked: Asked, job: str) -> None:
         stream = Stream(api, asked, job, self.send, _about(job))
+        is_consensus = consensus.is_named(asked.model)
         try:
             async with aclosing(cast(Any, self.app.engine.follow(job))) as events:
                 async for event in events:
-                    await stream.add(event)
-                    if stream.failure is not None:
-                        break
+                    if not is_consensus:
+                        await stream.add(event)
+                    elif line := consensus.progress(event):
+                        await stream.note(line)
             await self._finish(stream, asked, job)
         except asyncio.CancelledError:
             if self.app.is_closing:
@@ -259,7 +263,9 @@ class _Request:
 
     async def _finish(self, stream: Stream, asked: Asked, job: str) -> None:
         try:
-            answer = v1.ended(asked, await self._result(job))
+            answer = await self._ended(asked, job)
+            if consensus.is_named(asked.model):
+                await stream.whole(answer.parts[0]["text"])
         except CounselError as error:
             refusal = v1.refused(asked, error)
             if refusal is None:

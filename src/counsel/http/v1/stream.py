@@ -35,7 +35,6 @@ class Stream:
         self._writing: asyncio.Task[None] | None = None  # a comment that the client is slow to read
         loop = asyncio.get_running_loop()
         self._tick = loop.call_later(KEEPALIVE, self._keep_alive)
-        self.failure: CounselError | None = None
 
     async def add(self, event: JobEvent) -> None:
         kind = type(event)
@@ -47,6 +46,13 @@ class Stream:
             await self._write(self._renderer.part(event.part))  # type: ignore[attr-defined]
         elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
             self._ignored.append(event.setting)
+
+    async def note(self, text: str) -> None:
+        """Progress, as reasoning."""
+        await self._write(self._renderer.thinking(text))
+
+    async def whole(self, text: str) -> None:
+        await self._write(self._renderer.text(text))
 
     async def _text(self, event: TextAdded) -> None:
         """Of a job that is followed late, the text so far arrives as one."""

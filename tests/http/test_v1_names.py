@@ -1,0 +1,169 @@
+"""What `model` may be below `/v1`: `auto`, an agent, a consensus; and calls that are sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from fake import FakeAPI
+from support.v1 import V1, served
+
+USER: dict[str, Any] = {"role": "user", "content": "hello"}
+TOOLS: Any = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+
+
+@pytest.fixture
+async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
+    async with served(tmp_path, fake_api) as made:
+        yield made
+
+
+async def test_auto_asks_the_next_model_when_one_fails(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(error="auth")
+    for stream in (False, True):
+        fake_api.script(error="auth")
+        answer: Any = await v1.openai.chat.completions.create(model="auto", messages=[USER], stream=stream)
+        if stream:
+            chunks = [chunk async for chunk in answer]
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        else:
+            text = answer.choices[0].message.content
+            assert answer.counsel["passed_over"][0]["code"] == "AUTHENTICATION_FAILED"
+        assert text.endswith("says: hello")
+
+
+async def test_after_the_first_word_of_a_stream_no_other_model_is_asked(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(text="one two three", error="unavailable", error_after=1)
+    stream = await v1.openai.chat.completions.create(model="auto", messages=[USER], stream=True)
+    with pytest.raises(openai.APIError):
+        _ = [chunk async for chunk in stream]
+    assert len(fake_api.calls) == 1
+
+
+async def test_auto_picks_a_model_that_can_take_the_request(v1: V1, fake_api: FakeAPI) -> None:
+    await v1.openai.chat.completions.create(model="auto", messages=[USER], tools=TOOLS)
+    assert fake_api.calls[0].body["tools"]
+
+
+async def test_an_agent_does_not_take_a_clients_tools(v1: V1) -> None:
+    body = {"model": "codex", "messages": [USER], "tools": TOOLS}
+    status, reply = await v1.post("/v1/chat/completions", body)
+    assert (status, "agent" in reply["error"]["message"]) == (400, True)
+
+
+async def test_a_consensus_streams_progress_as_reasoning_and_then_the_answers(
+    v1: V1, fake_api: FakeAPI
+) -> None:
+    model = "consensus:gpt-5, claude-sonnet-4-6"
+    messages: Any = [
+        {"role": "system", "content": "Be short."},
+        USER,
+        {"role": "assistant", "content": "yes?"},
+        {"role": "user", "content": "which?"},
+    ]
+    answer = (await v1.openai.chat.completions.create(model=model, messages=messages)).choices[0].message
+    assert answer.content
+    assert all(name in answer.content for name in ("## gpt-5", "## claude-sonnet-4-6"))
+    sent = str(fake_api.calls[0].body)
+    assert all(text in sent for text in ("hello", "yes?", "which?", "Be short."))
+    async with v1.anthropic.messages.stream(
+        model=model, max_tokens=99, messages=[{"role": "user", "content": "which?"}]
+    ) as stream:
+        final = await stream.get_final_message()
+        headers = stream.response.headers
+    thinking, text = final.content
+    assert thinking.type == "thinking"
+    assert "gpt-5 has answered" in thinking.thinking
+    assert text.type == "text"
+    assert "## claude-sonnet-4-6" in text.text
+    assert headers["x-counsel-ignored"] == "max_tokens"
+
+
+async def test_a_consensus_refuses_what_it_cannot_do(v1: V1, fake_api: FakeAPI) -> None:
+    ask = {"model": "consensus:gpt-5,claude-sonnet-4-6", "messages": [USER]}
+    for change in ({"tools": TOOLS}, {"response_format": {"type": "json_object"}}):
+        status, _ = await v1.post("/v1/chat/completions", {**ask, **change})
+        assert status == 400
+    status, _ = await v1.post("/v1/chat/completions", {**ask, "model": "consensus:gpt-5,nothing"})
+    assert status == 404
+    assert fake_api.calls == []
+
+
+# ── calls that are sent twice ────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_same_key_gives_the_same_answer_and_nothing_is_asked_twice(
+    v1: V1, fake_api: FakeAPI
+) -> None:
+    body = {"model": "gpt-5", "messages": [USER]}
+    key = {"Idempotency_Key": "a"}
+    both = await asyncio.gather(*(v1.post("/v1/chat/completions", body, **key) for _ in range(2)))
+    again = await v1.post("/v1/chat/completions", body, **key)
+    names = {reply["id"] for _, reply in (*both, again)}
+    assert ([status for status, _ in (*both, again)], len(names)) == ([200, 200, 200], 1)
+    assert len(fake_api.calls) == 1
+    other = {**body, "temperature": 1}
+    assert (await v1.post("/v1/chat/completions", other, **key))[0] == 409
+    assert (await v1.post("/v1/chat/completions", body, Idempotency_Key=" "))[0] == 400
+    streamed: Any = {**body, "stream": True}
+    async with v1.session.post(
+        "/v1/chat/completions", json=streamed, headers={"Idempotency-Key": "b"}
+    ) as answer:
+        first = await answer.read()
+    async with v1.session.post(
+        "/v1/chat/completions", json=streamed, headers={"Idempotency-Key": "b"}
+    ) as answer:
+        assert b"[DONE]" in first
+        assert b"gpt-5 says: hello" in await answer.read(), "as one piece: it had ended"
+    assert len(fake_api.calls) == 2
+
+
+async def test_a_client_with_a_key_may_disconnect_and_come_back(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(text="one two three", gate="g", gate_after=1)
+    body = {"model": "gpt-5", "messages": [USER], "stream": True}
+    key = {"Idempotency-Key": "c"}
+    async with v1.session.post("/v1/chat/completions", json=body, headers=key) as answer:
+        await answer.content.readany()
+    fake_api.open_gate("g")
+    async with v1.session.post("/v1/chat/completions", json=body, headers=key) as answer:
+        assert b"[DONE]" in await answer.read()
+    assert len(fake_api.calls) == 1
+
+
+async def test_messages_are_stored_only_where_something_needs_them(
+    v1: V1, fake_api: FakeAPI, tmp_path: Path
+) -> None:
+    secret = "a very particular sentence " * 10
+    messages: Any = [{"role": "user", "content": secret}]
+    await v1.openai.chat.completions.create(model="gpt-5", messages=messages)
+    await v1.openai.responses.create(model="gpt-5", input=secret, store=False)
+    async with v1.session.get("/api/conversations") as answer:
+        assert (await answer.json())["conversations"] == []
+    async with v1.session.get("/api/jobs") as answer:
+        jobs = (await answer.json())["jobs"]
+    assert [job["tool"] for job in jobs] == ["completion", "completion"]
+    for job in jobs:
+        async with v1.session.get(f"/api/jobs/{job['job_id']}?question=1") as answer:
+            assert len((await answer.json())["question"]["prompt"]) <= 80
+
+
+async def test_a_silent_model_is_bridged_by_comments(
+    v1: V1, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.http.v1.stream.KEEPALIVE", 0.05)
+    for path, comment in (("/v1/chat/completions", b": keep-alive"), ("/v1/messages", b"event: ping")):
+        fake_api.script(gate=path)
+        body = {"model": "gpt-5", "messages": [USER], "stream": True, "max_tokens": 10}
+        async with v1.session.post(path, json=body) as answer:
+            assert answer.status == 200
+            received = b""
+            while comment not in received:
+                received += (part := await answer.content.readany())
+                assert part, "the stream has ended"
+            fake_api.open_gate(path)
+            assert b"says: hello" in received + await answer.read()
