@@ -50,6 +50,18 @@ async def test_auto_picks_a_model_that_can_take_the_request(v1: V1, fake_api: Fa
     assert fake_api.calls[0].body["tools"]
 
 
+async def test_a_chain_of_names_is_tried_in_its_order(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(error="auth", model="gpt-5")
+    answer: Any = await v1.openai.chat.completions.create(
+        model="gpt-5, claude-sonnet-4-6", messages=[USER], tools=TOOLS
+    )
+    assert answer.choices[0].message.content == "claude-sonnet-4-6 says: hello"
+    assert [row["model"] for row in answer.counsel["passed_over"]] == ["gpt-5"]
+    status, _ = await v1.post("/v1/chat/completions", {"model": "gpt-5, nothing", "messages": [USER]})
+    assert status == 404
+    assert len(fake_api.calls) == 2
+
+
 async def test_an_agent_does_not_take_a_clients_tools(v1: V1) -> None:
     body = {"model": "codex", "messages": [USER], "tools": TOOLS}
     status, reply = await v1.post("/v1/chat/completions", body)

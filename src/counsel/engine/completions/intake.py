@@ -6,7 +6,7 @@ import time
 
 from counsel.caller import Caller
 from counsel.engine.completions import compose, history
-from counsel.engine.consult import recursion
+from counsel.engine.consult import fallbacks, recursion
 from counsel.engine.consult.routes import Router
 from counsel.engine.jobs import ids, tags
 from counsel.engine.jobs.model import Job
@@ -29,7 +29,9 @@ async def receive(
     key: str | None,
 ) -> Job:
     recursion.check(caller)
-    if request.model.strip().lower() != "auto":
+    if fallbacks.is_chain(request.model):
+        fallbacks.check(request.model, router, caller)
+    elif request.model.strip().lower() != "auto":
         compose.check(request, router.route(request.model, caller))
     if request.previous is not None:
         await history.earlier(request.previous, store)

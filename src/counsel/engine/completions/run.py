@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from counsel.engine import results
 from counsel.engine.completions import compose, history
-from counsel.engine.consult import chat
+from counsel.engine.consult import chat, fallbacks
 from counsel.engine.consult.auto_chain import AutoChain, another_may_answer
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation, Step
@@ -28,8 +28,9 @@ async def run(consultation: Consultation, router: Router, store: Store, _: Answe
             hint="Send it again. A call with `background`, `store` or an Idempotency-Key continues by itself.",
         )
     request = await history.with_earlier(job.task.completion, job, store)
-    reply, passed_over = await _first_answer(consultation, routes(request, job, router), request)
-    metadata = replace(results.metadata(reply), passed_over=tuple(passed_over))
+    candidates, unusable = routes(request, job, router)
+    reply, failed = await _first_answer(consultation, candidates, request)
+    metadata = replace(results.metadata(reply), passed_over=(*unusable, *failed))
     is_kept = request.continuation_id is not None
     return Outcome(
         status="completed",
@@ -49,10 +50,16 @@ async def run(consultation: Consultation, router: Router, store: Store, _: Answe
     )
 
 
-def routes(request: CompletionRequest, job: Job, router: Router) -> list[Route]:
+def routes(request: CompletionRequest, job: Job, router: Router) -> tuple[list[Route], list[PassedOver]]:
+    """The models to try, and those of a chain that cannot be asked."""
+    if fallbacks.is_chain(request.model):
+        resolved, refused = fallbacks.resolve(request.model, router, job.caller, compose.needs(request))
+        if not resolved:
+            raise refused[0][1]
+        return resolved, fallbacks.passed_over(refused)
     if request.model.strip().lower() == "auto":
-        return router.auto(job.caller, compose.needs(request))
-    return [router.route(request.model, job.caller)]
+        return router.auto(job.caller, compose.needs(request)), []
+    return [router.route(request.model, job.caller)], []
 
 
 async def _first_answer(

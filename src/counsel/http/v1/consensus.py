@@ -42,6 +42,7 @@ def request_of(asked: Asked) -> ConsensusRequest:
     return ConsensusRequest(
         prompt=(prompts.earlier(spoken) if spoken else "") + last.text,
         models=tuple(names) or ("auto",),
+        judge="default",
         images=tuple(_data_urls(image for turn in request.turns for image in turn.images)),
         system=request.system,
         temperature=None if request.temperature is None else min(request.temperature, 1.0),
