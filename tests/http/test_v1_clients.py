@@ -1,0 +1,91 @@
+"""Claude Code and Codex ask through counsel: whole turns with their own tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake import FakeAPI
+from support.api_client import TOKEN
+from support.client_programs import environment, program
+from support.v1 import V1, served
+
+pytestmark = pytest.mark.client
+SECRET = "the cat is called Mirabelle"
+
+
+@pytest.fixture
+async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
+    async with served(tmp_path / "counsel", fake_api) as made:
+        yield made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "notes.txt").write_text(SECRET)
+    (tmp_path / "home").mkdir()
+    return folder
+
+
+async def _run(*command: str, cwd: Path, env: dict[str, str]) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=cwd,
+        env=env,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), 120)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return output.decode(errors="replace")
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-6", "gemini-2.5-pro"])
+async def test_claude_code_reads_a_file_with_any_model(
+    v1: V1, fake_api: FakeAPI, project: Path, model: str
+) -> None:
+    read = {"name": "Read", "arguments": {"file_path": str(project / "notes.txt")}}
+    fake_api.script(thinking="I read.", tool_calls=[read], text="Mirabelle!", times=None)
+    env = environment(
+        project.parent / "home",
+        ANTHROPIC_BASE_URL=v1.url,
+        ANTHROPIC_AUTH_TOKEN=TOKEN,
+        ANTHROPIC_MODEL=model,
+        ANTHROPIC_SMALL_FAST_MODEL=model,
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+    )
+    output = await _run(program("claude"), "-p", "What is in notes.txt?", cwd=project, env=env)
+    assert "Mirabelle!" in output
+    assert any(SECRET in str(call.body) for call in fake_api.calls), "the tool's result reached the model"
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-6"])
+async def test_codex_runs_a_command_with_any_model(
+    v1: V1, fake_api: FakeAPI, project: Path, model: str
+) -> None:
+    home = project.parent / "home"
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(
+        f'model = "{model}"\nmodel_provider = "counsel"\n\n[model_providers.counsel]\nname = "counsel"\n'
+        f'base_url = "{v1.url}/v1"\nenv_key = "COUNSEL_TOKEN"\nwire_api = "responses"\n'
+    )
+    fake_api.script(text="Mirabelle!", times=None)
+    env = environment(home, COUNSEL_TOKEN=TOKEN)
+    command = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
+    output = await _run(program("codex"), *command, "What is in notes.txt?", cwd=project, env=env)
+    assert "Mirabelle!" in output
+
+
+def _tools(call: Any) -> list[str]:
+    return [tool.get("name", tool.get("type")) for tool in call.body.get("tools", ())]
