@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -70,14 +69,11 @@ async def test_claude_code_reads_a_file_with_any_model(
     assert any(SECRET in str(call.body) for call in fake_api.calls), "the tool's result reached the model"
 
 
-@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-6"])
-async def test_codex_runs_a_command_with_any_model(
-    v1: V1, fake_api: FakeAPI, project: Path, model: str
-) -> None:
+async def test_codex_asks_through_counsel(v1: V1, fake_api: FakeAPI, project: Path) -> None:
     home = project.parent / "home"
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text(
-        f'model = "{model}"\nmodel_provider = "counsel"\n\n[model_providers.counsel]\nname = "counsel"\n'
+        'model = "gpt-5"\nmodel_provider = "counsel"\n\n[model_providers.counsel]\nname = "counsel"\n'
         f'base_url = "{v1.url}/v1"\nenv_key = "COUNSEL_TOKEN"\nwire_api = "responses"\n'
     )
     fake_api.script(text="Mirabelle!", times=None)
@@ -85,7 +81,3 @@ async def test_codex_runs_a_command_with_any_model(
     command = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
     output = await _run(program("codex"), *command, "What is in notes.txt?", cwd=project, env=env)
     assert "Mirabelle!" in output
-
-
-def _tools(call: Any) -> list[str]:
-    return [tool.get("name", tool.get("type")) for tool in call.body.get("tools", ())]
