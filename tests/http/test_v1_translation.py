@@ -68,7 +68,7 @@ async def _chat(v1: V1, model: str, *, stream: bool) -> str:
     assert first.content == "Let me look."
     assert first.tool_calls
     call = first.tool_calls[0]
-    assert (call.function.name, call.function.arguments) == ("look", '{"n": 1}')  # type: ignore[union-attr]
+    assert (call.function.name, call.function.arguments) == ("look", '{"n": 1}')
     shown = first.model_dump(exclude_none=True, exclude={"parsed"})
     for made in shown["tool_calls"]:
         made["function"].pop("parsed_arguments", None)
@@ -98,8 +98,8 @@ async def _messages(v1: V1, model: str, *, stream: bool) -> str:
     assert first.stop_reason == "tool_use"
     assert [block.type for block in first.content if block.type != "thinking"] == ["text", "tool_use"]
     call = first.content[-1]
-    assert (call.name, call.input) == ("look", {"n": 1})  # type: ignore[union-attr]
-    result = {"type": "tool_result", "tool_use_id": call.id, "content": "fur"}  # type: ignore[union-attr]
+    assert (call.name, call.input) == ("look", {"n": 1})
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "fur"}
     answer = [block.model_dump(exclude_none=True) for block in first.content]
     turns = [{"role": "assistant", "content": answer}, {"role": "user", "content": [result]}]
     last = await v1.anthropic.messages.create(messages=[*messages, *turns], **ask)

@@ -21,6 +21,7 @@ from counsel.errors import (
     Conflict,
     CounselError,
     FileTooLarge,
+    Internal,
     InvalidArgument,
     NotFound,
     OutOfResources,
@@ -37,7 +38,7 @@ from counsel.http.v1.responses import RESPONSES, open_response
 from counsel.http.v1.stream import Stream
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import CompletionRequest, Engine, Request
-from counsel.results import ConsensusResult
+from counsel.results import ChatResult, ConsensusResult
 from counsel.strict_json import encode
 from counsel.types import Json
 
@@ -241,6 +242,8 @@ class _Request:
         result = await self.app.engine.wait(job)
         if isinstance(result, ConsensusResult):
             return consensus.ended(asked, result)
+        if not isinstance(result, ChatResult):
+            raise Internal("The answer has an unexpected form.")
         return v1.ended(asked, result)
 
     async def _stream(self, api: Api, asked: Asked, job: str) -> None:
