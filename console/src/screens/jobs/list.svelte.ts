@@ -17,7 +17,7 @@ type Fetch = (query: Query) => Promise<Schema['Jobs']>;
 const PAGE = 100;
 const LARGEST_PAGE = 1000;
 const STATUSES = new Set<string>(['processing', 'completed', 'completed_with_errors', 'failed', 'cancelled']);
-export const TOOLS = ['chat', 'consensus', 'askModel'];
+export const TOOLS = ['chat', 'consensus', 'review', 'askModel'];
 
 export function readFilters(query: URLSearchParams): Filters {
   const status = query.get('status') ?? '';
