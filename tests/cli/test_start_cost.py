@@ -65,7 +65,7 @@ HEAVY = (
     "ssl",
     "starlette",
 )
-pytestmark = pytest.mark.xdist_group("start-cost")
+pytestmark = [pytest.mark.xdist_group("start-cost"), pytest.mark.slow]
 
 
 @dataclass
