@@ -14,6 +14,7 @@ from counsel.engine.consult.consensus import judge
 from counsel.engine.engine import Engine, open_engine
 from counsel.errors import InvalidArgument, ModelNotFound
 from counsel.mcp import deduplicate, render
+from counsel.models.auto import Needs
 from counsel.requests import ConsensusRequest
 from counsel.results import result_from_json
 from fake import FakeAPI
@@ -114,7 +115,7 @@ async def test_a_judge_that_fails_spoils_nothing(
     say(fake_api, ANSWERS)
     request = ConsensusRequest(prompt="Tabs or spaces?", models=MEMBERS, judge=JUDGE, refine="disagreement")
     limited = (
-        caller(COUNSEL_MODEL_LIMIT_SECONDS="1") if code == "TIMEOUT" else caller(COUNSEL_MAX_ATTEMPTS="1")
+        caller(COUNSEL_MODEL_LIMIT_SECONDS="4") if code == "TIMEOUT" else caller(COUNSEL_MAX_ATTEMPTS="1")
     )
     job = await engine.submit(request, limited)
     result = (await engine.wait(job)).to_json()
@@ -189,13 +190,16 @@ async def test_what_cannot_be_done_is_refused_before_anything_is_sent(
 
 
 async def test_auto_is_of_a_vendor_that_is_not_on_the_panel(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+    engine: Engine, caller: Callable[..., Caller]
 ) -> None:
-    fake_api.script(text=verdict(), contains=JUDGING, times=None)
-    result = await hold(engine, caller(), ("gpt-5", "codex", "sonnet"), judge="auto", refine="never")
-    chosen = result["phases"]["verdict"]["judge"]
-    route = engine.router.route(chosen, caller())
-    assert route.provider not in {"openai", "anthropic"}
+    for members, vendors in (
+        (("gpt-5", "sonnet"), {"openai", "anthropic"}),
+        (("codex", "claude"), {"openai", "anthropic"}),  # agents count as their vendors
+        (("gemini-2.5-flash", "nonsense-9"), {"google"}),
+    ):
+        name = judge.chosen("auto", members, Needs(), engine.router, caller())
+        assert name is not None
+        assert engine.router.route(name, caller()).provider not in vendors
 
 
 async def test_auto_is_another_model_where_there_is_one_vendor_only(
