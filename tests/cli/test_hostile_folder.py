@@ -63,6 +63,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "database": (("status",), ("migrate", "--database", "postgresql://127.0.0.1:1/x")),
     "ask-service": (("--session", "x"),),
     "stdio": ((),),
+    "review": ((), ("--staged",)),
+    "bench": (("council", "questions.jsonl", "--yes"),),
 }
 STAYING = {"serve", "ask-service"}  # until they are told to end
 
