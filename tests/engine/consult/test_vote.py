@@ -144,7 +144,11 @@ async def test_the_judge_reads_the_last_votes(
     result = await hold(engine, caller(), choices=CHOICES, refine="disagreement", judge=JUDGE)
     assert len(fake_api.calls) == 7
     found = result["phases"]["verdict"]
-    assert (found["based_on"], found["choice"], found["metadata"]["model"]) == ("refined", "Tabs", "deepseek-chat")
+    assert (found["based_on"], found["choice"], found["metadata"]["model"]) == (
+        "refined",
+        "Tabs",
+        "deepseek-chat",
+    )
     assert "The judge chooses **Tabs**." in result["content"]
     assert "Convinced." in str(fake_api.calls[-1].body)
 
