@@ -47,7 +47,7 @@ _NO_PAGE = (
     (b"x-content-type-options", b"nosniff"),
 )
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, x-api-key, anthropic-version, anthropic-beta, x-counsel-conversation, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
+_CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, x-api-key, anthropic-version, anthropic-beta, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────────
