@@ -44,8 +44,8 @@ def scratch(browser: Browser, vendors: FakeProcess, folder: Path) -> Console:
     env = sample_home.programs(home, env)
     sample_home.fill(home, project)
     (counsel_home / "config.toml").write_text(
-        'default_model = "opus-latest"\nconsensus_models = ["gpt-latest", "opus-latest", "gemini-latest"]\n\n'
-        '[aliases]\nquick = "gpt-5-nano"\n'
+        'default_model = "opus-latest"\nconsensus_models = ["gpt-latest", "opus-latest", "gemini-latest"]\nbudget_month = 50\n\n'
+        '[aliases]\nquick = "gpt-5-nano"\n\n[panels]\narchitecture = ["opus-latest", "gpt-latest"]\n'
     )
     console = Console(browser, vendors, home, counsel_home, project, env)
     console.start()

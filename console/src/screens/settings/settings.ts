@@ -5,7 +5,7 @@ import { shell } from '../../lib/format';
 export type Setting = Schema['Setting'];
 
 /** In the order in which people look for them; they have a section of their own. */
-export const DEFAULTS = ['default_model', 'default_effort', 'consensus_models', 'panel_size', 'judge', 'auto_order'];
+export const DEFAULTS = ['default_model', 'default_effort', 'consensus_models', 'panel_size', 'judge', 'auto_order', 'budget_day', 'budget_month'];
 
 export function asText(value: unknown): string {
   if (value === null || value === undefined) return '';

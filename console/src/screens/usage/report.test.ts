@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { before, chartOf, compared, costOf, METRICS, nameOf, RANGES, readChoice, stacked, tokensOf, writeChoice, type Metric, type Series, type Sum } from './report';
+import { before, chartOf, compared, costOf, METRICS, nameOf, RANGES, readChoice, stacked, titleOf, tokensOf, writeChoice, type Budget, type Metric, type Series, type Sum } from './report';
 
 const WEEK = RANGES[1];
 const metric = (name: string): Metric => METRICS.find(({ value }) => value === name) as Metric;
@@ -78,4 +78,10 @@ describe('a chart', () => {
     const { lines } = chartOf(series(['a', 'b']), metric('calls'));
     expect(stacked(lines)).toEqual([[2, 4], [3, 6]]);
   });
+});
+
+it('a budget is named by its period and provider', () => {
+  const budget: Budget = { budget: 'day', period: 'day', provider: null, limit_usd: 5, spent_usd: 1, reserved_usd: 0, left_usd: 4, since: '', until: '' };
+  expect(titleOf(budget)).toBe('Today');
+  expect(titleOf({ ...budget, period: 'month', provider: 'openai' })).toBe('This month, openai');
 });

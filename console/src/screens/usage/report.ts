@@ -3,6 +3,10 @@ import type { Schema } from '../../lib/api';
 import { cost, count, duration } from '../../lib/format';
 
 export type Report = Schema['UsageReport'];
+export type Budget = Schema['BudgetReport'];
+
+/** `Today`, `This month, openai`. */
+export const titleOf = ({ period, provider }: Budget): string => `${period === 'day' ? 'Today' : 'This month'}${provider ? `, ${provider}` : ''}`;
 export type Sum = Schema['UsageSum'];
 export type Series = Schema['UsageSeries'];
 export type By = 'model' | 'provider' | 'project' | 'client';
