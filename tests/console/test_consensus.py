@@ -251,6 +251,7 @@ def test_a_verdict_and_a_vote_come_before_the_answers(console: Console) -> None:
         consensus=["Small teams pay for every network call."],
         contradictions=[{"topic": "Deployment", "positions": positions}],
         blind_spots=["Who is on call?"],
+        choice="Monolith",
         recommendation="Start with **one** monolith.",
     )
     vendors.script(contains=council.JUDGING, text=judgement, gate="judge", gate_after=1, times=None)
@@ -287,7 +288,8 @@ def test_a_verdict_and_a_vote_come_before_the_answers(console: Console) -> None:
     expect(vote.get_by_role("heading")).to_contain_text("67 % of the votes")
     expect(vote.get_by_role("row", name="Services")).to_contain_text(GEMINI)
     verdict = page.get_by_role("region", name="Verdict")
-    expect(verdict.locator("strong").first).to_have_text("one")
+    expect(verdict.locator(".recommendation strong")).to_have_text("one")
+    expect(verdict).to_contain_text("its choice: Monolith")
     expect(verdict).to_contain_text("Small teams pay")
     expect(verdict).to_contain_text("teams ship alone")
     expect(column(page, CLAUDE)).to_contain_text("kept its position")
