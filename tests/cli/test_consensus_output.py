@@ -166,7 +166,7 @@ def test_options_that_cannot_be_meant_are_refused(
 
 
 def test_a_council_on_the_command_line(tmp_path: Path, fake_process: FakeProcess) -> None:
-    fake_process.script(text=verdict(contradictions=[CONTRADICTION]), contains=JUDGING)
+    fake_process.script(text=verdict(contradictions=[CONTRADICTION], choice="Tabs"), contains=JUDGING)
     fake_process.script(text=picks("Tabs", "Convinced."), contains=REFINING, times=None)
     fake_process.script(text=picks("Spaces", "Same everywhere."), model="claude")
     fake_process.script(text=picks("Tabs", "Fewer bytes."), times=None)
