@@ -28,7 +28,7 @@ VOTES = [
     ("refined:1", picks("Tabs")),
     ("refined:2", picks("Tabs")),
     ("verdict", "I like them all."),
-    ("verdict:corrected", verdict()),
+    ("verdict:corrected", verdict(choice="Tabs")),
 ]
 ANSWERS = [
     ("initial:0", "One."),
