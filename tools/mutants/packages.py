@@ -28,6 +28,7 @@ PACKAGES = {
         Package("servers", ("servers",), ("servers",)),
         Package("agents", ("agents",), ("agents", "servers", "skills")),  # their formats, too
         Package("skills", ("skills",), ("skills",)),
+        Package("evaluation", ("evaluation",), ("evaluation",)),
         # Tests of `/api/servers` and `/api/skills` lie with what they serve.
         Package("interfaces", INTERFACES, (*INTERFACES, "servers/test_api.py", "skills/test_api.py")),
         # Tests of commands lie with what they command.

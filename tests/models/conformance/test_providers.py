@@ -227,9 +227,10 @@ async def test_context(way: Way) -> None:
 
 async def test_hang_before_the_headers(way: Way) -> None:
     way.fake.script(hang_after=-1)
-    error = await way.fail(TimedOut, first_event=0.05)
+    error = await way.fail(TimedOut, first_event=0.2)
     assert error.limit == "first_event"
-    await way.fake.wait_for(state="disconnected")
+    if way.fake.requests:  # on a busy machine the limit is over before the request is sent
+        await way.fake.wait_for(state="disconnected")
 
 
 async def test_hang_in_the_middle(way: Way) -> None:

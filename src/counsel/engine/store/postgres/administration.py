@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
 
 from counsel.engine.store.postgres import connections, schema
 from counsel.errors import ConfigInvalid
+from counsel.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

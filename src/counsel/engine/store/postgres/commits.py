@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import psycopg
@@ -13,6 +13,7 @@ import psycopg
 from counsel.engine.store.postgres import connections
 from counsel.engine.store.postgres.connections import Connection, Row, bound
 from counsel.engine.store.records import LostJob, StoreError
+from counsel.lazy_dataclass import dataclass
 
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")

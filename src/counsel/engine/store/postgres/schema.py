@@ -7,7 +7,6 @@ migration names the oldest version whose statements still work with it (`works_f
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -15,6 +14,7 @@ import psycopg
 from counsel.engine.store.postgres import connections
 from counsel.engine.store.postgres.connections import OLDEST_SERVER, Row
 from counsel.errors import ConfigInvalid
+from counsel.lazy_dataclass import dataclass
 
 _LOCK = 0x636F756E73656C  # of those who migrate at the same time, one at a time
 
