@@ -110,7 +110,8 @@ def test_the_json_and_toml_of_every_agent_can_be_pasted(console: Console) -> Non
         adding = page.get_by_role("dialog", name="Add a server")
         adding.get_by_text("Paste JSON or TOML").click()
         adding.get_by_role("textbox", name="JSON or TOML").fill(text)
-        adding.get_by_role("button", name="Review").click()
+        # the message of the write before must not cover it
+        adding.get_by_role("button", name="Review").click(timeout=15_000)
         diff = confirm(page, "Review: Add the pasted servers")
         assert "+" in diff, agent
     servers = json.loads(files["claude"].read_text())["mcpServers"]

@@ -19,6 +19,11 @@ export function show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> 
   leave(id, options.undo ? 30_000 : options.kind === 'bad' ? 12_000 : 6_000); // time to think about an undo
 }
 
+/** The number of the last one so far. */
+export function newest(): number {
+  return last;
+}
+
 /** Not while somebody reads or reaches for it. */
 function leave(id: number, milliseconds: number): void {
   setTimeout(() => (toasts.held ? leave(id, 3_000) : dismiss(id)), milliseconds);
