@@ -109,6 +109,19 @@ def test_nothing_is_sent_before_a_limit_is_agreed_to(run: Run, file: Path, fake_
     assert not fake_process.calls
 
 
+def test_the_estimate_counts_the_models_behind_panels_and_auto(run: Run, file: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text('[panels]\npair = ["gpt-5", "sonnet"]\n')
+    for models, expected in (
+        ("@pair", "about 4 calls: about $0."),
+        ("auto", "about 6 calls: about ?. No price"),
+    ):
+        done = run(str(file), "-m", models, "--no-refine")
+        assert (done.code, expected in done.err) == (2, True), done.err
+    unknown = run(str(file), "-m", "@nobody")
+    assert (unknown.code, "There is no panel @nobody" in unknown.err) == (1, True)
+
+
 def test_a_limit_that_is_used_up_stops_it(run: Run, file: Path, fake_process: FakeProcess) -> None:
     done = run(str(file), *PANEL, "--max-cost", "0.000001", "--json")
     assert done.code == 1

@@ -29,6 +29,21 @@ Decorated = Callable[..., Any]
 _STOP_SECONDS = 5  # for stopping a job and reading what it leaves
 LAST = completers.LAST
 
+max_cost = click.option(
+    "--max-cost",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Spend at most this much, for all calls.",
+)
+quiet = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda _ctx, _param, value: output.set_quiet(value),
+    help="Print the answer and nothing else; errors are still shown.",
+)
 _OPTIONS = (
     click.option(
         "-f",
@@ -73,12 +88,7 @@ _OPTIONS = (
         shell_complete=completers.servers,
         help="Let the model use this MCP server of your agents, if COUNSEL_SHARED_TOOLS allows it.",
     ),
-    click.option(
-        "--max-cost",
-        type=click.FloatRange(min=0),
-        metavar="USD",
-        help="Spend at most this much, for all calls of the question.",
-    ),
+    max_cost,
     click.option(
         "--background", is_flag=True, help="Return immediately; `counsel jobs ID` shows the answer."
     ),
@@ -89,15 +99,7 @@ _OPTIONS = (
         metavar="DIR",
         help="Resolve relative paths from this folder.",
     ),
-    click.option(
-        "-q",
-        "--quiet",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=lambda _ctx, _param, value: output.set_quiet(value),
-        help="Print the answer and nothing else; errors are still shown.",
-    ),
+    quiet,
 )
 _PATH_OPTIONS = {"-f": "-f", "--file": "-f", "-i": "-i", "--image": "-i"}
 
@@ -163,6 +165,18 @@ def several_models(_ctx: click.Context, _param: click.Parameter, values: tuple[s
     if not all(names):
         raise click.BadParameter("A model's name is empty.")
     return names or ("auto",)
+
+
+members = click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    callback=several_models,
+    shell_complete=completers.members,
+    help="Models, aliases, agents or @panels: -m a,b or -m a -m b. The same model may be named twice. "
+    "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE of different vendors.",
+)
 
 
 def options(command: Decorated) -> Decorated:

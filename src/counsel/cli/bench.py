@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel import amounts
-from counsel.cli import ask_options, completers, connect, json_option, output, user
+from counsel.cli import ask_options, connect, json_option, output, user
 from counsel.cli.confirm import confirm
 from counsel.text import counted
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from counsel.evaluation.records import Records
     from counsel.evaluation.run import Evaluation, Failed, Panel
     from counsel.evaluation.scoring import Score, Trial
+    from counsel.settings import Settings
 
 _NOTHING = "Nothing was sent."
 
@@ -32,15 +33,7 @@ def bench() -> None:
 
 @bench.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-m",
-    "--model",
-    "models",
-    multiple=True,
-    callback=ask_options.several_models,
-    shell_complete=completers.models,
-    help="The members: -m a,b or -m a -m b; @panel; the same model may be named twice.",
-)
+@ask_options.members
 @click.option("--judge", default="none", show_default=True, help="A model that reads all answers, or auto.")
 @click.option("--no-refine", is_flag=True, help="First answers and the vote only.")
 @click.option(
@@ -165,13 +158,26 @@ def _agree(
     from counsel.evaluation.estimate import estimate
     from counsel.models.catalog import Catalog
 
-    expected = estimate(questions, panel, panel.models, Catalog.load(caller.settings))
+    expected = estimate(
+        questions, panel, _members(panel.models, caller.settings), Catalog.load(caller.settings)
+    )
     output.message(_sentence(expected, len(questions), max_cost))
     if yes or max_cost is not None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"Say what it may cost: --max-cost USD, or --yes for no limit. {_NOTHING}")
     confirm("Go on without a limit?")
+
+
+def _members(models: tuple[str, ...], settings: Settings) -> list[str]:
+    """By name, behind panels; one `auto` for each model that the engine will choose."""
+    from counsel.models import panels
+
+    names = [panels.name_of(entry) for entry in panels.expanded(models, settings)]
+    if names != ["auto"]:
+        return names
+    own = panels.expanded(settings.consensus_models, settings)
+    return [panels.name_of(entry) for entry in own] or names * settings.panel_size
 
 
 def _sentence(expected: Estimate, questions: int, max_cost: float | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, get_args
 
 import click
@@ -17,24 +16,14 @@ from counsel.cli import (
     live_output,
     output,
 )
-from counsel.cli.consensus_board import Board, LiveBoard
-from counsel.job_events import Waiting
+from counsel.cli.consensus_board import watch
 from counsel.requests import DEFAULT_MODEL, ConsensusRequest, Engine, Order, Refine
 from counsel.results import ConsensusResult, Result
 
 
 @click.command(cls=ask_options.QuestionCommand)
 @click.argument("prompt", required=False)
-@click.option(
-    "-m",
-    "--model",
-    "models",
-    multiple=True,
-    callback=ask_options.several_models,
-    shell_complete=completers.members,
-    help="Models, aliases, agents or @panels: -m a,b or -m a -m b. The same model may be named twice. "
-    "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE of different vendors.",
-)
+@ask_options.members
 @click.option(
     "--judge",
     metavar="MODEL",
@@ -154,18 +143,3 @@ def show(result: Result, *, plain: bool = False) -> None:
             f"{result.refined_count} refined",
         ]
     output.footer(" · ".join([*counts, ask_options.footer(result)]))
-
-
-async def watch(engine: Engine, job_id: str) -> None:
-    """Side by side on a terminal; elsewhere one line per change, on stderr."""
-    board = Board()
-    if sys.stderr.isatty() and output.can_move_cursor() and not output.is_quiet():
-        async with LiveBoard(board):
-            async for event in engine.follow(job_id):
-                board.add(event)
-        return
-    async for event in engine.follow(job_id):
-        if isinstance(event, Waiting) and event.wait and not event.slot:
-            output.message(f"… waiting for {event.wait.text}")
-        if board.add(event) and event.slot:
-            output.message(board.line(event.slot))

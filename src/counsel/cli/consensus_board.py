@@ -17,8 +17,10 @@ from counsel.job_events import (
     TextAdded,
     TextFold,
     ThinkingAdded,
+    Waiting,
 )
 from counsel.lazy_dataclass import dataclass
+from counsel.requests import Engine
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -124,3 +126,18 @@ class LiveBoard(LiveProgress):
             return []
         columns, height = window()
         return rich_rows.rendered(self._console, self._board.render(columns, height), columns)
+
+
+async def watch(engine: Engine, job_id: str, board: Board | None = None) -> None:
+    """Side by side on a terminal; elsewhere one line per change, on stderr."""
+    board = board or Board()
+    if sys.stderr.isatty() and output.can_move_cursor() and not output.is_quiet():
+        async with LiveBoard(board):
+            async for event in engine.follow(job_id):
+                board.add(event)
+        return
+    async for event in engine.follow(job_id):
+        if isinstance(event, Waiting) and event.wait and not event.slot:
+            output.message(f"… waiting for {event.wait.text}")
+        if board.add(event) and event.slot:
+            output.message(board.line(event.slot))

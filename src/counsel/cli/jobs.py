@@ -24,7 +24,8 @@ from counsel.cli import (
     times,
     user,
 )
-from counsel.cli.consensus import show, watch
+from counsel.cli.consensus import show
+from counsel.cli.consensus_board import watch
 from counsel.cli.stopped import Stopped
 from counsel.errors import CounselError
 from counsel.job_events import Wait

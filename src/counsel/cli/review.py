@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counsel.caller import Caller
-from counsel.cli import ask_options, completers, connect, fail, json_option, output, user, wants_json
-from counsel.cli.consensus_board import Board, LiveBoard
+from counsel.cli import ask_options, connect, consensus_board, fail, json_option, output, user, wants_json
+from counsel.cli.consensus_board import Board
 from counsel.errors import CounselError
-from counsel.job_events import Waiting
 from counsel.requests import Engine
 from counsel.results import Continuation, Result, ReviewResult, Totals
 from counsel.results.review import SEVERITIES
@@ -38,16 +35,7 @@ FAILED = 3  # exit code: there was no review
     metavar="FILE|-",
     help="Review this unified diff; -: from standard input.",
 )
-@click.option(
-    "-m",
-    "--model",
-    "models",
-    multiple=True,
-    callback=ask_options.several_models,
-    shell_complete=completers.members,
-    help="Models, aliases, agents or @panels: -m a,b or -m a -m b. "
-    "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE of different vendors.",
-)
+@ask_options.members
 @click.option("--focus", metavar="TEXT", help="What to look at especially.")
 @click.option(
     "--context",
@@ -67,9 +55,7 @@ FAILED = 3  # exit code: there was no review
 )
 @click.option("--github", is_flag=True, help="Print workflow commands, which GitHub shows beside the code.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort.")
-@click.option(
-    "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this much, for all calls."
-)
+@ask_options.max_cost
 @click.option("--background", is_flag=True, help="Return immediately; `counsel jobs ID` shows the review.")
 @click.option(
     "--cwd",
@@ -77,15 +63,7 @@ FAILED = 3  # exit code: there was no review
     metavar="DIR",
     help="The repository, or a folder in it.",
 )
-@click.option(
-    "-q",
-    "--quiet",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=lambda _ctx, _param, value: output.set_quiet(value),
-    help="Print the review and nothing else; errors are still shown.",
-)
+@ask_options.quiet
 @connect.standalone_option
 @json_option
 @click.pass_context
@@ -253,15 +231,4 @@ async def _watched(engine: Engine, job_id: str) -> Result:
 
 
 async def watch(engine: Engine, job_id: str) -> None:
-    """Side by side on a terminal; elsewhere one line per change, on stderr."""
-    board = ReviewBoard()
-    is_live = sys.stderr.isatty() and output.can_move_cursor() and not output.is_quiet()
-    async with LiveBoard(board) if is_live else nullcontext():
-        async for event in engine.follow(job_id):
-            is_news = board.add(event)
-            if is_live:
-                continue
-            if isinstance(event, Waiting) and event.wait and not event.slot:
-                output.message(f"… waiting for {event.wait.text}")
-            if is_news and event.slot:
-                output.message(board.line(event.slot))
+    await consensus_board.watch(engine, job_id, ReviewBoard())

@@ -38,6 +38,7 @@ from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
 from counsel.requests import SEVERAL, CompletionRequest, NewKey, Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, JobSummary, Result
+from counsel.results.parts import labels
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
 from counsel.types import Json
@@ -328,7 +329,7 @@ class Engine:
         if slot is not None:
             await self.runner.cancel_member(job.id, slot)
             if (await self._job(job.id)).is_open:
-                label = slot if slot == call_keys.JUDGE else members.labels(job.models)[int(slot)]
+                label = slot if slot == call_keys.JUDGE else labels(job.models)[int(slot)]
                 return results.member_cancelled(job, slot, label)
         else:
             await self.runner.cancel(job.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from counsel.caller import Caller
 from counsel.errors import BudgetExceeded, CounselError
@@ -12,6 +12,7 @@ from counsel.evaluation.scoring import Ballot, Choice, Trial
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import ConsensusRequest, Engine
 from counsel.results import AnswerMetadata, ConsensusResult
+from counsel.results.parts import labels
 
 _FAILURES_IN_A_ROW = 3  # then something is wrong that more questions will not cure
 
@@ -111,14 +112,6 @@ def trial(question: Question, result: ConsensusResult) -> Trial:
     verdict = result.verdict
     judge = _choice(verdict.choice, verdict.metadata) if verdict else None
     return Trial(question, ballots, judge)
-
-
-def labels(models: Sequence[str]) -> list[str]:
-    """As results name members: `gpt-5`, `gpt-5#2` …"""
-    return [
-        model if (count := list(models[: index + 1]).count(model)) == 1 else f"{model}#{count}"
-        for index, model in enumerate(models)
-    ]
 
 
 def _choice(choice: str | None, about: AnswerMetadata | None) -> Choice:

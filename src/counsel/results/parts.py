@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol, Self, TypeAlias
 
@@ -31,6 +32,16 @@ class ToolResult(Serialisable, Protocol):
 
     @classmethod
     def from_json(cls, shown: Json) -> Self: ...
+
+
+def labels(models: Sequence[str]) -> list[str]:
+    """The names of a consensus' members: `gpt-5`, `gpt-5#2` …"""
+    seen: Counter[str] = Counter()
+    named = []
+    for model in models:
+        seen[model] += 1
+        named.append(model if seen[model] == 1 else f"{model}#{seen[model]}")
+    return named
 
 
 def without_empty(**values: object) -> dict[str, object]:

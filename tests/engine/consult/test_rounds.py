@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from counsel.caller import Caller
-from counsel.engine.consult.consensus import members, rounds
+from counsel.engine.consult.consensus import rounds
 from counsel.engine.engine import Engine
 from counsel.requests import ConsensusRequest
+from counsel.results.parts import labels
 from fake import FakeAPI
 
 
@@ -80,4 +81,4 @@ async def test_one_model_alone_is_complete(engine: Engine, caller: Callable[...,
 
 
 async def test_the_same_model_three_times_has_three_names() -> None:
-    assert members.labels(("a", "b", "a", "a")) == ["a", "b", "a#2", "a#3"]
+    assert labels(("a", "b", "a", "a")) == ["a", "b", "a#2", "a#3"]

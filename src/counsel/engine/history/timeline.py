@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Literal, TypeAlias
 
-from counsel.engine.consult.consensus import members
 from counsel.engine.store.records import JobDetail
 from counsel.job_events import (
     JobCancelled,
@@ -26,6 +25,7 @@ from counsel.job_events import (
 )
 from counsel.lazy_dataclass import dataclass
 from counsel.results import ChatResult, ConsensusResult
+from counsel.results.parts import labels
 from counsel.types import Json
 
 SpanKind: TypeAlias = Literal["queue", "first_word", "answer", "round", "retry", "restart", "tool", "wait"]
@@ -61,7 +61,7 @@ class _Timeline:
     def __init__(self, job: JobDetail) -> None:
         self.spans: list[Span] = []
         self._job = job
-        self._models = dict(enumerate(members.labels(job.models)))
+        self._models = dict(enumerate(labels(job.models)))
         self._queue: Span | None = None
         self._round: Span | None = None
         self._answers: dict[str, Span] = {}  # by slot: the present call
@@ -199,7 +199,7 @@ def _from_result(job: JobDetail) -> list[Span]:
     """Of a job without events: it was over in a fraction of a second, or they were deleted. Its answers tell their times."""
     end = job.finished or job.created
     if isinstance(job.result, ConsensusResult):
-        slots = {label: str(slot) for slot, label in enumerate(members.labels(job.models))}
+        slots = {label: str(slot) for slot, label in enumerate(labels(job.models))}
         answers = [("initial", each.model, each.metadata) for each in job.result.initial]
         answers += [
             ("refined", each.first.model, each.metadata) for each in job.result.refined if each.metadata

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from counsel.engine import results
 from counsel.engine.consult import chat
-from counsel.engine.consult.consensus import members, vote
+from counsel.engine.consult.consensus import vote
 from counsel.engine.consult.review import findings as review_findings
 from counsel.engine.jobs import call_keys
 from counsel.engine.jobs.model import Job
@@ -21,6 +21,7 @@ from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
 from counsel.errors import Cancelled, CounselError, UpstreamError
 from counsel.requests import SEVERAL
 from counsel.results import AnswerDetails, Incomplete, ModelState
+from counsel.results.parts import labels
 
 _WHAT = {"cancelled": "was cancelled", "failed": "failed"}
 
@@ -54,7 +55,7 @@ def last_answers(replies: Mapping[str, Reply]) -> dict[str, Reply]:
 
 
 def _message(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, AnswerDetails]:
-    named = dict(zip(map(str, range(len(job.task.models))), members.labels(job.task.models), strict=True))
+    named = dict(zip(map(str, range(len(job.task.models))), labels(job.task.models), strict=True))
     answered = [named[slot] for slot in named if slot in answers]
     missing = [named[slot] for slot in named if slot not in answers]
     if job.tool not in SEVERAL:

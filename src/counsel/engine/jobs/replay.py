@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from counsel.engine.consult.consensus import members
 from counsel.engine.jobs import call_keys, partial
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import JobDetail
@@ -29,6 +28,7 @@ from counsel.job_events import (
 )
 from counsel.requests import SEVERAL
 from counsel.results import ModelState
+from counsel.results.parts import labels
 
 _POLL = 0.5  # seconds between looks at a job that another process runs, if no change is noticed earlier
 
@@ -93,7 +93,7 @@ async def states(store: Store, job: JobDetail) -> list[ModelState]:
     """Each model of a job that another process runs, or that did not complete: its state and its text."""
     models = {
         str(number): ModelState(slot=str(number), model=label, status="waiting", stored=True)
-        for number, label in enumerate(members.labels(job.models))
+        for number, label in enumerate(labels(job.models))
     }
     folded = TextFold()
     for event in await store.events(job.id, 0):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from counsel import __version__
 from counsel.http.api.documents import events
-from counsel.http.api.documents.jobs import Failure
+from counsel.http.api.documents.answers import Failure
 from counsel.http.api.endpoint import ApiCall, ApiRoute, Binary, Empty, Events, OneOf, Parameter
 from counsel.http.api.json_schema import Schemas
 from counsel.types import Json

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from string import ascii_uppercase
 
-from counsel.engine.consult.consensus.members import labels
 from counsel.engine.context.conversation import History
 from counsel.engine.store.records import Message
 from counsel.results import AnswerDetails, QuestionDetails
+from counsel.results.parts import labels
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _SPOKEN = re.compile(r"\b[Aa]nswers? ([A-T](?:(?:, | and | or |, and |, or | & |/)(?:[Aa]nswer )?[A-T])*)\b")

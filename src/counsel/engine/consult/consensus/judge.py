@@ -19,6 +19,7 @@ from counsel.engine.consult.consensus import anonymous
 from counsel.engine.consult.consensus.members import Participant
 from counsel.engine.consult.consensus.rounds import Rounds
 from counsel.engine.consult.routes import Route, Router
+from counsel.engine.consult.schemas import strict_object
 from counsel.engine.context import conversation, tokens
 from counsel.engine.context.conversation import History
 from counsel.engine.jobs.call_keys import JUDGE
@@ -194,7 +195,7 @@ def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
     text, letter = {"type": "string"}, {"type": "string", "enum": letters}
     texts, some = {"type": "array", "items": text}, {"type": "array", "items": letter}
     choice = {"choice": {"type": "string", "enum": list(choices)}} if choices else {}
-    return _object(
+    return strict_object(
         consensus=texts,
         contradictions=_several(topic=text, positions=_several(answers=some, position=text)),
         partial_coverage=_several(point=text, answers=some),
@@ -205,17 +206,8 @@ def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
     )
 
 
-def _object(**properties: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 def _several(**properties: Json) -> Json:
-    return {"type": "array", "items": _object(**properties)}
+    return {"type": "array", "items": strict_object(**properties)}
 
 
 def _read(document: Json, labels: Mapping[str, str]) -> JudgeVerdict:

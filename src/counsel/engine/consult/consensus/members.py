@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from counsel.engine.consult.routes import Route, Router
 from counsel.engine.jobs.call_keys import JUDGE
 from counsel.engine.jobs.model import Job
 from counsel.errors import CounselError, Internal, InvalidArgument
 from counsel.lazy_dataclass import dataclass
+from counsel.results.parts import labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +31,6 @@ class Participant:
     def is_repeated(self) -> bool:
         """Another member is the same model: the two must not share a cached answer."""
         return "#" in self.label
-
-
-def labels(models: tuple[str, ...]) -> list[str]:
-    """`gpt-5`, `gpt-5#2` …"""
-    seen: Counter[str] = Counter()
-    named = []
-    for model in models:
-        seen[model] += 1
-        named.append(model if seen[model] == 1 else f"{model}#{seen[model]}")
-    return named
 
 
 def slot_of(models: tuple[str, ...], member: str, *, judged: bool = False) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from counsel.engine.consult import prompts
 from counsel.engine.consult.consensus import anonymous
 from counsel.engine.consult.consensus.members import Participant
+from counsel.engine.consult.schemas import strict_object
 from counsel.engine.store.model import Reply
 from counsel.errors import CounselError, InvalidArgument
 from counsel.lazy_dataclass import dataclass
@@ -40,12 +41,7 @@ def checked(choices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def schema(choices: Sequence[str]) -> Json:
-    return {
-        "type": "object",
-        "properties": {"reason": {"type": "string"}, "choice": {"type": "string", "enum": list(choices)}},
-        "required": ["reason", "choice"],
-        "additionalProperties": False,
-    }
+    return strict_object(reason={"type": "string"}, choice={"type": "string", "enum": list(choices)})
 
 
 def asked(call: Call, choices: tuple[str, ...], job: str, slot: str) -> Call:

@@ -6,26 +6,16 @@ from collections.abc import Iterable
 
 from counsel import strict_json
 from counsel.engine.consult.review.findings import RawFinding
+from counsel.engine.consult.schemas import strict_object
 from counsel.results.review import SEVERITIES
 from counsel.types import Json
 
-
-def _object(**properties: Json) -> Json:
-    """All of them are required: OpenAI's structured output has no optional ones."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 _TEXT: Json = {"type": "string"}
 _LINE: Json = {"type": "integer"}
-REVIEW: Json = _object(
+REVIEW: Json = strict_object(
     findings={
         "type": "array",
-        "items": _object(
+        "items": strict_object(
             file=_TEXT,
             line=_LINE,
             end_line=_LINE,
@@ -36,10 +26,10 @@ REVIEW: Json = _object(
         ),
     }
 )
-CHECK: Json = _object(
+CHECK: Json = strict_object(
     verdicts={
         "type": "array",
-        "items": _object(
+        "items": strict_object(
             id=_TEXT,
             verdict={"type": "string", "enum": ["confirmed", "disputed", "unsure"]},
             reason=_TEXT,

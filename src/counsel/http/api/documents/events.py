@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired, TypedDict
 
-from counsel.http.api.documents.jobs import ErrorDetail, JobSummary, Wait
+from counsel.http.api.documents.answers import ErrorDetail
+from counsel.http.api.documents.jobs import JobSummary, Wait
 from counsel.job_events import RestartReason
 
 

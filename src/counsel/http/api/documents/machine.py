@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from counsel.http.api.documents.jobs import ErrorDetail
+from counsel.http.api.documents.answers import ErrorDetail
 from counsel.models.embedded_process import State
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from counsel.agents.skill_format import Scope, State
-from counsel.http.api.documents.jobs import ErrorDetail
+from counsel.http.api.documents.answers import ErrorDetail
 from counsel.skills.matrix import Cell
 from counsel.skills.share import Fate, Kind
 from counsel.types import Json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from counsel.front.json_messages import LARGEST_MESSAGE
 from counsel.http.api import conversations, event_stream, files, images, jobs, submit
+from counsel.http.api.documents import answers as answer
 from counsel.http.api.documents import events as event
 from counsel.http.api.documents import jobs as job
 from counsel.http.api.documents import machine
@@ -37,7 +38,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "Ask one model (`model`), or several (`models`), who then refine their answers; or have several review a `diff`.",
         body=OneOf(submit.SCHEMAS),
         headers=(submit.IDEMPOTENCY,),
-        answers={200: OneOf((job.Answer, job.Consensus, job.Review, Events())), 202: job.Job},
+        answers={200: OneOf((answer.Answer, answer.Consensus, answer.Review, Events())), 202: job.Job},
         largest=LARGEST_MESSAGE,
     ),
     ApiRoute(

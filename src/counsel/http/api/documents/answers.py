@@ -1,0 +1,256 @@
+"""Answers, what several models came to, reviews and failures, as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from counsel.http.api.documents.consensus import JudgeVerdict, MiddleRound, Refinement, Vote
+from counsel.results import Phase, Verdict
+from counsel.results.review import FindingStatus, Location, Severity
+from counsel.results.review import Verdict as CheckVerdict
+from counsel.types import Json
+
+# The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
+
+
+class Failure(TypedDict):
+    """What every failed request is answered with. Some codes have more fields: docs/use/errors.md."""
+
+    error: Annotated[str, "What happened."]
+    code: Annotated[str, "For programs; docs/use/errors.md lists them."]
+    hint: Annotated[str | None, "What to do next."]
+    status: Annotated[int, "The response's HTTP status."]
+
+
+class ErrorDetail(TypedDict):
+    """An error inside another document."""
+
+    error: Annotated[str, "What happened."]
+    code: Annotated[str, "For programs."]
+    hint: NotRequired[Annotated[str, "What to do next."]]
+
+
+class Usage(TypedDict):
+    """Tokens."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    estimated: NotRequired[Annotated[bool, "A part is an estimate: the provider reported none."]]
+    reasoning_tokens: NotRequired[int]
+    cache_creation_input_tokens: NotRequired[int]
+    cache_read_input_tokens: NotRequired[int]
+
+
+class Continuation(TypedDict):
+    """How to continue the conversation."""
+
+    id: Annotated[str, "`continuation_id` of the next question."]
+    provider: NotRequired[str | None]
+    model: NotRequired[str | None]
+    tag: NotRequired[str]
+    messageCount: NotRequired[int]
+    status: NotRequired[str]
+
+
+class ToolRun(TypedDict):
+    """A call of a shared tool."""
+
+    server: str
+    tool: str
+    ms: int
+    ok: bool
+
+
+class PassedOver(TypedDict):
+    """A model that failed before another one answered."""
+
+    model: str
+    code: str
+    error: str
+    usage: NotRequired[Usage]
+    cost_usd: NotRequired[float | None]
+
+
+class AnswerMetadata(TypedDict):
+    """Who answered, how, at what cost."""
+
+    model: str
+    provider: str
+    usage: Usage
+    cost_usd: Annotated[float | None, "null: no price is known."]
+    response_time_ms: int | None
+    finish_reason: str
+    answered_by: NotRequired[Annotated[str, "Where the vendor names another model."]]
+    settings_left_out: NotRequired[Annotated[list[str], "Settings that the model does not accept."]]
+    notices: NotRequired[Annotated[list[Json], "Sources, retries and warnings: `kind`, `text` and more."]]
+    session: NotRequired[Annotated[str, "An agent's own session."]]
+    cached: NotRequired[bool]
+    tool_calls: NotRequired[list[ToolRun]]
+    passed_over: NotRequired[list[PassedOver]]
+    files: NotRequired[list[Json]]
+    warnings: NotRequired[list[str]]
+
+
+class Answer(TypedDict):
+    """One model's answer."""
+
+    content: Annotated[str, "The answer's text."]
+    continuation: Continuation
+    metadata: AnswerMetadata
+    job_id: str
+    title: NotRequired[str]
+    export: NotRequired[Annotated[str, "The folder to which the conversation was exported."]]
+    final_summary: NotRequired[str]
+
+
+class InitialMetadata(AnswerMetadata):
+    input_tokens: int
+    output_tokens: int
+    response_time: int | None
+
+
+class InitialAnswer(TypedDict):
+    model: Annotated[str, "`gpt-5#2` is the second of that name."]
+    status: str
+    response: str
+    choice: NotRequired[Annotated[str, "Of the choices that were offered."]]
+    metadata: InitialMetadata
+
+
+class RefinedMetadata(AnswerMetadata):
+    total_response_time: int
+    total_input_tokens: int
+    total_output_tokens: int
+
+
+class RefinedAnswer(TypedDict):
+    """A model's last answer, or why there is no second one."""
+
+    model: str
+    status: str
+    initial_response: str
+    refined_response: str | None
+    choice: NotRequired[str]
+    changed: NotRequired[Annotated[bool | None, "It changed its position; null: it did not say."]]
+    round: NotRequired[Annotated[int, "The round of this answer: 2 or 3."]]
+    metadata: NotRequired[RefinedMetadata]
+    error: NotRequired[ErrorDetail]
+
+
+class FailedModel(ErrorDetail):
+    model: str
+    status: Annotated[str, "`failed`."]
+    phase: Phase
+
+
+class Phases(TypedDict):
+    initial: list[InitialAnswer]
+    refined: list[RefinedAnswer]
+    failed: list[FailedModel]
+    rounds: NotRequired[Annotated[list[MiddleRound], "Those between the first and the last one."]]
+    verdict: NotRequired[JudgeVerdict]
+
+
+class ConsensusSettings(TypedDict):
+    enable_cross_feedback: bool
+    temperature: float
+    models_requested: list[str]
+
+
+class Totals(TypedDict):
+    """What all calls used and cost, failed ones included."""
+
+    usage: Usage
+    cost_usd: float | None
+    cost_complete: Annotated[bool, "false: some price is not known."]
+    warnings: NotRequired[list[str]]
+
+
+class Consensus(TypedDict):
+    """What several models answered."""
+
+    status: Verdict
+    models_consulted: int
+    successful_initial_responses: int
+    failed_responses: int
+    refined_responses: int
+    content: Annotated[str, "As one text: failures, verdict and vote, then all last answers."]
+    phases: Phases
+    continuation: Continuation
+    settings: ConsensusSettings
+    metadata: Totals
+    job_id: str
+    vote: NotRequired[Vote]
+    refinement: NotRequired[Refinement]
+    title: NotRequired[str]
+    export: NotRequired[str]
+    final_summary: NotRequired[str]
+
+
+class FindingMaker(TypedDict):
+    """A finding as one member made it."""
+
+    model: str
+    severity: Severity
+    title: str
+    reason: str
+    suggestion: str
+
+
+class FindingCheck(TypedDict):
+    """What a member that did not make the finding says about it."""
+
+    model: str
+    verdict: CheckVerdict
+    reason: str
+
+
+class ReviewFinding(TypedDict):
+    id: str
+    file: str
+    line: Annotated[int | None, "null: it is about the whole file."]
+    end_line: int | None
+    severity: Annotated[Severity, "The worst that a member gave."]
+    status: Annotated[FindingStatus, "`agreed`: all members made it. Else what another member says about it."]
+    location: Annotated[Location, "`diff`, `outside` of the change, or `missing`: no such file or line."]
+    title: str
+    reason: str
+    suggestion: str
+    found_by: list[str]
+    made_by: list[FindingMaker]
+    check: FindingCheck | None
+
+
+class LeftOutFile(TypedDict):
+    file: str
+    reason: str
+
+
+class Reviewer(TypedDict):
+    """A member that reviewed."""
+
+    model: str
+    findings: int
+    checked: Annotated[int, "Findings of others that it checked."]
+    context_lines: Annotated[int | None, "Unchanged lines around each change that it was sent; null: all."]
+    left_out: Annotated[list[str], "Files that did not fit its window."]
+
+
+class Review(TypedDict):
+    """What several models found in a change."""
+
+    status: Literal["review_complete", "review_partial"]
+    about: str
+    files: list[str]
+    left_out: Annotated[list[LeftOutFile], "Files that no member was sent."]
+    findings: Annotated[list[ReviewFinding], "The worst first."]
+    reviewers: list[Reviewer]
+    failed: list[FailedModel]
+    content: Annotated[str, "The review as text."]
+    continuation: Continuation
+    metadata: Totals
+    job_id: str
+    title: NotRequired[str]
+    export: NotRequired[str]
+    final_summary: NotRequired[str]
