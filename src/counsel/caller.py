@@ -13,6 +13,7 @@ from pathlib import Path
 from counsel import paths
 from counsel import settings as settings_
 from counsel.lazy_dataclass import dataclass
+from counsel.people import Person
 from counsel.settings import Settings
 
 
@@ -28,6 +29,12 @@ class Caller:
     # like secrets. Only the CLI sets these: what an agent names over MCP, HTTP or a socket is no consent.
     named: tuple[Path, ...] = ()
     named_secrets: tuple[Path, ...] = ()
+    person: Person | None = None  # of a team; None: the server belongs to one person
+
+    @property
+    def owner(self) -> str:
+        """The id under which the caller's work is stored; "" for the one person of a server of their own."""
+        return self.person.id if self.person else ""
 
     @property
     def env(self) -> Mapping[str, str]:

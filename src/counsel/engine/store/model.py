@@ -13,6 +13,7 @@ from counsel.caller import Caller
 from counsel.engine.store import completion_json
 from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
+from counsel.people import Person
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerNotice, Source
 from counsel.settings import Settings
@@ -214,11 +215,16 @@ class Origin:
     cwd: str = ""
     roots: tuple[str, ...] = ()
     chain: tuple[str, ...] = ()
+    person: Person | None = None
 
     @classmethod
     def of(cls, caller: Caller) -> Origin:
         roots = tuple(str(root) for root in caller.roots)
-        return cls(caller.client, caller.agent, str(caller.cwd), roots, tuple(caller.chain))
+        return cls(caller.client, caller.agent, str(caller.cwd), roots, tuple(caller.chain), caller.person)
+
+    @property
+    def owner(self) -> str:
+        return self.person.id if self.person else ""
 
     def caller(self, settings: Settings) -> Caller:
         return Caller(
@@ -228,14 +234,22 @@ class Origin:
             roots=tuple(Path(root) for root in self.roots),
             chain=self.chain,
             settings=settings,
+            person=self.person,
         )
 
     def dump(self) -> str:
-        return strict_json.dumps({name: getattr(self, name) for name in _ORIGIN_FIELDS})
+        data = {name: getattr(self, name) for name in _ORIGIN_FIELDS}
+        if self.person is None:
+            del data["person"]
+        else:
+            data["person"] = [self.person.id, self.person.name, self.person.role, list(self.person.groups)]
+        return strict_json.dumps(data)
 
     @classmethod
     def load(cls, text: str) -> Origin:
         data = json.loads(text)
+        if person := data.get("person"):
+            data["person"] = Person(*map(_frozen, person))
         return cls(**{name: _frozen(data[name]) for name in _ORIGIN_FIELDS if name in data})
 
 

@@ -23,8 +23,8 @@ from counsel.engine.store.records import (
 )
 
 _INSERT = (
-    "INSERT INTO counsel.reservations (id, owner, job, provider, model, at, usd, open) "
-    "VALUES (%s, %s, %s, %s, %s, %s, %s, TRUE) ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, "
+    "INSERT INTO counsel.reservations (id, owner, job, provider, model, at, usd, open, person) "
+    "VALUES (%s, %s, %s, %s, %s, %s, %s, TRUE, COALESCE((SELECT person FROM counsel.jobs WHERE id = %s), '')) ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, "
     "job = excluded.job, provider = excluded.provider, model = excluded.model, at = excluded.at, "
     "usd = excluded.usd, open = TRUE"
 )
@@ -42,7 +42,7 @@ class Budgets:
             for row, outcome in zip(requests, outcomes, strict=True):
                 if isinstance(outcome, Granted):
                     await db.execute(
-                        _INSERT, row.id, row.owner, row.job, row.provider, row.model, at, outcome.usd
+                        _INSERT, row.id, row.owner, row.job, row.provider, row.model, at, outcome.usd, row.job
                     )
             return outcomes
 

@@ -35,8 +35,9 @@ async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
     """Its row stays locked until the commit: whoever submits to it waits, and gets a later turn."""
     await db.execute("DELETE FROM counsel.conversations WHERE id = %s AND expires < %s", name, job.created)
     await db.execute(
-        "INSERT INTO counsel.conversations (id, created, updated, expires, tool, project, client, tag, title) "
-        "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) "
+        "INSERT INTO counsel.conversations "
+        "(id, created, updated, expires, tool, project, client, tag, title, person) "
+        "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
         name,
         job.created,
@@ -47,6 +48,7 @@ async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
         job.origin.client,
         job.task.tag,
         job.title,
+        job.origin.owner,
     )
 
 
@@ -55,9 +57,9 @@ async def _job(db: Transaction, conversation: str, job: NewJob) -> None:
     task = job.task
     await db.execute(
         "INSERT INTO counsel.jobs (id, key, tool, conversation, turn, status, background, created, owner, attempt, "
-        "fingerprint, caller, task, models, images, total, title, keep_days) "
+        "fingerprint, caller, task, models, images, total, title, keep_days, person) "
         "SELECT %s, %s, %s, %s, COALESCE(MAX(turn), 0) + 1, 'processing', %s, %s, %s, %s, "
-        "%s, %s, %s, %s::text[], %s::text[], %s, %s, %s FROM counsel.jobs WHERE conversation = %s",
+        "%s, %s, %s, %s::text[], %s::text[], %s, %s, %s, %s FROM counsel.jobs WHERE conversation = %s",
         job.id,
         job.key,
         task.tool,
@@ -74,5 +76,6 @@ async def _job(db: Transaction, conversation: str, job: NewJob) -> None:
         len(task.models),
         job.title,
         job.keep_days,
+        job.origin.owner,
         conversation,
     )

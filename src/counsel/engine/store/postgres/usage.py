@@ -16,7 +16,11 @@ from counsel.engine.store.records import UsageRecord, UsageTotal
 
 _COLUMNS = [field.name for field in fields(UsageRecord) if field.name != "reservations"]
 _SELECTED = ", ".join(_COLUMNS)
-_INSERT = f"INSERT INTO counsel.usage ({_SELECTED}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"
+# Whose call it was is the job's: no writer can forget it.
+_INSERT = (
+    f"INSERT INTO counsel.usage ({_SELECTED}, person) VALUES ({', '.join(['%s'] * len(_COLUMNS))}, "
+    "COALESCE((SELECT person FROM counsel.jobs WHERE id = %s), ''))"
+)
 _values = attrgetter(*_COLUMNS)
 
 
@@ -71,6 +75,6 @@ class Usage:
 
 async def insert(db: Transaction, usage: Sequence[UsageRecord]) -> None:
     for record in usage:
-        await db.execute(_INSERT, *_values(record))
+        await db.execute(_INSERT, *_values(record), record.job)
         if record.reservations:
             await budgets.recorded(db, record.reservations, record.cost)
