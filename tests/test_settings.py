@@ -64,6 +64,8 @@ def test_every_setting_is_read_from_every_source(home: Path, row: Any) -> None:
         text = str(not row.default).lower()
     if row.metadata["unit"] == "usd":
         text = "2.5"
+    if row.metadata["unit"] == "url":
+        text = "https://counsel.example"
     quoted = {"int": text, "bool": text, "str": f'"{text}"', "tuple[str, ...]": f'["{text}"]'}[row.type]
     from_env = load(home, **{row.metadata["env"]: text})
     (home / ".env").write_text(f"{row.metadata['env']}={text}\n")

@@ -30,6 +30,8 @@ def parse(row: dataclasses.Field[object], raw: object) -> object:
         raw = _bytes(raw)
     elif row.metadata["unit"] == "usd":
         raw = "" if raw == "" else f"{dollars(row.name, raw):.10f}".rstrip("0").rstrip(".")
+    elif row.metadata["unit"] == "url":
+        raw = _origin(row.name, raw)
     value: Any = kind(row.name, raw.lower() if choices and isinstance(raw, str) else raw)
     if choices and value not in choices and value != row.default:
         raise ValueError(f"{row.name} must be one of {', '.join(choices)}")
@@ -63,6 +65,17 @@ def _bytes(raw: object) -> object:
     ):
         return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
     return raw
+
+
+def _origin(name: str, raw: object) -> object:
+    """`https://counsel.example/` without its slash. A path would not work: the console's page is at `/`."""
+    if raw == "":
+        return raw
+    if isinstance(raw, str) and re.fullmatch(
+        r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?/?", raw.strip()
+    ):
+        return raw.strip().rstrip("/").lower()
+    raise ValueError(f"{name} must be an address such as https://counsel.example, without a path")
 
 
 _BOOLEANS = {

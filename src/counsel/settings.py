@@ -208,6 +208,17 @@ class Settings:
     token: str = _setting(
         "COUNSEL_TOKEN", "", "Token for HTTP clients; empty: created at the first start.", secret=True
     )
+    public_url: str = _setting(
+        "COUNSEL_PUBLIC_URL",
+        "",
+        "Address under which people reach `counsel serve` through a proxy, such as `https://counsel.example`.",
+        unit="url",
+    )
+    trusted_proxies: tuple[str, ...] = _setting(
+        "COUNSEL_TRUSTED_PROXIES",
+        (),
+        "Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto count, such as `10.0.0.0/8`.",
+    )
     cors_origins: tuple[str, ...] = _setting(
         "COUNSEL_CORS_ORIGINS", (), "Web origins that may call `counsel serve`."
     )

@@ -48,7 +48,7 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         output.message(
             f"counsel listens on {http.address(at, number)}/mcp (token: {where}). Ctrl-C stops it."
         )
-        output.message(_console(settings, http.address(at, number)))
+        output.message(_console(settings, settings.public_url or http.address(at, number)))
 
     async def open_engine(home: Path) -> LocalEngine:
         from counsel.daemon.server import GARBAGE, default_engine  # when it listens

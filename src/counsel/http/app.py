@@ -16,6 +16,7 @@ from counsel.http.auth import Guard
 from counsel.http.console import files as console
 from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HEALTH, HttpApp
+from counsel.http.proxies import Proxies
 from counsel.http.streamable import Streamable
 from counsel.http.v1.endpoint import V1
 from counsel.mcp.identity import ClientIdentity
@@ -35,7 +36,14 @@ def build(
     """The whole application: everything but `/health` and the console's page requires the token or a session."""
     inner = unguarded(engine, settings, routes, identity)
     sessions = ConsoleSessions(settings.home, secret)
-    guard = Guard(inner.app, secret=secret, host=host, origins=settings.cors_origins, sessions=sessions)
+    guard = Guard(
+        inner.app,
+        secret=secret,
+        host=host,
+        origins=settings.cors_origins,
+        sessions=sessions,
+        proxies=Proxies.of(settings),
+    )
     return HttpApp(guard, inner.close)
 
 

@@ -21,6 +21,7 @@ from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
 from counsel.http import peer
 from counsel.http.console.sessions import ConsoleSession, ConsoleSessions
+from counsel.http.proxies import FORWARDED, Proxies
 from counsel.http.v1 import errors as v1_errors
 from counsel.settings import Settings
 from counsel.text import counted
@@ -106,11 +107,13 @@ class Guard:
         origins: tuple[str, ...] = (),
         public: frozenset[str] = OPEN_TO_ALL,
         sessions: ConsoleSessions | None = None,
+        proxies: Proxies | None = None,
     ) -> None:
         self.app = app
         self._secret = secret.encode()
         self._local = is_loopback(host)
-        self._names = _LOOPBACK | {host, socket.gethostname()}
+        self._proxies = proxies or Proxies()
+        self._names = _LOOPBACK | {host, socket.gethostname()} | ({self._proxies.host} - {""})
         self._origins = frozenset(origins)
         self._public = public
         self._sessions = sessions
@@ -119,6 +122,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        self._proxies.apply(scope)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get(b"origin")
         scope[SESSIONS] = {"sessions": self._sessions, "session": None}
@@ -140,9 +144,10 @@ class Guard:
             return 431, Forbidden(f"A request may have at most {MOST_HEADERS} headers.")
         if not self._host_fits(_name(host)):
             return 421, Forbidden(
-                f"The host {host[:100]!r} is not this machine.", hint="Use http://127.0.0.1."
+                f"The host {host[:100]!r} is not this machine.",
+                hint=f"Use {self._proxies.public_url or 'http://127.0.0.1'}, or set COUNSEL_PUBLIC_URL.",
             )
-        if origin is not None and origin not in self._origins and not _same_origin(origin, host):
+        if origin is not None and origin not in self._origins and not self._is_own_origin(origin, host):
             return 403, Forbidden(
                 f"Pages of {origin[:100]!r} may not use counsel.",
                 hint="List the origin in COUNSEL_CORS_ORIGINS.",
@@ -162,10 +167,14 @@ class Guard:
 
     def _page_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
         """A request without the token: it needs a session, unless it asks for one."""
-        if self._sessions and b"authorization" not in headers and is_from_own_page(scope["method"], headers):
+        if (
+            self._sessions
+            and b"authorization" not in headers
+            and is_from_own_page(scope["method"], headers, self._is_own_origin)
+        ):
             session = self._session(scope)
             if session is not None or (scope["path"], scope["method"]) == (SESSION, "POST"):
-                if self._local and not _is_own(scope):
+                if self._local and not scope.get(FORWARDED) and not _is_own(scope):
                     return 403, Forbidden(
                         "This browser belongs to another user of the machine.",
                         hint="Run counsel and the browser as the same user.",
@@ -185,6 +194,9 @@ class Guard:
 
     def _is_public(self, path: str) -> bool:
         return path in self._public or path in PAGE or path.startswith("/assets/")
+
+    def _is_own_origin(self, origin: str, host: str) -> bool:
+        return _same_origin(origin, host) or self._proxies.is_public_origin(origin)
 
     def _host_fits(self, name: str) -> bool:
         return name in self._names or (not self._local and _is_address(name))
@@ -218,7 +230,9 @@ def cookies(headers: list[tuple[bytes, bytes]], name: str) -> list[str]:
     return [value for key, _, value in pairs if key in names]
 
 
-def is_from_own_page(method: str, headers: dict[bytes, str]) -> bool:
+def is_from_own_page(
+    method: str, headers: dict[bytes, str], is_own_origin: Callable[[str, str], bool] | None = None
+) -> bool:
     """Whether the console's page has sent this request, so that a cookie may count.
 
     A browser adds `Sec-Fetch-Site` itself (over plain HTTP only on loopback). A page of another origin, also one on
@@ -226,7 +240,7 @@ def is_from_own_page(method: str, headers: dict[bytes, str]) -> bool:
     """
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
     marked = headers.get(b"x-counsel") == "1"
-    if origin is not None and not _same_origin(origin, headers.get(b"host", "")):
+    if origin is not None and not (is_own_origin or _same_origin)(origin, headers.get(b"host", "")):
         return False  # listed in COUNSEL_CORS_ORIGINS: it needs the token
     if method not in {"GET", "HEAD"} and not marked:
         return False

@@ -21,6 +21,7 @@ from counsel.http.auth import Guard
 from counsel.http.connection import Connection, Pool
 from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HttpApp, LoadingApp, OpenEngine
+from counsel.http.proxies import Proxies
 from counsel.settings import Settings
 
 BACKLOG = 512
@@ -48,7 +49,7 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # any local process could send them
+            proxy_headers=False,  # any local process could send them: `proxies.py` reads those of trusted ones
             lifespan="off",
             ws="none",
             timeout_graceful_shutdown=5,
@@ -101,7 +102,14 @@ async def serve(
     listener = listen(host, port)
     loading = LoadingApp(open_engine, settings, announce)
     sessions = ConsoleSessions(settings.home, secret)
-    guard = Guard(loading, secret=secret, host=host, origins=settings.cors_origins, sessions=sessions)
+    guard = Guard(
+        loading,
+        secret=secret,
+        host=host,
+        origins=settings.cors_origins,
+        sessions=sessions,
+        proxies=Proxies.of(settings),
+    )
     server = Server(HttpApp(guard, loading.close), host, port, loading.load, settings.max_connections)
     loading.failed = partial(setattr, server, "should_exit", True)
     try:

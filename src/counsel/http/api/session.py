@@ -72,7 +72,7 @@ def _sessions(call: ApiCall) -> ConsoleSessions:
 def _empty(call: ApiCall, value: str, seconds: int) -> Response:
     """Status 204, with the cookie.
 
-    `Secure` if the browser says that it uses TLS: a proxy's own headers could come from anybody.
+    `Secure` if the browser or a trusted proxy says that it uses TLS: other headers could come from anybody.
     """
     origin = call.request.headers.get("origin", "")
     secure = call.request.url.scheme == "https" or origin.lower().startswith("https://")
