@@ -176,7 +176,7 @@ def test_a_council_on_the_command_line(tmp_path: Path, fake_process: FakeProcess
     env = user_env(tmp_path, tmp_path / "home", fake_process)
     with Terminal(*command, *parts, *more, env=env, cwd=tmp_path, rows=60) as shown:
         assert shown.wait() == 0
-    for text in ("Tabs: 3 votes of 3.", "Use tabs.", "Judge: gpt-5-mini", "changed its position"):
+    for text in ("Tabs: 3 of 3 votes.", "Use tabs.", "Judge: gpt-5-mini", "changed its position"):
         assert text in shown.text
     bodies = [str(call["body"]) for call in fake_process.calls]
     assert len(bodies) == 7

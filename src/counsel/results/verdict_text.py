@@ -40,7 +40,7 @@ def _outcome(vote: Vote) -> str:
         return (
             f"A tie: {_listed(f'**{choice}**' for choice in vote.tied)}, {_votes(vote, vote.tied[0])} each."
         )
-    return f"**{vote.majority}**: {_votes(vote, vote.majority or '')} of {valid}."
+    return f"**{vote.majority}**: {vote.counts[vote.majority or '']} of {counted(valid, 'vote')}."
 
 
 def _votes(vote: Vote, choice: str) -> str:

@@ -11,6 +11,7 @@ from counsel.caller import Caller
 from counsel.engine.consult.consensus import vote
 from counsel.engine.consult.consensus.members import Participant
 from counsel.engine.engine import Engine
+from counsel.job_events import Restarted, TextFold
 from counsel.mcp import deduplicate, render
 from counsel.requests import ConsensusRequest
 from fake import FakeAPI
@@ -60,10 +61,34 @@ async def test_one_that_answers_outside_the_choices_is_asked_once_more_then_fail
     assert "does not match the schema" in str(asked[1].body)
     (failed,) = result["vote"]["failed"]
     assert (failed["model"], failed["code"]) == ("sonnet", "SCHEMA_MISMATCH")
+    assert failed["error"] == "sonnet picked none of the choices, also when asked again."
     assert result["vote"]["counts"] == {"Tabs": 2, "Spaces": 0, "Both": 0}
     assert result["vote"]["agreement"] == 1.0
     assert result["status"] == "consensus_partial"
     assert result["phases"]["failed"][0]["usage"]["output_tokens"] == 8  # of both calls
+
+
+async def test_followers_read_reasons_and_not_json(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="Tabs, I think.", model="claude", times=1)
+    say(fake_api, TWO_TO_ONE)
+    request = ConsensusRequest(prompt="q", models=MEMBERS, choices=CHOICES, refine="never")
+    job = await engine.submit(request, caller())
+    live = [event async for event in engine.follow(job)]
+    texts = TextFold()
+    for event in live:
+        texts.add(event)
+    shown = [texts.of(slot).text() for slot in ("0", "1", "2")]
+    assert shown == ["Fewer bytes.\n\nTabs", "Same everywhere.\n\nSpaces", "One key.\n\nTabs"]
+    (again,) = [event for event in live if isinstance(event, Restarted)]
+    assert (again.model, again.reason) == ("sonnet", "retried")
+    late = TextFold()
+    await engine.wait(job)
+    await engine.store.flush()
+    async for event in engine.follow(job):
+        late.add(event)
+    assert [late.of(slot).text() for slot in ("0", "1", "2")] == shown
 
 
 async def test_one_that_corrects_itself_has_its_vote(
@@ -171,7 +196,7 @@ async def test_a_client_reads_each_reason_once(
     result = await engine.wait(await engine.submit(request, caller()))
     assert str(deduplicate.to_json(result)).count("Same everywhere.") == 1
     text = render.text(result)
-    assert "**Tabs**: 2 votes of 3." in text
+    assert "**Tabs**: 2 of 3 votes." in text
     assert "**Spaces** (sonnet): Same everywhere." in text
 
 

@@ -60,6 +60,18 @@ def test_what_is_staged_and_what_git_does_not_know(project: Path) -> None:
     assert set(change.untracked) == {".gitignore", "new.py"}
 
 
+def test_another_commit_of_a_submodule_is_listed_and_its_folder_is_not_read(project: Path) -> None:
+    git(project, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},vendored")
+    (project / "vendored").mkdir()
+    (project / "vendored" / ".git").write_text("gitdir: /nonexistent\n")
+    assert "+Subproject commit 1111" in git_change.collect(project, ENV, staged=True).diff
+    git(project, "commit", "-qm", "With a submodule")
+    git(project, "update-index", "--cacheinfo", f"160000,{'2' * 40},vendored")
+    assert "vendored" not in git_change.collect(project, ENV).diff
+    git(project, "commit", "-qm", "A newer one")
+    assert "+Subproject commit 2222" in git_change.collect(project, ENV, base="HEAD~1").diff
+
+
 def test_a_repository_without_commits(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / "a.py").write_text("x = 1\n")

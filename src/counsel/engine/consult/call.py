@@ -27,6 +27,7 @@ from counsel.engine.store.records import Fence, UsageRecord
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut
 from counsel.job_events import Spent, ToolRun, Wait
 from counsel.lazy_dataclass import dataclass
+from counsel.live_json import LiveJson
 from counsel.models import answer_limit
 from counsel.requests import SEVERAL
 from counsel.results import AnswerNotice
@@ -61,6 +62,7 @@ class Step:
     phase: str
     limit: float | None = None  # seconds
     states_position: bool = False  # the last line says whether the author changed its position
+    is_json: bool = False  # the answer is read by counsel: live views show the strings in it
     uses_tools: bool = True
     last: bool = False  # the job ends with this call, and its end stores the reply
     may_be_empty: bool = False  # the answer's text
@@ -94,6 +96,7 @@ class Fold:
     repair: TextRepair = field(default_factory=TextRepair)
     budget: CallBudget | None = None
     parts: Parts | None = None  # of a completion
+    shown: LiveJson | None = None  # of an answer in JSON; `buffer` is not shared then
 
     def report(self, usage: Usage) -> None:
         self.usage, self.unbilled = usage, 0
@@ -149,6 +152,8 @@ class Consultation:
         if self.job.attempt > 1 and (reply := await self.remembered(step.key)):
             return self.recall(step, reply)
         fold = Fold(self.live.begin(slot, step.phase))
+        if step.is_json:
+            fold.buffer, fold.shown = TextBuffer(), LiveJson()
         if self.job.tool == "completion":
             fold.parts = Parts()
         call_log.asked(self.job, route, call)
@@ -172,14 +177,14 @@ class Consultation:
             raise
         except BaseException as error:
             raise self._failed(error, route, call, step, fold) from error
-        reply = self._reply(route, call, fold)
+        reply = self._reply(route, call, fold, is_json=step.is_json)
         call_log.answered(self.job, route, reply)
         used = usage.record(self.job, route, fold.began, reply.usage, reservations=fold.reservations)
         if step.last:
             self.unrecorded.append(Answer(step, reply, used))
         else:
             self._store.remember(self.fence, step.key, slot, reply, used)
-        self.live.finish(slot, reply.provider, reply.ms, len(reply.text), _amounts(reply))
+        self.live.finish(slot, reply.provider, reply.ms, self.live.slots[slot].length, _amounts(reply))
         return reply
 
     def plan_round(self, tasks: Mapping[str, asyncio.Task[Any]]) -> None:
@@ -224,9 +229,15 @@ class Consultation:
     def recall(self, step: Step, reply: Reply) -> Reply:
         """Show a stored answer like a new one, without asking a model."""
         self.live.begin(step.slot, step.phase)
-        self.live.text(step.slot, reply.text)
-        self.live.finish(step.slot, reply.provider, reply.ms, len(reply.text), _amounts(reply))
+        self.live.text(step.slot, reply.shown)
+        self.live.finish(step.slot, reply.provider, reply.ms, len(reply.shown), _amounts(reply))
         return reply
+
+    def discard(self, step: Step, route: Route, why: str) -> None:
+        """An answer in JSON cannot be used, and its model is asked again."""
+        if step.is_json:
+            name = self.live.slots[step.slot].model if self.job.tool in SEVERAL else route.name
+            self.live.restart(step.slot, "retried", why, model=name, after=name)
 
     async def _listen(self, step: Step, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
         slot = step.slot
@@ -276,6 +287,9 @@ class Consultation:
     def _add_text(self, slot: str, delta: str, fold: Fold) -> None:
         if fold.parts is not None:
             fold.parts.text(delta)
+        if fold.shown is not None:
+            fold.buffer.append(delta)
+            delta = fold.shown.feed(delta)
         self.live.text(slot, delta)
 
     def _cut_off(self, slot: str, route: Route, fold: Fold) -> None:
@@ -300,9 +314,13 @@ class Consultation:
             self.live.tool(slot, call.name)
 
     def _on_withdrawn(self, slot: str, route: Route, withdrawn: Withdrawn, fold: Fold) -> None:
-        length = fold.without(withdrawn.text)
+        keep = length = fold.without(withdrawn.text)
+        if fold.shown is not None:
+            fold.buffer.cut(length)
+            fold.shown = LiveJson()
+            keep = len(fold.shown.feed(fold.buffer.text()))
         name = self.live.slots[slot].model if self.job.tool in SEVERAL else route.name
-        self.live.restart(slot, "retried", withdrawn.why, model=name, after=name, keep=length)
+        self.live.restart(slot, "retried", withdrawn.why, model=name, after=name, keep=keep)
         fold.size = answer_limit.size(fold.buffer.text())
 
     def _on_notice(self, slot: str, notice: Notice, fold: Fold) -> None:
@@ -365,7 +383,7 @@ class Consultation:
             provider=route.provider,
         )
 
-    def _reply(self, route: Route, call: Call, fold: Fold) -> Reply:
+    def _reply(self, route: Route, call: Call, fold: Fold, *, is_json: bool) -> Reply:
         finished = fold.finished or Finished()
         return Reply(
             text=fold.buffer.text(),
@@ -382,6 +400,7 @@ class Consultation:
             parts=fold.parts.all() if fold.parts is not None else (),
             vendor=finished.vendor if fold.parts is not None else {},
             position=finished.position,
+            is_json=is_json,
         )
 
 

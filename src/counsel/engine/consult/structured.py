@@ -80,6 +80,7 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
         turns=(*call.turns, Turn("assistant", reply.text), Turn("user", _correction(mismatch))),
         session=reply.session or call.session,
     )
+    consultation.discard(step, route, f"its answer does not match the schema at {mismatch.path}")
     try:
         second = await consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
     except CounselError as error:

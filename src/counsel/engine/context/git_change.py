@@ -134,7 +134,7 @@ class _Repository:
                 f"{name} and HEAD have no common commit here.",
                 hint="A shallow clone lacks it: fetch more history (fetch-depth: 0), or pass a diff with --diff.",
             ) from None
-        text = self._diff([left, self.head])
+        text = self._diff([_NO_WORK_TREE, left, self.head])
         dirty = "Uncommitted changes are not part of it." if self.working_tree(brief=True) else ""
         return self.change(f"HEAD since it left {name} ({left[:10]})", text, dirty)
 
@@ -142,10 +142,10 @@ class _Repository:
         return GitChange(self.root, about, text, tuple(self._untracked()), note)
 
     def staged(self) -> str:
-        return self._diff(["--cached", self.head or self._empty_tree()])
+        return self._diff([_NO_WORK_TREE, "--cached", self.head or self._empty_tree()])
 
     def working_tree(self, *, brief: bool = False) -> str:
-        against = [self.head] if self.head else ["--cached", self._empty_tree()]
+        against = [_NO_SUBMODULES, *([self.head] if self.head else ["--cached", self._empty_tree()])]
         return self._run(["diff", *_SAFE, "--name-only", *against]) if brief else self._diff(against)
 
     # ── git ──
@@ -191,11 +191,14 @@ _SAFE = (
     "--no-ext-diff",
     "--no-textconv",
     "--no-color",
-    "--ignore-submodules=all",
+    "--submodule=short",
     "--find-renames",
     "--src-prefix=a/",
     "--dst-prefix=b/",
 )
+# Another commit of a submodule is listed. Comparing it with the working tree would read the submodule's own git folder.
+_NO_WORK_TREE = "--ignore-submodules=dirty"
+_NO_SUBMODULES = "--ignore-submodules=all"
 _KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SYSTEMROOT")
 
 

@@ -90,7 +90,7 @@ def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply
 def with_first(models: list[ModelState], replies: Mapping[str, Reply]) -> list[ModelState]:
     """Models that refine their answers, with the first ones: events tell only the text of the present round."""
     return [
-        replace(state, first=reply.text)
+        replace(state, first=reply.shown)
         if state.phase == "refined" and (reply := replies.get(f"initial:{state.slot}"))
         else state
         for state in models
@@ -107,7 +107,7 @@ def _unfinished(error: CounselError | None, models: list[ModelState]) -> dict[st
 
 def _state(job: JobDetail, state: ModelState, answer: Reply | None, unfinished: str | None) -> ModelState:
     if state.status == "completed" or (answer and state.status == "waiting"):
-        return replace(state, status="completed", text=answer.text if answer else state.text)
+        return replace(state, status="completed", text=answer.shown if answer else state.text)
     partial = state.text or unfinished
     shown = replace(state, text=answer.text if answer else "", partial=partial)
     if state.error and not isinstance(state.error, Cancelled):

@@ -86,7 +86,7 @@ async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
     if job.tool not in SEVERAL:
         return {"0": ("answer", job.result.content)}
     answers = call_keys.last(await store.replies(job.id))
-    return {slot: (phase, reply.text) for slot, (phase, reply) in answers.items()}
+    return {slot: (phase, reply.shown) for slot, (phase, reply) in answers.items()}
 
 
 async def states(store: Store, job: JobDetail) -> list[ModelState]:
@@ -111,7 +111,7 @@ async def states(store: Store, job: JobDetail) -> list[ModelState]:
         return partial.states(job, list(models.values()), replies)
     for slot, reply in partial.last_answers(replies).items():
         if slot in models and models[slot].status == "completed":
-            models[slot] = replace(models[slot], text=reply.text)
+            models[slot] = replace(models[slot], text=reply.shown)
     return list(models.values())
 
 

@@ -8,7 +8,7 @@ from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from counsel import strict_json
+from counsel import live_json, strict_json
 from counsel.caller import Caller
 from counsel.engine.store import completion_json
 from counsel.job_events import ToolRun
@@ -179,6 +179,12 @@ class Reply:
     parts: tuple[Json, ...] = ()  # of a completion
     vendor: Mapping[str, str] = field(default_factory=dict)  # of a completion: why it ended
     position: Position | None = None  # of a refined answer: what its author stated in its last line
+    is_json: bool = False  # asked for by counsel: a vote, a verdict, findings
+
+    @property
+    def shown(self) -> str:
+        """The text that live views have of it."""
+        return live_json.shown(self.text) if self.is_json else self.text
 
     def dump(self) -> str:
         data = {name: getattr(self, name) for name in _REPLY_FIELDS}
@@ -189,6 +195,8 @@ class Reply:
             del data["parts"], data["vendor"]
         if self.position is None:
             del data["position"]
+        if not self.is_json:
+            del data["is_json"]
         return strict_json.dumps(data)
 
     @classmethod

@@ -186,7 +186,7 @@ class Judge:
         if route.model:
             call = replace(call, tokens=tokens.check_window(call, route.model))
         limit = float(job.caller.settings.model_limit_seconds)
-        step = Step(KEY, JUDGE, "verdict", limit, uses_tools=False)
+        step = Step(KEY, JUDGE, "verdict", limit, uses_tools=False, is_json=True)
         reply = await self.consultation.ask(step, route, call)
         return await structured.conforming(self.consultation, step, route, call, reply)
 

@@ -23,7 +23,7 @@ from counsel.engine.context import conversation, tokens
 from counsel.engine.context.conversation import History
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
-from counsel.errors import Cancelled, CounselError, Internal, TimedOut
+from counsel.errors import Cancelled, CounselError, Internal, SchemaMismatch, TimedOut
 from counsel.lazy_dataclass import dataclass
 from counsel.types import Call, Turn
 
@@ -223,13 +223,17 @@ class Rounds:
             "initial" if number == 1 else "refined",
             self._limit,
             states_position=number > 1 and not choices,
+            is_json=bool(choices),
         )
         call = short(participant.route, call)
         variant = participant.label if participant.is_repeated else ""
         reply = await self._cache.through(self._consultation, step, participant.route, call, variant)
         if not choices:
             return reply
-        return await structured.conforming(self._consultation, step, participant.route, call, reply)
+        try:
+            return await structured.conforming(self._consultation, step, participant.route, call, reply)
+        except SchemaMismatch as error:
+            raise _without_choice(participant, error) from None
 
 
 def short(route: Route, call: Call) -> Call:
@@ -250,6 +254,16 @@ async def _reply_or_error(participant: Participant, ask: Ask) -> Reply | Counsel
         return Internal(
             f"Asking {participant.label} failed because of an internal error ({type(error).__name__})."
         )
+
+
+def _without_choice(participant: Participant, mismatch: SchemaMismatch) -> SchemaMismatch:
+    """In the voter's words: it knows of choices, and not of our schema."""
+    error = SchemaMismatch(
+        f"{participant.label} picked none of the choices, also when asked again.",
+        hint="Word the choices differently, or ask another model.",
+    )
+    error.fields = mismatch.fields
+    return error
 
 
 def _too_slow(participant: Participant, partial: str) -> TimedOut:

@@ -182,7 +182,7 @@ class _Run:
     ) -> tuple[Reply, T]:
         """The answer and what was read from it. One that cannot be read is sent back once."""
         limit = float(self._job.caller.settings.model_limit_seconds)
-        step = Step(f"{phase}:{member.slot}", member.slot, phase, limit)
+        step = Step(f"{phase}:{member.slot}", member.slot, phase, limit, is_json=True)
         route = _route(member)
         reply = await self._answers.through(self._consultation, step, route, call)
         if (content := read(reply.text)) is not None:
@@ -192,9 +192,10 @@ class _Run:
             turns=(*call.turns, Turn("assistant", reply.text), Turn("user", prompts.AGAIN)),
             session=reply.session or call.session,
         )
+        self._consultation.discard(step, route, "its answer does not have the form that it was asked for")
         second = await self._consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
         if (content := read(second.text)) is None:
-            raise SchemaMismatch(
+            failure = SchemaMismatch(
                 f"{member.label} did not answer with the JSON that was asked for, also when asked again.",
                 hint="Ask another model.",
                 provider=route.provider,
@@ -202,6 +203,8 @@ class _Run:
                 path="$",
                 partial=second.text,
             )
+            results.charge(failure, reply.usage + second.usage)
+            raise failure
         return replace(second, usage=reply.usage + second.usage, ms=reply.ms + second.ms), content
 
     # ── the result ──
