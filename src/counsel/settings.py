@@ -234,6 +234,50 @@ class Settings:
         "The daemon exits after this many seconds without a client or a job.",
         minimum=1,
     )
+    # a team's server
+    public_url: str = _setting(
+        "COUNSEL_PUBLIC_URL",
+        "",
+        "Address under which people reach a team's servers, such as https://counsel.example.com: its host is accepted, sign-in returns to it.",
+    )
+    oidc_issuer: str = _setting(
+        "COUNSEL_OIDC_ISSUER",
+        "",
+        "OpenID Connect issuer with which people sign in to a team's console; empty: with their tokens only.",
+    )
+    oidc_client_id: str = _setting("COUNSEL_OIDC_CLIENT_ID", "", "The console's client id at the issuer.")
+    oidc_client_secret: str = _setting(
+        "COUNSEL_OIDC_CLIENT_SECRET", "", "The client's secret at the issuer, if it has one.", secret=True
+    )
+    oidc_scopes: str = _setting(
+        "COUNSEL_OIDC_SCOPES", "openid email profile", "Scopes to request from the issuer, with spaces."
+    )
+    oidc_hosts: tuple[str, ...] = _setting(
+        "COUNSEL_OIDC_HOSTS",
+        (),
+        "Further hosts that the issuer's own description may name for its token and keys; others are never contacted.",
+    )
+    oidc_allowed_domains: tuple[str, ...] = _setting(
+        "COUNSEL_OIDC_ALLOWED_DOMAINS",
+        (),
+        "Domains of the verified e-mail addresses that may sign in; empty: any that the issuer accepts.",
+    )
+    oidc_create: str = _setting(
+        "COUNSEL_OIDC_CREATE",
+        "off",
+        "People who sign in first: `off` accepts those whom an admin has added by e-mail address, `member` adds them.",
+        choices=("off", "member"),
+    )
+    oidc_groups_claim: str = _setting(
+        "COUNSEL_OIDC_GROUPS_CLAIM",
+        "",
+        "Claim with a person's groups; they replace the person's groups at each sign-in. Empty: groups are counsel's own.",
+    )
+    oidc_roles: tuple[str, ...] = _setting(
+        "COUNSEL_OIDC_ROLES",
+        (),
+        "Roles by group, such as `ops=admin,guests=read-only`; the first match wins, at each sign-in.",
+    )
     # agents
     codex_sandbox_mode: str = _setting(
         "CODEX_SANDBOX_MODE",
