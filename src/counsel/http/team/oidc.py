@@ -201,7 +201,8 @@ class Issuer:
             claims.validate(now=int(self._clock()), leeway=SKEW)
         except (JoseError, ValueError, TypeError) as error:  # its text may quote the token
             raise SignInFailed(
-                "invalid", f"the ID token was refused: {getattr(error, 'error', None) or type(error).__name__}"
+                "invalid",
+                f"the ID token was refused: {getattr(error, 'error', None) or type(error).__name__}",
             ) from None
         return dict(claims)
 
@@ -216,7 +217,7 @@ class Issuer:
         if not isinstance(subject, str) or not 0 < len(subject) <= 255:
             raise SignInFailed("invalid", "the ID token has no subject")
         email = claims.get("email")
-        verified = claims.get("email_verified") in {True, "true"}
+        verified = claims.get("email_verified") is True or claims.get("email_verified") == "true"
         name = claims.get("name") or claims.get("preferred_username") or ""
         return Identity(
             self.config.issuer,
@@ -249,9 +250,7 @@ class Issuer:
             ):
                 content = await _bounded(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise SignInFailed(
-                "provider", f"the issuer cannot be reached: {type(error).__name__}"
-            ) from None
+            raise SignInFailed("provider", f"the issuer cannot be reached: {type(error).__name__}") from None
         return _document(response.status, content)
 
 
