@@ -234,12 +234,7 @@ class Settings:
         "The daemon exits after this many seconds without a client or a job.",
         minimum=1,
     )
-    # a team's server
-    public_url: str = _setting(
-        "COUNSEL_PUBLIC_URL",
-        "",
-        "Address under which people reach a team's servers, such as https://counsel.example.com: its host is accepted, sign-in returns to it.",
-    )
+    # sign-in to a team's server
     oidc_issuer: str = _setting(
         "COUNSEL_OIDC_ISSUER",
         "",
