@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from counsel.engine.store.model import Reply, Task
 from counsel.engine.store.records import (
@@ -41,6 +41,9 @@ from counsel.engine.store.records import (
     UsageTotal,
 )
 from counsel.job_events import JobEvent, Wait
+
+if TYPE_CHECKING:
+    from counsel.engine.store.people import PeopleStore
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -279,5 +282,24 @@ class Upkeep(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(JobStore, CallStore, ConversationStore, UsageStore, BudgetStore, Upkeep, Protocol):
+class TeamStore(Protocol):
+    """Only PostgreSQL's store has people; with SQLite these raise `ConfigInvalid`."""
+
+    @property
+    def people(self) -> PeopleStore: ...
+
+    def scoped(self, person: str) -> Store:
+        """The store as a person sees it ("": whoever belongs to no team): rows of others do not exist there.
+
+        For interfaces. It reads, cancels, deletes and shares what is the person's own; it runs no jobs.
+        """
+
+    def of_team(self) -> Store:
+        """What people have shared with the team: conversations and their images, to be read."""
+
+    def share(self, conversation: str, at: float | None) -> Pending[bool]:
+        """Let the team read a conversation from now on, or (None) no longer. False: there is none."""
+
+
+class Store(JobStore, CallStore, ConversationStore, UsageStore, BudgetStore, TeamStore, Upkeep, Protocol):
     """Everything that is stored."""

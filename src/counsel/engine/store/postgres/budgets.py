@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from counsel.engine.store import reservations
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.connections import Row
-from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.scope import Statements
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
     BudgetLimit,
@@ -31,7 +31,7 @@ _INSERT = (
 
 
 class Budgets:
-    database: Database
+    database: Statements
 
     def reserve(self, requests: Sequence[ReservationRequest], at: float) -> Pending[list[ReservationOutcome]]:
         async def work(db: Transaction) -> list[ReservationOutcome]:

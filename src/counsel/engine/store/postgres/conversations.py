@@ -9,7 +9,7 @@ from dataclasses import fields
 from counsel import strict_json
 from counsel.engine.store import paging
 from counsel.engine.store.postgres.commits import Transaction
-from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.scope import Statements
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, Page, SearchHit
 from counsel.results import details_from_json
@@ -23,7 +23,7 @@ _STOPPED = "EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.conversation = c.id AND
 
 
 class Conversations:
-    database: Database
+    database: Statements
 
     async def conversation(self, conversation: str) -> Conversation | None:
         row = await self.database.row(
@@ -139,6 +139,15 @@ class Conversations:
 
         return await self.database.write(work)
 
+    def share(self, conversation: str, at: float | None) -> Pending[bool]:
+        async def work(db: Transaction) -> bool:
+            # who shared it first, and when, stays
+            value = "COALESCE(shared, %s)" if at is not None else "%s"
+            sql = f"UPDATE counsel.conversations SET shared = {value}::float8 WHERE id = %s AND expires > %s"
+            return await db.execute(sql, at, conversation, time.time()) == 1
+
+        return self.database.write(work)
+
 
 async def add_turn(db: Transaction, turn: NewTurn) -> int:
     """Append messages at the end, wherever that is by now; the conversation's new length."""
@@ -185,19 +194,21 @@ async def add_turn(db: Transaction, turn: NewTurn) -> int:
     return count
 
 
-async def lock_tag(db: Transaction, project: str, tag: str) -> None:
+async def lock_tag(db: Transaction, project: str, tag: str, person: str = "") -> None:
     """Until the commit: of two first jobs with the same tag, the second finds the first one's conversation."""
-    await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"tag {tag} of {project}")
+    whose = f" and {person}" if person else ""
+    await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"tag {tag} of {project}{whose}")
 
 
-async def with_tag(db: Transaction, project: str, tag: str) -> str | None:
-    """The conversation that a tag names."""
+async def with_tag(db: Transaction, project: str, tag: str, person: str = "") -> str | None:
+    """The person's conversation that a tag names."""
     row = await db.row(
-        f"SELECT id FROM counsel.conversations WHERE {_PROJECT} AND tag = %s AND expires > %s "
+        f"SELECT id FROM counsel.conversations WHERE {_PROJECT} AND tag = %s AND expires > %s AND person = %s "
         "ORDER BY updated DESC LIMIT 1",
         project,
         project,
         tag,
         time.time(),
+        person,
     )
     return str(row[0]) if row else None

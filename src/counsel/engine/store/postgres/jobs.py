@@ -16,8 +16,8 @@ from counsel.engine.store.model import Origin, Task
 from counsel.engine.store.postgres import fencing, submission
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.postgres.connections import Row
-from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.postgres.endings import ended
+from counsel.engine.store.postgres.scope import Statements
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
     AdoptedJob,
@@ -44,7 +44,7 @@ _WITH_MEMBER = "CASE WHEN %s = ANY(cancelled_members) THEN cancelled_members ELS
 
 
 class Jobs:
-    database: Database
+    database: Statements
 
     # ── writes ───────────────────────────────────────────────────────────────────────────────────────
 

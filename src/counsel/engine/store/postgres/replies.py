@@ -12,7 +12,7 @@ from counsel.engine.store.postgres import fencing
 from counsel.engine.store.postgres import usage as usage_
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.connections import Row
-from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.scope import Statements
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import Blob, Fence, UsageRecord
 from counsel.job_event_json import event_from
@@ -28,7 +28,7 @@ _APPEND = (
 
 
 class Replies:
-    database: Database
+    database: Statements
 
     def remember(self, fence: Fence, key: str, slot: str, reply: Reply, usage: UsageRecord) -> Pending[None]:
         dumped = reply.dump()

@@ -104,15 +104,14 @@ MIGRATIONS: Sequence[Migration] = (
         1,
         """
         CREATE TABLE counsel.people (
-            id TEXT COLLATE "C" PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, created FLOAT8 NOT NULL,
-            disabled FLOAT8
+            id TEXT COLLATE "C" PRIMARY KEY, name TEXT NOT NULL,
+            folded TEXT COLLATE "C" NOT NULL UNIQUE, -- the name without case, which lower() does not know everywhere
+            role TEXT NOT NULL, created FLOAT8 NOT NULL, disabled FLOAT8
         );
-        CREATE UNIQUE INDEX people_name ON counsel.people (lower(name));
-        CREATE TABLE counsel.groups (name TEXT PRIMARY KEY, created FLOAT8 NOT NULL);
-        CREATE UNIQUE INDEX groups_name ON counsel.groups (lower(name));
+        CREATE TABLE counsel.groups (name TEXT COLLATE "C" PRIMARY KEY, created FLOAT8 NOT NULL);
         CREATE TABLE counsel.members (
             person TEXT COLLATE "C" NOT NULL REFERENCES counsel.people ON DELETE CASCADE,
-            group_name TEXT NOT NULL REFERENCES counsel.groups ON DELETE CASCADE, PRIMARY KEY (person, group_name)
+            group_name TEXT COLLATE "C" NOT NULL REFERENCES counsel.groups ON DELETE CASCADE, PRIMARY KEY (person, group_name)
         );
         CREATE TABLE counsel.tokens (
             id TEXT COLLATE "C" PRIMARY KEY,
@@ -138,11 +137,9 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX usage_person ON counsel.usage (person, at, provider, cost);
         ALTER TABLE counsel.reservations ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '';
         ALTER TABLE counsel.answers ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '';
-        CREATE TABLE counsel.blob_people (
-            person TEXT COLLATE "C" NOT NULL, sha TEXT COLLATE "C" NOT NULL REFERENCES counsel.blobs ON DELETE CASCADE,
-            PRIMARY KEY (person, sha)
-        );
-        CREATE INDEX blob_people_sha ON counsel.blob_people (sha);
+        -- whose an image is follows from the jobs and messages that have it
+        CREATE INDEX jobs_images ON counsel.jobs USING gin (images);
+        CREATE INDEX messages_images ON counsel.messages USING gin (images);
         """,
     ),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from counsel.engine.store.postgres import upkeep
+from counsel.engine.store.postgres import scope, upkeep
 from counsel.engine.store.postgres.budgets import Budgets
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.conversations import Conversations
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.postgres.jobs import Jobs
+from counsel.engine.store.postgres.people import People
 from counsel.engine.store.postgres.presence import Presence
 from counsel.engine.store.postgres.replies import Replies
 from counsel.engine.store.postgres.usage import Usage
@@ -18,6 +19,8 @@ from counsel.engine.store.records import NewJob
 
 class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
     """Backups, damaged files and free space are the server's own business: `look`, `check` and `back_up` do nothing."""
+
+    database: Database
 
     def __init__(self, url: str, *, without_loop: bool = False) -> None:
         self.database = Database(url, without_loop=without_loop)
@@ -55,6 +58,66 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     async def close(self) -> None:
         await self.database.close()
+
+    # ── a team ──
+
+    @property
+    def people(self) -> People:
+        return People(self.database)
+
+    def scoped(self, person: str) -> ScopedStore:
+        return ScopedStore(self, scope.of_person(person), person)
+
+    def of_team(self) -> ScopedStore:
+        return ScopedStore(self, scope.shared())
+
+
+class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
+    """What a person sees. It belongs to the whole store, which runs jobs and is closed."""
+
+    def __init__(self, whole: PostgresStore, rows: scope.Scope, person: str = "") -> None:
+        self._whole = whole
+        self.database = scope.ScopedDatabase(whole.database, rows)
+        self.person = person
+        self.running: Callable[[], Sequence[NewJob]] = tuple
+
+    @property
+    def problem(self) -> str | None:
+        return self._whole.problem
+
+    def is_home(self) -> bool:
+        return True
+
+    def is_current(self) -> bool:
+        return True
+
+    async def flush(self) -> None:
+        await self._whole.flush()
+
+    def look(self) -> None:
+        pass
+
+    async def check(self) -> None:
+        pass
+
+    async def sweep(self, max_bytes: int = 0) -> int:
+        raise NotImplementedError(max_bytes)
+
+    async def back_up(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    @property
+    def people(self) -> People:
+        return self._whole.people
+
+    def scoped(self, person: str) -> ScopedStore:
+        return self._whole.scoped(person)
+
+    def of_team(self) -> ScopedStore:
+        return self._whole.of_team()
 
 
 async def _nothing(_: Transaction) -> None:

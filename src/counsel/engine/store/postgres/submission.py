@@ -5,6 +5,7 @@ from __future__ import annotations
 from counsel.engine.store.postgres import conversations
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.records import NewJob, Submitted
+from counsel.errors import NotFound
 
 
 def insert(job: NewJob) -> Work[Submitted]:
@@ -13,8 +14,9 @@ def insert(job: NewJob) -> Work[Submitted]:
             return Submitted(is_new=False, conversation=job.conversation)
         name = job.conversation
         if job.task.tag:
-            await conversations.lock_tag(db, job.task.project, job.task.tag)
-            name = await conversations.with_tag(db, job.task.project, job.task.tag) or name
+            person = job.origin.owner
+            await conversations.lock_tag(db, job.task.project, job.task.tag, person)
+            name = await conversations.with_tag(db, job.task.project, job.task.tag, person) or name
         if not job.task.stateless:
             await _conversation(db, name, job)
         # The same call may have been sent to two servers, and the other one was first at the lock.
@@ -34,11 +36,12 @@ async def _exists(db: Transaction, job: str) -> bool:
 async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
     """Its row stays locked until the commit: whoever submits to it waits, and gets a later turn."""
     await db.execute("DELETE FROM counsel.conversations WHERE id = %s AND expires < %s", name, job.created)
-    await db.execute(
+    stored = await db.execute(
         "INSERT INTO counsel.conversations "
         "(id, created, updated, expires, tool, project, client, tag, title, person) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
-        "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
+        "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires "
+        "WHERE conversations.person = excluded.person",
         name,
         job.created,
         job.created,
@@ -50,6 +53,8 @@ async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
         job.title,
         job.origin.owner,
     )
+    if not stored:  # someone else's; intake has refused it unless it came into being a moment ago
+        raise NotFound(f"There is no conversation {name}.")
 
 
 async def _job(db: Transaction, conversation: str, job: NewJob) -> None:

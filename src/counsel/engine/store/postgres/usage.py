@@ -10,7 +10,7 @@ from operator import attrgetter
 from counsel.engine.store.model import Reply
 from counsel.engine.store.postgres import budgets
 from counsel.engine.store.postgres.commits import Transaction
-from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.scope import Statements
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import UsageRecord, UsageTotal
 
@@ -25,7 +25,8 @@ _values = attrgetter(*_COLUMNS)
 
 
 class Usage:
-    database: Database
+    database: Statements
+    person: str = ""
 
     def record_usage(self, usage: UsageRecord) -> Pending[None]:
         async def work(db: Transaction) -> None:
@@ -54,7 +55,7 @@ class Usage:
 
     async def cached_answer(self, key: str) -> Reply | None:
         row = await self.database.row(
-            "SELECT reply FROM counsel.answers WHERE key = %s AND expires > %s", key, time.time()
+            "SELECT reply FROM counsel.answers WHERE key = %s AND expires > %s", self._own(key), time.time()
         )
         return Reply.load(row[0]) if row else None
 
@@ -63,14 +64,19 @@ class Usage:
 
         async def work(db: Transaction) -> None:
             await db.execute(
-                "INSERT INTO counsel.answers (key, expires, reply) VALUES (%s, %s, %s) "
+                "INSERT INTO counsel.answers (key, expires, reply, person) VALUES (%s, %s, %s, %s) "
                 "ON CONFLICT (key) DO UPDATE SET expires = excluded.expires, reply = excluded.reply",
-                key,
+                self._own(key),
                 expires,
                 dumped,
+                self.person,
             )
 
         return self.database.write(work)
+
+    def _own(self, key: str) -> str:
+        """Two people who ask the same have an answer each."""
+        return f"{self.person}:{key}" if self.person else key
 
 
 async def insert(db: Transaction, usage: Sequence[UsageRecord]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from counsel.engine.store.records import NewJob
 from counsel.engine.store.sqlite import backups, upkeep
@@ -14,6 +15,11 @@ from counsel.engine.store.sqlite.database import Database, Work
 from counsel.engine.store.sqlite.jobs import Jobs, reinstate
 from counsel.engine.store.sqlite.replies import Replies
 from counsel.engine.store.sqlite.usage import Usage
+from counsel.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from counsel.engine.store.people import PeopleStore
+    from counsel.engine.store.protocol import Pending, Store
 
 
 class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
@@ -60,6 +66,28 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     async def close(self) -> None:
         self.database.close()
+
+    # ── one person's file has no people ──
+
+    @property
+    def people(self) -> PeopleStore:
+        raise _no_team()
+
+    def scoped(self, person: str) -> Store:
+        raise _no_team(person)
+
+    def of_team(self) -> Store:
+        raise _no_team()
+
+    def share(self, conversation: str, at: float | None) -> Pending[bool]:
+        raise _no_team(conversation, at)
+
+
+def _no_team(*_: object) -> ConfigInvalid:
+    return ConfigInvalid(
+        "People and sharing need a database that a team shares.",
+        hint="Set COUNSEL_DATABASE to a PostgreSQL database (docs/use/team.md).",
+    )
 
 
 def _nothing(_: sqlite3.Connection) -> None:

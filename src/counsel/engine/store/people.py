@@ -1,0 +1,80 @@
+"""People and their tokens as they are stored, and what the engine asks the store about them. PostgreSQL only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from counsel.engine.store.protocol import Pending
+from counsel.lazy_dataclass import dataclass
+from counsel.people import Person, Role
+
+CHANGED = "people"  # `Store.wait_for_change` wakes on it when a person or a token was changed, in any process
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """A token without its secret, of which only a hash is stored."""
+
+    id: str
+    label: str
+    created: float
+    expires: float | None  # None: never
+    used: float | None  # the last time, to the minute; None: never
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRecord:
+    person: Person
+    created: float
+    disabled: float | None  # since when
+    tokens: tuple[TokenRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """Who sent a request, and with what."""
+
+    person: Person
+    token: str  # its id
+    expires: float | None = None
+
+
+class PeopleStore(Protocol):
+    """Names are compared without case, by their `folded` form."""
+
+    async def listed(self) -> list[PersonRecord]:
+        """By name, each with its tokens that have not expired."""
+
+    async def named(self, folded: str) -> PersonRecord | None: ...
+
+    async def signed_in(self, sha: str) -> SignedIn | None:
+        """The person whose token has this hash, unless it has expired or the person is disabled."""
+
+    async def still_valid(self, tokens: Collection[str]) -> set[str]:
+        """Those of the tokens' ids that still sign in."""
+
+    def add(self, person: Person, folded: str, token: TokenRecord, sha: str) -> Pending[bool]:
+        """False: the name is taken."""
+
+    def change(
+        self,
+        person: str,
+        *,
+        role: Role | None = None,
+        groups: Sequence[str] | None = None,
+        keep_admin: bool = True,
+    ) -> Pending[bool]:
+        """False, without a change: it is the last admin, who would be none."""
+
+    def set_disabled(self, person: str, at: float | None, *, keep_admin: bool = True) -> Pending[bool]:
+        """False, without a change: it is the last admin."""
+
+    def add_token(
+        self, person: str, token: TokenRecord, sha: str, *, others_end: float | None
+    ) -> Pending[None]:
+        """`others_end`: when the person's other tokens end, at the latest; None: they stay."""
+
+    def end_token(self, token: str) -> Pending[bool]: ...
+
+    def mark_used(self, token: str, at: float) -> Pending[None]: ...
