@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from counsel.engine.store.people import PeopleStore, PersonRecord, SignedIn, TokenRecord
 from counsel.engine.team.people import names
 from counsel.errors import Conflict, InvalidArgument, NotFound
-from counsel.front.json_messages import quoted
 from counsel.lazy_dataclass import dataclass
 from counsel.people import Person, Role
 
@@ -35,9 +34,7 @@ class Directory:
     async def find(self, name: str) -> PersonRecord:
         record = await self._store.named(names.folded(name))
         if record is None:
-            raise NotFound(
-                f"There is no person {quoted(name)!r}.", hint="`counsel people list` shows everyone."
-            )
+            raise NotFound(f"There is no person {name[:80]!r}.", hint="`counsel people list` shows everyone.")
         return record
 
     async def add(
@@ -47,7 +44,7 @@ class Directory:
         token, secret = _new_token(days)
         if not await self._store.add(person, names.folded(person.name), token, names.hashed(secret)):
             raise Conflict(
-                f"There is a person called {quoted(person.name)!r} already.",
+                f"There is a person called {person.name[:80]!r} already.",
                 hint="`counsel people rotate NAME` makes a new token, `enable` lets a disabled person back in.",
             )
         return NewToken(person, token, secret)
@@ -92,7 +89,7 @@ class Directory:
     async def end_token(self, name: str, token: str) -> PersonRecord:
         record = await self.find(name)
         if token not in {known.id for known in record.tokens} or not await self._store.end_token(token):
-            raise NotFound(f"{record.person.name} has no token {quoted(token)!r}.")
+            raise NotFound(f"{record.person.name} has no token {token[:80]!r}.")
         return await self.find(name)
 
     async def signed_in(self, secret: str) -> SignedIn | None:

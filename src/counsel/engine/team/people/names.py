@@ -8,7 +8,6 @@ import secrets
 import unicodedata
 
 from counsel.errors import InvalidArgument
-from counsel.front.json_messages import quoted
 from counsel.people import OPERATOR, ROLES, Role
 
 LONGEST = 64  # characters of a name
@@ -46,7 +45,7 @@ def group(name: str) -> str:
     lowered = name.strip().lower()
     if not _GROUP(lowered):
         raise InvalidArgument(
-            f"{quoted(name)!r} is no name of a group.",
+            f"{name[:80]!r} is no name of a group.",
             hint="1 to 64 letters a to z, digits, dots, hyphens or underscores.",
         )
     return lowered
@@ -63,7 +62,7 @@ def role(name: str) -> Role:
     for known in ROLES:
         if name == known:
             return known
-    raise InvalidArgument(f"There is no role {quoted(name)!r}.", hint=f"Roles: {', '.join(ROLES)}.")
+    raise InvalidArgument(f"There is no role {name[:80]!r}.", hint=f"Roles: {', '.join(ROLES)}.")
 
 
 def label(text: str) -> str:
