@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -141,6 +141,8 @@ class Call:
     tokens: int = 0  # estimate of its input, for the cost of a stream that breaks off; 0: unknown
     output_limit: int | None = None  # of all output with its reasoning, in tokens: more was not reserved
     budget: Budget | None = field(default=None, repr=False, compare=False)  # None: none applies
+    # Awaited before each request: it returns when the request may be sent. None: at once.
+    permit: Callable[[], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
     hurry: float | None = (
         None  # another model can answer: from this time on (the loop's clock) do not wait for retries
     )

@@ -26,12 +26,13 @@ from counsel.engine.history import usage as usage_records
 from counsel.engine.history.archive import Archive
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
 from counsel.engine.jobs import call_keys, changes, intake, partial, recovery, replay
-from counsel.engine.jobs.callers import Secret
+from counsel.engine.jobs.callers import Secret, SharedSecret
 from counsel.engine.jobs.model import Job
-from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.jobs.owners import FileOwners, Owners
 from counsel.engine.jobs.runner import Runner
 from counsel.engine.jobs.running import Running
 from counsel.engine.store import open_store
+from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import JobDetail, JobFilter, JobRecord
 from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
@@ -53,7 +54,11 @@ _SUMMARY_PAUSE = 60.0  # seconds without waiting for a summariser that was late
 async def open_engine(home: Path | None = None) -> Engine:
     """An engine on COUNSEL_HOME. Several may share it: they share one database."""
     engine = Engine(home or load_settings().home)
-    engine.runner.start()
+    try:
+        await engine.open()
+    except BaseException:
+        await engine.store.close()
+        raise
     return engine
 
 
@@ -62,7 +67,8 @@ class Engine:
         self.home = home
         self.store = open_store(home)
         self.router = Router(Transport())
-        ownership = Ownership(home / "run" / "owners")
+        ownership = _owners(self.store, home)
+        self._secret = SharedSecret() if self.store.team else Secret(home)
         self.budgets = Budgets(self.store, ownership)
         self.summariser = Summariser(self.router, self.store, self.budgets)
         self.runner = Runner(
@@ -73,11 +79,18 @@ class Engine:
             cache=AnswerCache(self.store),
             summariser=self.summariser,
             ownership=ownership,
-            secret=Secret(home),
+            secret=self._secret,
             budgets=self.budgets,
         )
         self.archive = Archive(home, self.store)
         self._summaries_late = 0.0  # no waiting for summaries until then
+
+    async def open(self) -> None:
+        """Begin to work. In a team the database must be usable: raises `ConfigInvalid` or `StoreError`."""
+        if self.store.team:
+            self._secret.value = await self.store.team.secret()
+            await self.runner.ownership.begin()
+        self.runner.start()
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -134,10 +147,10 @@ class Engine:
                 return job.result
             if job.error is not None:
                 raise job.error
-            if self.runner.recovery.has_owner(job):
+            if await self.runner.recovery.has_owner(job):
                 deadline = time.monotonic() + _KEYLESS
             elif time.monotonic() > deadline:
-                raise recovery.waits(job, self.runner.recovery.lacks_keys(job))
+                raise recovery.waits(job, await self.runner.recovery.lacks_keys(job))
             else:  # its process may have died only after the call came back here (seen on a loaded machine)
                 await self.runner.look_for_orphans(only=job_id)
             await self.store.wait_for_change(job_id, mark, _POLL)
@@ -261,7 +274,7 @@ class Engine:
             return None
         if running := self.runner.running.get(job.id):
             return running.live.waits_for()
-        return self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
+        return await self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
 
     async def recent(self, limit: int = 10) -> JobList:
         return JobList(await self._summaries(await self.store.recent_jobs(limit)))
@@ -377,6 +390,14 @@ class Engine:
         if newest := await self.store.newest_job(any_id):
             return newest
         raise _unknown(any_id)
+
+
+def _owners(store: Store, home: Path) -> Owners:
+    if store.team is None:
+        return FileOwners(home / "run" / "owners")
+    from counsel.engine.team.owners import DatabaseOwners
+
+    return DatabaseOwners(store.team.presence)
 
 
 def _unknown(any_id: str) -> NotFound:

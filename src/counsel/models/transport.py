@@ -136,6 +136,8 @@ async def _prepared(
     call: Call, model: Model, endpoint: Endpoint, earlier: Prepared | None
 ) -> tuple[Prepared, Reservation | None]:
     """The request, and the money that is set aside for it where a budget applies. It may be less than the last time."""
+    if call.permit:
+        await call.permit()
     reservation = await call.budget.reserve(call, model) if call.budget else None
     if reservation:
         call = replace(call, output_limit=reservation.output_limit)

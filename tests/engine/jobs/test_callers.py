@@ -59,9 +59,15 @@ def test_a_secret_that_another_process_wrote_meanwhile_is_not_ours(tmp_path: Pat
     assert (home / "secret").read_bytes() == other.value
 
 
+def fixed(value: bytes) -> Secret:
+    secret = Secret.__new__(Secret)
+    secret.value = value
+    return secret
+
+
 @pytest.fixture
 def keyring(tmp_path: Path) -> CallerRegistry:
-    return CallerRegistry(tmp_path, b"s" * 32)
+    return CallerRegistry(tmp_path, fixed(b"s" * 32))
 
 
 def caller(home: Path, key: str) -> Caller:
@@ -85,7 +91,7 @@ def test_a_caller_is_registered_once_and_found_by_its_fingerprint(
 def test_the_homes_own_keys_are_found_without_any_caller(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-home\n")
     (tmp_path / ".env").chmod(0o600)
-    keyring = CallerRegistry(tmp_path, b"s" * 32)
+    keyring = CallerRegistry(tmp_path, fixed(b"s" * 32))
     alone = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
     result = keyring.find(alone.fingerprint(b"s" * 32))
     assert result is not None

@@ -217,13 +217,17 @@ class Ahead:
         await self.changed.wait()
 
 
+async def nothing_is_missing(_: object) -> None:
+    """No job waits for keys."""
+
+
 @pytest.mark.parametrize("here", [True, False])
 async def test_a_turn_is_woken_by_the_end_of_the_job_ahead_and_reads_nothing_meanwhile(
     monkeypatch: pytest.MonkeyPatch, here: bool
 ) -> None:
     monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 600.0)
     store: Any = Ahead()
-    turns = Turns(store, {"first"} if here else set(), asyncio.Event(), lambda _: None)
+    turns = Turns(store, {"first"} if here else set(), asyncio.Event(), nothing_is_missing)
     running: Any = SimpleNamespace(
         job=SimpleNamespace(id="second", conversation="mine", background=False),
         live=SimpleNamespace(wait=lambda *_: None),

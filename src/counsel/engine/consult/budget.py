@@ -17,7 +17,7 @@ from counsel import budgets
 from counsel.amounts import dollars
 from counsel.engine.context import tokens
 from counsel.engine.jobs.model import Job
-from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.jobs.owners import Owners
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import (
     BudgetLimit,
@@ -56,7 +56,7 @@ class Budgets:
     def __init__(
         self,
         store: Store,
-        ownership: Ownership,
+        ownership: Owners,
         clock: Callable[[], float] = time.time,
         zone: tzinfo | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class Budgets:
 
     async def _free_dead(self) -> bool:
         owners = {row.owner for row in await self.store.open_reservations()} - {self.owner}
-        dead = [owner for owner in owners if self._ownership.dead(owner)]
+        dead = await self._ownership.dead(owners) if owners else set()
         if dead:
             await self.store.drop_reservations(owners=dead)
         return bool(dead)

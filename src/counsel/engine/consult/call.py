@@ -133,6 +133,7 @@ class Consultation:
         limiter: Limiter,
         *,
         budgets: Budgets | None = None,
+        permit: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.job = job
         self.fence = fence
@@ -145,6 +146,7 @@ class Consultation:
         self._most = job.caller.settings.max_answer_bytes
         self.unrecorded: list[Answer] = []
         self.budget = budgets.of_job(job) if budgets else None
+        self._permit = permit
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
         """Ask a model, or recall the answer that it gave before a crash."""
@@ -170,7 +172,7 @@ class Consultation:
             async with self._limiter.slot(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
-                listening = self._listen(step, route, self._events(step, route, call), fold)
+                listening = self._listen(step, route, self._events(step, route, self._permitted(call)), fold)
                 await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
             self._failed(error, route, call, step, fold)
@@ -201,6 +203,9 @@ class Consultation:
         for answer in self.unrecorded:
             step = answer.step
             self._store.remember(self.fence, step.key, step.slot, answer.reply, answer.usage)
+
+    def _permitted(self, call: Call) -> Call:
+        return replace(call, permit=self._permit) if self._permit else call
 
     def _uses_tools(self, step: Step) -> bool:
         return bool(self.job.task.tools) and step.uses_tools
@@ -241,6 +246,8 @@ class Consultation:
 
     async def _listen(self, step: Step, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
         slot = step.slot
+        if self._permit and route.is_agent:  # models ask for it before each request
+            await self._permit()
         handlers: dict[type, Callable[[Any], None]] = {
             Text: lambda event: self._on_text(slot, event.delta, fold),
             Withdrawn: lambda event: self._on_withdrawn(slot, route, event, fold),

@@ -48,8 +48,13 @@ async def _of_dead_processes(store: Store, settings: Settings) -> list[tuple[str
         ownership,  # imports asyncio's neighbours; few reports have open reservations
     )
 
-    folder = settings.home / "run" / "owners"
-    dead = {owner for owner in {row.owner for row in opened} if ownership.state(folder, owner) == "dead"}
+    owners = {row.owner for row in opened}
+    if store.team:
+        states = await store.team.presence.states(owners)
+    else:
+        folder = settings.home / "run" / "owners"
+        states = {owner: ownership.state(folder, owner) for owner in owners}
+    dead = {owner for owner, state in states.items() if state == "dead"}
     return [(row.provider, row.usd) for row in opened if row.owner in dead]
 
 

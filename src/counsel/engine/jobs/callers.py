@@ -74,8 +74,20 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+class SharedSecret:
+    """The same for all servers of a team, from their database."""
+
+    kept = True
+
+    def __init__(self) -> None:
+        self.value = b""
+
+    def keep(self) -> None:
+        pass
+
+
 class CallerRegistry:
-    def __init__(self, home: Path, secret: bytes) -> None:
+    def __init__(self, home: Path, secret: Secret | SharedSecret) -> None:
         self._home = home
         self._secret = secret
         self._met: OrderedDict[int, tuple[Settings, str]] = OrderedDict()  # by the settings' identity
@@ -87,7 +99,7 @@ class CallerRegistry:
         known = self._met.get(id(settings))
         if known is not None and known[0] is settings:
             return known[1], False
-        fingerprint = caller.fingerprint(self._secret)
+        fingerprint = self._fingerprint(caller.settings)
         self._met[id(settings)] = (settings, fingerprint)
         self._known[fingerprint] = settings
         redaction.protect(settings)
@@ -101,7 +113,14 @@ class CallerRegistry:
         if known := self._known.get(fingerprint):
             return known
         alone = load_settings({"COUNSEL_HOME": str(self._home)})
-        return alone if Caller(settings=alone).fingerprint(self._secret) == fingerprint else None
+        return alone if self._fingerprint(alone) == fingerprint else None
+
+    def _fingerprint(self, settings: Settings) -> str:
+        if isinstance(self._secret, SharedSecret):
+            from counsel.engine.team import fingerprints
+
+            return fingerprints.of(settings, self._secret.value)
+        return Caller(settings=settings).fingerprint(self._secret.value)
 
     def names(self, models: Sequence[str]) -> list[str]:
         """The variables in which people keep the keys of these models, as far as the catalog knows."""

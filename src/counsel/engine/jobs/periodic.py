@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from counsel import pending_calls
 from counsel.engine.context import uploads
-from counsel.engine.jobs.callers import Secret
+from counsel.engine.jobs.callers import Secret, SharedSecret
 from counsel.engine.store.protocol import Store
 from counsel.errors import CounselError
 from counsel.settings import load as load_settings
@@ -31,7 +31,7 @@ _FRESH = 3600.0  # seconds: a text whose job could not be stored can still be re
 
 
 class Periodic:
-    def __init__(self, runner: Runner, store: Store, home: Path, secret: Secret) -> None:
+    def __init__(self, runner: Runner, store: Store, home: Path, secret: Secret | SharedSecret) -> None:
         self._runner = runner
         self._store = store
         self._home = home
@@ -79,7 +79,7 @@ class Periodic:
         await asyncio.to_thread(uploads.sweep, self._home)
         limit = load_settings({**os.environ, "COUNSEL_HOME": str(self._home)}).max_database_bytes
         await self._store.sweep(limit)
-        await asyncio.to_thread(self._runner.ownership.tidy, await self._store.owners())
+        await self._runner.ownership.tidy(await self._store.owners())
         await self._sweep_outputs()
         await self._store.back_up()
 

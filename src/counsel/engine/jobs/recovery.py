@@ -14,7 +14,7 @@ from counsel import pending_calls
 from counsel.engine.jobs import partial
 from counsel.engine.jobs.callers import CallerRegistry
 from counsel.engine.jobs.model import TOOLS, Job, Members
-from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.jobs.owners import Owners
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import AdoptedJob, Fence, JobRecord, JobStopped, LostJob
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, ProviderUnavailable
@@ -35,7 +35,7 @@ class Recovery:
         self,
         store: Store,
         home: Path,
-        ownership: Ownership,
+        ownership: Owners,
         callers: CallerRegistry,
         *,
         running: Container[str],
@@ -80,16 +80,15 @@ class Recovery:
         )
 
     async def _orphans(self, only: str | None = None) -> list[JobRecord]:
-        dead: dict[str, bool] = {}
-        orphans = []
-        for job in await self._store.open_jobs():
-            if job.id in self._running or (only and job.id != only):
-                continue
-            if job.owner not in dead:
-                dead[job.owner] = self._ownership.dead(job.owner)
-            if dead[job.owner]:
-                orphans.append(job)
-        return orphans
+        others = [
+            job
+            for job in await self._store.open_jobs()
+            if job.id not in self._running and only in {None, job.id}
+        ]
+        if not others:
+            return []
+        dead = await self._ownership.dead({job.owner for job in others})
+        return [job for job in others if job.owner in dead]
 
     def _settings(self, job: JobRecord) -> Settings | None:
         """The keys that the job was asked with, if they are here. A newer release's kind of job is left to it."""
@@ -147,19 +146,19 @@ class Recovery:
 
     # ── what a job waits for ─────────────────────────────────────────────────────────────────────────
 
-    def has_owner(self, job: JobRecord) -> bool:
-        return job.id in self._running or not self._ownership.dead(job.owner)
+    async def has_owner(self, job: JobRecord) -> bool:
+        return job.id in self._running or not await self._ownership.dead({job.owner})
 
-    def lacks(self, job: JobRecord) -> Wait | None:
+    async def lacks(self, job: JobRecord) -> Wait | None:
         """What the job of a dead process waits for: None where it has an owner, or continues in a moment."""
-        if not job.is_open or self.has_owner(job):
+        if not job.is_open or await self.has_owner(job):
             return None
         if self._waits_for_client(job):
             return Wait("client", _CLIENT)
         return None if self._settings(job) else self._keys(job)
 
-    def lacks_keys(self, job: JobRecord) -> Wait | None:
-        lacks = self.lacks(job)
+    async def lacks_keys(self, job: JobRecord) -> Wait | None:
+        lacks = await self.lacks(job)
         return lacks if lacks and lacks.reason == "keys" else None
 
     def _keys(self, job: JobRecord) -> Wait:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from counsel import resource_errors
@@ -23,12 +24,12 @@ from counsel.engine.consult.routes import Router
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
 from counsel.engine.jobs import call_keys, replay
-from counsel.engine.jobs.callers import CallerRegistry, Secret
+from counsel.engine.jobs.callers import CallerRegistry, Secret, SharedSecret
 from counsel.engine.jobs.ending import Endings
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.intake import Arrival
 from counsel.engine.jobs.model import Job
-from counsel.engine.jobs.ownership import Ownership
+from counsel.engine.jobs.owners import Owners
 from counsel.engine.jobs.periodic import Periodic
 from counsel.engine.jobs.recovery import Recovery
 from counsel.engine.jobs.running import Running
@@ -61,8 +62,8 @@ class Runner:
         limiter: Limiter,
         cache: AnswerCache,
         summariser: Summariser,
-        ownership: Ownership,
-        secret: Secret,
+        ownership: Owners,
+        secret: Secret | SharedSecret,
         budgets: Budgets,
     ) -> None:
         self.running: dict[str, Running] = {}
@@ -76,7 +77,7 @@ class Runner:
         self.describer = Describer(store, summariser)
         self.endings = Endings(store)
         self.ownership = ownership
-        self._callers = CallerRegistry(home, secret.value)
+        self._callers = CallerRegistry(home, secret)
         self.wanted = asyncio.Event()  # a job of a dead process may be waiting
         self.recovery = Recovery(
             store,
@@ -156,6 +157,7 @@ class Runner:
         running = Running(
             job, Live(job.id, job.task.models, seq, judge=job.task.judge), fence, title_of(job.task.prompt)
         )
+        running.gaps = self.ownership.gaps
         self.running[job.id] = running
         if job.key:
             self.keys[job.key] = job.id
@@ -215,12 +217,36 @@ class Runner:
             running.live.resume(await self._store.slots_with_text(job.id))
         running.titling = self.describer.entitle(running)
         consultation = Consultation(
-            job, running.fence, self._store, running.live, self.limiter, budgets=self.budgets
+            job,
+            running.fence,
+            self._store,
+            running.live,
+            self.limiter,
+            budgets=self.budgets,
+            permit=partial(self._confirm, running) if self._store.team else None,
         )
         outcome = await _KINDS[job.tool](consultation, self._router, self._store, self._cache)
         alone = len(self.running) == 1 and not job.background
         await self.endings.complete(running, consultation, outcome, expires=_expires(job), alone=alone)
         self.describer.sum_up(running, outcome.text)
+
+    async def _confirm(self, running: Running) -> None:
+        """Before each request to a vendor: others must not think that we are dead, else they send it, too.
+
+        Where they may have thought so, the job may be someone else's: it is looked at before anything is sent.
+        """
+        while True:
+            await self.ownership.sure()
+            if running.gaps == (gaps := self.ownership.gaps):
+                return
+            if not any(self._is_mine(running, row) for row in await self._store.standing([running.job.id])):
+                running.lose()
+                await asyncio.get_running_loop().create_future()  # until the cancellation arrives
+            running.gaps = gaps
+
+    def _is_mine(self, running: Running, standing: JobStanding) -> bool:
+        mine = (self.ownership.name, running.job.attempt, "processing")
+        return (standing.owner, standing.attempt, standing.status) == mine
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -233,7 +259,7 @@ class Runner:
         await self._store.request_cancel(job_id)
         until = time.monotonic() + _HEED
         while (job := await self._store.job(job_id)) and job.is_open:
-            life = self.ownership.state(job.owner)
+            life = await self.ownership.state(job.owner)
             # of an owner that cannot be looked at, the person's word is enough: if it lives, it stops when it sees that
             # it has lost the job
             if life == "dead" or (life == "unknown" and time.monotonic() > until):
@@ -261,9 +287,8 @@ class Runner:
         running = self.running.get(standing.id)
         if running is None:
             return
-        mine = (self.ownership.name, running.job.attempt, "processing")
         doubted = running.doubted
-        running.doubted = (standing.owner, standing.attempt, standing.status) != mine
+        running.doubted = not self._is_mine(running, standing)
         if running.doubted and doubted:
             # seen twice: a database that is being rebuilt may have an older state for a moment
             running.lose()
@@ -285,9 +310,12 @@ class Runner:
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(StoreError):
             await self.endings.save()
+        owns_jobs = True
         with contextlib.suppress(StoreError):
             await self._store.release(self.ownership.name, keep=keep)
-        self.ownership.release()
+            owns_jobs = False
+        with contextlib.suppress(StoreError):
+            await self.ownership.release(owns_jobs=owns_jobs)
 
     # ── jobs of dead processes ───────────────────────────────────────────────────────────────────────
 

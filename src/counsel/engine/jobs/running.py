@@ -49,6 +49,7 @@ class Running:
     lost: bool = False  # another process has the job now, or has ended it
     ending: bool = False  # its end is being written: too late to stop it
     written: Pending[Submitted] | None = None  # the job's way to the disk
+    gaps: int = 0  # of our presence, when the job was last known to be ours
     more: bool = False  # the disk does not hold everything: a warning, an export, or all of it
 
     async def ended(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Container
+from collections.abc import Awaitable, Callable, Collection, Container
 from typing import Any, TypeAlias
 
 from counsel.engine.jobs import recovery
@@ -18,7 +18,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import JobRecord
 from counsel.job_events import Wait
 
-LacksKeys: TypeAlias = Callable[[JobRecord], Wait | None]
+LacksKeys: TypeAlias = Callable[[JobRecord], Awaitable[Wait | None]]
 _LOOK = 1.0  # seconds between looks at who owns the job ahead
 _KEYLESS = 60.0  # seconds that a caller waits behind a job that waits for keys
 
@@ -55,9 +55,9 @@ class Turns:
             if now - looked >= _LOOK:
                 looked = now
                 self._orphaned.set()
-                since = (since or now) if self._lacks_keys(first) else None
+                since = (since or now) if await self._lacks_keys(first) else None
             if since and now - since > _KEYLESS and not job.background:
-                raise recovery.blocked(first, self._lacks_keys(first))
+                raise recovery.blocked(first, await self._lacks_keys(first))
             await self._next_end(job.conversation, first.id, mark, looked + _LOOK - now)
             mark = self._store.mark(first.id)
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from counsel.engine.store.model import Reply, Task
 from counsel.engine.store.records import (
@@ -301,5 +301,42 @@ class TeamStore(Protocol):
         """Let the team read a conversation from now on, or (None) no longer. False: there is none."""
 
 
+class Presence(Protocol):
+    """Which owners of jobs live, on several machines."""
+
+    gaps: int  # how often others may have thought that this process was dead
+
+    async def hold(self, owner: str) -> None:
+        """Show from now on that this owner lives; returns when the others can see it."""
+
+    def is_sure(self) -> bool:
+        """Whether no other process can take our owners for dead."""
+
+    async def sure(self) -> None:
+        """Until `is_sure`."""
+
+    async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]: ...
+
+    async def forget_dead(self, needed: Collection[str]) -> None:
+        """Delete what is known of owners that died long ago."""
+
+    async def release(self, owner: str) -> None:
+        """It owns nothing any more."""
+
+
+class Team(Protocol):
+    """What servers on several machines share beside what is stored."""
+
+    @property
+    def presence(self) -> Presence: ...
+
+    async def secret(self) -> bytes:
+        """The key of all callers' fingerprints; made by the first server that asks."""
+
+
 class Store(JobStore, CallStore, ConversationStore, UsageStore, BudgetStore, TeamStore, Upkeep, Protocol):
     """Everything that is stored."""
+
+    @property
+    def team(self) -> Team | None:
+        """None where only processes of one machine use the store."""

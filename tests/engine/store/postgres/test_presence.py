@@ -78,8 +78,41 @@ async def test_an_owner_that_cannot_renew_knows_that_others_may_think_it_dead(
     assert not store.presence.is_sure()
     await store.presence.hold("ours")
     assert store.presence.is_sure()
-    monkeypatch.setattr(presence, "DEAD_AFTER", 0.0)
+    monkeypatch.setattr(presence, "SURE", 0.0)
     assert not store.presence.is_sure()
+
+
+async def test_an_owner_that_was_away_knows_that_others_may_have_thought_it_dead(opened: Open) -> None:
+    store = opened()
+    await store.presence.hold("ours")
+    assert store.presence.gaps == 0
+    store.presence.confirmed -= presence.SURE  # as if it had been suspended
+    assert not store.presence.is_sure()
+    async with asyncio.timeout(60):
+        await store.presence.sure()
+    assert (store.presence.is_sure(), store.presence.gaps) == (True, 1)
+
+
+async def test_an_owner_without_a_row_is_dead_after_a_while_since_a_living_one_writes_it_again(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = opened()
+    assert await ours.presence.states({"unknown"}) == {"unknown": "unknown"}
+    monkeypatch.setattr(presence, "DEAD_AFTER", 0.0)
+    assert await ours.presence.states({"unknown"}) == {"unknown": "dead"}
+
+
+async def test_rows_of_owners_that_died_long_ago_are_deleted_unless_a_job_needs_them(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    for owner in ("theirs", "needed"):
+        await theirs.presence.hold(owner)
+    await ours.presence.hold("ours")
+    await theirs.database.listener.close()
+    for owner in ("theirs", "needed"):
+        await age(ours, owner, 100_000)
+    await ours.presence.forget_dead({"needed"})
+    rows = await ours.database.rows("SELECT name FROM counsel.owners ORDER BY name")
+    assert rows == [("needed",), ("ours",)]
 
 
 async def test_a_released_owner_is_forgotten(opened: Open) -> None:

@@ -1,4 +1,4 @@
-"""Which owners of jobs live, for servers on several machines (docs/decisions/22-presence-in-postgresql.md).
+"""Which owners of jobs live, for servers on several machines (docs/decisions/23-presence-in-postgresql.md).
 
 An owner has a row that it renews every two seconds, by the database's clock, and a lock that belongs to its LISTEN
 connection. It counts as dead when its row is old, or sooner when its lock is free, too. Both can be wrong about a process
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
+from typing import Literal
 
 from counsel.engine.store.postgres.connections import Connection, Row, clean
 
@@ -18,12 +19,19 @@ DEAD_AFTER = 15.0  # seconds without a renewal
 DEAD_UNLOCKED = (
     5.0  # the same, when the connection is gone, too: its owner connects again within a second or two
 )
+SURE = DEAD_UNLOCKED - 1.0  # seconds after a renewal for which no other process can think that we are dead
+_FORGOTTEN = 86_400.0  # seconds after which the row of a dead owner is deleted, if no job needs it
 _LOCKS = 0x636F756E  # the class of our advisory locks
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps
 _HELD = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     f"AND classid = {_LOCKS} AND objid = o.id)"
 )
+
+
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)
 
 
 class Presence:
@@ -34,8 +42,10 @@ class Presence:
         self._rows = rows
         self._names: set[str] = set()
         self._locked: tuple[Connection | None, set[str]] = (None, set())
+        self._rowless: dict[str, float] = {}  # owners without a row, and since when we know
         self._renewed = asyncio.Event()
-        self.confirmed = 0.0  # by time.monotonic(): when the last successful renewal was begun
+        self.confirmed = float("-inf")  # by our clock: when the last successful renewal was begun
+        self.gaps = 0  # how often renewals were so far apart that others may have thought us dead
 
     async def hold(self, owner: str) -> None:
         """Show from now on that this owner lives; returns when the others can see it."""
@@ -46,7 +56,14 @@ class Presence:
 
     def is_sure(self) -> bool:
         """Whether no other process can take our owners for dead. Else no new call should be sent."""
-        return time.monotonic() - self.confirmed < DEAD_AFTER
+        return _now() - self.confirmed < SURE
+
+    async def sure(self) -> None:
+        """Until `is_sure`: at once, or with the next renewal."""
+        while not self.is_sure():
+            self._renewed.clear()
+            self._start()
+            await self._renewed.wait()
 
     async def release(self, owner: str) -> None:
         """It owns nothing any more."""
@@ -54,17 +71,34 @@ class Presence:
         await self._rows("DELETE FROM counsel.owners WHERE name = %s RETURNING name", owner)
 
     async def dead(self, owners: Collection[str]) -> set[str]:
-        """Those that are dead. An owner without a row proves nothing: it may be of a release that has none."""
+        return {owner for owner, state in (await self.states(owners)).items() if state == "dead"}
+
+    async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]:
+        """Of each. Without a row nothing is known at first; a living owner would have one again within seconds."""
         rows = await self._rows(
             "SELECT name, extract(epoch FROM clock_timestamp() - seen)::float8 AS age, "
             f"{_HELD} FROM counsel.owners o WHERE name = ANY(%s)",
             list(owners),
         )
-        return {
-            name
-            for name, age, locked in rows
-            if name not in self._names and age > (DEAD_AFTER if locked else DEAD_UNLOCKED)
-        }
+        states: dict[str, Literal["alive", "dead", "unknown"]] = {}
+        for name, age, locked in rows:
+            is_dead = name not in self._names and age > (DEAD_AFTER if locked else DEAD_UNLOCKED)
+            states[name] = "dead" if is_dead else "alive"
+            self._rowless.pop(name, None)
+        for name in set(owners) - states.keys():
+            since = self._rowless.setdefault(name, _now())
+            states[name] = "dead" if _now() - since > DEAD_AFTER else "unknown"
+        return states
+
+    async def forget_dead(self, needed: Collection[str]) -> None:
+        """Delete rows of owners that died long ago and own nothing."""
+        await self._rows(
+            "DELETE FROM counsel.owners WHERE seen < clock_timestamp() - make_interval(secs => %s) "
+            "AND name != ALL(%s) RETURNING name",
+            _FORGOTTEN,
+            [*needed, *self._names],
+        )
+        self._rowless = {name: since for name, since in self._rowless.items() if name in needed}
 
     async def beat(self, connection: Connection) -> None:
         """Renew our rows and have our locks. Raises when the connection is lost."""
@@ -72,13 +106,15 @@ class Presence:
         if not names:
             await connection.execute("SELECT 1")  # notices a connection that died silently
             return
-        began = time.monotonic()
+        began = _now()
         cursor = await connection.execute(
             "INSERT INTO counsel.owners (name) SELECT unnest(%s::text[]) "
             "ON CONFLICT (name) DO UPDATE SET seen = clock_timestamp() RETURNING name, id",
             [sorted(clean(name) for name in names)],
         )
         await self._lock(connection, dict(await cursor.fetchall()))
+        if self.confirmed > float("-inf") and _now() - self.confirmed >= SURE:
+            self.gaps += 1
         self.confirmed = began
         if names >= self._names:
             self._renewed.set()

@@ -142,6 +142,13 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX messages_images ON counsel.messages USING gin (images);
         """,
     ),
+    # What all servers know and nobody else: the key of the callers' fingerprints.
+    Migration(
+        1,
+        """
+        CREATE TABLE counsel.secrets (name TEXT COLLATE "C" PRIMARY KEY, value BYTEA NOT NULL);
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 _TABLE = """

@@ -13,6 +13,7 @@ from counsel.engine.store.postgres.jobs import Jobs
 from counsel.engine.store.postgres.people import People
 from counsel.engine.store.postgres.presence import Presence
 from counsel.engine.store.postgres.replies import Replies
+from counsel.engine.store.postgres.team import Team
 from counsel.engine.store.postgres.usage import Usage
 from counsel.engine.store.records import NewJob
 
@@ -24,6 +25,7 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     def __init__(self, url: str, *, without_loop: bool = False) -> None:
         self.database = Database(url, without_loop=without_loop)
+        self.team = Team(self.database)
         self.running: Callable[[], Sequence[NewJob]] = tuple  # not needed: the database is never made anew
 
     @property
@@ -77,6 +79,7 @@ class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     def __init__(self, whole: PostgresStore, rows: scope.Scope, person: str = "") -> None:
         self._whole = whole
+        self.team = whole.team
         self.database = scope.ScopedDatabase(whole.database, rows)
         self.person = person
         self.running: Callable[[], Sequence[NewJob]] = tuple

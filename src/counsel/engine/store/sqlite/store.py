@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
+    team = None  # its file belongs to one machine
+
     def __init__(self, path: Path, *, without_loop: bool = False) -> None:
         self.database = Database(path, without_loop=without_loop)
         self.database.file.reinstate = self._reinstate

@@ -1,0 +1,38 @@
+"""What servers on several machines share beside what is stored: presence, and one secret."""
+
+from __future__ import annotations
+
+import secrets
+
+from counsel.engine.store.postgres.commits import Transaction
+from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.presence import Presence
+
+_LENGTH = 32  # bytes
+
+
+class Team:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def presence(self) -> Presence:
+        return self._database.presence
+
+    async def secret(self) -> bytes:
+        """Read first: that fails at once where the database cannot be used, and a write would wait for it."""
+        read = "SELECT value FROM counsel.secrets WHERE name = 'fingerprints'"
+        row = await self._database.row(read)
+        if row is None:
+            value = secrets.token_bytes(_LENGTH)
+
+            async def work(db: Transaction) -> None:
+                await db.execute(
+                    "INSERT INTO counsel.secrets (name, value) VALUES ('fingerprints', %s) ON CONFLICT DO NOTHING",
+                    value,
+                )
+
+            await self._database.write(work)
+            row = await self._database.row(read)
+        assert row is not None
+        return bytes(row[0])

@@ -1,0 +1,121 @@
+"""Servers of a team on different machines (each has its own home): who continues whose jobs, and who may send a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel import settings
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
+from counsel.engine.team import fingerprints
+from counsel.requests import ChatRequest
+from fake import FakeAPI
+
+pytestmark = pytest.mark.postgres
+HELLO = ChatRequest(prompt="hello", model="gpt-5")
+OpenServer = Callable[[str], Awaitable[Engine]]
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
+    """An engine on a machine of its own: another home."""
+    engines: list[Engine] = []
+
+    async def opened(name: str) -> Engine:
+        engines.append(await open_engine(tmp_path / name))
+        return engines[-1]
+
+    yield opened
+    for engine in engines:
+        await engine.close()
+
+
+async def seen_dead(engine: Engine, by: Engine) -> None:
+    """As if the engine had not shown for a minute that it lives."""
+    store: Any = by.store
+    await store.database.rows(
+        "UPDATE counsel.owners SET seen = clock_timestamp() - interval '60 s' WHERE name = %s RETURNING 1",
+        engine.runner.ownership.name,
+    )
+
+
+async def test_another_machine_continues_the_job_of_a_dead_server(
+    server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    first, second = await server("a"), await server("b")
+    fake_api.script(hang_after=1, times=1)
+    job = await first.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    second.register_caller(caller(COUNSEL_HOST="10.0.0.2", COUNSEL_PORT="1", COUNSEL_TOKEN="other"))
+    await first.store.database.listener.close()  # type: ignore[attr-defined] # it renews no more
+    await seen_dead(first, second)
+    async with asyncio.timeout(60):
+        assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+    await fake_api.wait_for(state="disconnected")  # the first one noticed that it lost the job
+
+
+async def test_a_server_that_others_may_think_dead_sends_nothing(
+    server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await server("a")
+    monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE", -1.0)
+    job = await engine.submit(HELLO, caller(), background=True)
+    presence: Any = engine.store.team and engine.store.team.presence
+    renewed = presence.confirmed
+    async with asyncio.timeout(60):
+        while presence.confirmed == renewed:  # noqa: ASYNC110 - it is asked more than once
+            await asyncio.sleep(0.05)
+    assert fake_api.log.requests == []
+    monkeypatch.undo()
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+
+
+async def test_a_server_that_was_away_looks_whether_the_job_is_still_its_own_before_it_sends(
+    server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await server("a")
+    for loop in engine.runner.periodic.tasks:
+        loop.cancel()  # they would notice it, too
+    monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE", -1.0)
+    job = await engine.submit(HELLO, caller(), background=True)
+    assert await engine.store.adopt(job, engine.runner.ownership.name, "someone else")
+    running = engine.runner.running[job]
+    presence: Any = engine.store.team and engine.store.team.presence
+    presence.gaps += 1
+    monkeypatch.undo()
+    async with asyncio.timeout(60):
+        await asyncio.wait({running.task})
+    assert running.lost
+    assert fake_api.log.requests == []
+
+
+@pytest.mark.parametrize(
+    ("env", "equal"),
+    [
+        ({"COUNSEL_HOST": "0.0.0.0", "COUNSEL_DATABASE": "postgresql://other", "COUNSEL_TOKEN": "t"}, True),
+        ({"HTTPS_PROXY": "http://proxy:1", "GITHUB_TOKEN": "t", "COUNSEL_MAX_ATTEMPTS": "1"}, True),
+        ({"OPENAI_API_KEY": "sk-other"}, False),
+        ({"OPENAI_BASE_URL": "https://gateway.example/v1"}, False),
+        ({"ANTHROPIC_API_KEY": "sk-ant-more"}, False),
+    ],
+)
+def test_only_keys_and_chosen_addresses_of_providers_tell_servers_apart(
+    tmp_path: Path, env: dict[str, str], equal: bool
+) -> None:
+    def fingerprint(home: str, **more: str) -> str:
+        loaded = settings.load({"COUNSEL_HOME": str(tmp_path / home), "OPENAI_API_KEY": "sk-one", **more})
+        return fingerprints.of(loaded, b"secret")
+
+    assert (fingerprint("a") == fingerprint("b", **env)) is equal
+
+
+async def test_all_servers_have_one_secret(server: OpenServer) -> None:
+    first, second = await server("a"), await server("b")
+    values = {engine.runner._callers._secret.value for engine in (first, second)}
+    assert len(values) == 1
+    assert len(values.pop()) == 32
