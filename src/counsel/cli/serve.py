@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from counsel.cli import output
+from counsel.cli.database_option import database_option, use_database
 from counsel.errors import CounselError
 from counsel.requests import LocalEngine
 from counsel.settings import Settings, load
@@ -20,11 +21,13 @@ from counsel.settings import Settings, load
 @click.option("--host", help="Address to listen on (default: 127.0.0.1).")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port (default: 3157; 0: any free port).")
 @click.option("--transport", type=click.Choice(["http", "stdio"]), help="Transport (default: http).")
-def serve(host: str | None, port: int | None, transport: str | None) -> None:
+@database_option
+def serve(host: str | None, port: int | None, transport: str | None, database: str | None) -> None:
     """Serve MCP over HTTP at /mcp, the API at /api and the console at /, protected by a token.
 
     The token is COUNSEL_TOKEN; if that is not set, the first start creates one in COUNSEL_HOME/token.
     """
+    use_database(database)
     settings = load()
     for problem in settings.problems:
         output.message(f"warning: {problem}")

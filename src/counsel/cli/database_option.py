@@ -1,0 +1,36 @@
+"""`--database URL` of commands that run for long: other users of the machine can read their command line."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import click
+
+from counsel.errors import InvalidArgument
+
+database_option = click.option(
+    "--database", metavar="URL", help="PostgreSQL that a team's servers share: postgresql://USER@HOST/NAME."
+)
+
+
+def use_database(url: str | None) -> None:
+    """From now on it is this process's setting, whatever the environment and the files say."""
+    if url is None:
+        return
+    if _has_password(url):
+        raise InvalidArgument(
+            "--database must not contain a password: other users of this machine can read the command line.",
+            hint="Put the whole URL into COUNSEL_DATABASE, or the password into a file that PGPASSFILE names.",
+        )
+    os.environ["COUNSEL_DATABASE"] = url
+
+
+def _has_password(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        in_url = bool(parts.password) or bool(parse_qs(parts.query).get("password"))
+    except ValueError:  # psycopg's own words could quote it
+        in_url = True
+    return in_url or re.search(r"(^|\s)password\s*=", url) is not None

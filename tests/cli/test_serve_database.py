@@ -1,0 +1,91 @@
+"""`counsel serve --database`: a server of a team says clearly why it cannot start."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from counsel.engine.engine import open_engine
+from counsel.engine.store.records import StoreError
+from counsel.errors import ConfigInvalid
+from support.user import User
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def empty(postgres_server: PostgresServer) -> Iterator[str]:
+    with postgres_server.empty() as url:
+        yield url
+
+
+async def refused(home: Path, url: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "counsel", "serve", "--port", "0", "--database", url),
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        _, errors = await process.communicate()
+    assert process.returncode == 1
+    return errors.decode()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://user:hush-hush@127.0.0.1/name",
+        "postgresql://user@127.0.0.1/name?password=hush-hush",
+        "host=127.0.0.1 user=user password=hush-hush",
+        "postgresql://user:hush-hush@[/name",
+    ],
+)
+@pytest.mark.parametrize("command", ["serve"])
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(
+    user: User, command: str, url: str
+) -> None:
+    user.command = command
+    outcome = user.run("--database", url)
+    assert outcome.code == 1
+    assert "COUNSEL_DATABASE" in outcome.err
+    assert "PGPASSFILE" in outcome.err
+    assert "hush" not in outcome.out + outcome.err
+
+
+async def test_a_database_without_tables_is_named_with_the_command_that_makes_them(
+    home: Path, empty: str
+) -> None:
+    assert "counsel database migrate" in await refused(home, empty)
+
+
+async def test_a_database_of_a_newer_release_is_refused(
+    home: Path, empty: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from counsel.engine.store import administration
+
+    administration().migrate(empty)
+    name = empty.partition("?")[0].rpartition("/")[2]
+    postgres_server.execute("INSERT INTO counsel.migrations (version, works_for) VALUES (999, 999)", name)
+    monkeypatch.setenv("COUNSEL_DATABASE", empty)
+    with pytest.raises(ConfigInvalid) as refusal:
+        await open_engine(home)
+    assert "Upgrade counsel" in (refusal.value.hint or "")
+
+
+async def test_a_database_that_cannot_be_reached_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.store.postgres.database.PATIENCE", 0.0)
+    monkeypatch.setattr("counsel.engine.store.postgres.database._CONNECT", 0.5)
+    monkeypatch.setenv("COUNSEL_DATABASE", f"postgresql://counsel@/name?host={home}")
+    with pytest.raises(StoreError) as refusal:
+        await open_engine(home)
+    assert "cannot be used" in refusal.value.message
+    assert "COUNSEL_DATABASE" in (refusal.value.hint or "")
