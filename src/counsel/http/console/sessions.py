@@ -29,7 +29,7 @@ MOST = 64  # sessions, and links: the oldest makes room
 LONGEST_KEY = 1_000  # characters of what is pasted into the sign-in form
 WRONG_TRIES = 10  # of the token, within
 TRIES_SECONDS = 60
-_TOUCH_SECONDS = 60  # between two notes that a session is used
+TOUCH_SECONDS = 60  # between two notes that a session is used
 _LARGEST_FILE = 8 * 1024
 
 
@@ -115,7 +115,7 @@ class ConsoleSessions:
         now = self._clock()
         if now - used > IDLE_SECONDS or now - began > LONGEST_SECONDS:
             return None
-        if now - used > _TOUCH_SECONDS:
+        if now - used > TOUCH_SECONDS:
             with suppress(OSError):
                 os.utime(path, (now, now))
         return ConsoleSession(path, min(began + LONGEST_SECONDS, now + IDLE_SECONDS))

@@ -1,0 +1,68 @@
+"""Who may sign in with the issuer, and with which role and groups."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from counsel.engine.store.sessions import Subject
+from counsel.engine.team.people import names
+from counsel.errors import InvalidArgument
+from counsel.http.team.oidc import Identity, SignInFailed
+from counsel.people import Person, Role
+
+if TYPE_CHECKING:
+    from counsel.engine.store.people import PeopleStore
+    from counsel.engine.store.sessions import SessionStore
+    from counsel.http.team.oidc_config import OidcConfig
+
+log = logging.getLogger("counsel.signin")
+
+
+async def admitted(
+    identity: Identity, config: OidcConfig, sessions: SessionStore, people: PeopleStore
+) -> Person:
+    """The person of this identity, with the role and groups that the issuer gives. Raises `SignInFailed`."""
+    if config.domains and identity.email.rpartition("@")[2] not in config.domains:
+        raise SignInFailed("denied", "the e-mail address is not verified, or of no allowed domain")
+    person = await sessions.identify(_subject(identity, creates=config.creates), time.time())
+    if person is None:
+        raise SignInFailed("denied", "no person has this e-mail address, or the person is disabled")
+    if identity.groups is None:
+        return person
+    groups = _groups(identity.groups)
+    role = _role(identity.groups, config) if config.roles else person.role
+    if (role, groups) == (person.role, person.groups):
+        return person
+    if not await people.change(person.id, role=role, groups=groups):
+        log.warning("%s stays an admin: there is no other one", person.id)
+        await people.change(person.id, groups=groups)
+        role = person.role
+    return Person(person.id, person.name, role, groups)
+
+
+def _subject(identity: Identity, *, creates: bool) -> Subject:
+    new = None
+    with suppress(InvalidArgument):  # an address that cannot be a name
+        new = Person(names.new_id("p"), names.person(identity.email)) if creates and identity.email else None
+    return Subject(
+        identity.issuer, identity.subject, names.folded(identity.email) if identity.email else "", new
+    )
+
+
+def _role(groups: Iterable[str], config: OidcConfig) -> Role:
+    """Of the first row that fits; a member without one: who leaves the admins' group is none any more."""
+    own = set(groups)
+    return next((role for group, role in config.roles.items() if group in own), "member")
+
+
+def _groups(claimed: Iterable[str]) -> tuple[str, ...]:
+    """Those whose names are possible here."""
+    valid = set()
+    for name in claimed:
+        with suppress(InvalidArgument):
+            valid.add(names.group(name))
+    return tuple(sorted(valid)[: names.MOST_GROUPS])

@@ -1,0 +1,91 @@
+"""Sessions of a team's console: in the database, so that any server accepts the cookie and an end counts everywhere.
+
+The cookie holds 256 random bits, the database their hash. A session is over twelve hours after its last use, seven days
+after it began, when the person signs out or is disabled, or when the token that it began with ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from counsel.engine.store.sessions import NewSession, SessionRecord
+from counsel.errors import AuthenticationFailed
+from counsel.http.console.sessions import IDLE_SECONDS, LONGEST_SECONDS, TOUCH_SECONDS
+from counsel.lazy_dataclass import dataclass
+from counsel.people import OPERATOR, Person
+
+if TYPE_CHECKING:
+    from counsel.engine.store.sessions import SessionStore
+
+MOST = 20  # of one person; the one that was used longest ago makes room
+COOKIE = "counsel_team_session"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSession:
+    id: str
+    person: Person
+    expires_at: float
+
+
+class TeamSessions:
+    cookie = COOKIE
+
+    def __init__(
+        self, store: SessionStore, operator_token: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = store
+        self._operator = f"operator {hashed(operator_token)}" if operator_token else ""
+        self._clock = clock
+
+    async def find(self, value: str) -> TeamSession | None:
+        now = self._clock()
+        record = await self._store.find(hashed(value), now)
+        person = self._person(record) if record else None
+        if record is None or person is None:
+            return None
+        expires = min(record.began + LONGEST_SECONDS, now + IDLE_SECONDS)
+        if now - record.used > TOUCH_SECONDS:
+            self._store.touch(record.id, now, expires)
+        return TeamSession(record.id, person, expires)
+
+    async def start(self, person: Person, origin: str) -> str:
+        """A session of a person who has just signed in: the cookie's value."""
+        value, now = secrets.token_urlsafe(32), self._clock()
+        await self._store.start(
+            NewSession(
+                id=f"s_{secrets.token_hex(8)}",
+                sha=hashed(value),
+                person=person.id,
+                origin=self._operator if person.id == OPERATOR.id else origin,
+                began=now,
+                expires=now + IDLE_SECONDS,
+            ),
+            most=MOST,
+        )
+        return value
+
+    async def end(self, session: TeamSession) -> None:
+        await self._store.end(session.id)
+
+    def _person(self, record: SessionRecord) -> Person | None:
+        """The operator's sessions end with the token that they began with."""
+        if record.person is not None:
+            return record.person
+        same = bool(self._operator) and hmac.compare_digest(record.origin, self._operator)
+        return OPERATOR if same else None
+
+
+def hashed(value: str) -> str:
+    return hashlib.sha256(value.encode(errors="replace")).hexdigest()
+
+
+def wrong_token() -> AuthenticationFailed:
+    return AuthenticationFailed(
+        "This token is not valid.", hint="An admin can make a new one: counsel people rotate NAME."
+    )
