@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from counsel import budgets
 from counsel.amounts import dollars
@@ -25,11 +26,15 @@ from counsel.engine.store.records import (
     NotGranted,
     ReservationOutcome,
     ReservationRequest,
+    TooMany,
 )
 from counsel.errors import BudgetExceeded
 from counsel.lazy_dataclass import dataclass
 from counsel.models import prices
 from counsel.types import Call, Model, Usage
+
+if TYPE_CHECKING:
+    from counsel.engine.team.limits import TeamLimits, TeamRate
 
 LEAST = 1_024  # tokens of output: a call that cannot have that many is refused
 LEAST_REASONING = 4_096  # for models that reason: those tokens count, too
@@ -61,12 +66,20 @@ class Budgets:
         zone: tzinfo | None = None,
     ) -> None:
         self.store, self.clock, self._ownership, self._zone = store, clock, ownership, zone
+        self._team: TeamLimits | None = None
 
     def of_job(self, job: Job) -> JobBudget | None:
-        """None: no budget applies, and nothing is read or written."""
-        if job.task.max_cost_usd is None and not budgets.apply(job.caller.settings):
-            return None
-        return JobBudget(self, job)
+        """None: no budget applies, and nothing is read or written. A team's limits are in the database."""
+        none = job.task.max_cost_usd is None and not budgets.apply(job.caller.settings)
+        return None if none and job.caller.person is None else JobBudget(self, job)
+
+    @property
+    def team(self) -> TeamLimits:
+        if self._team is None:
+            from counsel.engine.team.limits import TeamLimits  # a server of one person has none
+
+            self._team = TeamLimits(self.store, self.clock)
+        return self._team
 
     @property
     def owner(self) -> str:
@@ -83,17 +96,26 @@ class Budgets:
             limits.append(Limit(stored, row.name, row.title, f"raise {row.setting}", row.until))
         return limits
 
+    async def applying(self, job: Job, provider: str) -> tuple[list[Limit], list[TeamRate]]:
+        """The limits of a call: the job's, the settings', and those of a team."""
+        limits = self.limits(job, provider)
+        if job.caller.person is None:
+            return limits, []
+        money, rates = await self.team.of_call(job.caller.person, provider)
+        limits += [Limit(row.stored(SHARE), row.name, row.title, row.remedy, row.until) for row in money]
+        return limits, rates
+
     async def reserve(self, requests: Sequence[ReservationRequest]) -> list[ReservationOutcome]:
         """An outcome for each. Before one is refused, what dead processes had reserved is freed."""
         outcomes = await self.store.reserve(requests, self.clock())
-        if any(isinstance(outcome, NotGranted) for outcome in outcomes) and await self._free_dead():
+        if not all(isinstance(outcome, Granted) for outcome in outcomes) and await self._free_dead():
             refused = [
                 request
                 for request, outcome in zip(requests, outcomes, strict=True)
-                if isinstance(outcome, NotGranted)
+                if not isinstance(outcome, Granted)
             ]
             again = iter(await self.store.reserve(refused, self.clock()))
-            outcomes = [next(again) if isinstance(outcome, NotGranted) else outcome for outcome in outcomes]
+            outcomes = [outcome if isinstance(outcome, Granted) else next(again) for outcome in outcomes]
         return outcomes
 
     async def _free_dead(self) -> bool:
@@ -224,27 +246,34 @@ class CallBudget:
         self._job.all.store.settle(reservation, cost or 0.0, self._job.all.clock())
 
     async def _reserve(self, call: Call, model: Model) -> Reserved | None:
-        limits = self._job.all.limits(self._job.job, model.provider)
-        bound = await _bound(call, model) if limits else None
-        if not limits or bound == prices.Bound(0.0, 0.0):
-            self._job.leave(self._slot)
-            return None
+        limits, rates = await self._job.all.applying(self._job.job, model.provider)
+        bound = await _bound(call, model) if limits else prices.Bound(0.0, 0.0)
         if bound is None:
             self._job.leave(self._slot)
             raise _no_price(model, limits[0])
-        request = self._request(call, model, bound, limits)
+        if bound == prices.Bound(0.0, 0.0) and not rates:
+            self._job.leave(self._slot)
+            return None
+        request = self._request(call, model, bound, limits, rates)
         self.reservations.append(request.id)  # whatever happens now, the call's end removes it
         if self._job.round:
             outcome = await self._job.round.reserve(self._slot, request)
         else:
             outcome = (await self._job.all.reserve([request]))[0]
+        if isinstance(outcome, TooMany):
+            raise rates[outcome.rate].error(outcome.state, self._job.all.clock())
         if isinstance(outcome, NotGranted):
             raise _exceeded(model, limits[outcome.limit], outcome)
         lowered = "" if outcome.lowered_by is None else limits[outcome.lowered_by].title
         return Reserved(self, request.id, outcome, lowered)
 
     def _request(
-        self, call: Call, model: Model, bound: prices.Bound, limits: Sequence[Limit]
+        self,
+        call: Call,
+        model: Model,
+        bound: prices.Bound,
+        limits: Sequence[Limit],
+        rates: Sequence[TeamRate],
     ) -> ReservationRequest:
         # Anthropic's thinking comes on top of a caller's limit.
         wanted = None if model.effort_style.startswith("budget") else call.max_output
@@ -262,6 +291,8 @@ class CallBudget:
             fair=min(FAIR, most),
             most=most,
             limits=tuple(limit.stored for limit in limits),
+            person=self._job.job.caller.owner,
+            rates=tuple(rate.stored for rate in rates),
         )
 
 

@@ -33,6 +33,8 @@ from counsel.engine.store.records import (
     NewJob,
     OpenReservation,
     Page,
+    RateLimit,
+    RateState,
     ReservationOutcome,
     ReservationRequest,
     SearchHit,
@@ -249,6 +251,9 @@ class BudgetStore(Protocol):
 
     async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
         """One for each."""
+
+    async def rate_states(self, rates: Sequence[RateLimit], now: float) -> list[RateState]:
+        """One for each. PostgreSQL only: a server of one person has none."""
 
 
 class Upkeep(Protocol):

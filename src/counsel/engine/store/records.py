@@ -319,11 +319,32 @@ class BudgetLimit:
     job: str = ""  # "": of all jobs
     provider: str = ""  # "": to all providers
     share: float = 1.0  # how much of what is left one call may take, unless it needs more for a short answer
+    person: str = ""  # "": of everyone
+    group: str = ""  # all its members together
 
     @property
     def is_shared(self) -> bool:
         """Whether other processes spend from it, too."""
         return not self.job
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """The most calls of a person, a group or to a provider: within a minute, or at the same time."""
+
+    per: Literal["minute", "at_once"]
+    most: int
+    person: str = ""
+    group: str = ""
+    provider: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RateState:
+    """What counts against it. `frees`: when the next call fits, if that is known and none does now."""
+
+    count: int
+    frees: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +373,8 @@ class ReservationRequest:
     fair: int  # taken even if it is more than the share of what is left
     most: int
     limits: tuple[BudgetLimit, ...]
+    person: str = ""
+    rates: tuple[RateLimit, ...] = ()
 
     def cost(self, tokens: int) -> float:
         return self.input_usd + tokens * self.usd_per_token
@@ -375,7 +398,15 @@ class NotGranted:
     needed: float
 
 
-ReservationOutcome: TypeAlias = Granted | NotGranted
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """Nothing was reserved: so many calls are not allowed."""
+
+    rate: int  # which one
+    state: RateState
+
+
+ReservationOutcome: TypeAlias = Granted | NotGranted | TooMany
 
 
 @dataclass(frozen=True, slots=True)

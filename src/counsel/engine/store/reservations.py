@@ -9,8 +9,11 @@ from counsel.engine.store.records import (
     BudgetState,
     Granted,
     NotGranted,
+    RateLimit,
+    RateState,
     ReservationOutcome,
     ReservationRequest,
+    TooMany,
 )
 
 _TINY = 1e-9  # dollars: sums of floats are not exact
@@ -21,14 +24,28 @@ def limits_of(requests: Sequence[ReservationRequest]) -> list[BudgetLimit]:
     return list(dict.fromkeys(limit for request in requests for limit in request.limits))
 
 
+def rates_of(requests: Sequence[ReservationRequest]) -> list[RateLimit]:
+    """Each once, in order."""
+    return list(dict.fromkeys(rate for request in requests for rate in request.rates))
+
+
 def decide(
-    requests: Sequence[ReservationRequest], states: Mapping[BudgetLimit, BudgetState]
+    requests: Sequence[ReservationRequest],
+    states: Mapping[BudgetLimit, BudgetState],
+    rates: Mapping[RateLimit, RateState] | None = None,
 ) -> list[ReservationOutcome]:
     """One outcome for each, in order."""
     left = {limit: state.left(limit) for limit, state in states.items()}
-    refused: dict[str, NotGranted] = {}
+    counts = {rate: state.count for rate, state in (rates or {}).items()}
+    refused: dict[str, NotGranted | TooMany] = {}
     granted: list[ReservationRequest] = []
     for request in requests:
+        full = next((n for n, rate in enumerate(request.rates) if counts[rate] >= rate.most), None)
+        if full is not None:
+            rate = request.rates[full]
+            frees = (rates or {})[rate].frees
+            refused[request.id] = TooMany(full, RateState(counts[rate], frees))
+            continue
         needed = request.cost(request.least)
         short = next((n for n, limit in enumerate(request.limits) if left[limit] + _TINY < needed), None)
         if short is not None:
@@ -38,6 +55,8 @@ def decide(
             refused[request.id] = NotGranted(short, state, needed)
             continue
         granted.append(request)
+        for rate in request.rates:
+            counts[rate] += 1
         for limit in request.limits:
             left[limit] -= needed
     outcomes = {request.id: _divide(request, left, granted) for request in granted}

@@ -129,4 +129,6 @@ class SignIn:
 
 
 def _derived(browser: str, purpose: str) -> str:
-    return hmac.new(browser.encode(errors="replace"), f"counsel {purpose}".encode(), hashlib.sha256).hexdigest()
+    return hmac.new(
+        browser.encode(errors="replace"), f"counsel {purpose}".encode(), hashlib.sha256
+    ).hexdigest()

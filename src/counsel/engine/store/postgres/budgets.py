@@ -18,10 +18,13 @@ from counsel.engine.store.records import (
     BudgetState,
     Granted,
     OpenReservation,
+    RateLimit,
+    RateState,
     ReservationOutcome,
     ReservationRequest,
 )
 
+_MINUTE = 60.0
 _INSERT = (
     "INSERT INTO counsel.reservations (id, owner, job, provider, model, at, usd, open, person) "
     "VALUES (%s, %s, %s, %s, %s, %s, %s, TRUE, COALESCE((SELECT person FROM counsel.jobs WHERE id = %s), '')) ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, "
@@ -35,15 +38,17 @@ class Budgets:
 
     def reserve(self, requests: Sequence[ReservationRequest], at: float) -> Pending[list[ReservationOutcome]]:
         async def work(db: Transaction) -> list[ReservationOutcome]:
-            limits = reservations.limits_of(requests)
-            await _lock(db, limits)
+            limits, rates = reservations.limits_of(requests), reservations.rates_of(requests)
+            await _lock(db, limits, rates)
             states = {limit: await _state(db.row, limit) for limit in limits}
-            outcomes = reservations.decide(requests, states)
+            counts = {rate: await _count(db.row, rate, at) for rate in rates}
+            outcomes = reservations.decide(requests, states, counts)
             for row, outcome in zip(requests, outcomes, strict=True):
                 if isinstance(outcome, Granted):
                     await db.execute(
                         _INSERT, row.id, row.owner, row.job, row.provider, row.model, at, outcome.usd, row.job
                     )
+                    await _note_start(db, row, at)
             return outcomes
 
         return self.database.write(work)
@@ -76,6 +81,9 @@ class Budgets:
     async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
         return [await _state(self.database.row, limit) for limit in limits]
 
+    async def rate_states(self, rates: Sequence[RateLimit], now: float) -> list[RateState]:
+        return [await _count(self.database.row, rate, now) for rate in rates]
+
 
 async def recorded(db: Transaction, reserved: Sequence[str], cost: float | None) -> None:
     """A usage record was stored: its cost replaces the reservations'. Without one, theirs go on counting."""
@@ -85,18 +93,16 @@ async def recorded(db: Transaction, reserved: Sequence[str], cost: float | None)
     )
 
 
-async def _lock(db: Transaction, limits: Sequence[BudgetLimit]) -> None:
+async def _lock(db: Transaction, limits: Sequence[BudgetLimit], rates: Sequence[RateLimit]) -> None:
     """One lock for everything that servers share, one for each job; always in this order."""
-    shared = ["budgets"] if any(limit.is_shared for limit in limits) else []
+    shared = ["budgets"] if rates or any(limit.is_shared for limit in limits) else []
     for name in shared + sorted({f"budget of job {limit.job}" for limit in limits if limit.job}):
         await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)
 
 
 async def _state(row: Callable[..., Awaitable[Row | None]], limit: BudgetLimit) -> BudgetState:
     """In one statement, so in one snapshot: a cost that moves from a reservation to its usage record counts once."""
-    chosen = {name: value for name, value in (("job", limit.job), ("provider", limit.provider)) if value}
-    condition = "".join(f" AND {name} = %s" for name in chosen)
-    values = tuple(chosen.values())
+    condition, values = _matching(limit.person, limit.group, limit.provider, limit.job)
     # An open one counts in every period: its cost belongs to the one in which it ends.
     sums = await row(
         f"SELECT (SELECT COALESCE(SUM(cost), 0) FROM counsel.usage WHERE at >= %s{condition}) "
@@ -109,3 +115,41 @@ async def _state(row: Callable[..., Awaitable[Row | None]], limit: BudgetLimit) 
         *values,
     )
     return BudgetState(*map(float, sums or (0, 0)))
+
+
+def _matching(person: str, group: str, provider: str, job: str = "") -> tuple[str, tuple[str, ...]]:
+    chosen = {"job": job, "provider": provider, "person": person}
+    conditions = [f" AND {name} = %s" for name, value in chosen.items() if value]
+    if group:
+        conditions.append(" AND person IN (SELECT person FROM counsel.members WHERE group_name = %s)")
+    return "".join(conditions), (*filter(None, chosen.values()), *([group] if group else []))
+
+
+async def _count(row: Callable[..., Awaitable[Row | None]], rate: RateLimit, now: float) -> RateState:
+    condition, values = _matching(rate.person, rate.group, rate.provider)
+    if rate.per == "at_once":
+        found = await row(f"SELECT count(*) FROM counsel.reservations WHERE open{condition}", *values)
+        return RateState(found[0] if found else 0)
+    found = await row(
+        "SELECT count(*), (array_agg(at ORDER BY at DESC))[%s] "
+        f"FROM counsel.call_starts WHERE at > %s{condition}",
+        max(1, rate.most),
+        now - _MINUTE,
+        *values,
+    )
+    count, last_to_leave = found or (0, None)
+    return RateState(count, None if last_to_leave is None else last_to_leave + _MINUTE)
+
+
+async def _note_start(db: Transaction, row: ReservationRequest, at: float) -> None:
+    """Only where someone counts calls per minute."""
+    if any(rate.per == "minute" for rate in row.rates):
+        await db.execute("DELETE FROM counsel.call_starts WHERE at <= %s", at - _MINUTE)
+        await db.execute(
+            "INSERT INTO counsel.call_starts (id, person, provider, at) VALUES (%s, %s, %s, %s) "
+            "ON CONFLICT (id) DO NOTHING",
+            row.id,
+            row.person,
+            row.provider,
+            at,
+        )

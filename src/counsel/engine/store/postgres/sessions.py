@@ -114,9 +114,7 @@ class Sessions:
     def take_sign_in(self, state: str, now: float) -> Pending[bool]:
         async def work(db: Transaction) -> bool:
             return (
-                await db.execute(
-                    "DELETE FROM counsel.sign_ins WHERE state = %s AND expires > %s", state, now
-                )
+                await db.execute("DELETE FROM counsel.sign_ins WHERE state = %s AND expires > %s", state, now)
                 == 1
             )
 

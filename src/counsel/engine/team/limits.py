@@ -1,0 +1,169 @@
+"""Which limits of a team apply to a call: those of its person, of the person's groups, and of the provider."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from counsel import budgets
+from counsel.engine.store.limits import LimitRow
+from counsel.engine.store.records import BudgetLimit, RateLimit, RateState
+from counsel.errors import RateLimited
+from counsel.lazy_dataclass import dataclass
+from counsel.people import Person
+from counsel.setting_values import Period
+from counsel.text import counted
+from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.engine.store.protocol import Store
+
+FRESH_SECONDS = 1.0  # a changed limit counts everywhere after this
+AGAIN = 5.0  # seconds to wait for the end of a call, which nobody knows
+_PERIODS: tuple[Period, ...] = ("day", "month")
+
+
+@dataclass(frozen=True, slots=True)
+class TeamBudget:
+    """Money for a day or a month."""
+
+    row: LimitRow
+    period: Period
+    usd: float
+    since: float
+    until: float
+
+    def stored(self, share: float = 1.0) -> BudgetLimit:
+        return BudgetLimit(self.usd, self.since, share=share, **_subject(self.row))
+
+    @property
+    def name(self) -> str:
+        return f"{self.period}:{self.row.kind}:{_shown(self.row)}"
+
+    @property
+    def title(self) -> str:
+        return f"the {self.period}'s budget of {_of(self.row)}"
+
+    @property
+    def remedy(self) -> str:
+        return f"ask an admin to raise it (`counsel people limit {_arguments(self.row)} --{self.period} USD`)"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamRate:
+    """Calls within a minute, or at the same time."""
+
+    row: LimitRow
+    stored: RateLimit
+
+    @property
+    def name(self) -> str:
+        return f"{self.stored.per}:{self.row.kind}:{_shown(self.row)}"
+
+    def error(self, state: RateState, now: float) -> RateLimited:
+        most = counted(self.stored.most, "call")
+        if self.stored.per == "minute":
+            frees = now + 60 if state.frees is None else state.frees
+            wait = max(1.0, frees - now)
+            what = f"{_of(self.row)} may make {most} a minute, and {state.count} began in the last one"
+            when = f"The next one fits in {wait:.0f} s"
+        else:
+            wait = AGAIN
+            what = f"{_of(self.row)} may have {most} running at the same time, and {state.count} run"
+            when = "Try again when one of them has ended"
+        moment = datetime.fromtimestamp(now + wait, UTC)
+        return RateLimited(
+            f"{what[0].upper()}{what[1:]}. Nothing was sent.",
+            hint=f"{when}, or ask an admin to raise the limit (`counsel people limit {_arguments(self.row)}`).",
+            retry_after=round(wait, 1),
+            limit=self.name,
+            most=self.stored.most,
+            count=state.count,
+            until=moment.isoformat(timespec="seconds"),
+        )
+
+
+class TeamLimits:
+    """The table, read at most once a second."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
+        self._rows: list[LimitRow] = []
+        self._read = -FRESH_SECONDS
+
+    async def rows(self) -> list[LimitRow]:
+        now = time.monotonic()
+        if now - self._read >= FRESH_SECONDS:
+            self._rows, self._read = await self._store.limits.listed(), now
+        return self._rows
+
+    async def of_call(self, person: Person, provider: str | None) -> tuple[list[TeamBudget], list[TeamRate]]:
+        """`provider`: to which it goes; None: all that apply to the person, with every provider's."""
+        rows = [row for row in await self.rows() if _applies(row, person, provider)]
+        now = self._clock()
+        return [limit for row in rows for limit in _budgets(row, now)], [
+            rate for row in rows for rate in _rates(row)
+        ]
+
+    async def report(self, person: Person) -> list[Json]:
+        """What is left of each budget that applies to a person; an admin sees everyone's."""
+        rows = await self.rows()
+        chosen = rows if person.is_admin else [row for row in rows if _applies(row, person, None)]
+        limits = [limit for row in chosen for limit in _budgets(row, self._clock())]
+        states = await self._store.budget_states([limit.stored() for limit in limits])
+        return [
+            {
+                "budget": limit.name,
+                "period": limit.period,
+                "provider": limit.row.name if limit.row.kind == "provider" else None,
+                "person": _shown(limit.row) if limit.row.kind == "person" else None,
+                "group": limit.row.name if limit.row.kind == "group" else None,
+                "limit_usd": limit.usd,
+                "spent_usd": round(state.spent, 6),
+                "reserved_usd": round(state.reserved, 6),
+                "left_usd": round(max(0.0, limit.usd - state.spent - state.reserved), 6),
+                "since": datetime.fromtimestamp(limit.since, UTC).isoformat(),
+                "until": datetime.fromtimestamp(limit.until, UTC).isoformat(),
+            }
+            for limit, state in zip(limits, states, strict=True)
+        ]
+
+
+def _applies(row: LimitRow, person: Person, provider: str | None) -> bool:
+    if row.kind == "person":
+        return row.name == person.id
+    if row.kind == "group":
+        return row.name in person.groups
+    return provider is None or row.name == provider
+
+
+def _budgets(row: LimitRow, now: float) -> Iterator[TeamBudget]:
+    for period in _PERIODS:
+        usd = row.day if period == "day" else row.month
+        if usd is not None:
+            yield TeamBudget(row, period, usd, *budgets.bounds(period, now, UTC))
+
+
+def _rates(row: LimitRow) -> Iterator[TeamRate]:
+    if row.per_minute is not None:
+        yield TeamRate(row, RateLimit("minute", row.per_minute, **_subject(row)))
+    if row.at_once is not None:
+        yield TeamRate(row, RateLimit("at_once", row.at_once, **_subject(row)))
+
+
+def _subject(row: LimitRow) -> dict[str, str]:
+    return {row.kind: row.name}
+
+
+def _shown(row: LimitRow) -> str:
+    return row.shown or row.name
+
+
+def _of(row: LimitRow) -> str:
+    return _shown(row) if row.kind == "person" else f"the {row.kind} {row.name}"
+
+
+def _arguments(row: LimitRow) -> str:
+    return _shown(row) if row.kind == "person" else f"--{row.kind} {row.name}"
