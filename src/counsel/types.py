@@ -393,7 +393,7 @@ class StreamReader(Protocol):
 class Reservation(Protocol):
     """Money that is set aside for one request to a vendor."""
 
-    output_limit: int  # tokens
+    output_limit: int | None  # tokens; None: only calls are counted
     lowered: str  # which budget made it lower than the model's or the caller's own limit; "": none
 
     def settle(self, usage: Usage | None) -> None:

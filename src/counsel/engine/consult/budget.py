@@ -205,9 +205,9 @@ class Round:
 class Reserved:
     """One request's reservation."""
 
-    def __init__(self, call: CallBudget, identity: str, granted: Granted, lowered: str) -> None:
+    def __init__(self, call: CallBudget, identity: str, tokens: int | None, lowered: str) -> None:
         self._call, self._id = call, identity
-        self.output_limit, self.lowered = granted.tokens, lowered
+        self.output_limit, self.lowered = tokens, lowered
         self._model: str | None = None
 
     def settle(self, usage: Usage | None) -> None:
@@ -265,7 +265,8 @@ class CallBudget:
         if isinstance(outcome, NotGranted):
             raise _exceeded(model, limits[outcome.limit], outcome)
         lowered = "" if outcome.lowered_by is None else limits[outcome.lowered_by].title
-        return Reserved(self, request.id, outcome, lowered)
+        # where only calls are counted, the request is sent as it is
+        return Reserved(self, request.id, outcome.tokens if limits else None, lowered)
 
     def _request(
         self,

@@ -33,8 +33,6 @@ from counsel.engine.store.records import (
     NewJob,
     OpenReservation,
     Page,
-    RateLimit,
-    RateState,
     ReservationOutcome,
     ReservationRequest,
     SearchHit,
@@ -45,7 +43,10 @@ from counsel.engine.store.records import (
 from counsel.job_events import JobEvent, Wait
 
 if TYPE_CHECKING:
+    from counsel.engine.store.limits import LimitStore
     from counsel.engine.store.people import PeopleStore
+    from counsel.engine.store.person_keys import PersonKeyStore
+    from counsel.engine.store.sessions import SessionStore
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -252,9 +253,6 @@ class BudgetStore(Protocol):
     async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
         """One for each."""
 
-    async def rate_states(self, rates: Sequence[RateLimit], now: float) -> list[RateState]:
-        """One for each. PostgreSQL only: a server of one person has none."""
-
 
 class Upkeep(Protocol):
     running: Callable[[], Sequence[NewJob]]  # the jobs of this process, for a database that is made anew
@@ -292,6 +290,15 @@ class TeamStore(Protocol):
 
     @property
     def people(self) -> PeopleStore: ...
+
+    @property
+    def sessions(self) -> SessionStore: ...
+
+    @property
+    def limits(self) -> LimitStore: ...
+
+    @property
+    def person_keys(self) -> PersonKeyStore: ...
 
     def scoped(self, person: str) -> Store:
         """The store as a person sees it ("": whoever belongs to no team): rows of others do not exist there.

@@ -81,9 +81,6 @@ class Budgets:
     async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
         return [await _state(self.database.row, limit) for limit in limits]
 
-    async def rate_states(self, rates: Sequence[RateLimit], now: float) -> list[RateState]:
-        return [await _count(self.database.row, rate, now) for rate in rates]
-
 
 async def recorded(db: Transaction, reserved: Sequence[str], cost: float | None) -> None:
     """A usage record was stored: its cost replaces the reservations'. Without one, theirs go on counting."""

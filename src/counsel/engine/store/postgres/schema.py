@@ -149,6 +149,37 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE TABLE counsel.secrets (name TEXT COLLATE "C" PRIMARY KEY, value BYTEA NOT NULL);
         """,
     ),
+    # How people sign in to the console, what they may spend, and their own keys.
+    Migration(
+        1,
+        """
+        CREATE TABLE counsel.console_sessions (
+            id TEXT COLLATE "C" PRIMARY KEY, sha TEXT COLLATE "C" NOT NULL UNIQUE,
+            person TEXT COLLATE "C" NOT NULL, -- the operator's, too, who is not in the table of people
+            origin TEXT COLLATE "C" NOT NULL, began FLOAT8 NOT NULL, used FLOAT8 NOT NULL, expires FLOAT8 NOT NULL
+        );
+        CREATE INDEX console_sessions_person ON counsel.console_sessions (person, used);
+        CREATE TABLE counsel.sign_ins (state TEXT COLLATE "C" PRIMARY KEY, expires FLOAT8 NOT NULL);
+        CREATE INDEX sign_ins_expires ON counsel.sign_ins (expires);
+        CREATE TABLE counsel.identities (
+            issuer TEXT NOT NULL, subject TEXT NOT NULL,
+            person TEXT COLLATE "C" NOT NULL REFERENCES counsel.people ON DELETE CASCADE, linked FLOAT8 NOT NULL,
+            PRIMARY KEY (issuer, subject), UNIQUE (issuer, person)
+        );
+        CREATE TABLE counsel.limits (
+            kind TEXT NOT NULL, name TEXT COLLATE "C" NOT NULL, day FLOAT8, month FLOAT8, per_minute INTEGER,
+            at_once INTEGER, PRIMARY KEY (kind, name)
+        );
+        CREATE TABLE counsel.call_starts (
+            id TEXT COLLATE "C" PRIMARY KEY, person TEXT COLLATE "C" NOT NULL, provider TEXT NOT NULL, at FLOAT8 NOT NULL
+        );
+        CREATE INDEX call_starts_at ON counsel.call_starts (at);
+        CREATE TABLE counsel.person_keys (
+            person TEXT COLLATE "C" NOT NULL REFERENCES counsel.people ON DELETE CASCADE, provider TEXT NOT NULL,
+            sealed BYTEA NOT NULL, stored FLOAT8 NOT NULL, PRIMARY KEY (person, provider)
+        );
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 _TABLE = """

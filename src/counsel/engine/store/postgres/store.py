@@ -10,9 +10,12 @@ from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.conversations import Conversations
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.postgres.jobs import Jobs
+from counsel.engine.store.postgres.limits import Limits
 from counsel.engine.store.postgres.people import People
+from counsel.engine.store.postgres.person_keys import PersonKeys
 from counsel.engine.store.postgres.presence import Presence
 from counsel.engine.store.postgres.replies import Replies
+from counsel.engine.store.postgres.sessions import Sessions
 from counsel.engine.store.postgres.team import Team
 from counsel.engine.store.postgres.usage import Usage
 from counsel.engine.store.records import NewJob
@@ -67,6 +70,18 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
     def people(self) -> People:
         return People(self.database)
 
+    @property
+    def sessions(self) -> Sessions:
+        return Sessions(self.database)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.database)
+
+    @property
+    def person_keys(self) -> PersonKeys:
+        return PersonKeys(self.database)
+
     def scoped(self, person: str) -> ScopedStore:
         return ScopedStore(self, scope.of_person(person), person)
 
@@ -115,6 +130,18 @@ class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
     @property
     def people(self) -> People:
         return self._whole.people
+
+    @property
+    def sessions(self) -> Sessions:
+        return self._whole.sessions
+
+    @property
+    def limits(self) -> Limits:
+        return self._whole.limits
+
+    @property
+    def person_keys(self) -> PersonKeys:
+        return self._whole.person_keys
 
     def scoped(self, person: str) -> ScopedStore:
         return self._whole.scoped(person)

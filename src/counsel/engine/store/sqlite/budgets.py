@@ -12,8 +12,6 @@ from counsel.engine.store.records import (
     BudgetState,
     Granted,
     OpenReservation,
-    RateLimit,
-    RateState,
     ReservationOutcome,
     ReservationRequest,
     StoreError,
@@ -53,9 +51,6 @@ class Budgets:
     async def open_reservations(self) -> list[OpenReservation]:
         rows = self.database.rows("SELECT owner, provider, usd FROM reservations WHERE open")
         return [OpenReservation(*row) for row in rows]
-
-    async def rate_states(self, rates: Sequence[RateLimit], now: float) -> list[RateState]:
-        raise NotImplementedError(rates, now)
 
     async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
         return [_state(self.database.reader, limit) for limit in limits]

@@ -18,8 +18,11 @@ from counsel.engine.store.sqlite.usage import Usage
 from counsel.errors import ConfigInvalid
 
 if TYPE_CHECKING:
+    from counsel.engine.store.limits import LimitStore
     from counsel.engine.store.people import PeopleStore
+    from counsel.engine.store.person_keys import PersonKeyStore
     from counsel.engine.store.protocol import Pending, Store
+    from counsel.engine.store.sessions import SessionStore
 
 
 class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
@@ -73,6 +76,18 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     @property
     def people(self) -> PeopleStore:
+        raise _no_team()
+
+    @property
+    def sessions(self) -> SessionStore:
+        raise _no_team()
+
+    @property
+    def limits(self) -> LimitStore:
+        raise _no_team()
+
+    @property
+    def person_keys(self) -> PersonKeyStore:
         raise _no_team()
 
     def scoped(self, person: str) -> Store:
