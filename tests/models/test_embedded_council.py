@@ -35,8 +35,15 @@ async def test_the_embedded_model_holds_a_whole_council(tmp_path: Path, local_ho
             models=("smollm2", {"model": "smollm2", "role": "a doctor"}),
             judge="judge",
         )
-        job = await engine.submit(request, Caller("test", cwd=tmp_path, settings=loaded))
-        result = await engine.wait(job)
+        caller = Caller("test", cwd=tmp_path, settings=loaded)
+        result = await engine.wait(await engine.submit(request, caller))
+        ballot = ConsensusRequest(
+            prompt="Tea or coffee? Give one short reason.",
+            models=("judge", "judge"),
+            choices=("tea", "coffee"),
+            refine="never",
+        )
+        voted = await engine.wait(await engine.submit(ballot, caller))
     await engine.close()
     assert isinstance(result, ConsensusResult)
     assert [answer.model for answer in result.initial] == ["smollm2", "smollm2#2"]
@@ -45,3 +52,7 @@ async def test_the_embedded_model_holds_a_whole_council(tmp_path: Path, local_ho
     assert result.verdict is not None
     assert result.verdict.judge == "judge"
     assert result.verdict.error is None or result.verdict.error.code in {"SCHEMA_MISMATCH", "EMPTY_ANSWER"}
+    assert isinstance(voted, ConsensusResult)
+    assert voted.vote is not None
+    assert sum(voted.vote.counts.values()) + len(voted.vote.failed) == 2
+    assert {vote.choice for vote in voted.vote.votes} <= {"tea", "coffee"}
