@@ -18,7 +18,7 @@ JUDGE = """[models.judge]
 provider = "local"
 wire_id = "smollm2"
 context = 8192
-options = { body = { max_tokens = 120 } }
+options = { body = { max_tokens = 200 } }
 """
 
 
@@ -39,7 +39,7 @@ async def test_the_embedded_model_holds_a_whole_council(tmp_path: Path, local_ho
         result = await engine.wait(await engine.submit(request, caller))
         ballot = ConsensusRequest(
             prompt="Tea or coffee? Give one short reason.",
-            models=("judge", "judge"),
+            models=("judge", "judge", "judge"),
             choices=("tea", "coffee"),
             refine="never",
         )
@@ -54,5 +54,5 @@ async def test_the_embedded_model_holds_a_whole_council(tmp_path: Path, local_ho
     assert result.verdict.error is None or result.verdict.error.code in {"SCHEMA_MISMATCH", "EMPTY_ANSWER"}
     assert isinstance(voted, ConsensusResult)
     assert voted.vote is not None
-    assert sum(voted.vote.counts.values()) + len(voted.vote.failed) == 2
+    assert sum(voted.vote.counts.values()) + len(voted.vote.failed) == 3
     assert {vote.choice for vote in voted.vote.votes} <= {"tea", "coffee"}
