@@ -380,3 +380,15 @@ def test_stdin_that_is_too_large_or_has_no_end_is_refused_with_both_numbers(
         assert ("5,000" if "<" in command else "more than 2,000") in done.stderr
         assert "the limit is 2,000" in done.stderr
     assert not (tmp_path / "home" / "counsel.db").exists()
+
+
+def test_a_background_job_without_a_daemon_runs_while_it_is_followed(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
+) -> None:
+    fake_process.script(hang_after=-1, times=None)
+    left = counsel("ask", "hello", "-m", "gpt-5", "--background", "--standalone")
+    job = left.stdout.strip()
+    assert "waiting" in counsel("jobs", "--standalone").stdout
+    fake_process.reset()
+    followed = counsel("jobs", job, "--follow", "--standalone")
+    assert (followed.returncode, followed.stdout) == (0, "gpt-5 says: hello\n")

@@ -21,13 +21,18 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def engine(caller: Caller, *, standalone: bool = False) -> AsyncIterator[Engine]:
+async def engine(
+    caller: Caller, *, standalone: bool = False, continues: bool = False
+) -> AsyncIterator[Engine]:
+    """`continues`: interrupted jobs of this caller go on here, too. The daemon always does that."""
     if standalone:
         from counsel import logs
         from counsel.engine.engine import open_engine
 
         logs.setup(caller.settings, stderr=caller.settings.log_level == "debug")
         local = await open_engine(caller.settings.home)
+        if continues:
+            local.register_caller(caller)
         try:
             yield local
         finally:

@@ -110,7 +110,7 @@ async def _so_far(wanted: str, caller: Any, *, history: bool, standalone: bool, 
 async def _to_the_end(
     wanted: str | None, caller: Any, *, history: bool, stream: bool, standalone: bool, as_json: bool
 ) -> None:
-    async with connect.engine(caller, standalone=standalone) as engine:
+    async with connect.engine(caller, standalone=standalone, continues=True) as engine:
         if wanted is None:
             job_id = await ids.newest_job(engine, caller)
         else:
