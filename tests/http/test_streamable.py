@@ -13,7 +13,7 @@ import pytest
 from counsel import settings
 from counsel.errors import ConfigInvalid
 from counsel.front import protocol
-from counsel.http import auth, envelope, exchange, serve, streamable
+from counsel.http import auth, envelope, exchange, mcp_sessions, serve
 from support.http_server import TOKEN, Http, events, served
 from support.session_client import ENVELOPE
 
@@ -198,7 +198,7 @@ async def test_a_long_silence_is_filled_with_signs_of_life(
 async def test_cancelling_by_notification_and_by_leaving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable, "RETURN_WITHIN", 0.05)
+    monkeypatch.setattr(mcp_sessions, "RETURN_WITHIN", 0.05)
     async with served(tmp_path) as client:
         await client.initialize()
         params = {"name": "chat", "arguments": {"prompt": "hang"}}
@@ -235,7 +235,7 @@ async def test_a_client_that_hangs_up_and_comes_back_finds_its_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "KEEP_ALIVE", 0.05)
-    monkeypatch.setattr(streamable, "CANCEL_WITHIN", 0.05)
+    monkeypatch.setattr(mcp_sessions, "CANCEL_WITHIN", 0.05)
     async with served(tmp_path) as client:
         await client.initialize()
         await hung_up(client)
@@ -290,7 +290,7 @@ async def test_a_session_ends_with_delete(tmp_path: Path) -> None:
 
 
 async def test_old_sessions_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streamable, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(mcp_sessions, "MOST_SESSIONS", 2)
     async with served(tmp_path) as client:
         await client.initialize()
         first = dict(client.held)

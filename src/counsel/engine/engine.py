@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from counsel import resource_errors
+from counsel import pending_calls, resource_errors
 from counsel.caller import Caller
 from counsel.engine import results
 from counsel.engine.consult.budget import Budgets
@@ -32,7 +32,7 @@ from counsel.engine.jobs.owners import FileOwners, Owners
 from counsel.engine.jobs.runner import Runner
 from counsel.engine.jobs.running import Running
 from counsel.engine.store import open_store
-from counsel.engine.store.protocol import Store
+from counsel.engine.store.protocol import McpSessions, Store, Uploads
 from counsel.engine.store.records import JobDetail, JobFilter, JobRecord
 from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
@@ -130,6 +130,21 @@ class Engine:
         """The keys that begin so, of all jobs that are stored or run here."""
         running = [key for key in self.runner.keys if key.startswith(prefix)]
         return [*running, *await self.store.keys_like(prefix)]
+
+    async def open_calls(self, prefix: str) -> list[JobRecord]:
+        """Unfinished jobs whose keys begin so, of all servers."""
+        jobs = [await self.store.job(pending_calls.job_id(key)) for key in await self.keys_like(prefix)]
+        return [job for job in jobs if job is not None and job.is_open]
+
+    @property
+    def mcp_sessions(self) -> McpSessions | None:
+        """Of several servers; None where each keeps its own in memory."""
+        return self.store.mcp_sessions
+
+    @property
+    def uploads(self) -> Uploads | None:
+        """Of several servers; None where they are files of COUNSEL_HOME."""
+        return self.store.uploads
 
     async def wait(self, job_id: str) -> Result:
         """The finished job's result, or its failure raised."""

@@ -35,6 +35,12 @@ class RefusedRequest(Exception):
         self.error = RpcError(code, message)
 
 
+class _TooLarge(RefusedRequest):
+    def __init__(self, *, more: bool = False) -> None:
+        super().__init__(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
+        self.more = more  # of the body is to come
+
+
 class Bodies:
     """Receives bodies: each has a limit, and all together have one."""
 
@@ -51,10 +57,26 @@ class Bodies:
         finally:
             self._bytes -= len(body)
 
+    async def whole(self, receive: Receive, limit: int) -> bytearray | None:
+        """A body; None for one beyond the limit, which is received to its end: a client that sends reads no answer."""
+        body, fits, more = bytearray(), True, True
+        try:
+            while more:
+                if fits:
+                    try:
+                        more = await self._more(body, receive, limit)
+                    except _TooLarge as rest:
+                        fits, more = False, rest.more
+                else:
+                    more = bool((await receive()).get("more_body"))
+            return body if fits else None
+        finally:
+            self._bytes -= len(body)
+
     async def message(self, headers: dict[bytes, str], receive: Receive) -> Any:
         declared = headers.get(b"content-length", "0")
         if len(declared) > len(str(LARGEST_BODY)) or int(declared) > LARGEST_BODY:  # h11: digits only
-            raise _body_too_large()
+            raise _TooLarge
         body = bytearray()
         try:
             while await self._more(body, receive, LARGEST_BODY):
@@ -72,7 +94,7 @@ class Bodies:
             raise RefusedRequest(400, "The body did not arrive")
         part = message.get("body", b"")
         if len(body) + len(part) > limit:
-            raise _body_too_large()
+            raise _TooLarge(more=bool(message.get("more_body")))
         if self._bytes + len(part) > MOST_BODIES:
             raise RefusedRequest(
                 503, "The server is receiving too much at once: try again in a moment", protocol.BUSY
@@ -80,10 +102,6 @@ class Bodies:
         body += part
         self._bytes += len(part)
         return bool(message.get("more_body"))
-
-
-def _body_too_large() -> RefusedRequest:
-    return RefusedRequest(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
 
 
 def check_single(message: object) -> None:

@@ -8,10 +8,7 @@ a session id connects a client's requests; since then every request is complete 
 from __future__ import annotations
 
 import asyncio
-import secrets
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from typing import Any
 
 from counsel.front import protocol
@@ -27,27 +24,11 @@ from counsel.http.envelope import (
     has_envelope,
 )
 from counsel.http.exchange import STATUS, Exchange, Notify, reply, reply_json
-from counsel.lazy_dataclass import dataclass
+from counsel.http.mcp_sessions import HttpSession, Sessions
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.session import Session
 from counsel.requests import Engine
 from counsel.types import Json
-
-SESSION_IDLE = 3_600.0  # seconds
-CANCEL_WITHIN = (
-    1.0  # seconds in which a request of a client that disconnected may be followed by a cancellation
-)
-RETURN_WITHIN = 60.0  # seconds in which a client that disconnected may send another request
-MOST_SESSIONS = 1_000
-
-
-@dataclass(slots=True)
-class HttpSession:
-    session: Session
-    used: float = field(default_factory=time.monotonic)
-    request_arrived: asyncio.Event = field(
-        default_factory=asyncio.Event
-    )  # set by each request; the waiter clears it
 
 
 class Streamable:
@@ -56,7 +37,7 @@ class Streamable:
     def __init__(self, engine: Engine, identity: ClientIdentity) -> None:
         self._engine = engine
         self._identity = identity
-        self._sessions: dict[str, HttpSession] = {}
+        self._sessions = Sessions(engine, getattr(engine, "mcp_sessions", None))
         self._stateless_now: set[Session] = set()
         self._bodies = Bodies()
 
@@ -66,7 +47,7 @@ class Streamable:
             if scope["method"] == "POST":
                 await self._post(scope, headers, receive, send)
             elif scope["method"] == "DELETE":
-                await self._delete(headers, send)
+                await self._delete(scope, headers, send)
             else:  # the server sends nothing unasked, so there is no stream to GET
                 await reply(send, 405, b"", (b"allow", b"POST, DELETE"))
         except RefusedRequest as refused:
@@ -74,7 +55,7 @@ class Streamable:
 
     async def close(self) -> None:
         """The server exits: jobs stay in the database and are not cancelled."""
-        for session in [*self._stateless_now, *(entry.session for entry in self._sessions.values())]:
+        for session in [*self._stateless_now, *self._sessions.all()]:
             await session.close("handover")
 
     # ── one message ──
@@ -92,7 +73,7 @@ class Streamable:
         if (version is not None and version not in protocol.HANDSHAKE) or has_envelope(message):
             await self._stateless(message, scope["headers"], headers, exchange)
         else:
-            await self._handshake(message, headers, exchange)
+            await self._handshake(message, _owner(scope), headers, exchange)
 
     async def _stateless(
         self, message: Any, raw: Iterable[tuple[bytes, bytes]], headers: dict[bytes, str], exchange: Exchange
@@ -111,7 +92,7 @@ class Streamable:
         except RpcError as error:
             await reply_json(exchange.send, error.response(reply_id(message)), STATUS[error.code])
             return
-        session = Session(self._engine, self._identity, "http")
+        session = self._new_session()
         self._stateless_now.add(session)
         try:
             await exchange.run(lambda notify: session.respond(message, notify), by_code=True)
@@ -120,14 +101,16 @@ class Streamable:
 
     # ── sessions ──
 
-    async def _handshake(self, message: Any, headers: dict[bytes, str], exchange: Exchange) -> None:
+    async def _handshake(
+        self, message: Any, owner: str, headers: dict[bytes, str], exchange: Exchange
+    ) -> None:
         if isinstance(message, dict) and message.get("method") == "initialize" and "id" in message:
-            await self._open(message, exchange)
+            await self._open(message, owner, exchange)
             return
-        entry = self._find(headers)
+        entry = await self._find(headers, owner)
         session = entry.session
         if isinstance(message, list):
-            await self._batch(session, message, exchange)
+            await self._batch(entry, message, exchange)
             return
         try:
             check_single(message)
@@ -136,95 +119,67 @@ class Streamable:
             return
         if is_request(message):
             await exchange.run(
-                lambda notify: session.respond(message, notify),
-                on_disconnect=lambda work: _on_disconnect(entry, message["id"], work),
+                lambda notify: session.respond(message, notify, key=self._sessions.key(entry, message["id"])),
+                on_disconnect=lambda work: self._sessions.disconnected(entry, message["id"], work),
             )
         else:
-            _take(session, message)
+            self._take(entry, message)
             await reply(exchange.send, 202)
 
-    async def _open(self, message: dict[str, object], exchange: Exchange) -> None:
-        session = Session(self._engine, self._identity, "http")
+    async def _open(self, message: dict[str, object], owner: str, exchange: Exchange) -> None:
+        session = self._new_session()
         response = await session.respond(message, lambda _: None)
         if response is None or "error" in response:
             await reply_json(exchange.send, response, 400)
             return
-        self._sweep()
-        name = secrets.token_hex(16)
-        self._sessions[name] = HttpSession(session)
+        name = await self._sessions.open(session, owner)
         await reply_json(exchange.send, response, 200, (b"mcp-session-id", name.encode()))
 
-    def _find(self, headers: dict[bytes, str]) -> HttpSession:
-        name = headers.get(b"mcp-session-id")
-        if name is None:
-            raise RefusedRequest(400, "Mcp-Session-Id is missing: send initialize first")
-        entry = self._sessions.get(name)
-        if entry is None:
-            raise RefusedRequest(404, "Session not found: send initialize again")
-        entry.used = time.monotonic()
-        entry.request_arrived.set()
-        return entry
+    async def _find(self, headers: dict[bytes, str], owner: str) -> HttpSession:
+        return await self._sessions.find(headers.get(b"mcp-session-id"), owner, self._new_session)
 
-    def _sweep(self) -> None:
-        """Forget sessions that were not used for long, and the oldest ones when there are too many."""
-        now = time.monotonic()
-        idle = sorted(
-            (entry.used, name) for name, entry in self._sessions.items() if not entry.session.active_requests
-        )
-        surplus = len(self._sessions) - MOST_SESSIONS + 1
-        for index, (used, name) in enumerate(idle):
-            if now - used > SESSION_IDLE or index < surplus:
-                del self._sessions[name]
+    def _new_session(self) -> Session:
+        return Session(self._engine, self._identity, "http")
 
-    async def _delete(self, headers: dict[bytes, str], send: Send) -> None:
-        entry = self._find(headers)
-        del self._sessions[headers[b"mcp-session-id"]]
-        await entry.session.close("gone")
+    async def _delete(self, scope: Scope, headers: dict[bytes, str], send: Send) -> None:
+        await self._sessions.close(await self._find(headers, _owner(scope)))
         await reply(send, 200)
 
-    async def _batch(self, session: Session, messages: Sequence[object], exchange: Exchange) -> None:
+    async def _batch(self, entry: HttpSession, messages: Sequence[object], exchange: Exchange) -> None:
         try:
-            protocol.check_batch(messages, session.protocol_state.version)
+            protocol.check_batch(messages, entry.session.protocol_state.version)
         except RpcError as error:
             raise RefusedRequest(400, error.message) from None
 
         async def respond(notify: Notify) -> list[Json] | None:
-            responses = await asyncio.gather(*(_of_batch(session, message, notify) for message in messages))
+            responses = await asyncio.gather(
+                *(self._of_batch(entry, message, notify) for message in messages)
+            )
             return [response for response in responses if response is not None] or None
 
         await exchange.run(respond)
 
+    async def _of_batch(self, entry: HttpSession, message: Any, notify: Notify) -> dict[str, object] | None:
+        try:
+            check_message(message)
+        except RpcError as error:
+            return error.response(reply_id(message))
+        if is_request(message):
+            key = self._sessions.key(entry, message["id"])
+            return await entry.session.respond(message, notify, key=key)
+        self._take(entry, message)
+        return None
 
-async def _of_batch(session: Session, message: Any, notify: Notify) -> dict[str, object] | None:
-    try:
-        check_message(message)
-    except RpcError as error:
-        return error.response(reply_id(message))
-    if is_request(message):
-        return await session.respond(message, notify)
-    _take(session, message)
-    return None
+    def _take(self, entry: HttpSession, message: Json) -> None:
+        if "method" not in message:
+            entry.session.answered(message)
+            return
+        if message["method"] == "notifications/cancelled":
+            self._sessions.cancelled(entry, message.get("params") or {})
+        entry.session.notified(message)
 
 
-def _take(session: Session, message: dict[str, object]) -> None:
-    if "method" in message:
-        session.notified(message)
-    else:
-        session.answered(message)
-
-
-async def _on_disconnect(entry: HttpSession, request_id: Any, work: asyncio.Future[Any]) -> None:
-    """The client disconnected before its answer. In the handshake revisions that is not a cancellation.
-
-    If the client sends another request, it stopped waiting for this call only: the job continues, unless that request
-    cancels it. If it sends none, the client is gone, and the call is cancelled.
-    """
-    entry.request_arrived.clear()
-    arrived = asyncio.ensure_future(entry.request_arrived.wait())
-    try:
-        await asyncio.wait({work, arrived}, timeout=RETURN_WITHIN, return_when=asyncio.FIRST_COMPLETED)
-        if arrived.done() and not work.done():
-            await asyncio.wait({work}, timeout=CANCEL_WITHIN)
-            entry.session.abandon(request_id)
-    finally:
-        arrived.cancel()
+def _owner(scope: Scope) -> str:
+    """The id of the person who sent this request; "" without a team."""
+    person = scope.get("counsel.person")
+    return person.id if person else ""

@@ -221,6 +221,11 @@ class Session:
         seconds = client_timeouts.time_limit(client, self.transport, caller.settings, env, configured)
         return max(0.0, seconds - (time.monotonic() - began))
 
+    async def is_overdue(self, waited: float) -> bool:
+        """Whether the client's time limit for one call has passed after so many seconds."""
+        caller = self.identity.caller(self.protocol_state.client)
+        return await self._time_limit(caller, time.monotonic() - waited) <= 0
+
     async def _configured(self, caller: Caller) -> client_timeouts.Configured:
         """The limits in the client's files, read once: the client, too, reads them when it starts."""
         if caller.agent is None or caller.settings.client_limit_seconds:
@@ -240,6 +245,8 @@ class Session:
         return tool_result.Frame(settings.max_output_tokens, self._home, links, row.reads, row.reads_failed)
 
     def _home(self) -> Path | None:
+        if self.identity.settings.database:  # a file of one server is no use to a client of several
+            return None
         is_ours = getattr(self.engine, "home_is_ours", None)
         return self.identity.settings.home if is_ours is None or is_ours() else None
 

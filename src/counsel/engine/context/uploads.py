@@ -56,6 +56,14 @@ def create(home: Path, name: str) -> Upload:
     return Upload(path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0))
 
 
+def copy(home: Path, name: str, data: bytes) -> Path:
+    """A file of this name and content, for a question that is read in a moment. Raises `OSError`."""
+    upload = create(home, name)
+    with upload.file:
+        upload.file.write(data)
+    return upload.path
+
+
 def safe_name(name: str) -> str:
     """The last part of a path, without what a path, a range of lines or a terminal would read otherwise."""
     last = re.split(r"[/\\]", name)[-1]

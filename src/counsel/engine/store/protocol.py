@@ -285,6 +285,29 @@ class Upkeep(Protocol):
     async def close(self) -> None: ...
 
 
+class McpSessions(Protocol):
+    """MCP sessions over HTTP that several servers share."""
+
+    def open(self, name: str, person: str, state: str) -> Pending[None]: ...
+
+    async def use(self, name: str, person: str) -> str | None:
+        """The state of this person's session, which lives on from now; None: there is none."""
+
+    async def uses(self, name: str) -> int:
+        """How often it was used, by any server; 0 when it is over."""
+
+    def close(self, name: str) -> Pending[None]: ...
+
+
+class Uploads(Protocol):
+    """Files that people sent to one of several servers, each kept for a day."""
+
+    def add(self, name: str, person: str, file: str, data: bytes) -> Pending[None]: ...
+
+    async def read(self, name: str, person: str) -> tuple[str, bytes] | None:
+        """The file's name and content; None where this person has no such upload."""
+
+
 class TeamStore(Protocol):
     """Only PostgreSQL's store has people; with SQLite these raise `ConfigInvalid`."""
 
@@ -352,3 +375,11 @@ class Store(JobStore, CallStore, ConversationStore, UsageStore, BudgetStore, Tea
     @property
     def team(self) -> Team | None:
         """None where only processes of one machine use the store."""
+
+    @property
+    def mcp_sessions(self) -> McpSessions | None:
+        """None where only servers of one machine use the store: each keeps its own in memory."""
+
+    @property
+    def uploads(self) -> Uploads | None:
+        """None where only servers of one machine use the store: they are files of COUNSEL_HOME."""

@@ -254,8 +254,8 @@ async def _body(row: ApiRoute, request: Request, bodies: Bodies) -> Json:
         return {}
     try:
         raw = await bodies.raw(request.receive, row.largest)
-    except RefusedRequest as refused:
-        raise _refused(refused, row.largest) from None
+    except RefusedRequest as error:
+        raise refused(error, row.largest) from None
     try:
         value = parse(raw or b"{}")
     except Unreadable as error:
@@ -265,11 +265,11 @@ async def _body(row: ApiRoute, request: Request, bodies: Bodies) -> Json:
     return value
 
 
-def _refused(refused: RefusedRequest, limit: int) -> CounselError:
-    if refused.status == 413:
+def refused(error: RefusedRequest, limit: int) -> CounselError:
+    if error.status == 413:
         return FileTooLarge(f"The request's body is larger than {limit:,} bytes.")
-    if refused.status == 503:
-        return OutOfResources(f"{refused}.", hint="Try again in a moment.")
+    if error.status == 503:
+        return OutOfResources(f"{error}.", hint="Try again in a moment.")
     return InvalidArgument("The request's body did not arrive.")
 
 

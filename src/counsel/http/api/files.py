@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import secrets
+from typing import Protocol, cast
 
 from counsel import resource_errors
+from counsel.caller import Caller
 from counsel.engine.context import uploads
-from counsel.errors import FileTooLarge, Internal, InvalidArgument
-from counsel.http.api.endpoint import ApiCall
+from counsel.engine.store.protocol import Uploads
+from counsel.errors import FileTooLarge, Internal, InvalidArgument, NotFound
+from counsel.http.api.endpoint import ApiCall, refused
+from counsel.http.envelope import RefusedRequest
+from counsel.requests import Engine
+from counsel.types import Json
 
 _PIECE = 1 << 20  # bytes that are written at once
 
@@ -17,6 +25,8 @@ async def add(call: ApiCall) -> object:
         raise InvalidArgument("name is missing: the file's name, with its ending.")
     settings = call.settings
     limit = max(settings.max_file_bytes, settings.max_pdf_bytes, settings.max_image_bytes)
+    if (shared := shared_uploads(call.engine)) is not None:
+        return await _share(call, shared, limit)
     try:
         await asyncio.to_thread(uploads.sweep, settings.home)
         upload = await asyncio.to_thread(uploads.create, settings.home, call.query["name"])
@@ -31,12 +41,65 @@ async def add(call: ApiCall) -> object:
     upload.file.close()
     if size > limit:
         upload.discard()
-        raise FileTooLarge(
-            f"The file is larger than {limit:,} bytes.",
-            hint="Send a part of it, or raise COUNSEL_MAX_FILE_BYTES or COUNSEL_MAX_PDF_BYTES.",
-            limit=limit,
-        )
+        raise _too_large(limit)
     return {"path": str(upload.path), "size": size}
+
+
+def _too_large(limit: int) -> FileTooLarge:
+    return FileTooLarge(
+        f"The file is larger than {limit:,} bytes.",
+        hint="Send a part of it, or raise COUNSEL_MAX_FILE_BYTES or COUNSEL_MAX_PDF_BYTES.",
+        limit=limit,
+    )
+
+
+# ── several servers ──────────────────────────────────────────────────────────────────────────────────
+
+PATH = "/uploads"  # a file in the database has a path of this folder, which no server has
+_SHARED = re.compile(rf"{PATH}/([0-9a-f]{{32}})/[^/{{]*").match
+
+
+class HasUploads(Protocol):
+    """An engine with the database: the real one, not one at the other end of a socket."""
+
+    @property
+    def uploads(self) -> Uploads | None: ...
+
+
+def shared_uploads(engine: Engine) -> Uploads | None:
+    return cast(HasUploads, engine).uploads
+
+
+async def _share(call: ApiCall, shared: Uploads, limit: int) -> Json:
+    """Store a file in the database: the question that names it may reach another server."""
+    try:
+        data = await call.context.bodies.whole(call.request.receive, limit)
+    except RefusedRequest as error:
+        raise refused(error, limit) from None
+    if data is None:
+        raise _too_large(limit)
+    name, file = secrets.token_hex(16), uploads.safe_name(call.query["name"])
+    await shared.add(name, call.caller().owner, file, bytes(data))
+    return {"path": f"{PATH}/{name}/{file}", "size": len(data)}
+
+
+async def fetched(engine: Engine, caller: Caller, paths: list[str]) -> list[str]:
+    """The same paths, with those of files in the database replaced by those of copies on this server."""
+    shared = shared_uploads(engine)
+    return paths if shared is None else [await _fetched(shared, caller, path) for path in paths]
+
+
+async def _fetched(shared: Uploads, caller: Caller, path: str) -> str:
+    match = _SHARED(path)
+    if match is None:
+        return path
+    stored = await shared.read(match[1], caller.owner)
+    if stored is None:
+        raise NotFound(
+            f"There is no upload {path[:200]}.", hint="Send the file again: one is kept for a day."
+        )
+    local = await asyncio.to_thread(uploads.copy, caller.settings.home, *stored)
+    return f"{local}{path[match.end() :]}"
 
 
 async def _receive(call: ApiCall, upload: uploads.Upload, limit: int) -> int:

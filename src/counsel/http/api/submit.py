@@ -17,7 +17,7 @@ from counsel.caller import Caller
 from counsel.engine.consult.review import source
 from counsel.engine.context import uploads
 from counsel.errors import Conflict, CounselError, InvalidArgument
-from counsel.http.api import embedded_model, job_stream
+from counsel.http.api import embedded_model, files, job_stream
 from counsel.http.api.endpoint import ApiCall, Parameter, Reply
 from counsel.http.api.event_cursor import Cursor
 from counsel.http.auth import Receive
@@ -116,7 +116,7 @@ async def submit(call: ApiCall) -> object:
     kind = _kind(call.body)
     arguments: Arguments = _CHECKERS[kind].check(call.body)
     mode, caller = _mode(arguments, call.request), call.caller(arguments.pop("project", None))
-    caller = _with_uploads(caller, arguments)
+    caller = await _with_uploads(call, caller, arguments)
     key = _key(call.request, call.body)
     request = _request(kind, arguments)
     caller = await embedded_model.for_question(call, caller, _models(request, caller))
@@ -135,8 +135,11 @@ def _models(request: Request, caller: Caller) -> tuple[str | None, ...]:
     return tuple(map(panels.name_of, panels.expanded(request.models, caller.settings)))
 
 
-def _with_uploads(caller: Caller, arguments: Arguments) -> Caller:
+async def _with_uploads(call: ApiCall, caller: Caller, arguments: Arguments) -> Caller:
     """The caller may send the files that it names by the paths of `POST /api/files`."""
+    for field in ("files", "images"):
+        if arguments.get(field):
+            arguments[field] = await files.fetched(call.engine, caller, arguments[field])
     names = [
         name for field in ("files", "images") for name in arguments.get(field) or () if isinstance(name, str)
     ]

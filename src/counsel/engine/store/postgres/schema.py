@@ -180,6 +180,24 @@ MIGRATIONS: Sequence[Migration] = (
         );
         """,
     ),
+    # What a server keeps for a client between two requests, which may reach different servers.
+    Migration(
+        1,
+        """
+        CREATE TABLE counsel.mcp_sessions (
+            id TEXT COLLATE "C" PRIMARY KEY, person TEXT COLLATE "C" NOT NULL, state TEXT NOT NULL,
+            uses BIGINT NOT NULL DEFAULT 0, seen TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
+        );
+        CREATE INDEX mcp_sessions_seen ON counsel.mcp_sessions (seen);
+        CREATE TABLE counsel.uploads (
+            id TEXT COLLATE "C" PRIMARY KEY, person TEXT COLLATE "C" NOT NULL, file TEXT NOT NULL, data BYTEA NOT NULL,
+            created TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
+        );
+        ALTER TABLE counsel.uploads ALTER COLUMN data SET STORAGE EXTERNAL;
+        CREATE INDEX uploads_created ON counsel.uploads (created);
+        CREATE INDEX uploads_person ON counsel.uploads (person, created);
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 _TABLE = """

@@ -11,12 +11,14 @@ from counsel.engine.store.postgres.conversations import Conversations
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.postgres.jobs import Jobs
 from counsel.engine.store.postgres.limits import Limits
+from counsel.engine.store.postgres.mcp_sessions import McpSessions
 from counsel.engine.store.postgres.people import People
 from counsel.engine.store.postgres.person_keys import PersonKeys
 from counsel.engine.store.postgres.presence import Presence
 from counsel.engine.store.postgres.replies import Replies
 from counsel.engine.store.postgres.sessions import Sessions
 from counsel.engine.store.postgres.team import Team
+from counsel.engine.store.postgres.uploads import Uploads
 from counsel.engine.store.postgres.usage import Usage
 from counsel.engine.store.records import NewJob
 
@@ -29,6 +31,8 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
     def __init__(self, url: str, *, without_loop: bool = False) -> None:
         self.database = Database(url, without_loop=without_loop)
         self.team = Team(self.database)
+        self.mcp_sessions = McpSessions(self.database)
+        self.uploads = Uploads(self.database)
         self.running: Callable[[], Sequence[NewJob]] = tuple  # not needed: the database is never made anew
 
     @property

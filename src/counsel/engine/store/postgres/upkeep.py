@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from counsel.engine.store.postgres import mcp_sessions, uploads
 from counsel.engine.store.postgres.connections import Row
 from counsel.engine.store.postgres.database import Database
 
@@ -45,6 +46,11 @@ async def _expired(database: Database) -> int:
         "AND name NOT IN (SELECT owner FROM counsel.jobs WHERE status = 'processing')",
         _OWNER_AGE,
     )
+    for table, seconds in (("mcp_sessions", mcp_sessions.IDLE), ("uploads", uploads.KEEP)):
+        moment = "seen" if table == "mcp_sessions" else "created"
+        await _delete(
+            database, table, "id", f"{moment} < clock_timestamp() - make_interval(secs => %s)", seconds
+        )
     await _unused_blobs(database)
     return deleted
 
@@ -93,10 +99,12 @@ _LONG = {  # columns that may be long; their lengths are known without reading t
     "jobs": ("task", "result", "error"),
     "messages": ("text", "asked", "about"),
     "blobs": ("data",),
+    "uploads": ("data",),
     "usage": (),
 }
 _ORDER = (  # what is deleted first; open jobs, and conversations with one, never are
     ("answers", "key", "TRUE", "expires"),
+    ("uploads", "id", "TRUE", "created"),
     ("events", "job", f"job IN (SELECT id FROM counsel.jobs WHERE {_OVER})", "job"),
     ("jobs", "id", _OVER, "finished"),
     ("conversations", "id", _UNUSED, "updated"),

@@ -33,6 +33,8 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
         self.database.file.reinstate = self._reinstate
         self.database.busy = lambda: bool(self.running())
         self.running: Callable[[], Sequence[NewJob]] = tuple
+        self.mcp_sessions = None  # of one machine: each server has its own, and reads the others' uploads
+        self.uploads = None
 
     def _reinstate(self) -> list[Work[None]]:
         """On the writer's thread."""

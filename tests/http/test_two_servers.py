@@ -1,0 +1,200 @@
+"""Two servers on one database behind a load balancer: each request of a client reaches the other one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from counsel.http import mcp_sessions
+from fake import FakeAPI
+from support import api_client
+from support.api_client import TOKEN, Api
+from support.http_server import Http
+from support.round_robin import RoundRobin, balanced
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> Iterator[str]:
+    with postgres_server.migrated() as address:
+        yield address
+
+
+@pytest.fixture
+async def proxy(tmp_path: Path, fake_api: FakeAPI, url: str) -> AsyncIterator[RoundRobin]:
+    """Each server has a home of its own, as on two machines."""
+    async with AsyncExitStack() as stack:
+        servers: list[str] = []
+        for name in ("one", "two"):
+            home = tmp_path / name / "counsel"
+            home.mkdir(parents=True)
+            (home / ".env").write_text(f"COUNSEL_DATABASE={url}\n")
+            api = await stack.enter_async_context(api_client.here(tmp_path / name, fake_api))
+            servers.append(str(api.session._base_url).rstrip("/"))
+        yield await stack.enter_async_context(balanced(*servers))
+
+
+@pytest.fixture
+async def api(proxy: RoundRobin) -> AsyncIterator[Api]:
+    async with api_client.client(proxy.url) as session:
+        yield Api(session)
+
+
+@pytest.fixture
+async def mcp(proxy: RoundRobin) -> AsyncIterator[Http]:
+    async with aiohttp.ClientSession() as session:
+        client = Http(session, int(proxy.url.rpartition(":")[2]), None)
+        client.held["Authorization"] = f"Bearer {TOKEN}"
+        yield client
+
+
+def both(proxy: RoundRobin) -> bool:
+    return len(set(proxy.taken)) == 2
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_sdks_client_notices_nothing(proxy: RoundRobin, mode: str) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with create_mcp_http_client(headers=headers) as http:
+        streams = streamable_http_client(f"{proxy.url}/mcp", http_client=http)
+        async with Client(streams, mode=mode) as client:
+            for number in range(3):
+                result = await client.call_tool("chat", {"prompt": f"say {number}", "model": "gpt-5"})
+                assert result.structured_content["content"] == f"gpt-5 says: say {number}"
+            begun = await client.call_tool("chat", {"prompt": "later", "model": "gpt-5", "async": True})
+            job = begun.structured_content["job_id"]
+            while True:
+                shown = await client.call_tool("check_status", {"continuation_id": job})
+                if shown.structured_content["content"]["status"] != "processing":
+                    break
+            assert shown.structured_content["content"]["status"] == "completed"
+            assert job in str(await client.list_resources())
+    assert both(proxy)
+
+
+async def test_a_session_that_was_ended_is_unknown_to_both_servers(mcp: Http, proxy: RoundRobin) -> None:
+    await mcp.initialize()
+    for _ in range(3):
+        assert (await mcp.ask("ping"))["result"] == {}
+    async with mcp.session.delete(f"{mcp.base}/mcp", headers=mcp.headers()) as response:
+        assert response.status == 200
+    for _ in range(2):
+        async with mcp.post(mcp.message("ping")) as response:
+            assert response.status == 404
+    assert both(proxy)
+
+
+async def test_a_call_is_cancelled_through_the_other_server(
+    mcp: Http, proxy: RoundRobin, fake_api: FakeAPI
+) -> None:
+    await mcp.initialize()  # two requests
+    fake_api.script(text="never", gate="never", gate_after=1)
+    asking = asyncio.ensure_future(mcp.call("chat", prompt="wait", model="gpt-5"))
+    await fake_api.wait_for(state="answering", deltas=1)
+    params = {"requestId": mcp.number, "reason": "user"}
+    async with mcp.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}) as reply:
+        assert reply.status == 202
+    assert proxy.taken[-1] != proxy.taken[-2]
+    await fake_api.wait_for(state="disconnected")
+    assert (await asyncio.wait_for(asking, 60))["structuredContent"]["code"] == "CANCELLED"
+
+
+async def test_a_client_that_hangs_up_and_comes_back_at_the_other_server_keeps_its_job(
+    mcp: Http, proxy: RoundRobin, fake_api: FakeAPI, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_sessions, "RETURN_WITHIN", 1.0)
+    monkeypatch.setattr(mcp_sessions, "CANCEL_WITHIN", 0.0)
+    await mcp.initialize()
+    fake_api.script(text="long", gate="long", gate_after=0)
+    asking = asyncio.ensure_future(mcp.call("chat", prompt="wait", model="gpt-5"))
+    await fake_api.wait_for(state="answering")
+    asking.cancel()
+    (mcp.base,) = set(proxy.servers) - {proxy.taken[-1]}
+    import psycopg  # optional where these tests are skipped
+
+    with psycopg.connect(url, autocommit=True) as database:
+        while (row := database.execute("SELECT background, status FROM counsel.jobs").fetchone()) in {
+            None,
+            (False, "processing"),
+        }:
+            assert (await mcp.ask("ping"))["result"] == {}
+        assert row == (True, "processing")
+
+
+async def test_a_job_is_followed_at_the_other_server_from_where_the_client_stopped(
+    api: Api, proxy: RoundRobin, fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="one two three", gate="half", gate_after=1)
+    status, begun = await api.post("/api/jobs", {"prompt": "count", "model": "gpt-5", "mode": "background"})
+    assert status == 202
+    text, kinds, cursor = "", [], "0"
+    while not text:
+        async with api.events(begun["job_id"], **{"Last-Event-ID": cursor}) as coming:
+            async for event in coming:
+                cursor = event["id"]
+                kinds.append(event["kind"])
+                if event["kind"] == "text":
+                    text = text[: event["data"]["offset"]] + event["data"]["text"]
+                    break
+    assert text.startswith("one")
+    fake_api.open_gate("half")
+    async with api.events(begun["job_id"], **{"Last-Event-ID": cursor}) as coming:
+        async for event in coming:
+            kinds.append(event["kind"])
+            if event["kind"] == "text":
+                text = text[: event["data"]["offset"]] + event["data"]["text"]
+    assert text == "one two three"
+    assert (kinds.count("started"), kinds[-1]) == (1, "done")
+    assert both(proxy)
+
+
+async def test_uploads_keys_and_answers_are_the_same_at_both(
+    api: Api, proxy: RoundRobin, fake_api: FakeAPI
+) -> None:
+    async with api.session.post(
+        "/api/files", params={"name": "notes.txt"}, data=b"a file\nof two lines\n"
+    ) as sent:
+        path = (await sent.json())["path"]
+    for _ in range(2):  # at either server
+        status, answer = await api.post("/api/jobs", {"prompt": "read", "model": "gpt-5", "files": [path]})
+        assert status == 200, answer
+    assert all("of two lines" in str(request.body) for request in fake_api.requests)
+    before = len(fake_api.requests)
+    body = {"prompt": "once", "model": "gpt-5"}
+    first, second = [await api.post("/api/jobs", body, Idempotency_Key="k1") for _ in range(2)]
+    assert first == second
+    assert len(fake_api.requests) == before + 1
+    status, refused = await api.post("/api/jobs", {**body, "prompt": "other"}, Idempotency_Key="k1")
+    assert (status, refused["code"]) == (409, "CONFLICT")
+    async with api.session.get("/api/jobs") as listed:
+        jobs = [job["job_id"] for job in (await listed.json())["jobs"]]
+    for job in jobs:
+        assert (await api.get(f"/api/jobs/{job}"))[0] == 200
+    assert both(proxy)
+
+
+async def test_a_stored_response_is_shown_by_the_other_server(api: Api, proxy: RoundRobin) -> None:
+    body = {"model": "gpt-5", "input": "hello", "background": True}
+    async with api.session.post("/v1/responses", json=body) as begun:
+        name = (await begun.json())["id"]
+    while True:
+        async with api.session.get(f"/v1/responses/{name}") as shown:
+            assert shown.status == 200
+            document = await shown.json()
+        if document["status"] not in {"queued", "in_progress"}:
+            break
+    assert document["status"] == "completed"
+    assert both(proxy)
