@@ -101,6 +101,8 @@ class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
         self.team = whole.team
         self.database = scope.ScopedDatabase(whole.database, rows)
         self.person = person
+        self.mcp_sessions = whole.mcp_sessions  # each call names its person
+        self.uploads = whole.uploads
         self.running: Callable[[], Sequence[NewJob]] = tuple
 
     @property
