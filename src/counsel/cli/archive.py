@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,19 +30,24 @@ def reading() -> Iterator[Archive]:
         run(archive.close())
 
 
-@contextmanager
-def writing() -> Iterator[Archive]:
-    """For changes, with `connect.run`: they wait for the disk."""
+def change(work: Callable[[Archive], Coroutine[Any, Any, T]]) -> T:
+    """Run a change of the archive of this user's home, which waits for the disk or for a server."""
     from counsel.cli import connect
+
+    return connect.run(_changed(work))
+
+
+async def _changed(work: Callable[[Archive], Coroutine[Any, Any, T]]) -> T:
+    """In one event loop: a server's connections belong to the loop that made them."""
     from counsel.engine.history.archive import Archive
 
     archive = Archive(user.caller().settings.home)
     try:
         if archive.problem:
             output.message(f"warning: {archive.problem}")
-        yield archive
+        return await work(archive)
     finally:
-        connect.run(archive.close())
+        await archive.close()
 
 
 def run(read: Coroutine[Any, Any, T]) -> T:

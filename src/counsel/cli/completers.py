@@ -91,7 +91,8 @@ def _lookup() -> Iterator[Lookup]:
     from counsel import settings
     from counsel.engine.store import open_lookup
 
-    lookup = open_lookup(settings.load().home)
+    loaded = settings.load()
+    lookup = open_lookup(loaded.home, loaded.database)
     try:
         yield lookup
     finally:

@@ -103,13 +103,12 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation to a folder named after it, here or in DIR."""
-    from counsel.cli import connect
     from counsel.cli.ask_options import export_roots
 
     caller = user.caller(roots=export_roots({"export": folder}))
     name = ids.conversation(name, caller)
-    with archive.writing() as stored:
-        written = connect.run(stored.export(name, str(Path(folder).absolute()) if folder else None, caller))
+    target = str(Path(folder).absolute()) if folder else None
+    written = archive.change(lambda stored: stored.export(name, target, caller))
     if as_json:
         output.document({"id": name, "folder": str(written)})
     else:
@@ -135,10 +134,7 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
         for name in names:
             output.message(ids.described(name, caller))
         confirm(f"Delete {counted(len(names), 'conversation')} permanently?")
-    from counsel.cli import connect
-
-    with archive.writing() as stored:
-        connect.run(stored.delete(*names))
+    archive.change(lambda stored: stored.delete(*names))
     if as_json:
         output.document({"deleted": list(names)})
     else:

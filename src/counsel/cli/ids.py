@@ -63,7 +63,7 @@ def short(name: str) -> str:
 
 @contextmanager
 def lookup(caller: Caller) -> Iterator[Lookup]:
-    ids = open_lookup(caller.settings.home)
+    ids = open_lookup(caller.settings.home, caller.settings.database)
     try:
         yield ids
     finally:

@@ -19,7 +19,7 @@ _LEAST = 0.0001  # dollars: less is nothing
 
 def budgets(caller: Caller) -> Iterator[Finding]:
     settings = caller.settings
-    if not budgets_.apply(settings) or not exists(settings.home / DATABASE):
+    if not budgets_.apply(settings) or not (settings.database or exists(settings.home / DATABASE)):
         return
     import asyncio  # few users have budgets
 

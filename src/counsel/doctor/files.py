@@ -12,7 +12,7 @@ from pathlib import Path
 from counsel import run_paths
 from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
-from counsel.engine.store import DATABASE
+from counsel.engine.store import DATABASE, administration
 from counsel.engine.store.sqlite import backups, maintenance, recovery
 from counsel.engine.store.sqlite import files as database_files
 from counsel.errors import CounselError
@@ -66,6 +66,9 @@ def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def database(caller: Caller) -> Iterator[Finding]:
+    if url := caller.settings.database:
+        yield _shared(url)
+        return
     folder = caller.settings.home
     path = folder / DATABASE
     if not exists(path):
@@ -76,6 +79,17 @@ def database(caller: Caller) -> Iterator[Finding]:
         return
     yield _integrity(path)
     yield from size_and_copies(path, caller.settings.max_database_bytes)
+
+
+def _shared(url: str) -> Finding:
+    """A PostgreSQL database. A file in the home folder is not used then."""
+    try:
+        state = administration().status(url)
+    except CounselError as error:
+        return finding("database.unusable", problem=error.message, hint=error.hint or "")
+    if state.problem:
+        return finding("database.unusable", problem=state.problem, hint=state.hint or "")
+    return finding("database.shared", database=state.database, server=state.server, schema=state.schema)
 
 
 def _integrity(path: Path) -> Finding:

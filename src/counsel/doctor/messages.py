@@ -95,6 +95,13 @@ MESSAGES: dict[str, Message] = {
     "database.refused": Message(
         "problem", "{problem}", "{hint}", "counsel.db was written by a newer counsel (schema 9)."
     ),
+    "database.shared": Message("ok", "{database}: PostgreSQL {server}, schema {schema}"),
+    "database.unusable": Message(
+        "problem",
+        "{problem}",
+        "{hint}",
+        "The PostgreSQL database counsel on db.example.com cannot be used: connection refused.",
+    ),
     "daemon.none": Message("off", "not running; the next question or MCP client starts it"),
     "daemon.left": Message(
         "off",

@@ -10,8 +10,8 @@ from counsel.errors import ConfigInvalid
 from counsel.settings import load as load_settings
 
 if TYPE_CHECKING:
+    from counsel.engine.store.lookup import Lookup
     from counsel.engine.store.protocol import Store
-    from counsel.engine.store.sqlite.lookup import Lookup
 
 __all__ = ["DATABASE", "Lookup", "administration", "open_lookup", "open_store"]
 
@@ -33,11 +33,14 @@ def open_store(home: Path, *, database: str | None = None, without_loop: bool = 
     return SqliteStore(home / DATABASE, without_loop=without_loop)
 
 
-def open_lookup(home: Path) -> Lookup:
-    """Ids of a COUNSEL_HOME, without opening its store: quick, and nothing is written."""
-    from counsel.engine.store.sqlite.lookup import Lookup
+def open_lookup(home: Path, database: str = "") -> Lookup:
+    """Ids of a COUNSEL_HOME, or of a PostgreSQL database, without opening its store: quick, and nothing is written."""
+    if database:
+        opened: Lookup = _postgres("lookup").PostgresLookup(database)
+        return opened
+    from counsel.engine.store.sqlite.lookup import SqliteLookup
 
-    return Lookup(home / DATABASE)
+    return SqliteLookup(home / DATABASE)
 
 
 def _setting(home: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -117,3 +118,50 @@ async def test_a_store_closes_although_the_database_is_gone(opened: Open, proxy:
         await store.close()
     with pytest.raises(StoreError):
         await lost
+
+
+async def test_a_cancellation_that_the_driver_swallows_still_ends_the_read(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`asyncio.wait_for` of Python 3.11 loses it when what it waits for is done at that moment."""
+    store = opened()
+    reading = asyncio.Event()
+
+    async def swallow(*_: object) -> list[object]:
+        reading.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return []
+
+    await store.job("none")
+    monkeypatch.setattr(store.database, "_read", swallow)
+    task = asyncio.create_task(store.job("none"))
+    await reading.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_a_listener_that_swallows_a_cancellation_is_still_closed(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened()
+    swallowed = 0
+
+    async def swallow(*_: object) -> None:
+        nonlocal swallowed
+        beating.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            swallowed += 1
+            if swallowed > 1:
+                raise
+
+    beating = asyncio.Event()
+    monkeypatch.setattr(store.presence, "beat", swallow)
+    store.mark("any")
+    await beating.wait()
+    async with asyncio.timeout(30):
+        await store.close()
+    assert swallowed

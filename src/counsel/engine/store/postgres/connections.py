@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import psycopg
@@ -52,6 +54,27 @@ def name(info: str) -> str:
 
 async def connect(info: str) -> Connection:
     return await psycopg.AsyncConnection.connect(info, autocommit=True)
+
+
+@contextlib.contextmanager
+def cancellable() -> Iterator[None]:
+    """Raises a cancellation that was swallowed inside.
+
+    psycopg and its pool use `asyncio.wait_for`, which loses a cancellation on Python 3.11 when what it waits for is done
+    at that moment: a cancelled job would go on, and a task that is awaited after its cancellation would never end.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    yield
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """Cancel a task that uses connections, until it ends: a cancellation may be swallowed (see `cancellable`)."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=1.0)
 
 
 def clean(text: str) -> str:

@@ -57,8 +57,9 @@ class Database:
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                await self._ready()
-                return await self._read(sql, values)
+                with connections.cancellable():
+                    await self._ready()
+                    return await self._read(sql, values)
             except (psycopg.Error, OSError) as error:
                 is_over = time.monotonic() > until or not connections.is_lost(error)
                 if is_over or self._pool is None:

@@ -47,8 +47,7 @@ class Listener:
 
     async def close(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await connections.end(self._task)
 
     async def _run(self) -> None:
         pause, longest = _AGAIN

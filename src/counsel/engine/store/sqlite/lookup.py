@@ -23,7 +23,7 @@ _CONVERSATION = "SELECT id, title, updated, '', id FROM conversations"
 _MOST = 50
 
 
-class Lookup:
+class SqliteLookup:
     def __init__(self, path: Path) -> None:
         self.readable = True
         self._connection: sqlite3.Connection | None = None
