@@ -65,10 +65,16 @@ def test_a_unique_beginning_is_enough_for_jobs_and_conversations(
     assert counsel("jobs", "7f3a").code == 2, "two begin so"
     assert counsel("jobs", "dddd").code == 1, "none begins so"
     assert not (tmp_path / "home" / "counsel.db").exists()
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("UPDATE counsel.jobs SET person = 'someone'")
-        connection.execute("UPDATE counsel.conversations SET person = 'someone'")
-    assert counsel("jobs", "7f3a1").code == 1, "a person's of the team"
+
+
+def test_a_command_finds_no_work_of_the_teams_people(
+    counsel: Run, project: Path, tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    seed(tmp_path / "home", *seeds(project))
+    for table in ("jobs", "conversations"):
+        postgres_server.execute(f"UPDATE counsel.{table} SET person = 'someone'", "counsel")
+    assert completers.jobs(*parameter(), "7f3a") == []
+    assert counsel("conversations", "show", "9be01").code == 1
 
 
 def test_the_shell_completes_ids_of_the_database(counsel: Run, project: Path, tmp_path: Path) -> None:
