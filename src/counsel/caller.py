@@ -30,6 +30,8 @@ class Caller:
     named: tuple[Path, ...] = ()
     named_secrets: tuple[Path, ...] = ()
     person: Person | None = None  # of a team; None: the server belongs to one person
+    # A person's own keys are in `settings`; these are the server's, by which any server knows the job's settings again.
+    server_settings: Settings | None = field(default=None, repr=False)
 
     @property
     def owner(self) -> str:
@@ -61,11 +63,10 @@ class Caller:
         import hashlib  # with OpenSSL, 3 ms; commands that start no job need none
         import hmac
 
+        env = (self.server_settings or self.settings).env
         # The embedded model is started anew by each server, at another address and with another key.
-        moving = _EMBEDDED_ADDRESS if EMBEDDED in self.env else ()
-        values = sorted(
-            (name, value) for name, value in self.env.items() if _matters(name) and name not in moving
-        )
+        moving = _EMBEDDED_ADDRESS if EMBEDDED in env else ()
+        values = sorted((name, value) for name, value in env.items() if _matters(name) and name not in moving)
         return hmac.new(secret, repr(values).encode(), hashlib.sha256).hexdigest()[:32]
 
 
@@ -108,8 +109,9 @@ _NAMES = frozenset(
         "SSL_CERT_DIR",
     }
 )
-# These do not identify keys: our own location, and the token that each editor window has.
-_NOT = ("COUNSEL_HOME", "COUNSEL_CHAIN", "VSCODE_")
+# These do not identify keys: our own location, the token that each editor window has, and what a team's server needs for
+# sign-in and for the keys of its people.
+_NOT = ("COUNSEL_HOME", "COUNSEL_CHAIN", "VSCODE_", "COUNSEL_SECRET_KEY", "COUNSEL_OIDC_")
 
 
 def _matters(name: str) -> bool:

@@ -273,6 +273,18 @@ class Settings:
         (),
         "Roles by group, such as `ops=admin,guests=read-only`; the first match wins, at each sign-in.",
     )
+    secret_key: str = _setting(
+        "COUNSEL_SECRET_KEY",
+        "",
+        "Encrypts the vendors' keys that people of a team bring; at least 32 characters, the same on all servers.",
+        secret=True,
+    )
+    secret_key_old: str = _setting(
+        "COUNSEL_SECRET_KEY_OLD",
+        "",
+        "The one before, while people's keys are encrypted anew (`counsel people keys reseal`).",
+        secret=True,
+    )
     # agents
     codex_sandbox_mode: str = _setting(
         "CODEX_SANDBOX_MODE",

@@ -95,7 +95,7 @@ class CallerRegistry:
 
     def register_caller(self, caller: Caller) -> tuple[str, bool]:
         """A caller's fingerprint, and whether its settings are new here."""
-        settings = caller.settings
+        settings = caller.server_settings or caller.settings  # a person's own keys are kept in the database
         known = self._met.get(id(settings))
         if known is not None and known[0] is settings:
             return known[1], False

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from counsel import resource_errors
 from counsel.caller import Caller
@@ -38,6 +39,9 @@ from counsel.engine.store.model import Origin
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, JobStanding, LostJob, NewJob, StoreError
 from counsel.errors import Cancelled, CounselError, Internal
+
+if TYPE_CHECKING:
+    from counsel.engine.team.own_keys import OwnKeys
 
 log = logging.getLogger("counsel.runner")
 _HEED = 2.0  # seconds for another process to notice that a job was cancelled
@@ -90,11 +94,21 @@ class Runner:
         )
         self._turns = Turns(store, self.running, self.wanted, self.recovery.lacks_keys)
         self.periodic = Periodic(self, store, home, secret)
+        self._own_keys: OwnKeys | None = None
         self._closing = False
         store.running = self._new_jobs
 
     def start(self) -> None:
         self.periodic.start()
+
+    @property
+    def own_keys(self) -> OwnKeys:
+        """Of a team's people."""
+        if self._own_keys is None:
+            from counsel.engine.team.own_keys import OwnKeys  # a server of one person has none
+
+            self._own_keys = OwnKeys(self._store)
+        return self._own_keys
 
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,6 +224,8 @@ class Runner:
 
     async def _answer(self, running: Running) -> None:
         job = running.job
+        if job.caller.person is not None:  # also of a job that another server began
+            job.caller = await self.own_keys.applied(job.caller)
         running.live.waits = None
         running.live.started(job.tool, job.task.models, job.id, job.conversation)
         if job.attempt > 1:
