@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ KEY = "sk-own-key-of-ada-0123456789"
 
 
 @pytest.fixture
-async def store(postgres_server: PostgresServer):
+async def store(postgres_server: PostgresServer) -> AsyncIterator[PostgresStore]:
     with postgres_server.migrated() as url:
         store = PostgresStore(url)
         yield store
