@@ -62,6 +62,7 @@ lock:
 	$(PY) -m pip install -q uv
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 pyproject.toml --group dev -o requirements-dev.lock
+	cd tests/clients/python && for name in uv llm langchain aider; do uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 $$name.in -o $$name.lock || exit; done
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate --no-deps -p 3.11 src/counsel/models/embedded.in -o src/counsel/models/embedded.lock
 
 # The console's page, from console/ into src/counsel/http/console/page/.
@@ -76,9 +77,9 @@ console/node_modules/.installed: console/package-lock.json
 	cd console && npm ci --ignore-scripts --loglevel=error
 	touch $@
 
-# The real agent CLIs, pinned with hashes, for the tests that drive them.
+# The real agent CLIs and the clients of /v1, pinned with hashes, for the tests that drive them.
 clients:
-	@if command -v npm >/dev/null; then tests/clients/install; else echo "npm is not here: tests with real agents will say so"; fi
+	@if command -v npm >/dev/null; then PY=$(PY) tests/clients/install; else echo "npm is not here: tests with real agents will say so"; fi
 
 $(VENV)/bin/python:
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "counsel needs Python 3.11 or newer, and $(PY) is " + sys.version.split()[0] + ": make PY=python3.12 …")'

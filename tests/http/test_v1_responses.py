@@ -113,6 +113,39 @@ async def test_a_response_continues_an_earlier_one(v1: V1, fake_api: FakeAPI) ->
         await v1.openai.responses.create(**ASK, previous_response_id=third.id)
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("model", ["gpt-5", "deepseek-chat"])
+async def test_stored_items_are_sent_by_their_ids(
+    v1: V1, fake_api: FakeAPI, model: str, stream: bool
+) -> None:
+    """Vercel's AI SDK does so. The items of a stream have the ids of the stored response."""
+    fake_api.script(
+        thinking="I look.", text="Let me look.", tool_calls=[{"name": "look", "arguments": {"n": 1}}]
+    )
+    ask: Any = {"model": model, "tools": TOOLS}
+    if stream:
+        async with v1.openai.responses.stream(input="hello", **ask) as events:
+            first: Any = await events.get_final_response()
+    else:
+        first = await v1.openai.responses.create(input="hello", **ask)
+    call = next(item for item in first.output if item.type == "function_call")
+    items: Any = [
+        {"role": "user", "content": "hello"},
+        *({"type": "item_reference", "id": item.id} for item in first.output),
+        {"type": "function_call_output", "call_id": call.call_id, "output": "fur"},
+    ]
+    second = await v1.openai.responses.create(input=items, **ask)
+    assert second.output_text == f"{model} says: hello"
+    sent = str(fake_api.calls[1].body)
+    assert all(
+        text in sent for text in ("I look." if model != "gpt-5" else "opaque==", "Let me look.", "fur")
+    )
+    assert first.id.removeprefix("resp_") not in sent, "the vendor does not know our ids"
+    missing: Any = [{"type": "item_reference", "id": f"msg_{first.id[5:]}_7"}]
+    with pytest.raises(openai.NotFoundError):
+        await v1.openai.responses.create(input=missing, **ask)
+
+
 async def test_a_conversation_of_ours_is_continued(v1: V1, fake_api: FakeAPI) -> None:
     await v1.openai.responses.create(model="gpt-5", input="one", conversation="mine")
     ask: Any = {"model": "claude-sonnet-4-6", "messages": [{"role": "user", "content": "two"}]}

@@ -60,7 +60,7 @@ def _ending(answer: Ended) -> Json:
 
 def _blocks(part: Json) -> list[Json]:
     if part["type"] == "text":
-        return [{"type": "text", "text": part["text"], "citations": None}] if part["text"] else []
+        return [{"type": "text", "text": part["text"]}] if part["text"] else []
     if part["type"] == "tool_call":
         return [{"type": "tool_use", "id": part["id"], "name": part["name"], "input": part["arguments"]}]
     return [_thinking(part)] if part["text"] or "item" in part else []
@@ -106,7 +106,7 @@ class MessagesRenderer:
     def text(self, delta: str) -> bytes:
         opened = b""
         if self._open != "text":
-            opened = self._begin("text", {"type": "text", "text": "", "citations": None})
+            opened = self._begin("text", {"type": "text", "text": ""})
         return opened + self._before + strict_json.encode(delta) + b"}}\n\n"
 
     def thinking(self, delta: str) -> bytes:

@@ -23,10 +23,10 @@ class Responses:
         return responses_request.parse(body, headers)
 
     def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
-        name = job.partition("_")[2]
-        items = [item for index, part in enumerate(answer.parts) for item in _items(part, f"{name}_{index}")]
+        names = Names(job)
+        items = [item for part in answer.parts for item in _items(part, names)]
         if answer.refusal:
-            items.append(_refusal(answer.refusal, name))
+            items.append(_refusal(answer.refusal, names.next("msg")))
         return ended(asked, job, answer, items)
 
     def renderer(self, asked: Asked, job: str) -> ResponsesRenderer:
@@ -37,6 +37,19 @@ class Responses:
 
 
 RESPONSES = Responses()
+
+
+class Names:
+    """The ids of a response's items: a stored item is found again by its kind and its number among those of its kind."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job.partition("_")[2]
+        self._counts: dict[str, int] = {}
+
+    def next(self, kind: str) -> str:
+        number = self._counts.get(kind, 0)
+        self._counts[kind] = number + 1
+        return f"{kind}_{self._job}_{number}"
 
 
 def open_response(asked: Asked, job: str, status: str = "in_progress") -> Json:
@@ -74,12 +87,12 @@ def failed(asked: Asked, job: str, error: CounselError) -> Json:
     return {**open_response(asked, job, status), "error": None if status == "cancelled" else about}
 
 
-def _items(part: Json, name: str) -> list[Json]:
+def _items(part: Json, names: Names) -> list[Json]:
     if part["type"] == "text":
-        return [_message(part["text"], f"msg_{name}")] if part["text"] else []
+        return [_message(part["text"], names.next("msg"))] if part["text"] else []
     if part["type"] == "tool_call":
-        return [_call(part, f"fc_{name}")]
-    return [_reasoning(part, part["text"], f"rs_{name}")] if part["text"] or "item" in part else []
+        return [_call(part, names.next("fc"))]
+    return [_reasoning(part, part["text"], names.next("rs"))] if part["text"] or "item" in part else []
 
 
 def _message(text: str, name: str, status: str = "completed") -> Json:
@@ -97,7 +110,7 @@ def _refusal(text: str, name: str) -> Json:
     part = {"type": "refusal", "refusal": text}
     return {
         "type": "message",
-        "id": f"msg_{name}",
+        "id": name,
         "role": "assistant",
         "status": "completed",
         "content": [part],
@@ -143,7 +156,8 @@ class ResponsesRenderer:
 
     def __init__(self, asked: Asked, job: str) -> None:
         self._asked, self._job = asked, job
-        self._name = job.partition("_")[2]
+        self._names = Names(job)
+        self._id = ""  # of the open item
         self._sequence = 0
         self._items: list[Json] = []
         self._open = ""  # message or reasoning
@@ -159,7 +173,7 @@ class ResponsesRenderer:
         opened = b""
         if self._open != "message":
             part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-            opened = self._begin("message", _message("", self._id("msg"), "in_progress"))
+            opened = self._begin("message", _message("", self._names.next("msg"), "in_progress"))
             opened += self._event("response.content_part.added", {**self._there(), "part": part})
         self._pieces.append(delta)
         where = {**self._there(), "delta": delta, "logprobs": []}
@@ -168,7 +182,7 @@ class ResponsesRenderer:
     def thinking(self, delta: str) -> bytes:
         opened = b""
         if self._open != "reasoning":
-            opened = self._begin("reasoning", _reasoning({}, "", self._id("rs")))
+            opened = self._begin("reasoning", _reasoning({}, "", self._names.next("rs")))
             part = {"type": "summary_text", "text": ""}
             opened += self._event("response.reasoning_summary_part.added", {**self._there(), "part": part})
         self._pieces.append(delta)
@@ -179,11 +193,11 @@ class ResponsesRenderer:
     def part(self, part: Json) -> bytes:
         if part["type"] == "tool_call":
             closed = self._end_item()
-            return closed + self._call(_call(part, self._id("fc")))
+            return closed + self._call(_call(part, self._names.next("fc")))
         if self._open == "reasoning":
             return self._end_item(part)
         closed = self._end_item()
-        return closed + self._whole(_reasoning(part, "", self._id("rs")))
+        return closed + self._whole(_reasoning(part, "", self._names.next("rs")))
 
     def _call(self, item: Json) -> bytes:
         index = len(self._items)
@@ -211,7 +225,7 @@ class ResponsesRenderer:
     def end(self, answer: Ended) -> bytes:
         data = self._end_item()
         if answer.refusal:
-            data += self._whole(_refusal(answer.refusal, f"{self._name}_{len(self._items)}"))
+            data += self._whole(_refusal(answer.refusal, self._names.next("msg")))
         response = ended(self._asked, self._job, answer, self._items)
         return data + self._event(f"response.{response['status']}", {"response": response})
 
@@ -219,18 +233,14 @@ class ResponsesRenderer:
         response = {**failed(self._asked, self._job, error), "output": self._items}
         return self._event("response.failed", {"response": {**response, "status": "failed"}})
 
-    def _id(self, kind: str) -> str:
-        return f"{kind}_{self._name}_{len(self._items)}"
-
     def _there(self) -> Json:
         index = {"content_index": 0} if self._open == "message" else {"summary_index": 0}
-        kind = "msg" if self._open == "message" else "rs"
-        return {"item_id": self._id(kind), "output_index": len(self._items), **index}
+        return {"item_id": self._id, "output_index": len(self._items), **index}
 
     def _begin(self, kind: str, item: Json) -> bytes:
         closed = self._end_item()
         self._open = kind
-        item = {**item, "id": self._id("msg" if kind == "message" else "rs")}
+        self._id = item["id"]
         return closed + self._event(
             "response.output_item.added", {"output_index": len(self._items), "item": item}
         )
@@ -241,11 +251,11 @@ class ResponsesRenderer:
             return b""
         text, there = "".join(self._pieces), self._there()
         if self._open == "message":
-            item = _message(text, self._id("msg"))
+            item = _message(text, self._id)
             ends = self._event("response.output_text.done", {**there, "text": text, "logprobs": []})
             ends += self._event("response.content_part.done", {**there, "part": item["content"][0]})
         else:
-            item = _reasoning(thought or {}, text, self._id("rs"))
+            item = _reasoning(thought or {}, text, self._id)
             part = {"type": "summary_text", "text": text}
             ends = self._event("response.reasoning_summary_text.done", {**there, "text": text})
             ends += self._event("response.reasoning_summary_part.done", {**there, "part": part})

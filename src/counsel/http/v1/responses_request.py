@@ -23,7 +23,7 @@ from counsel.requests import CompletionRequest
 from counsel.types import Effort, Exact, Image, Json, Native, Thought, ToolCall, ToolResult, ToolSpec, Turn
 
 WIRE = "openai_responses"
-_OUR_ID = re.compile(r"rs_[0-9a-f-]{32,36}_[0-9]+").fullmatch
+_OUR_ID = re.compile(r"(?:rs|msg|fc)_([0-9a-f-]{32,36})_[0-9]+").fullmatch
 UNKNOWN = "Unknown parameter: '{}'."
 IGNORED = (
     "user",
@@ -138,6 +138,32 @@ def job_of(response: str) -> str:
     return f"job_{response[5:]}"
 
 
+def references(body: Json) -> dict[str, str]:
+    """The ids of stored items in the input that are sent by name only, each with its job."""
+    items = body.get("input")
+    rows = [item for item in items if _is_reference(item)] if isinstance(items, list) else []
+    ids = (str(row.get("id")) for row in rows)
+    return {name: f"job_{match[1]}" for name in ids if (match := _OUR_ID(name))}
+
+
+def with_items(body: Json, stored: Mapping[str, Json]) -> Json:
+    """The body with stored items in place of their ids. Reasoning that was not stored is left out: no answer needs it."""
+    replaced = []
+    for item in body["input"]:
+        name = str(item.get("id")) if _is_reference(item) else None
+        if name in stored:
+            replaced.append(stored[name])
+        elif name is None or not name.startswith("rs_"):
+            replaced.append(item)
+    return {**body, "input": replaced}
+
+
+def _is_reference(item: object) -> bool:
+    if not isinstance(item, dict):
+        return False
+    return item.get("type") == "item_reference" or (item.keys() == {"id"})
+
+
 def _conversation(body: Json) -> str | None:
     value = body.get("conversation")
     if value is None:
@@ -157,8 +183,8 @@ def _own_body(body: Json) -> Json:
 
 
 def _without_our_id(item: Json) -> Json:
-    """A stream names its items before the vendor's id of a block of reasoning is known. The vendor needs none."""
-    if item.get("type") == "reasoning" and _OUR_ID(str(item.get("id"))):
+    """The vendor does not know our ids, and needs none."""
+    if _OUR_ID(str(item.get("id"))):
         return {name: value for name, value in item.items() if name != "id"}
     return item
 
@@ -262,8 +288,8 @@ class _Items:
             self._result(item, where)
         elif kind == "reasoning":
             self._thoughts += _thought(item)
-        elif kind == "item_reference":
-            raise BadRequest(f"'{where}': items are not stored here; send the item itself.", where)
+        elif kind == "item_reference":  # those of stored items were replaced by the items
+            raise BadRequest(f"'{where}': this item is not stored; send the item itself.", where)
         else:  # of OpenAI's own tools
             self._untranslated.append(kind[:60])
 

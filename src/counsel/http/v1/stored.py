@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Protocol, cast
 
 from counsel.engine.store.records import JobDetail
@@ -42,6 +43,26 @@ async def shown(engine: Engine, name: str) -> Json:
     if refusal is not None:
         return responses.RESPONSES.plain(asked, job.id, refusal)
     return responses.failed(asked, job.id, error)
+
+
+async def with_items(engine: Engine, body: Json) -> Json:
+    """A request's body with the stored items that it refers to by their ids."""
+    references = responses_request.references(body)
+    if not references:
+        return body
+    items: dict[str, Json] = {}
+    for job in dict.fromkeys(references.values()):
+        with suppress(CounselError):
+            response = await shown(engine, f"resp_{job.partition('_')[2]}")
+            items |= {item["id"]: item for item in response["output"]}
+    for name in references:
+        if name not in items and not name.startswith("rs_"):
+            raise NotFound(
+                f"Item with id '{name}' not found. Items are not persisted when `store` is set to false.",
+                hint="Remove this item from your input, or send the item itself.",
+                param="input",
+            )
+    return responses_request.with_items(body, items)
 
 
 async def deleted(engine: Engine, name: str) -> Json:
