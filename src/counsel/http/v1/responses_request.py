@@ -150,10 +150,10 @@ def with_items(body: Json, stored: Mapping[str, Json]) -> Json:
     """The body with stored items in place of their ids. Reasoning that was not stored is left out: no answer needs it."""
     replaced = []
     for item in body["input"]:
-        name = str(item.get("id")) if _is_reference(item) else None
+        name = str(item.get("id")) if _is_reference(item) else ""
         if name in stored:
             replaced.append(stored[name])
-        elif name is None or not name.startswith("rs_"):
+        elif not name.startswith("rs_"):
             replaced.append(item)
     return {**body, "input": replaced}
 
