@@ -9,6 +9,7 @@
     │   ├── FileNotAllowed           FILE_NOT_ALLOWED           file
     │   ├── FileTooLarge             FILE_TOO_LARGE             file
     │   ├── NotFound                 NOT_FOUND
+    │   ├── NotPermitted             NOT_PERMITTED
     │   ├── Conflict                 CONFLICT
     │   ├── ConfigInvalid            CONFIG_INVALID             file, line, column
     │   └── SelfConsultation         SELF_CONSULTATION
@@ -180,6 +181,12 @@ class NotFound(Refused):
     """There is no such file, job or conversation (any more)."""
 
     code = "NOT_FOUND"
+
+
+class NotPermitted(Refused):
+    """A team's server does not do this for anyone, or not for people of this role."""
+
+    code = "NOT_PERMITTED"
 
 
 class Conflict(Refused):

@@ -234,6 +234,12 @@ class Settings:
         "The daemon exits after this many seconds without a client or a job.",
         minimum=1,
     )
+    # a team's server
+    team_agents: bool = _setting(
+        "COUNSEL_TEAM_AGENTS",
+        False,
+        "Let people of a team ask coding agents that run on the server, as the server's user.",
+    )
     # sign-in to a team's server
     oidc_issuer: str = _setting(
         "COUNSEL_OIDC_ISSUER",

@@ -37,6 +37,7 @@ from counsel.engine.store.records import JobDetail, JobFilter, JobRecord
 from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
 from counsel.models.transport import Transport
+from counsel.people import Person
 from counsel.requests import SEVERAL, CompletionRequest, NewKey, Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, JobSummary, Result
 from counsel.results.parts import labels
@@ -121,6 +122,24 @@ class Engine:
                 raise lack from error
             raise
 
+    def for_person(self, person: Person) -> Engine:
+        """This engine as a person of the team sees it: jobs and conversations of others do not exist there."""
+        from counsel.engine.team.people.view import PersonEngine  # which imports this module
+
+        return PersonEngine(self, person)
+
+    @property
+    def is_team(self) -> bool:
+        """Several people use it, so interfaces ask for `for_person`."""
+        return self.store.team is not None
+
+    def _running(self, job_id: str) -> Running | None:
+        """The job, if it runs here and the caller may know of it."""
+        return self.runner.running.get(job_id)
+
+    def _ended(self, job_id: str) -> Running | None:
+        return self.runner.ended.get(job_id)
+
     async def _job_of(self, key: str) -> str | None:
         if known := self.runner.keys.get(key):
             return known
@@ -148,7 +167,7 @@ class Engine:
 
     async def wait(self, job_id: str) -> Result:
         """The finished job's result, or its failure raised."""
-        if running := self.runner.running.get(job_id) or self.runner.ended.get(job_id):
+        if running := self._running(job_id) or self._ended(job_id):
             await running.ended()
             if running.result is not None:
                 return await self._with_summary(running, running.result)
@@ -182,7 +201,7 @@ class Engine:
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
         """Events from `after` on: those that were, then those that come, until the job ends."""
-        if running := self.runner.running.get(job_id):
+        if running := self._running(job_id):
             async for event in running.live.follow():
                 yield event
                 if isinstance(event, LAST_EVENTS):
@@ -193,14 +212,14 @@ class Engine:
 
     async def accepted(self, job_id: str) -> Accepted:
         """What a background call answers at once."""
-        if running := self.runner.running.get(job_id):
+        if running := self._running(job_id):
             job = running.job
             return results.accepted(job, self._shown_models(job))
         return results.accepted_before(await self._job(job_id))
 
     async def detach(self, job_id: str) -> None:
         """The caller no longer waits; the job continues like a background call."""
-        if running := self.runner.running.get(job_id):
+        if running := self._running(job_id):
             running.job.background = True
         await self.store.detach(job_id)
 
@@ -217,7 +236,7 @@ class Engine:
 
     async def events(self, job_id: str) -> AsyncIterator[JobEvent]:
         """All events from the job's start, those of earlier attempts included, then new ones until it ends."""
-        if running := self.runner.running.get(job_id):
+        if running := self._running(job_id):
             running.live.is_resumable = True
             for event in await self.store.events(job_id, 0):
                 if event.seq > running.live.began:
@@ -231,7 +250,7 @@ class Engine:
         job = await self._find(any_id)
         events = await self.store.events(job.id, 0)
         first: dict[str, float] = {}
-        if running := self.runner.running.get(job.id):
+        if running := self._running(job.id):
             live = running.live
             events = [*(event for event in events if event.seq <= live.began), *live.events]
             first = {name: slot.first for name, slot in live.slots.items() if slot.first}
@@ -241,7 +260,7 @@ class Engine:
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
         job = await self._find(any_id)
-        running = self.runner.running.get(job.id)
+        running = self._running(job.id)
         history = await self.store.messages(job.conversation) if full_history else None
         if running and job.is_open:
             models = results.states(running.live)
@@ -287,7 +306,7 @@ class Engine:
         """What an unfinished job waits for: keys, its client, its turn, a free slot, a retry."""
         if not job.is_open:
             return None
-        if running := self.runner.running.get(job.id):
+        if running := self._running(job.id):
             return running.live.waits_for()
         return await self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
 
@@ -389,7 +408,7 @@ class Engine:
 
     async def _find(self, any_id: str, *, running_only: bool = False) -> JobDetail:
         """A job by its own id, or by its conversation's: the one that runs there, else the newest."""
-        if any_id in self.runner.running:  # it may have begun a moment ago and be on its way to the disk
+        if self._running(any_id):  # it may have begun a moment ago and be on its way to the disk
             await self.store.flush()
         if job := await self.store.job(any_id):
             return job

@@ -5,23 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from counsel.errors import NotPermitted
 from counsel.http.api import endpoint as api
 from counsel.http.auth import Guard
 from counsel.http.console import files as console
 from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HEALTH, HttpApp
+from counsel.http.person import check_admin
 from counsel.http.proxies import Proxies
 from counsel.http.streamable import Streamable
 from counsel.http.v1.endpoint import V1
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
+
+if TYPE_CHECKING:
+    from counsel.http.team.access import TeamAccess
 
 
 def build(
@@ -32,10 +38,11 @@ def build(
     secret: str,
     routes: Iterable[BaseRoute] = (),
     identity: ClientIdentity | None = None,
+    team: TeamAccess | None = None,
 ) -> HttpApp:
     """The whole application: everything but `/health` and the console's page requires the token or a session."""
     inner = unguarded(engine, settings, routes, identity)
-    sessions = ConsoleSessions(settings.home, secret)
+    sessions = None if team else ConsoleSessions(settings.home, secret)
     guard = Guard(
         inner.app,
         secret=secret,
@@ -43,6 +50,7 @@ def build(
         origins=settings.cors_origins,
         sessions=sessions,
         proxies=Proxies.of(settings),
+        team=team,
     )
     return HttpApp(guard, inner.close)
 
@@ -84,7 +92,11 @@ async def _health(_: Request) -> Response:
 
 
 def _metrics(engine: LocalEngine) -> Callable[[Request], object]:
-    async def metrics(_: Request) -> Response:
+    async def metrics(request: Request) -> Response:
+        try:
+            check_admin(request.scope)
+        except NotPermitted as error:
+            return api.failed_with(error)
         return PlainTextResponse(await engine.metrics_text(), media_type="text/plain; version=0.0.4")
 
     return metrics

@@ -15,7 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
@@ -26,6 +26,10 @@ from counsel.http.v1 import errors as v1_errors
 from counsel.settings import Settings
 from counsel.text import counted
 from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.engine.store.people import SignedIn
+    from counsel.http.team.access import TeamAccess
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -41,6 +45,7 @@ PAGE = frozenset({"/", "/login", "/favicon.ico", "/licenses.md"})
 SESSION = "/api/session"
 V1 = "/v1/"  # other vendors' APIs: their clients send the token as `x-api-key`, too, and read errors in their shape
 MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
+SIGNED_IN = "counsel.signed_in"  # in a request's scope, on a team's server: `SignedIn`
 SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session
 _NO_PAGE = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
@@ -108,6 +113,7 @@ class Guard:
         public: frozenset[str] = OPEN_TO_ALL,
         sessions: ConsoleSessions | None = None,
         proxies: Proxies | None = None,
+        team: TeamAccess | None = None,
     ) -> None:
         self.app = app
         self._secret = secret.encode()
@@ -117,6 +123,7 @@ class Guard:
         self._origins = frozenset(origins)
         self._public = public
         self._sessions = sessions
+        self._team = team  # people with tokens of their own, instead of one secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -127,11 +134,13 @@ class Guard:
         origin = headers.get(b"origin")
         scope[SESSIONS] = {"sessions": self._sessions, "session": None}
         sending = _with_cors(send, origin) if origin in self._origins and origin else send
-        refusal = self._refusal(scope, headers, origin)
+        refusal = self._refusal(scope, headers, origin) or await self._access(scope, headers)
         if refusal is not None:
             await refuse(*refusal, sending, scope["path"])
         elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _preflight(sending)
+        elif self._team is not None and (who := scope.get(SIGNED_IN)):
+            await self._team.answer(self.app, scope, receive, sending, who)
         else:
             session = scope[SESSIONS]["session"]
             await self.app(scope, receive, _for_page(sending, session) if session else sending)
@@ -157,13 +166,29 @@ class Guard:
                 "Too many requests are in progress.",
                 hint="Try again in a moment, or raise COUNSEL_MAX_CONNECTIONS.",
             )
-        if (
-            scope["method"] == "OPTIONS"
-            or self._is_public(scope["path"])
-            or self._token_fits(headers, scope["path"])
-        ):
+        return None
+
+    async def _access(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
+        """None: the sender may use this path."""
+        if scope["method"] == "OPTIONS" or self._is_public(scope["path"]):
             return None
-        return self._page_refusal(scope, headers)
+        if self._team is not None:
+            return await self._team_access(self._team, scope, headers)
+        return None if self._token_fits(headers, scope["path"]) else self._page_refusal(scope, headers)
+
+    async def _team_access(
+        self, team: TeamAccess, scope: Scope, headers: dict[bytes, str]
+    ) -> tuple[int, CounselError] | None:
+        try:
+            who: SignedIn | None = await team.signed_in(
+                _bearer(headers) or headers.get(b"x-api-key", "").strip()
+            )
+        except CounselError as error:
+            return 503, error
+        if who is None:
+            return self._page_refusal(scope, headers)
+        scope[SIGNED_IN] = who
+        return None
 
     def _page_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
         """A request without the token: it needs a session, unless it asks for one."""
@@ -183,7 +208,12 @@ class Guard:
                 return None
         return 401, AuthenticationFailed(
             "The token is wrong." if b"authorization" in headers else "A token is required.",
-            hint="Send `Authorization: Bearer TOKEN`; it is COUNSEL_TOKEN or the content of COUNSEL_HOME/token.",
+            hint="Send `Authorization: Bearer TOKEN`; "
+            + (
+                "an admin of this server gives you one (`counsel people`)."
+                if self._team
+                else "it is COUNSEL_TOKEN or the content of COUNSEL_HOME/token."
+            ),
         )
 
     def _session(self, scope: Scope) -> ConsoleSession | None:
@@ -202,13 +232,17 @@ class Guard:
         return name in self._names or (not self._local and _is_address(name))
 
     def _token_fits(self, headers: dict[bytes, str], path: str) -> bool:
-        scheme, _, value = headers.get(b"authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self._is_token(value):
+        if self._is_token(_bearer(headers)):
             return True
-        return path.startswith(V1) and self._is_token(headers.get(b"x-api-key", ""))
+        return path.startswith(V1) and self._is_token(headers.get(b"x-api-key", "").strip())
 
     def _is_token(self, value: str) -> bool:
-        return hmac.compare_digest(value.strip().encode(), self._secret)
+        return bool(value) and hmac.compare_digest(value.encode(), self._secret)
+
+
+def _bearer(headers: dict[bytes, str]) -> str:
+    scheme, _, value = headers.get(b"authorization", "").partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else ""
 
 
 # ── the console's cookie ─────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from counsel import __version__, strict_json
 from counsel.errors import Internal
@@ -22,6 +22,9 @@ from counsel.lazy_dataclass import dataclass
 from counsel.lazy_import import imported
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
+
+if TYPE_CHECKING:
+    from counsel.engine.store.protocol import Store
 
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
 Announce: TypeAlias = Callable[[str, int], None]
@@ -39,6 +42,12 @@ MODULES = (
 class HttpApp:
     app: App
     close: Callable[[], Awaitable[None]]  # before the server exits: calls stay in the database
+
+
+class _Stored(Protocol):
+    """An engine with the database: the real one."""
+
+    store: Store
 
 
 class LoadingApp:
@@ -79,6 +88,14 @@ class LoadingApp:
         self._app = http_app.unguarded(engine, self._settings, routes.routes(engine, self._settings))
         gc.freeze()  # imported modules stay as long as the server
         self._announce(host, port)
+
+    async def store(self) -> Store:
+        """The engine's, once it is open: a team's tokens are looked up there."""
+        if self._engine is None and self._loading is not None:
+            await asyncio.wait({self._loading})
+        if self._engine is None:
+            raise Internal("counsel could not be started.")
+        return cast("_Stored", self._engine).store
 
     async def close(self) -> None:
         if self._app is not None:

@@ -25,7 +25,7 @@ from counsel.http.envelope import RefusedRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import client_timeouts
 from counsel.mcp.session import Session
-from counsel.requests import Engine, NewKey
+from counsel.requests import NewKey
 
 log = logging.getLogger("counsel.http")
 SESSION_IDLE = 3_600.0  # seconds
@@ -56,8 +56,7 @@ class HttpSession:
 
 
 class Sessions:
-    def __init__(self, engine: Engine, shared: McpSessions | None) -> None:
-        self._engine = engine
+    def __init__(self, shared: McpSessions | None) -> None:
         self._shared = shared
         self._known: dict[str, HttpSession] = {}
         self._cancelling: set[asyncio.Task[None]] = set()
@@ -100,7 +99,7 @@ class Sessions:
             await self._shared.close(entry.name)
             for job in await self._elsewhere(entry):
                 if not job.background:
-                    await self._engine.cancel(job.id)
+                    await entry.session.engine.cancel(job.id)
 
     def _sweep(self) -> None:
         """Forget sessions that were not used for long, and the oldest ones when there are too many."""
@@ -124,7 +123,7 @@ class Sessions:
     async def _elsewhere(self, entry: HttpSession, request: Any = None) -> list[JobRecord]:
         if self._shared is None:
             return []
-        return await cast(HasCalls, self._engine).open_calls(_prefix(entry, request))
+        return await cast(HasCalls, entry.session.engine).open_calls(_prefix(entry, request))
 
     def cancelled(self, entry: HttpSession, params: Mapping[str, Any]) -> None:
         """`notifications/cancelled` for a request that no connection of this server handles."""
@@ -146,9 +145,9 @@ class Sessions:
             for job in jobs:
                 is_late = client_timeouts.is_timeout(reason)
                 if is_late or await entry.session.is_overdue(time.time() - job.created):
-                    await self._engine.detach(job.id)
+                    await entry.session.engine.detach(job.id)
                 else:
-                    await self._engine.cancel(job.id)
+                    await entry.session.engine.cancel(job.id)
         except CounselError as error:
             log.warning("a call of another server was not cancelled: %s", error.message)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -23,6 +23,9 @@ from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HttpApp, LoadingApp, OpenEngine
 from counsel.http.proxies import Proxies
 from counsel.settings import Settings
+
+if TYPE_CHECKING:
+    from counsel.http.team.access import TeamAccess
 
 BACKLOG = 512
 TICKS = 10  # of uvicorn, a tenth of a second each, between two checks of the connections' time limits
@@ -97,11 +100,14 @@ async def serve(
     open_engine: OpenEngine, settings: Settings, host: str, port: int, announce: Callable[[str, int], None]
 ) -> None:
     """Serve until a signal. `announce` gets the address once everything is loaded."""
-    secret = auth.token(settings)
-    auth.check_bind(host, secret)
+    is_team = bool(settings.database)
+    secret = settings.token if is_team else auth.token(settings)
+    if secret or not is_team:
+        auth.check_bind(host, secret)
     listener = listen(host, port)
     loading = LoadingApp(open_engine, settings, announce)
-    sessions = ConsoleSessions(settings.home, secret)
+    sessions = None if is_team else ConsoleSessions(settings.home, secret)
+    team = _team_access(loading, secret) if is_team else None
     guard = Guard(
         loading,
         secret=secret,
@@ -109,13 +115,22 @@ async def serve(
         origins=settings.cors_origins,
         sessions=sessions,
         proxies=Proxies.of(settings),
+        team=team,
     )
     server = Server(HttpApp(guard, loading.close), host, port, loading.load, settings.max_connections)
     loading.failed = partial(setattr, server, "should_exit", True)
     try:
         await server.serve(sockets=[listener])
     finally:
+        if team is not None:
+            team.close()
         await loading.leave()
+
+
+def _team_access(loading: LoadingApp, operator_token: str) -> TeamAccess:
+    from counsel.http.team.access import TeamAccess  # people: only a team's server has them
+
+    return TeamAccess(loading.store, operator_token)
 
 
 def listen(host: str, port: int) -> socket.socket:

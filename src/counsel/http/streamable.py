@@ -8,7 +8,7 @@ a session id connects a client's requests; since then every request is complete 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from counsel.front import protocol
@@ -25,6 +25,7 @@ from counsel.http.envelope import (
 )
 from counsel.http.exchange import STATUS, Exchange, Notify, reply, reply_json
 from counsel.http.mcp_sessions import HttpSession, Sessions
+from counsel.http.person import engine_of, identity_of, owner_of, person_of
 from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.session import Session
 from counsel.requests import Engine
@@ -37,7 +38,7 @@ class Streamable:
     def __init__(self, engine: Engine, identity: ClientIdentity) -> None:
         self._engine = engine
         self._identity = identity
-        self._sessions = Sessions(engine, getattr(engine, "mcp_sessions", None))
+        self._sessions = Sessions(getattr(engine, "mcp_sessions", None))
         self._stateless_now: set[Session] = set()
         self._bodies = Bodies()
 
@@ -71,12 +72,12 @@ class Streamable:
         exchange = Exchange(receive, send, takes_stream=takes_stream)
         version = headers.get(b"mcp-protocol-version")
         if (version is not None and version not in protocol.HANDSHAKE) or has_envelope(message):
-            await self._stateless(message, scope["headers"], headers, exchange)
+            await self._stateless(message, scope, headers, exchange)
         else:
-            await self._handshake(message, _owner(scope), headers, exchange)
+            await self._handshake(message, scope, headers, exchange)
 
     async def _stateless(
-        self, message: Any, raw: Iterable[tuple[bytes, bytes]], headers: dict[bytes, str], exchange: Exchange
+        self, message: Any, scope: Scope, headers: dict[bytes, str], exchange: Exchange
     ) -> None:
         try:
             check_single(message)
@@ -87,12 +88,12 @@ class Streamable:
                 await reply(exchange.send, 202)
                 return
             check_envelope(message)
-            check_headers(message, raw, headers)
+            check_headers(message, scope["headers"], headers)
             check_removed(message)
         except RpcError as error:
             await reply_json(exchange.send, error.response(reply_id(message)), STATUS[error.code])
             return
-        session = self._new_session()
+        session = self._new_session(scope)
         self._stateless_now.add(session)
         try:
             await exchange.run(lambda notify: session.respond(message, notify), by_code=True)
@@ -102,12 +103,12 @@ class Streamable:
     # ── sessions ──
 
     async def _handshake(
-        self, message: Any, owner: str, headers: dict[bytes, str], exchange: Exchange
+        self, message: Any, scope: Scope, headers: dict[bytes, str], exchange: Exchange
     ) -> None:
         if isinstance(message, dict) and message.get("method") == "initialize" and "id" in message:
-            await self._open(message, owner, exchange)
+            await self._open(message, scope, exchange)
             return
-        entry = await self._find(headers, owner)
+        entry = await self._find(scope, headers)
         session = entry.session
         if isinstance(message, list):
             await self._batch(entry, message, exchange)
@@ -126,23 +127,28 @@ class Streamable:
             self._take(entry, message)
             await reply(exchange.send, 202)
 
-    async def _open(self, message: dict[str, object], owner: str, exchange: Exchange) -> None:
-        session = self._new_session()
+    async def _open(self, message: dict[str, object], scope: Scope, exchange: Exchange) -> None:
+        session = self._new_session(scope)
         response = await session.respond(message, lambda _: None)
         if response is None or "error" in response:
             await reply_json(exchange.send, response, 400)
             return
-        name = await self._sessions.open(session, owner)
+        name = await self._sessions.open(session, owner_of(scope))
         await reply_json(exchange.send, response, 200, (b"mcp-session-id", name.encode()))
 
-    async def _find(self, headers: dict[bytes, str], owner: str) -> HttpSession:
-        return await self._sessions.find(headers.get(b"mcp-session-id"), owner, self._new_session)
+    async def _find(self, scope: Scope, headers: dict[bytes, str]) -> HttpSession:
+        name = headers.get(b"mcp-session-id")
+        entry = await self._sessions.find(name, owner_of(scope), lambda: self._new_session(scope))
+        if person_of(scope) is not None:  # their role and groups may have changed since `initialize`
+            entry.session.engine = engine_of(self._engine, scope)
+            entry.session.identity = identity_of(self._identity, scope)
+        return entry
 
-    def _new_session(self) -> Session:
-        return Session(self._engine, self._identity, "http")
+    def _new_session(self, scope: Scope) -> Session:
+        return Session(engine_of(self._engine, scope), identity_of(self._identity, scope), "http")
 
     async def _delete(self, scope: Scope, headers: dict[bytes, str], send: Send) -> None:
-        await self._sessions.close(await self._find(headers, _owner(scope)))
+        await self._sessions.close(await self._find(scope, headers))
         await reply(send, 200)
 
     async def _batch(self, entry: HttpSession, messages: Sequence[object], exchange: Exchange) -> None:
@@ -177,9 +183,3 @@ class Streamable:
         if message["method"] == "notifications/cancelled":
             self._sessions.cancelled(entry, message.get("params") or {})
         entry.session.notified(message)
-
-
-def _owner(scope: Scope) -> str:
-    """The id of the person who sent this request; "" without a team."""
-    person = scope.get("counsel.person")
-    return person.id if person else ""

@@ -15,6 +15,7 @@ from counsel import settings as settings_
 from counsel.agents.definitions import AGENTS
 from counsel.caller import Caller, chain
 from counsel.lazy_dataclass import dataclass
+from counsel.people import Person
 from counsel.settings import Settings
 
 _Stamp: TypeAlias = tuple[int, ...]
@@ -29,6 +30,8 @@ class ClientIdentity:
     agent: str | None = None  # `counsel stdio --as`
     front: int | None = None  # the process that its client started
     roots: tuple[Path, ...] = ()
+    person: Person | None = None  # of a team, whose settings are the server's
+    _server: ClientIdentity | None = field(default=None, repr=False)
     _settings: Settings | None = field(default=None, init=False, repr=False)
     _stamp: _Stamp = field(default=(), init=False, repr=False)
     _checked: float = field(default=0.0, init=False, repr=False)
@@ -37,6 +40,8 @@ class ClientIdentity:
     @property
     def settings(self) -> Settings:
         """The client's settings, read again when a file under COUNSEL_HOME has changed."""
+        if self._server is not None:
+            return self._server.settings
         now = time.monotonic()
         if self._settings is not None and now - self._checked < CHECK_SECONDS:
             return self._settings
@@ -56,6 +61,10 @@ class ClientIdentity:
         self.env, self.cwd = env, cwd
         self._settings = self._caller = None
 
+    def of_person(self, person: Person) -> ClientIdentity:
+        """A person who uses this server: its settings and keys, none of its folders."""
+        return ClientIdentity(env=self.env, cwd=self.cwd, person=person, _server=self)
+
     def caller(self, client: str) -> Caller:
         """The same object as long as nothing has changed."""
         settings, known = self.settings, self._caller
@@ -70,14 +79,17 @@ class ClientIdentity:
             client=client,
             agent=self.agent or agent_named(client),
             cwd=self._folder(settings),
-            roots=self.roots,
+            roots=() if self.person else self.roots,
             settings=settings,
             chain=chain(self.env),
+            person=self.person,
         )
         return self._caller
 
     def _folder(self, settings: Settings) -> Path:
         """CLIENT_CWD, the client's first root, CLAUDE_PROJECT_DIR, or the folder in which its front was started."""
+        if self.person is not None:
+            return settings.home / "team" / self.person.id
         named = settings.client_cwd or (self.roots[0] if self.roots else self.env.get("CLAUDE_PROJECT_DIR"))
         return Path(named) if named and Path(named).is_absolute() else self.cwd
 

@@ -228,7 +228,7 @@ class Session:
 
     async def _configured(self, caller: Caller) -> client_timeouts.Configured:
         """The limits in the client's files, read once: the client, too, reads them when it starts."""
-        if caller.agent is None or caller.settings.client_limit_seconds:
+        if caller.agent is None or caller.person or caller.settings.client_limit_seconds:
             return client_timeouts.Configured()
         if self._limits is None:
             reading = asyncio.to_thread(

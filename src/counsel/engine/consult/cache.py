@@ -30,11 +30,13 @@ class AnswerCache:
         if not seconds or route.is_agent or consultation.job.task.tools:
             return await consultation.ask(step, route, call)
         key = _key(route, call, variant)
-        if reply := await self._store.cached_answer(key):
+        owner = consultation.job.caller.owner
+        store = self._store.scoped(owner) if owner else self._store
+        if reply := await store.cached_answer(key):
             return consultation.recall(step, dataclasses.replace(reply, cached=True, ms=0))
         reply = await consultation.ask(step, route, call)
         if reply.finish_reason == "stop":
-            self._store.cache_answer(key, reply, expires=time.time() + seconds)
+            store.cache_answer(key, reply, expires=time.time() + seconds)
         return reply
 
 

@@ -66,6 +66,10 @@ class Folders:
     @classmethod
     def of(cls, caller: Caller) -> Folders:
         home = Path(caller.env.get("HOME") or Path.home())
+        if (
+            caller.person is not None
+        ):  # the server's files are not the team's: only what the person has uploaded
+            return cls((), (), _real_folder(home) or home, caller, frozenset(caller.named))
         named = [real for folder in caller.folders if (real := _real_folder(folder))]
         granted = (expand(text, home) for text in caller.settings.allowed_dirs)
         return cls(

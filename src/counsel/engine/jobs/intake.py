@@ -22,6 +22,7 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
+from counsel.engine.team import server_machine
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name
@@ -128,6 +129,14 @@ async def _default_model(request: ChatRequest, store: Store, caller: Caller) -> 
 
 
 def _members(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
+    members = _chosen(request, router, caller)
+    if caller.person is not None:
+        server_machine.check(request)
+        server_machine.check_models([member.model for member in members], caller)
+    return members
+
+
+def _chosen(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
     if isinstance(request, ChatRequest):
         recursion.check(caller)
         if fallbacks.is_chain(request.model):

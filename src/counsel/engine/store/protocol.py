@@ -36,6 +36,7 @@ from counsel.engine.store.records import (
     ReservationOutcome,
     ReservationRequest,
     SearchHit,
+    Sharing,
     Submitted,
     UsageRecord,
     UsageTotal,
@@ -331,6 +332,9 @@ class TeamStore(Protocol):
 
     def of_team(self) -> Store:
         """What people have shared with the team: conversations and their images, to be read."""
+
+    async def sharings(self, conversations: Collection[str]) -> dict[str, Sharing]:
+        """Of those that are shared."""
 
     def share(self, conversation: str, at: float | None) -> Pending[bool]:
         """Let the team read a conversation from now on, or (None) no longer. False: there is none."""

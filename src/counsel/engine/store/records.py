@@ -221,6 +221,14 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
+class Sharing:
+    """A conversation that the team can read."""
+
+    by: str  # its owner's name
+    at: float  # since when
+
+
+@dataclass(frozen=True, slots=True)
 class SearchHit:
     conversation: Conversation
     text: str | None  # the newest message with the first word

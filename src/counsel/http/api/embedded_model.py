@@ -72,6 +72,8 @@ async def for_question(call: ApiCall, caller: Caller, models: Iterable[str | Non
     Not for other questions: a job continues after a restart only with the same settings.
     """
     embedded = call.context.embedded
+    if call.person is not None:
+        return caller
     if not embedded.is_present or not await asyncio.to_thread(_is_asked, caller.settings, list(models)):
         return caller
     _start(call)

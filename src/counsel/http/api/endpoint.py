@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -25,16 +25,19 @@ from counsel.errors import (
     Internal,
     InvalidArgument,
     NotFound,
+    NotPermitted,
     OutOfResources,
     RateLimited,
 )
 from counsel.front.json_messages import Unreadable, parse, quoted
+from counsel.http import person as sender
 from counsel.http.auth import failure
 from counsel.http.compression import compressed
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp.identity import ClientIdentity
 from counsel.models.embedded_process import EmbeddedModel
+from counsel.people import Person
 from counsel.requests import Engine
 from counsel.settings import Settings
 from counsel.strict_json import encode_line
@@ -50,6 +53,7 @@ STATUS = {
     "INVALID_ARGUMENT": 400,
     "BUDGET_EXCEEDED": 402,  # not 429, after which clients try again by themselves
     "FILE_NOT_ALLOWED": 403,
+    "NOT_PERMITTED": 403,
     "NOT_FOUND": 404,
     "MODEL_NOT_FOUND": 404,
     "CONFLICT": 409,
@@ -110,6 +114,8 @@ class OneOf:
 
 
 Shape: TypeAlias = Any  # a TypedDict, a dataclass or another type whose JSON Schema `json_schema.py` knows
+# On a team's server: what a person has there, what only admins use, and what is the machine's own, which nobody gets.
+TeamUse: TypeAlias = Literal["person", "admin", "refused"]
 Handler: TypeAlias = "Callable[[ApiCall], Awaitable[object]]"
 
 
@@ -124,6 +130,7 @@ class ApiRoute:
     headers: tuple[Parameter, ...] = ()  # the handler reads them
     answers: Mapping[int, Shape | Events | Binary] = field(default_factory=dict)  # by status
     largest: int = LARGEST_BODY  # bytes of the body
+    team: TeamUse = "refused"  # what it is on a team's server
 
 
 # ── one request ──────────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +160,13 @@ class ApiCall:
 
     @property
     def engine(self) -> Engine:
-        return self.context.engine
+        """As the sender of the request sees it."""
+        return sender.engine_of(self.context.engine, self.request.scope)
+
+    @property
+    def person(self) -> Person | None:
+        """Who of a team sent the request; None: the server belongs to one person."""
+        return sender.person_of(self.request.scope)
 
     @property
     def settings(self) -> Settings:
@@ -166,7 +179,12 @@ class ApiCall:
 
     def caller(self, project: str | None = None) -> Caller:
         """Who asks, working in `project` or in the folder in which the server was started."""
-        caller = self.context.identity.caller(CLIENT)
+        caller = sender.identity_of(self.context.identity, self.request.scope).caller(CLIENT)
+        if project and self.person:
+            raise NotPermitted(
+                "`project` names a folder of the server, which belongs to nobody of the team.",
+                hint="Leave it out. Send files with POST /api/files.",
+            )
         return replace(caller, cwd=folder(project)) if project else caller
 
 
@@ -189,6 +207,7 @@ def folder(name: str) -> Path:
 def starlette_route(row: ApiRoute, context: Context) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
+            _check_team(row, request)
             call = ApiCall(request, context, _query(row, request), await _body(row, request, context.bodies))
             result = await row.handler(call)
         except CounselError as error:
@@ -201,6 +220,18 @@ def starlette_route(row: ApiRoute, context: Context) -> Route:
         return compressed(request, answer)
 
     return Route(row.path, endpoint, methods=[row.method])
+
+
+def _check_team(row: ApiRoute, request: Request) -> None:
+    if sender.person_of(request.scope) is None:
+        return
+    if row.team == "refused":
+        raise NotPermitted(
+            f"{row.path} is about the server's own machine, which is not the team's.",
+            hint="Use `counsel` on your own machine for it; whoever runs the server changes its settings there.",
+        )
+    if row.team == "admin":
+        sender.check_admin(request.scope)
 
 
 def _parts(reply: Reply) -> tuple[object, int, Mapping[str, str]]:

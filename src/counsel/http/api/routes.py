@@ -28,6 +28,7 @@ ROUTES: tuple[ApiRoute, ...] = (
         openapi.show,
         "This API as an OpenAPI 3.1 document.",
         answers={200: dict[str, object]},
+        team="person",
     ),
 )
 

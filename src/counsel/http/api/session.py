@@ -44,6 +44,15 @@ async def sign_in(call: ApiCall) -> object:
 
 async def show(call: ApiCall) -> object:
     session: ConsoleSession | None = call.request.scope[SESSIONS]["session"]
+    if call.person is not None:  # paths of the server are nothing for its people
+        return {
+            "expires_at": session.expires_at if session else None,
+            "version": __version__,
+            "project": "",
+            "home": "",
+            "user_home": "",
+            "host": call.request.headers.get("host", ""),
+        }
     project = (session.project if session else "") or str(call.caller().cwd)
     return {
         "expires_at": session.expires_at if session else None,

@@ -29,6 +29,7 @@ from counsel.errors import (
 from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
 from counsel.http.envelope import Bodies, RefusedRequest
+from counsel.http.person import engine_of, identity_of
 from counsel.http.v1 import api as v1
 from counsel.http.v1 import consensus, count, errors, models, stored
 from counsel.http.v1.api import LARGEST, Api, Asked, Ended
@@ -103,12 +104,11 @@ class V1:
         except CounselError as error:
             await request.refuse(error)
 
-    def caller(self) -> Caller:
-        return self._identity.caller(CLIENT)
+    def caller(self, scope: Scope) -> Caller:
+        return identity_of(self._identity, scope).caller(CLIENT)
 
-    @property
-    def engine(self) -> Engine:
-        return self._engine
+    def engine(self, scope: Scope) -> Engine:
+        return engine_of(self._engine, scope)
 
     async def body(self, receive: Receive, limit: int) -> Json:
         try:
@@ -127,19 +127,19 @@ class V1:
             raise errors.BadRequest("The request's body must be a JSON object.")
         return value
 
-    async def submit(self, asked: Asked, key: str | None) -> str:
+    async def submit(self, asked: Asked, key: str | None, scope: Scope) -> str:
         background = asked.background or key is not None
-        engine = cast(Completing, self._engine)
+        engine = cast(Completing, self.engine(scope))
         request = consensus.request_of(asked) if consensus.is_named(asked.model) else asked.request
         if key is None:
-            return await engine.submit(request, self.caller(), background=background)
+            return await engine.submit(request, self.caller(scope), background=background)
         async with self._keyed:
             others = await engine.keys_like(key[: key.rindex("-") + 1])
             if others and key not in others:
                 raise Conflict(
                     "Idempotency-Key was used for another request.", hint="Use a new key for each request."
                 )
-            return await engine.submit(request, self.caller(), background=background, key=key)
+            return await engine.submit(request, self.caller(scope), background=background, key=key)
 
     async def attended(
         self, work: Coroutine[Any, Any, None], receive: Receive, stopped: Callable[[], Awaitable[None]]
@@ -171,10 +171,16 @@ class _Request:
 
     def __init__(self, app: V1, scope: Scope, receive: Receive, send: Send) -> None:
         self.app = app
+        self.scope = scope
         self.path: str = scope["path"]
         self.headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
         self.receive = receive
         self.send = send
+
+    @property
+    def engine(self) -> Engine:
+        """As the sender of the request sees it."""
+        return self.app.engine(self.scope)
 
     async def reply(self, document: object, status: int = 200, *headers: tuple[bytes, bytes]) -> None:
         body = encode(document)
@@ -210,7 +216,7 @@ class _Request:
         asked = replace(asked, request=request)
         if consensus.is_named(asked.model):
             asked = replace(asked, ignored=consensus.ignored(asked))
-        job = await self.app.submit(asked, key)
+        job = await self.app.submit(asked, key, self.scope)
         stays = asked.background or key is not None
         if asked.background and not asked.stream:
             await self.reply(open_response(asked, job, "queued"), 200, *_about(job))
@@ -218,7 +224,7 @@ class _Request:
 
         async def stopped() -> None:
             if not stays:
-                await self.app.engine.cancel(job)
+                await self.engine.cancel(job)
 
         answering = self._stream(api, asked, job) if asked.stream else self._plain(api, asked, job)
         await self.app.attended(answering, self.receive, stopped)
@@ -241,7 +247,7 @@ class _Request:
         await self.reply(api.plain(asked, job, answer), 200, *_about(job, answer))
 
     async def _ended(self, asked: Asked, job: str) -> Ended:
-        result = await self.app.engine.wait(job)
+        result = await self.engine.wait(job)
         if isinstance(result, ConsensusResult):
             return consensus.ended(asked, result)
         if not isinstance(result, ChatResult):
@@ -252,7 +258,7 @@ class _Request:
         stream = Stream(api, asked, job, self.send, _about(job))
         is_consensus = consensus.is_named(asked.model)
         try:
-            async with aclosing(cast(Any, self.app.engine.follow(job))) as events:
+            async with aclosing(cast(Any, self.engine.follow(job))) as events:
                 async for event in events:
                     if not is_consensus:
                         await stream.add(event)
@@ -330,30 +336,30 @@ async def _respond(request: _Request) -> None:
 
 
 async def _response(request: _Request, name: str) -> None:
-    await request.reply(await stored.shown(request.app.engine, name))
+    await request.reply(await stored.shown(request.engine, name))
 
 
 async def _cancel_response(request: _Request, name: str) -> None:
-    await request.app.engine.cancel((await stored.found(request.app.engine, name))[1].id)
-    await request.reply(await stored.shown(request.app.engine, name))
+    await request.engine.cancel((await stored.found(request.engine, name))[1].id)
+    await request.reply(await stored.shown(request.engine, name))
 
 
 async def _delete_response(request: _Request, name: str) -> None:
-    await request.reply(await stored.deleted(request.app.engine, name))
+    await request.reply(await stored.deleted(request.engine, name))
 
 
 async def _count(request: _Request) -> None:
     body = await request.app.body(request.receive, LARGEST)
-    counted = await count.counted(body, request.headers, request.app.caller())
+    counted = await count.counted(body, request.headers, request.app.caller(request.scope))
     await request.reply(counted, 200, (b"x-counsel-estimated", b"input_tokens"))
 
 
 async def _models(request: _Request) -> None:
-    await request.reply(await models.listed(request.app.caller(), request.headers))
+    await request.reply(await models.listed(request.app.caller(request.scope), request.headers))
 
 
 async def _model(request: _Request, name: str) -> None:
-    await request.reply(await models.shown(request.app.caller(), request.headers, name))
+    await request.reply(await models.shown(request.app.caller(request.scope), request.headers, name))
 
 
 Handler: TypeAlias = Callable[..., Awaitable[None]]

@@ -18,6 +18,7 @@ _ROWS: dict[str, tuple[int, str, str | None, str]] = {
     "BUDGET_EXCEEDED": (402, "insufficient_quota", "budget_exceeded", "billing_error"),
     "FILE_TOO_LARGE": (413, "invalid_request_error", None, "request_too_large"),
     "FILE_NOT_ALLOWED": (403, "invalid_request_error", None, "permission_error"),
+    "NOT_PERMITTED": (403, "invalid_request_error", "not_permitted", "permission_error"),
     "NOT_FOUND": (404, "invalid_request_error", None, "not_found_error"),
     "MODEL_NOT_FOUND": (404, "invalid_request_error", "model_not_found", "not_found_error"),
     "CONFLICT": (409, "invalid_request_error", "conflict", "invalid_request_error"),

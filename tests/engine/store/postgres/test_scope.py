@@ -88,6 +88,7 @@ READS: dict[str, Ask] = {
     "conversations_page": lambda store, _, __: store.conversations_page(10, "secret"),
     "messages": lambda store, _, conversation: store.messages(conversation),
     "conversation_size": lambda store, _, conversation: store.conversation_size(conversation),
+    "sharings": lambda store, _, conversation: store.sharings([conversation]),
     "agent_session": lambda store, _, conversation: store.agent_session(conversation, "codex"),
     "newest_tag": lambda store, _, __: store.newest_tag("/project"),
     "usage": lambda store, _, __: store.usage(0.0),
@@ -119,7 +120,7 @@ ITSELF = {
     "mark", "wait_for_change", "problem", "is_home", "is_current", "flush", "look", "check", "back_up", "close",
     "people", "sessions", "limits", "person_keys", "scoped", "of_team", "team", "mcp_sessions", "uploads",
 }  # fmt: skip
-EMPTY_FOR_ALL = {"waiting", "agent_session", "open_reservations"}
+EMPTY_FOR_ALL = {"waiting", "agent_session", "open_reservations", "sharings"}
 
 
 async def _awaited(pending: Awaitable[object]) -> object:
@@ -181,7 +182,7 @@ async def test_a_view_runs_no_jobs(ann: Stored) -> None:
 
 async def test_a_table_without_a_rule_is_refused() -> None:
     for sql in (
-        "SELECT * FROM counsel.people",
+        "SELECT * FROM counsel.tokens",
         "SELECT 1 FROM counsel.jobs, counsel.audit",
         "DELETE FROM counsel.jobs",
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import fields
 
 from counsel import strict_json
@@ -11,7 +12,15 @@ from counsel.engine.store import paging
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.scope import Statements
 from counsel.engine.store.protocol import Pending
-from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, Page, SearchHit
+from counsel.engine.store.records import (
+    AgentSession,
+    Conversation,
+    Message,
+    NewTurn,
+    Page,
+    SearchHit,
+    Sharing,
+)
 from counsel.results import details_from_json
 
 _COLUMNS = [field.name for field in fields(Conversation)]
@@ -138,6 +147,14 @@ class Conversations:
             return await db.execute("DELETE FROM counsel.conversations WHERE id = %s", conversation) == 1
 
         return await self.database.write(work)
+
+    async def sharings(self, conversations: Collection[str]) -> dict[str, Sharing]:
+        rows = await self.database.rows(
+            "SELECT c.id, COALESCE(p.name, c.person), c.shared FROM counsel.conversations c "
+            "LEFT JOIN counsel.people p ON p.id = c.person WHERE c.id = ANY(%s::text[]) AND c.shared IS NOT NULL",
+            list(conversations),
+        )
+        return {row[0]: Sharing(row[1], row[2]) for row in rows}
 
     def share(self, conversation: str, at: float | None) -> Pending[bool]:
         async def work(db: Transaction) -> bool:

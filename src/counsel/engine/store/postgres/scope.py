@@ -31,6 +31,8 @@ _IN_MESSAGES = (
     'WHERE m.images @> ARRAY[b.sha COLLATE "default"] AND {})'
 )
 
+_NAMES = "SELECT id, name FROM counsel.people"  # who shared a conversation
+
 
 class Statements(Protocol):
     """A database as the parts of a store use it."""
@@ -104,6 +106,7 @@ def of_person(person: str) -> Scope:
                 table: f"SELECT t.* FROM counsel.{table} t WHERE {by_conversation}"
                 for table in ("messages", "sessions")
             },
+            "people": _NAMES,
             "blobs": f"SELECT b.* FROM counsel.blobs b WHERE {in_jobs} OR {_IN_MESSAGES.format(f'c.{mine}')}",
         },
         _CHANGEABLE,
@@ -117,6 +120,7 @@ def shared() -> Scope:
     return Scope(
         {
             **{table: f"SELECT * FROM counsel.{table} WHERE FALSE" for table in nothing},
+            "people": _NAMES,
             "conversations": f"SELECT * FROM counsel.conversations WHERE {read}",
             "messages": "SELECT t.* FROM counsel.messages t WHERE EXISTS "
             f"(SELECT 1 FROM counsel.conversations c WHERE c.id = t.conversation AND c.{read})",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from counsel.engine.store.records import NewJob
+from counsel.engine.store.records import NewJob, Sharing
 from counsel.engine.store.sqlite import backups, upkeep
 from counsel.engine.store.sqlite.budgets import Budgets
 from counsel.engine.store.sqlite.conversations import Conversations
@@ -97,6 +97,9 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     def of_team(self) -> Store:
         raise _no_team()
+
+    async def sharings(self, conversations: Collection[str]) -> dict[str, Sharing]:
+        raise _no_team(conversations)
 
     def share(self, conversation: str, at: float | None) -> Pending[bool]:
         raise _no_team(conversation, at)

@@ -40,6 +40,7 @@ ROWS: tuple[ApiRoute, ...] = (
         headers=(submit.IDEMPOTENCY,),
         answers={200: OneOf((answer.Answer, answer.Consensus, answer.Review, Events())), 202: job.Job},
         largest=LARGEST_MESSAGE,
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -56,6 +57,7 @@ ROWS: tuple[ApiRoute, ...] = (
             text("q", "Only jobs with all these words in their title, summary, models or ids."),
         ),
         answers={200: job.Jobs},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -67,6 +69,7 @@ ROWS: tuple[ApiRoute, ...] = (
             switch("question", "Also what was asked."),
         ),
         answers={200: job.Job},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -76,6 +79,7 @@ ROWS: tuple[ApiRoute, ...] = (
         query=(AFTER,),
         headers=(LAST_EVENT,),
         answers={200: Events()},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -83,6 +87,7 @@ ROWS: tuple[ApiRoute, ...] = (
         jobs.timeline,
         "When what happened to a job: waits, rounds, first words, retries, tool calls.",
         answers={200: job.Timeline},
+        team="person",
     ),
     ApiRoute(
         "POST",
@@ -91,6 +96,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "Stop a job and its calls, or one model of a consensus.",
         body=job.CancelJob,
         answers={200: job.Cancelled},
+        team="person",
     ),
     ApiRoute(
         "DELETE",
@@ -98,6 +104,7 @@ ROWS: tuple[ApiRoute, ...] = (
         jobs.delete,
         "Delete a job that has ended. Its turn stays in its conversation.",
         answers={200: job.Deleted},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -109,6 +116,7 @@ ROWS: tuple[ApiRoute, ...] = (
             switch("jobs", "Also the newest jobs, then those that are new or have changed."),
         ),
         answers={200: Events(event.STREAM)},
+        team="person",
     ),
     # conversations
     ApiRoute(
@@ -122,6 +130,7 @@ ROWS: tuple[ApiRoute, ...] = (
             text("q", "Only conversations that contain all these words."),
         ),
         answers={200: job.Conversations},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -129,6 +138,7 @@ ROWS: tuple[ApiRoute, ...] = (
         conversations.show,
         "A conversation with its messages.",
         answers={200: job.Conversation},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -136,6 +146,7 @@ ROWS: tuple[ApiRoute, ...] = (
         conversations.export,
         "The folder that `counsel conversations export` writes, as a ZIP file.",
         answers={200: Binary(("application/zip",))},
+        team="person",
     ),
     ApiRoute(
         "DELETE",
@@ -143,6 +154,7 @@ ROWS: tuple[ApiRoute, ...] = (
         conversations.delete,
         "Delete a conversation and its finished jobs. This cannot be undone.",
         answers={200: job.Deleted},
+        team="person",
     ),
     # files and images
     ApiRoute(
@@ -153,6 +165,7 @@ ROWS: tuple[ApiRoute, ...] = (
         query=(text("name", "The file's name, with its ending."),),
         body=Binary(("application/octet-stream",)),
         answers={200: machine.StoredFile},
+        team="person",
     ),
     ApiRoute(
         "POST",
@@ -169,5 +182,6 @@ ROWS: tuple[ApiRoute, ...] = (
         conversations.image,
         "An image of a conversation (`image_ids` of its messages).",
         answers={200: Binary(IMAGES)},
+        team="person",
     ),
 )

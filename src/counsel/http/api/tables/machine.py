@@ -17,6 +17,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "The models that can be asked, like `counsel models --json`.",
         query=(text("provider", "Only this provider's."),),
         answers={200: machine.Models},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -50,6 +51,7 @@ ROWS: tuple[ApiRoute, ...] = (
             choice("by", usage.GROUPINGS, "model", "What the calls are grouped by."),
         ),
         answers={200: machine.UsageReport},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -62,6 +64,7 @@ ROWS: tuple[ApiRoute, ...] = (
             number("buckets", usage.BUCKETS, usage.MOST_BUCKETS, "How many parts."),
         ),
         answers={200: machine.UsageSeries},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -146,6 +149,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "Sign the console in with a one-time link's key or the token; sets the cookie.",
         body=machine.SignIn,
         answers={204: Empty()},
+        team="person",
     ),
     ApiRoute(
         "GET",
@@ -153,6 +157,7 @@ ROWS: tuple[ApiRoute, ...] = (
         session.show,
         "The console's session and the server that it is signed in to.",
         answers={200: machine.ConsoleSession},
+        team="person",
     ),
     ApiRoute(
         "DELETE",
@@ -160,5 +165,6 @@ ROWS: tuple[ApiRoute, ...] = (
         session.sign_out,
         "Sign the console out.",
         answers={204: Empty()},
+        team="person",
     ),
 )

@@ -1,0 +1,78 @@
+"""Conversations that a person can read: their own, and those that others have shared with the team."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from counsel.engine import results
+from counsel.engine.history.archive import Archive
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Blob, Sharing
+from counsel.errors import NotFound, NotPermitted
+from counsel.people import Person
+from counsel.types import Json
+
+
+class PersonArchive(Archive):
+    """`Archive` on a person's view of the store; what is not there is looked for among what the team shares."""
+
+    def __init__(self, home: Path, store: Store, person: Person) -> None:
+        super().__init__(home, store)
+        self._person = person
+        self._team = store.of_team()
+        self._shared = Archive(home, self._team)
+
+    async def page(
+        self, limit: int, words: str = "", cursor: str | None = None, *, shared: bool = False
+    ) -> Json:
+        """`shared`: what anyone of the team has shared, instead of one's own."""
+        page = await (self._shared.page if shared else super().page)(limit, words, cursor)
+        names = [row["id"] for row in page["conversations"]]
+        sharings = await (self._team if shared else self._store).sharings(names)
+        rows = [{**row, **_shown(sharings.get(row["id"]))} for row in page["conversations"]]
+        return {**page, "conversations": rows}
+
+    async def show(self, name: str) -> Json:
+        is_own = await self._store.conversation(name) is not None
+        store = self._store if is_own else self._team
+        shown = await (super().show if is_own else self._shared.show)(name)
+        return {**shown, **_shown((await store.sharings([name])).get(name)), "is_own": is_own}
+
+    async def contents(self, name: str) -> dict[str, bytes]:
+        is_own = await self._store.conversation(name) is not None
+        return await (super().contents if is_own else self._shared.contents)(name)
+
+    async def image(self, sha: str) -> Blob | None:
+        return await super().image(sha) or await self._shared.image(sha)
+
+    async def share(self, name: str) -> Json:
+        """Let everyone of the team read it, what is added later, too."""
+        self._check_role()
+        if not await self._store.share(name, time.time()):
+            raise NotFound(
+                f"There is no conversation {name}.", hint="`counsel conversations list` shows them."
+            )
+        return await self.show(name)
+
+    async def unshare(self, name: str) -> Json:
+        self._check_role()
+        if not await self._store.share(name, None):
+            raise NotFound(
+                f"There is no conversation {name}.", hint="`counsel conversations list` shows them."
+            )
+        return await self.show(name)
+
+    async def delete(self, *names: str) -> None:
+        self._check_role()
+        await super().delete(*names)
+
+    def _check_role(self) -> None:
+        if not self._person.may_ask:
+            raise NotPermitted(f"{self._person.name} may only look: the role is {self._person.role}.")
+
+
+def _shown(sharing: Sharing | None) -> dict[str, object]:
+    if sharing is None:
+        return {}
+    return {"shared": {"by": sharing.by, "at": results.iso(sharing.at)}}

@@ -1,0 +1,132 @@
+"""The engine as one person of a team sees it. Interfaces of a team's server get this one, never the whole engine.
+
+What is someone else's is not refused but absent: the store's view (`Store.scoped`) has no such rows, and jobs in memory
+are looked up with their owner. So an id of another person is answered like an id that does not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from counsel import pending_calls
+from counsel.caller import Caller
+from counsel.engine.engine import Engine
+from counsel.engine.jobs import ids
+from counsel.engine.jobs.running import Running
+from counsel.engine.store.records import JobDetail, JobRecord
+from counsel.engine.team.people.archive import PersonArchive
+from counsel.errors import NotFound, NotPermitted
+from counsel.people import Person
+from counsel.request_rules import is_name
+from counsel.requests import CompletionRequest, NewKey, Request
+from counsel.settings import Settings
+from counsel.types import Json
+
+_LONGEST = 40  # characters of a chosen name that stay readable
+
+
+class PersonEngine(Engine):
+    def __init__(self, whole: Engine, person: Person) -> None:
+        self._whole = whole
+        self.person = person
+        self.home = whole.home
+        self.store = whole.store.scoped(person.id)
+        self.router = whole.router
+        self.budgets = whole.budgets
+        self.summariser = whole.summariser
+        self.runner = whole.runner
+        self.archive = PersonArchive(whole.home, self.store, person)
+
+    @property
+    def _summaries_late(self) -> float:
+        return self._whole._summaries_late  # noqa: SLF001 - this is the same engine
+
+    @_summaries_late.setter
+    def _summaries_late(self, until: float) -> None:
+        self._whole._summaries_late = until  # noqa: SLF001 - this is the same engine
+
+    def for_person(self, person: Person) -> Engine:
+        return self._whole.for_person(person)
+
+    async def submit(
+        self,
+        request: Request | CompletionRequest,
+        caller: Caller,
+        *,
+        background: bool = False,
+        key: str | None = None,
+    ) -> str:
+        if not self.person.may_ask:
+            raise NotPermitted(
+                f"{self.person.name} may look, but not ask: the role is {self.person.role}.",
+                hint="An admin can change it with `counsel people change NAME --role member`.",
+            )
+        if request.continuation_id is not None:
+            request = replace(request, continuation_id=await self._conversation(request.continuation_id))
+        return await super().submit(
+            request, replace(caller, person=self.person), background=background, key=self._own_key(key)
+        )
+
+    async def keys_like(self, prefix: str) -> list[str]:
+        own = self._own_key(prefix) or ""
+        return [key[len(own) - len(prefix) :] for key in await super().keys_like(own)]
+
+    async def open_calls(self, prefix: str) -> list[JobRecord]:
+        keys = await super().keys_like(self._own_key(prefix) or "")
+        jobs = [await self.store.job(pending_calls.job_id(key)) for key in keys]
+        return [job for job in jobs if job is not None and job.is_open]
+
+    async def budget_report(self, settings: Settings) -> list[Json]:
+        """The server's budgets tell what all others have spent."""
+        return await self._whole.budget_report(settings) if self.person.is_admin else []
+
+    async def close(self, *, keep: bool = False) -> None:
+        """The whole engine is closed by whoever opened it."""
+
+    # ── whose is it? ──
+
+    def _running(self, job_id: str) -> Running | None:
+        return self._mine(super()._running(job_id))
+
+    def _ended(self, job_id: str) -> Running | None:
+        return self._mine(super()._ended(job_id))
+
+    def _mine(self, running: Running | None) -> Running | None:
+        return running if running and running.job.caller.owner == self.person.id else None
+
+    def _own_key(self, key: str | None) -> str | None:
+        """Two people may choose the same key, and a job's id is made of it."""
+        if key is None:
+            return None
+        own = f"{self.person.id}-{key}"
+        return NewKey(own) if isinstance(key, NewKey) else own
+
+    async def _conversation(self, name: str) -> str:
+        """The stored name of a conversation that a caller names: names that people choose are their own."""
+        if await self.store.conversation(name) is not None:
+            return name
+        if await self.store.of_team().conversation(name) is not None:
+            raise NotPermitted(
+                f"{name} is shared: the team can read it, and only its owner can continue it.",
+                hint="Start a conversation of your own.",
+            )
+        if ids.is_ours(name) or not is_name(name):
+            return name  # intake refuses it
+        return self._chosen(name)
+
+    def _chosen(self, name: str) -> str:
+        digest = hashlib.sha256(f"{self.person.id}/{name}".encode()).hexdigest()[:20]
+        return f"{name[:_LONGEST]}.{digest}"
+
+    async def _find(self, any_id: str, *, running_only: bool = False) -> JobDetail:
+        try:
+            return await super()._find(any_id, running_only=running_only)
+        except NotFound:
+            if ids.is_ours(any_id) or not is_name(any_id):
+                raise
+            try:
+                return await super()._find(self._chosen(any_id), running_only=running_only)
+            except NotFound:
+                pass
+            raise

@@ -1,0 +1,37 @@
+"""A team's server belongs to whoever runs it: its files, folders, programs and MCP servers are not the team's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from counsel.agents import registry
+from counsel.caller import Caller
+from counsel.errors import NotPermitted
+from counsel.requests import Request, ReviewRequest, chain
+
+_OWN = "On your own machine `counsel` can do it: `counsel login` connects it to this server."
+
+
+def check(request: Request) -> None:
+    """Refuse what would read, write or start something on the server. Files are checked when they are opened."""
+    if request.export:
+        raise NotPermitted(
+            "A team's server writes no folders.", hint="Export the conversation as a ZIP file."
+        )
+    if request.tools:
+        raise NotPermitted("MCP servers of a team's server are not for its people.", hint=_OWN)
+    if isinstance(request, ReviewRequest) and request.root:
+        raise NotPermitted("A team's server reads no repository of its own.", hint="Send the diff only.")
+
+
+def check_models(models: Sequence[str], caller: Caller) -> None:
+    """Agents run on the server, as its user."""
+    if caller.settings.team_agents:
+        return
+    for model in models:
+        for name in chain(model):
+            if agent := registry.resolve(name):
+                raise NotPermitted(
+                    f"{agent.name} does not run on a team's server.",
+                    hint=f"{_OWN} Whoever runs the server can allow agents with COUNSEL_TEAM_AGENTS.",
+                )

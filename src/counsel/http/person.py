@@ -1,0 +1,53 @@
+"""Whose a request to a team's server is, and the engine and identity that it may use. Alone, one person has them all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from counsel.errors import AuthenticationFailed, NotPermitted
+from counsel.http.auth import SIGNED_IN, Scope
+from counsel.mcp.identity import ClientIdentity
+from counsel.people import Person
+from counsel.requests import Engine
+
+if TYPE_CHECKING:
+    from counsel.engine.store.people import SignedIn
+
+E = TypeVar("E", bound=Engine)
+
+
+class TeamEngine(Protocol):
+    is_team: bool
+
+    def for_person(self, person: Person) -> Engine: ...
+
+
+def person_of(scope: Scope) -> Person | None:
+    who: SignedIn | None = scope.get(SIGNED_IN)
+    return who.person if who else None
+
+
+def owner_of(scope: Scope) -> str:
+    person = person_of(scope)
+    return person.id if person else ""
+
+
+def engine_of(engine: E, scope: Scope) -> E:
+    """The engine as the sender of this request sees it. A team's whole engine is never given away."""
+    if not getattr(engine, "is_team", False):
+        return engine
+    person = person_of(scope)
+    if person is None:
+        raise AuthenticationFailed("A token is required.")
+    return cast(E, cast(TeamEngine, engine).for_person(person))
+
+
+def identity_of(identity: ClientIdentity, scope: Scope) -> ClientIdentity:
+    person = person_of(scope)
+    return identity if person is None else identity.of_person(person)
+
+
+def check_admin(scope: Scope) -> None:
+    person = person_of(scope)
+    if person is not None and not person.is_admin:
+        raise NotPermitted("Only admins may do this.", hint="`counsel people list` shows who is one.")

@@ -1,0 +1,120 @@
+"""Who sends a request to a team's server: people by their tokens, and the operator by COUNSEL_TOKEN.
+
+A token is looked up for every request and remembered for a second at most. Requests that are being answered are known
+by their token: when that ends, or its person is disabled, on whichever server, they end at once, streams included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from counsel.engine.store.people import CHANGED, SignedIn
+from counsel.engine.store.protocol import Store
+from counsel.engine.team.people import names
+from counsel.errors import CounselError
+from counsel.http.team.ending import Ending
+from counsel.people import OPERATOR
+
+if TYPE_CHECKING:
+    from counsel.http.auth import App, Receive, Scope, Send
+
+log = logging.getLogger("counsel.http")
+OPERATOR_TOKEN = "COUNSEL_TOKEN"  # noqa: S105 - the operator's token has no id, this is its variable
+REMEMBERED = 1.0  # seconds
+MOST_REMEMBERED = 10_000
+_LOOK = 1.0  # seconds between two looks at tokens in use; a change wakes earlier
+_USE_EVERY = 60.0  # seconds between two notes that a token was used
+
+End: TypeAlias = Callable[[], None]
+
+
+class TeamAccess:
+    """`store`: waits until the engine is open."""
+
+    def __init__(self, store: Callable[[], Awaitable[Store]], operator_token: str = "") -> None:
+        self._store = store
+        self._operator = operator_token.encode()
+        self._known: dict[str, tuple[float, SignedIn | None]] = {}  # by the token's hash
+        self._used: dict[str, float] = {}  # by the token's id
+        self._live: dict[str, set[End]] = {}  # by the token's id: ends a request
+        self._watching: asyncio.Task[None] | None = None
+
+    async def signed_in(self, secret: str) -> SignedIn | None:
+        if not secret:
+            return None
+        if self._operator and hmac.compare_digest(secret.encode(), self._operator):
+            return SignedIn(OPERATOR, OPERATOR_TOKEN)
+        if not secret.startswith(names.PREFIX) or len(secret) > names.LONGEST_TOKEN:
+            return None
+        return await self._of_person(names.hashed(secret))
+
+    async def _of_person(self, sha: str) -> SignedIn | None:
+        now = time.monotonic()
+        looked, known = self._known.get(sha, (-REMEMBERED, None))
+        if now - looked < REMEMBERED and not (known and known.expires and known.expires < time.time()):
+            return known
+        store = await self._store()
+        self._watch()
+        person = await store.people.signed_in(sha)
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
+        self._known[sha] = (now, person)
+        if person is not None and now - self._used.get(person.token, -_USE_EVERY) >= _USE_EVERY:
+            self._used[person.token] = now
+            store.people.mark_used(person.token, time.time())
+        return person
+
+    async def answer(self, app: App, scope: Scope, receive: Receive, send: Send, who: SignedIn) -> None:
+        """Run the application for a person; the response ends with the token."""
+        ending = Ending(receive, send)
+        with self._answering(who, ending.end):
+            await app(scope, ending.receive, ending.send)
+        if ending.task is not None:
+            await ending.task
+
+    @contextmanager
+    def _answering(self, who: SignedIn, end: End) -> Iterator[None]:
+        """`end` is called when the token stops working while its request is answered."""
+        ends = self._live.setdefault(who.token, set())
+        ends.add(end)
+        try:
+            yield
+        finally:
+            ends.discard(end)
+            if not ends and self._live.get(who.token) is ends:
+                del self._live[who.token]
+
+    def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
+    # ── what ends ──
+
+    def _watch(self) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._run(), name="counsel-tokens")
+
+    async def _run(self) -> None:
+        store = await self._store()
+        while True:
+            mark = store.mark(CHANGED)
+            try:
+                await self._end_invalid(store)
+            except CounselError as error:  # nothing can be read for those streams either
+                log.warning("tokens in use cannot be checked: %s", error)
+            await store.wait_for_change(CHANGED, mark, _LOOK)
+            self._known.clear()
+
+    async def _end_invalid(self, store: Store) -> None:
+        used = [token for token in self._live if token != OPERATOR_TOKEN]
+        valid = await store.people.still_valid(used) if used else set[str]()
+        for token in used:
+            if token not in valid:
+                for end in list(self._live.get(token, ())):
+                    end()

@@ -1,0 +1,62 @@
+"""The end of a request whose token has ended while it was answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from counsel.errors import AuthenticationFailed
+
+if TYPE_CHECKING:
+    from counsel.http.auth import Message, Receive, Send
+
+
+class Ending:
+    """A request whose token ends: its client gets no further byte, and the application sees that it has left."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._started = self._finished = False
+        self._ended = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+    def end(self) -> None:
+        if not self._ended.is_set():
+            self._ended.set()
+            self.task = asyncio.get_running_loop().create_task(self._close())
+
+    async def receive(self) -> Message:
+        if self._ended.is_set():
+            return {"type": "http.disconnect"}
+        receiving = asyncio.ensure_future(self._receive())
+        ended = asyncio.ensure_future(self._ended.wait())
+        try:
+            await asyncio.wait({receiving, ended}, return_when=asyncio.FIRST_COMPLETED)
+            return receiving.result() if receiving.done() else {"type": "http.disconnect"}
+        finally:
+            receiving.cancel()
+            ended.cancel()
+
+    async def send(self, message: Message) -> None:
+        if self._ended.is_set():
+            return
+        self._started = True
+        self._finished = message["type"] == "http.response.body" and not message.get("more_body")
+        await self._send(message)
+
+    async def _close(self) -> None:
+        if self._finished:
+            return
+        body = b""
+        if not self._started:
+            body = json.dumps(_ENDED.as_dict()).encode()
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            await self._send({"type": "http.response.start", "status": 401, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+_ENDED = AuthenticationFailed(
+    "The token does not work any more.", hint="Ask an admin of the team's server for a new one."
+)
