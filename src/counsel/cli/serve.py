@@ -47,9 +47,8 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
     logs.setup(settings, stderr=True)
 
     def announce(at: str, number: int) -> None:
-        where = "COUNSEL_TOKEN" if settings.token else settings.home / "token"
         output.message(
-            f"counsel listens on {http.address(at, number)}/mcp (token: {where}). Ctrl-C stops it."
+            f"counsel listens on {http.address(at, number)}/mcp ({_token(settings)}). Ctrl-C stops it."
         )
         output.message(_console(settings, settings.public_url or http.address(at, number)))
 
@@ -62,13 +61,19 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
     await http.serve(open_engine, settings, host, port, announce)
 
 
+def _token(settings: Settings) -> str:
+    if settings.database:
+        return "tokens: `counsel people add NAME`"
+    return f"token: {'COUNSEL_TOKEN' if settings.token else settings.home / 'token'}"
+
+
 def _console(settings: Settings, url: str) -> str:
     """With a link only for a person: a log is no place for a key."""
     from counsel.http import auth
     from counsel.http.console.sessions import ConsoleSessions
 
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not settings.database:
         with suppress(CounselError):  # nothing can be stored: the token still signs in
             key = ConsoleSessions(settings.home, auth.token(settings)).new_link(str(Path.cwd()))
             return f"Console, signed in by this link (once, within five minutes):\n  {url}/login#{key}"
-    return f"Console: {url}/ (sign in with the token)."
+    return f"Console: {url}/ (sign in with {'your' if settings.database else 'the'} token)."

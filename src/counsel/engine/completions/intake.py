@@ -12,7 +12,6 @@ from counsel.engine.jobs import ids, tags
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
-from counsel.engine.team import server_machine
 from counsel.request_rules import check_name
 from counsel.requests import CompletionRequest
 from counsel.text import sound
@@ -30,8 +29,6 @@ async def receive(
     key: str | None,
 ) -> Job:
     recursion.check(caller)
-    if caller.person is not None:
-        server_machine.check_models([request.model], caller)
     if fallbacks.is_chain(request.model):
         fallbacks.check(request.model, router, caller)
     elif request.model.strip().lower() != "auto":

@@ -12,6 +12,7 @@ from counsel import logs
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.consult import recursion
+from counsel.engine.team import server_machine
 from counsel.errors import ModelNotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.models import prices
@@ -71,6 +72,7 @@ class Router:
         driver = registry.resolve(name)
         recursion.check(caller, driver.agent if driver else None)
         if driver:
+            server_machine.check_agent(driver.name, caller)
             return _to_agent(driver, caller)
         cached = self._cached(caller)
         if name not in cached.routes:

@@ -132,7 +132,6 @@ def _members(request: Request, router: Router, caller: Caller) -> tuple[panel.Me
     members = _chosen(request, router, caller)
     if caller.person is not None:
         server_machine.check(request)
-        server_machine.check_models([member.model for member in members], caller)
     return members
 
 

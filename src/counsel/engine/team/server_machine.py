@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.errors import NotPermitted
-from counsel.requests import Request, ReviewRequest, chain
+from counsel.requests import Request, ReviewRequest
 
 _OWN = "On your own machine `counsel` can do it: `counsel login` connects it to this server."
 
@@ -24,14 +21,10 @@ def check(request: Request) -> None:
         raise NotPermitted("A team's server reads no repository of its own.", hint="Send the diff only.")
 
 
-def check_models(models: Sequence[str], caller: Caller) -> None:
+def check_agent(agent: str, caller: Caller) -> None:
     """Agents run on the server, as its user."""
-    if caller.settings.team_agents:
-        return
-    for model in models:
-        for name in chain(model):
-            if agent := registry.resolve(name):
-                raise NotPermitted(
-                    f"{agent.name} does not run on a team's server.",
-                    hint=f"{_OWN} Whoever runs the server can allow agents with COUNSEL_TEAM_AGENTS.",
-                )
+    if caller.person is not None and not caller.settings.team_agents:
+        raise NotPermitted(
+            f"{agent} does not run on a team's server.",
+            hint=f"{_OWN} Whoever runs the server can allow agents with COUNSEL_TEAM_AGENTS.",
+        )

@@ -27,6 +27,7 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
     """Backups, damaged files and free space are the server's own business: `look`, `check` and `back_up` do nothing."""
 
     database: Database
+
     def __init__(self, url: str, *, without_loop: bool = False) -> None:
         self.database = Database(url, without_loop=without_loop)
         self.team = Team(self.database)
