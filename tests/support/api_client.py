@@ -7,16 +7,20 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from counsel import settings
-from counsel.engine.engine import open_engine
+from counsel.engine.engine import Engine, open_engine
+from counsel.engine.store.protocol import Store
 from counsel.http import app, serve
 from counsel.http.api import routes
 from fake import FakeAPI, FakeProcess
 from support import openapi, serve_process
+
+if TYPE_CHECKING:
+    from counsel.http.team.access import TeamAccess
 
 TOKEN = "a-token-for-these-tests"
 
@@ -90,7 +94,8 @@ async def here(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
     engine = await open_engine(loaded.home)
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     table = routes.routes(engine, loaded)
-    application = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN, routes=table)
+    team = team_access(engine, TOKEN) if engine.is_team else None
+    application = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN, routes=table, team=team)
     server = serve.Server(application, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     serving = asyncio.ensure_future(server.serve())
     try:
@@ -99,7 +104,19 @@ async def here(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
     finally:
         server.should_exit = True
         await serving
+        if team is not None:
+            team.close()
         await engine.close(keep=True)
+
+
+def team_access(engine: Engine, operator_token: str) -> TeamAccess:
+    """People by their tokens, on a team's server."""
+    from counsel.http.team.access import TeamAccess
+
+    async def store() -> Store:
+        return engine.store
+
+    return TeamAccess(store, operator_token)
 
 
 def client(address: str) -> aiohttp.ClientSession:

@@ -6,19 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 
 from counsel import settings
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store.protocol import Store
 from counsel.engine.team.people.directory import Directory
 from counsel.http import app, serve
 from counsel.http.api import routes
-from counsel.http.team.access import TeamAccess
 from fake import FakeAPI
-from support.api_client import Api, environment
+from support.api_client import Api, environment, team_access
 
 OPERATOR = "the-operators-token-for-these-tests"
 
@@ -55,7 +52,7 @@ async def serving(folder: Path, fake: FakeAPI, url: str, **env: str) -> AsyncIte
     }
     loaded = settings.load(variables)
     engine = await open_engine(loaded.home)
-    access = TeamAccess(_given(engine.store), OPERATOR)
+    access = team_access(engine, OPERATOR)
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     table = routes.routes(engine, loaded)
     application = app.build(engine, loaded, host="127.0.0.1", secret=OPERATOR, routes=table, team=access)
@@ -69,10 +66,3 @@ async def serving(folder: Path, fake: FakeAPI, url: str, **env: str) -> AsyncIte
             await running
             access.close()
             await engine.close(keep=True)
-
-
-def _given(store: Store) -> Any:
-    async def given() -> Store:
-        return store
-
-    return given

@@ -204,7 +204,7 @@ class _Request:
     async def complete(self, api: Api) -> None:
         body = await self.app.body(self.receive, api.largest)
         if api is RESPONSES:
-            body = await stored.with_items(self.app.engine, body)
+            body = await stored.with_items(self.engine, body)
         asked = api.parse(body, self.headers)
         conversation = self.headers.get(b"x-counsel-conversation")
         key = _key(self.headers, body)
