@@ -6,7 +6,6 @@ import { follow } from '../../lib/live.svelte';
 import { families, letter, masker, shuffled } from './blind';
 import { labels } from './command';
 import { verdict, type Verdict } from './difference';
-import { readableVote } from './request';
 
 export type ColumnState = 'waiting' | 'thinking' | 'writing' | 'done' | 'failed' | 'stopped';
 export interface Problem {
@@ -25,6 +24,7 @@ export interface Column {
   model: string; // its id, "" if unknown or hidden
   state: ColumnState;
   first: Text;
+  middle: string; // of the second of three rounds, "" if there was none
   refined: Text | null;
   thinking: string;
   error: Problem | null;
@@ -221,7 +221,7 @@ export class Council {
     const live = this.running && member?.state === 'running';
     const texts = {
       first: first ? fixed(first.response) : this.liveText(member, 'initial', live) ?? fixed(stored?.initial_response ?? (stored?.phase === 'initial' ? stored.text || (stored.partial ?? '') : (failed as { partial?: string } | undefined)?.partial ?? '')),
-      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined2', live) ?? this.liveText(member, 'refined', live) ?? (stored?.phase?.startsWith('refined') && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
+      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined', live) ?? (stored?.phase?.startsWith('refined') && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
     };
     // The events have what each finished answer took; the result has it for a page that comes later.
     const used = result ? [first?.metadata, refined?.metadata].flatMap((metadata) => (metadata ? [{ ...metadata.usage, cost_usd: metadata.cost_usd }] : [])) : Object.values(member?.spent ?? {});
@@ -232,6 +232,7 @@ export class Council {
       model: this.blind ? '' : (first?.metadata.model ?? ''),
       state,
       first: this.masked(texts.first),
+      middle: this.masked(fixed(this.middleAnswer(label))).text,
       refined: texts.refined && this.masked(texts.refined),
       thinking: this.blind && !this.knowsNames ? '' : this.mask(member?.thinking ?? ''),
       error: this.shownError(error),
@@ -266,12 +267,15 @@ export class Council {
     return member.texts[member.phase]?.value ? 'writing' : 'thinking';
   }
 
+  private middleAnswer(label: string): string {
+    return this.result?.phases.rounds?.[0]?.answers.find(({ model }) => model === label)?.response ?? '';
+  }
+
   /** null: the events have no text of this round. */
   private liveText(member: Member | undefined, phase: string, live: boolean): Text | null {
     const text: GrowingText | undefined = member?.texts[phase];
     if (!text || (text.value === '' && !(live && member?.phase === phase))) return null;
-    const votes = (this.detail?.question?.choices?.length ?? 0) > 0;
-    return { text: votes ? readableVote(text.value) : text.value, generation: text.generation, live: live && member?.phase === phase };
+    return { text: text.value, generation: text.generation, live: live && member?.phase === phase };
   }
 
   /** Nothing of a text is shown before all names are known: `gpt-latest` may call itself otherwise. */

@@ -69,6 +69,14 @@ describe('a consensus', () => {
     expect([council.running, council.needsReading]).toEqual([false, 'ended done']);
   });
 
+  it('has the second of three answers', () => {
+    const { council } = begun({ status: 'completed' });
+    const answer = (response: string): unknown => ({ model: 'opus-latest', response, changed: false });
+    const phases = { initial: [], refined: [], failed: [], rounds: [{ round: 2, answers: [answer('In between')] }] };
+    council.detail = { ...(council.detail as Schema['Job']), result: { phases, metadata: {} } as unknown as Schema['Consensus'] };
+    expect(council.columns.map(({ middle }) => middle)).toEqual(['', 'In between', '']);
+  });
+
   it('hides names and reasons while it is read blind, also after a reload', () => {
     const { council, job } = begun();
     say(job, '0', 'initial', 'I am gpt-latest. ');

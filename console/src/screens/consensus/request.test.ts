@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { command } from './command';
-import { DEFAULTS, membersBody, problemOf, readableVote, termsBody, termsOf, type Terms } from './request';
+import { DEFAULTS, membersBody, problemOf, termsBody, termsOf, type Terms } from './request';
 
 const RICH: Terms = {
   refine: 'disagreement', rounds: 3, order: 'sequential', judge: 'auto', choices: 'Monolith\n\n Services \n', most: '0.5',
@@ -40,11 +40,5 @@ describe('the terms of a consensus', () => {
     [{ most: '-1' }, 'amount'],
   ])('are refused before anything is sent: %j', (change, words) => {
     expect(problemOf({ ...DEFAULTS, ...change })).toContain(words);
-  });
-
-  it('show a vote when it is complete', () => {
-    expect(readableVote('{"reason": "small')).toBe('');
-    expect(readableVote('{"reason": "small team", "choice": "Monolith"}')).toBe('**Monolith**\n\nsmall team');
-    expect(readableVote('plain')).toBe('plain');
   });
 });

@@ -60,17 +60,6 @@ export function membersBody(models: string[], names: string[], parts: Record<str
   });
 }
 
-/** A vote is written as JSON: what a reader sees of it. Nothing before it is complete; any other text as it is. */
-export function readableVote(text: string): string {
-  if (!text.trimStart().startsWith('{')) return text;
-  try {
-    const { choice, reason } = JSON.parse(text) as { choice?: unknown; reason?: unknown };
-    return typeof choice === 'string' ? `**${choice}**\n\n${typeof reason === 'string' ? reason : ''}`.trim() : text;
-  } catch {
-    return '';
-  }
-}
-
 /** The terms of an earlier question. */
 export function termsOf(question: Omit<Schema['Question'], 'members'> & { members?: unknown[] }, names: string[]): Terms {
   const parts: Record<string, Part> = {};
