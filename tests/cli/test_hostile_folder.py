@@ -60,7 +60,11 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "console": (("--json", "--no-build"), ("--detach", "--no-browser", "--no-build")),
     "serve": (("--port", "0"),),
     "daemon": (("status",), ("stop",)),
-    "database": (("status",), ("migrate", "--database", "postgresql://127.0.0.1:1/x")),
+    "database": (
+        ("status",),
+        ("migrate", "--database", "postgresql://127.0.0.1:1/x"),
+        ("import", "--database", "postgresql://127.0.0.1:1/x"),
+    ),
     "ask-service": (("--session", "x"),),
     "stdio": ((),),
     "review": ((), ("--staged",)),

@@ -1,4 +1,4 @@
-"""`counsel database`: see whether a PostgreSQL database fits this release, and migrate it."""
+"""`counsel database`: see whether a PostgreSQL database fits this release, migrate it, bring history into it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from counsel.errors import InvalidArgument
 ROWS = {
     "status": CommandRow("counsel.cli.database:status", "Show whether this release can use the database."),
     "migrate": CommandRow("counsel.cli.database:migrate", "Create or upgrade counsel's tables."),
+    "import": CommandRow("counsel.cli.database_import:import_", "Add a person's own history to it."),
 }
 
 
@@ -24,18 +25,18 @@ def database() -> None:
     """
 
 
-_address = click.option(
+address_option = click.option(
     "--database", "url", metavar="URL", help="postgresql://USER@HOST/NAME; default: COUNSEL_DATABASE."
 )
 
 
 @click.command()
-@_address
+@address_option
 @json_option
 @click.pass_context
 def status(ctx: click.Context, *, url: str | None, as_json: bool) -> None:
     """Show whether this release can use the database. Changes nothing; exits with 1 if it cannot."""
-    state = _administration().status(_url(url))
+    state = _administration().status(url_of(url))
     if as_json:
         output.document(
             {
@@ -58,14 +59,14 @@ def status(ctx: click.Context, *, url: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@_address
+@address_option
 @json_option
 def migrate(*, url: str | None, as_json: bool) -> None:
     """Create or upgrade counsel's tables, in one transaction.
 
     Migrate first, then upgrade the servers one by one: servers of the earlier release keep running meanwhile.
     """
-    before, after = _administration().migrate(_url(url))
+    before, after = _administration().migrate(url_of(url))
     if as_json:
         output.document({"before": before, "after": after})
     elif before == after:
@@ -74,7 +75,7 @@ def migrate(*, url: str | None, as_json: bool) -> None:
         output.line(f"Migrated from schema {before} to {after}.")
 
 
-def _url(option: str | None) -> str:
+def url_of(option: str | None) -> str:
     if url := option or user.caller().settings.database:
         return url
     raise InvalidArgument(

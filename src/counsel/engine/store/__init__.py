@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -10,10 +11,11 @@ from counsel.errors import ConfigInvalid
 from counsel.settings import load as load_settings
 
 if TYPE_CHECKING:
+    from counsel.engine.store.history import ImportReport
     from counsel.engine.store.lookup import Lookup
     from counsel.engine.store.protocol import Store
 
-__all__ = ["DATABASE", "Lookup", "administration", "open_lookup", "open_store"]
+__all__ = ["DATABASE", "Lookup", "administration", "import_history", "open_lookup", "open_store"]
 
 DATABASE = "counsel.db"
 
@@ -52,6 +54,18 @@ def _setting(home: Path) -> str:
 def administration() -> ModuleType:
     """For `counsel database`: `postgres/administration.py`."""
     return _postgres("administration")
+
+
+def import_history(
+    path: Path, url: str, person: str | None, *, dry_run: bool, progress: Callable[[str], None]
+) -> ImportReport:
+    """Add the history of a SQLite database to a PostgreSQL one, as a person's (their folded name)."""
+    from counsel.engine.store.sqlite import snapshot
+
+    importing = _postgres("importing")
+    with snapshot.read(path) as history:
+        report: ImportReport = importing.add(url, history, person, dry_run=dry_run, progress=progress)
+    return report
 
 
 def _postgres(module: str) -> ModuleType:

@@ -1,0 +1,58 @@
+"""A person's stored history as a whole, to be brought into another store; and what was brought."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field
+from typing import Any, Protocol, TypeAlias
+
+from counsel.lazy_dataclass import dataclass
+
+Row: TypeAlias = Mapping[str, Any]  # by column; lists are lists
+
+
+class History(Protocol):
+    """What a SQLite database holds. Reading it changes nothing."""
+
+    problem: str | None  # that some of it could not be read
+
+    def conversations(self) -> Iterator[Row]:
+        """Those that have not expired."""
+
+    def messages(self, conversation: str) -> Iterator[Row]:
+        """In order of `n`."""
+
+    def jobs(self) -> Iterator[Row]:
+        """Those that have ended, in the order in which they were submitted."""
+
+    def open_jobs(self) -> list[str]: ...
+
+    def calls(self, job: str) -> Iterator[Row]: ...
+
+    def events(self, job: str) -> Iterator[Row]: ...
+
+    def usage(self) -> Iterator[Row]: ...
+
+    def blob(self, sha: str) -> tuple[str, bytes] | None:
+        """Its media type and its bytes."""
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """How much was added, and what was not."""
+
+    conversations: int = 0
+    messages: int = 0
+    jobs: int = 0
+    usage: int = 0
+    images: int = 0
+    present: int = 0  # conversations and jobs that were there before
+    open_jobs: list[str] = field(default_factory=list)  # they stay where they are
+    renamed: dict[str, str] = field(default_factory=dict)  # ids that belonged to others
+    untagged: list[str] = field(default_factory=list)  # conversations whose tag was taken
+    diverged: list[str] = field(default_factory=list)  # conversations that were continued in both places
+    problem: str | None = None
+
+    @property
+    def added(self) -> Collection[int]:
+        return self.conversations, self.messages, self.jobs, self.usage, self.images

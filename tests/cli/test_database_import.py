@@ -1,0 +1,223 @@
+"""`counsel database import`: a person's SQLite history in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from counsel.engine.store import open_store
+from counsel.engine.store.protocol import Store
+from counsel.engine.store.records import Blob
+from counsel.job_events import Noticed
+from support.stored import completed, fence, new_job, reply, usage
+from support.user import User
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
+
+T = TypeVar("T")
+IMAGE = Blob("sha", "image/png", b"\x89PNG picture")
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with postgres_server.migrated() as address:
+        yield address
+
+
+@pytest.fixture
+def person(user: User, url: str, monkeypatch: pytest.MonkeyPatch) -> User:
+    monkeypatch.setenv("COUNSEL_DATABASE", url)
+    user.command = "database"
+    return user
+
+
+def within(store: Store, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+    async def run() -> T:
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def in_file(home: Path, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+    home.mkdir(parents=True, exist_ok=True)
+    return within(open_store(home, database=""), work)
+
+
+def in_database(url: str, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
+    return within(open_store(Path("/none"), database=url), work)
+
+
+def asked(number: int = 1, **fields: Any) -> Callable[[Store], Coroutine[Any, Any, None]]:
+    """A job that has ended, with all that belongs to it."""
+
+    async def work(store: Store) -> None:
+        new = new_job(id=f"job_{number}", **fields)
+        await store.put_blobs([IMAGE])
+        await store.submit(new)
+        await store.append(fence(new), [Noticed(1, 1.0, "", "left_out", "a notice")])
+        await store.remember(fence(new), "answer:gpt-5", "gpt-5", reply(), usage(new.id))
+        await store.finish(fence(new), completed(new))
+
+    return work
+
+
+def everything(
+    job: str = "job_1", conversation: str = "conversation"
+) -> Callable[[Store], Coroutine[Any, Any, Any]]:
+    async def work(store: Store) -> Any:
+        return (
+            await store.job(job),
+            await store.task(job),
+            await store.replies(job),
+            await store.events(job, 0),
+            await store.messages(conversation),
+            await store.blobs(["sha"]),
+            await store.usage(0),
+        )
+
+    return work
+
+
+def added(document: Any) -> list[int]:
+    return list(document["added"].values())
+
+
+def test_a_history_is_the_same_in_the_database(person: User, url: str) -> None:
+    in_file(person.counsel_home, asked(title="half an emoji \ud83d"))
+    before = everything()
+    here = in_file(person.counsel_home, before)
+    preview = person.json("import", "--dry-run")
+    assert added(preview) == [1, 2, 1, 1, 1]
+    assert in_database(url, before)[0] is None, "a dry run adds nothing"
+    assert added(person.json("import")) == [1, 2, 1, 1, 1]
+    there = in_database(url, before)
+    assert there[1:] == here[1:]
+    assert there[0].result == here[0].result
+    assert (there[0].status, there[0].created, there[0].models) == ("completed", here[0].created, ("gpt-5",))
+    again = person.json("import")
+    assert (added(again), again["present"]) == ([0, 0, 0, 0, 0], 2)
+    assert "Nothing to add" in person.counsel("import")
+
+
+def test_the_file_is_only_read(person: User) -> None:
+    in_file(person.counsel_home, asked())
+    file = person.counsel_home / "counsel.db"
+    before = {path.name: _digest(path) for path in person.counsel_home.glob("counsel.db*")}
+    assert added(person.json("import", str(file)))[0] == 1
+    assert {path.name: _digest(path) for path in person.counsel_home.glob("counsel.db*")} == before
+    file.chmod(0o400)
+    assert person.json("import", "--home", str(person.counsel_home))["present"] == 2
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_second_import_adds_what_is_new_and_open_jobs_wait(person: User, url: str) -> None:
+    async def begin(store: Store) -> None:
+        await store.submit(new_job(id="job_2"))
+
+    async def end(store: Store) -> None:
+        later = new_job(id="job_2")
+        await store.finish(fence(later), completed(later, "the second"))
+
+    in_file(person.counsel_home, asked())
+    in_file(person.counsel_home, begin)
+    first = person.json("import")
+    assert (added(first)[:3], first["open_jobs"]) == ([1, 2, 1], ["job_2"])
+    assert "not ended yet" in person.run("import").err
+    in_file(person.counsel_home, end)
+    assert added(person.json("import"))[:3] == [0, 2, 1]
+    messages = in_database(url, lambda store: store.messages("conversation"))
+    assert [each.text for each in messages][1::2] == ["answer", "the second"]
+    assert in_database(url, lambda store: store.earlier_jobs("job_2")) == []
+
+
+def test_a_conversation_that_went_on_in_both_places_stays_as_it_is(person: User, url: str) -> None:
+    in_file(person.counsel_home, asked())
+    person.json("import")
+    in_file(person.counsel_home, asked(2))
+    in_file(person.counsel_home, asked(3))
+    in_database(url, asked(4))
+    report = person.json("import")
+    assert (report["diverged"], report["added"]["messages"]) == (["conversation"], 0)
+    assert report["added"]["jobs"] == 2, "their answers are not lost"
+
+
+def test_names_and_ids_of_others_are_changed_and_tags_stay_unique(person: User, url: str) -> None:
+    in_database(url, asked(1, conversation="review"))
+    in_database(url, asked(2, conversation="tagged", tag="plan"))
+    in_file(person.counsel_home, asked(1, conversation="review"))
+    in_file(person.counsel_home, asked(3, conversation="other", tag="plan"))
+    report = person.json("import")
+    assert set(report["renamed"]) == {"review", "job_1"}
+    assert report["untagged"] == ["other"]
+    job, name = report["renamed"]["job_1"], report["renamed"]["review"]
+    detail = in_database(url, lambda store: store.job(job))
+    assert (detail.conversation, detail.result.continuation.id) == (name, "")  # this result names none
+    assert [each.job for each in in_database(url, lambda store: store.messages(name))] == [job, job]
+    assert added(person.json("import")) == [0, 0, 0, 0, 0]
+
+
+def test_a_file_of_an_older_release_is_read_as_it_is(person: User, tmp_path: Path) -> None:
+    in_file(person.counsel_home, asked())
+    old = tmp_path / "old.db"
+    old.write_bytes((person.counsel_home / "counsel.db").read_bytes())
+    with closing(sqlite3.connect(old)) as db:
+        db.executescript("DROP TABLE reservations; DROP INDEX ledger_spending; PRAGMA user_version=4")
+    before = _digest(old)
+    assert added(person.json("import", str(old))) == [1, 2, 1, 1, 1]
+    assert _digest(old) == before
+    with closing(sqlite3.connect(old)) as db:
+        db.execute("PRAGMA user_version=99")
+    assert person.run("import", str(old)).code == 1
+    assert "newer counsel" in person.err
+
+
+def test_of_a_damaged_file_comes_what_can_be_read(person: User, tmp_path: Path) -> None:
+    for number in range(30):
+        in_file(person.counsel_home, asked(number, conversation=f"c{number}", title="long " * 500))
+    whole = (person.counsel_home / "counsel.db").read_bytes()
+    damaged = tmp_path / "damaged.db"
+    damaged.write_bytes(whole[: len(whole) * 9 // 10 // 4096 * 4096])
+    report = person.json("import", str(damaged))
+    assert "is damaged" in report["problem"]
+    assert report["added"]["jobs"] > 0
+    assert "warning" in person.run("import", str(damaged)).err
+
+
+def test_what_is_no_database_is_named(person: User, tmp_path: Path) -> None:
+    (tmp_path / "none.db").write_bytes(b"not a database" * 500)
+    for path in (tmp_path / "none.db", tmp_path / "missing.db"):
+        assert person.run("import", str(path)).code == 1
+        assert str(path) in person.err
+    assert person.run("import", "x.db", "--home", str(tmp_path)).code == 2
+
+
+def test_a_team_says_whose_history_it_is(person: User, postgres_server: PostgresServer) -> None:
+    in_file(person.counsel_home, asked())
+    postgres_server.execute(
+        "INSERT INTO counsel.people (id, name, folded, role, created) VALUES ('p1', 'Ada', 'ada', 'member', 1)",
+        "counsel",
+    )
+    assert person.run("import").code == 1
+    assert "--person" in person.err
+    assert person.run("import", "--person", "Bob").code == 1
+    assert added(person.json("import", "--person", "ADA"))[0] == 1
+    rows = postgres_server.execute(
+        "SELECT person FROM counsel.jobs UNION SELECT person FROM counsel.conversations UNION "
+        "SELECT person FROM counsel.usage",
+        "counsel",
+    )
+    assert rows == [("p1",)]
