@@ -229,7 +229,7 @@ class _Import:
             "background": bool(row["background"]),
             "cancel": bool(row["cancel"]),
             "images": images,
-            "result": row["result"] and _renamed(result, row["id"], job, name),
+            "result": None if result is None else _renamed(result, row["id"], job, name),
             "outcome": strict_json.dumps(outcome(result, error)),
             "person": self._person,
         }
