@@ -6,7 +6,7 @@ These know this module and nothing behind it: no provider, no store. Results are
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from counsel.caller import Caller
@@ -176,6 +176,12 @@ class Engine(Protocol):
         """Stop what runs here; the jobs can continue in another process."""
 
 
+class NotReady(Protocol):
+    """Why a process should get no work. Everybody may read it."""
+
+    def to_json(self) -> Json: ...
+
+
 class LocalEngine(Engine, Protocol):
     """An engine in this process, as the daemon sees it."""
 
@@ -185,8 +191,11 @@ class LocalEngine(Engine, Protocol):
     def home_is_ours(self) -> bool:
         """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
 
-    async def metrics_text(self) -> str:
-        """`/metrics`, in Prometheus' text format."""
+    async def metrics_text(self, *, people: bool = False) -> str:
+        """`/metrics`, in Prometheus' text format. `people`: also by person."""
+
+    async def not_ready(self, queue_seconds: int) -> Sequence[NotReady]:
+        """Why this process should get no work; empty: it should. A job may wait so long in the queue (0: any time)."""
 
     async def close(self, *, keep: bool = False) -> None:
         """`keep`: synchronous calls, too, continue when an engine runs again, even if their callers do not reconnect."""

@@ -222,6 +222,25 @@ class Settings:
     cors_origins: tuple[str, ...] = _setting(
         "COUNSEL_CORS_ORIGINS", (), "Web origins that may call `counsel serve`."
     )
+    ready_queue_seconds: int = _setting(
+        "COUNSEL_READY_QUEUE_SECONDS",
+        300,
+        "`/ready` fails when a job has waited this long for a server that takes it; 0: never.",
+        minimum=0,
+    )
+    metrics_token: str = _setting(
+        "COUNSEL_METRICS_TOKEN", "", "Token that reads `/metrics` and nothing else; empty: none.", secret=True
+    )
+    metrics_people: bool = _setting(
+        "COUNSEL_METRICS_PEOPLE", False, "Add calls, tokens, cost and errors of each person to `/metrics`."
+    )
+    probe_port: int = _setting(
+        "COUNSEL_PROBE_PORT",
+        0,
+        "Port on which `counsel worker` answers `/health`, `/ready` and `/metrics`; 0: none.",
+        minimum=0,
+        maximum=65535,
+    )
     max_connections: int = _setting(
         "COUNSEL_MAX_CONNECTIONS", 1_000, "Most open connections of `counsel serve`.", minimum=8
     )

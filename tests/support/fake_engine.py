@@ -59,7 +59,10 @@ class FakeEngine:
         self.started = asyncio.Event()
         self.closed = False
 
-    async def metrics_text(self) -> str:
+    async def not_ready(self, _: int) -> list[Any]:
+        return []
+
+    async def metrics_text(self, *, people: bool = False) -> str:
         return f"counsel_jobs {len(self.jobs)}\n"
 
     async def submit(

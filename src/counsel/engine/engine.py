@@ -15,7 +15,7 @@ from pathlib import Path
 
 from counsel import pending_calls, resource_errors
 from counsel.caller import Caller
-from counsel.engine import results
+from counsel.engine import readiness, results
 from counsel.engine.consult.budget import Budgets
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.consensus import members, terms
@@ -357,9 +357,16 @@ class Engine:
         await self.store.flush()
         return await usage_records.series(self.store, since, until, by, buckets)
 
-    async def metrics_text(self) -> str:
-        """For Prometheus."""
-        return await usage_records.prometheus(self.store, self.runner.limiter.calls)
+    async def metrics_text(self, *, people: bool = False) -> str:
+        """For Prometheus. `people`: also by person."""
+        from counsel.engine.history import prometheus  # few servers are asked for it
+
+        load = prometheus.Load(self.runner.limiter.calls, len(self.runner.running), people)
+        return await prometheus.text(self.store, load)
+
+    async def not_ready(self, queue_seconds: int) -> list[readiness.Reason]:
+        """Why this process should get no work; empty: it should. A job may wait so long in the queue (0: any time)."""
+        return await readiness.not_ready(self.store, queue_seconds, draining=self.runner.closing)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 

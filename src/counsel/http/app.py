@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from counsel.errors import NotPermitted
+from counsel.http import probes
 from counsel.http.api import endpoint as api
 from counsel.http.auth import Guard
 from counsel.http.console import files as console
 from counsel.http.console.sessions import ConsoleSessions
-from counsel.http.loading import HEALTH, HttpApp
-from counsel.http.person import check_admin
+from counsel.http.loading import HttpApp
 from counsel.http.proxies import Proxies
 from counsel.http.streamable import Streamable
 from counsel.http.v1.endpoint import V1
@@ -51,6 +48,7 @@ def build(
         sessions=sessions,
         proxies=Proxies.of(settings),
         team=team,
+        metrics_token=settings.metrics_token,
     )
     return HttpApp(guard, inner.close)
 
@@ -66,18 +64,18 @@ def unguarded(
     engine.register_caller(identity.caller("http"))
     mcp = Streamable(engine, identity)
     v1 = V1(engine, identity)
+    closing = asyncio.Event()  # ends streams that would not end by themselves
     inner = Starlette(
         routes=[
             Route("/v1/{rest:path}", v1, methods=None),
             Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
-            Route("/health", _health),
-            Route("/metrics", _metrics(engine)),
+            *probes.routes(engine, settings, closing.is_set),
             *console.routes(),
             *routes,
         ],
         exception_handlers={404: api.not_found, 405: api.not_allowed, Exception: api.failed},
     )
-    inner.state.closing = closing = asyncio.Event()  # ends streams that would not end by themselves
+    inner.state.closing = closing
 
     async def close() -> None:
         closing.set()
@@ -85,18 +83,3 @@ def unguarded(
         await mcp.close()
 
     return HttpApp(inner, close)
-
-
-async def _health(_: Request) -> Response:
-    return JSONResponse(HEALTH)
-
-
-def _metrics(engine: LocalEngine) -> Callable[[Request], object]:
-    async def metrics(request: Request) -> Response:
-        try:
-            check_admin(request.scope)
-        except NotPermitted as error:
-            return api.failed_with(error)
-        return PlainTextResponse(await engine.metrics_text(), media_type="text/plain; version=0.0.4")
-
-    return metrics

@@ -39,7 +39,9 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SHORTEST = 16  # characters of a token with which other machines may connect
 MOST_HEADERS = 100
-OPEN_TO_ALL = frozenset({"/health"})
+OPEN_TO_ALL = frozenset({"/health", "/ready"})
+METRICS = "/metrics"
+METRICS_ONLY = "counsel.metrics_only"  # in a request's scope: the sender has COUNSEL_METRICS_TOKEN
 # The console's page, and `/assets/`: it has no data.
 PAGE = frozenset({"/", "/login", "/favicon.ico", "/licenses.md"})
 SESSION = "/api/session"
@@ -114,6 +116,7 @@ class Guard:
         sessions: ConsoleSessions | None = None,
         proxies: Proxies | None = None,
         team: TeamAccess | None = None,
+        metrics_token: str = "",
     ) -> None:
         self.app = app
         self._secret = secret.encode()
@@ -124,6 +127,7 @@ class Guard:
         self._public = public
         self._sessions = sessions
         self._team = team  # people with tokens of their own, instead of one secret
+        self._metrics_token = metrics_token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -170,7 +174,11 @@ class Guard:
 
     async def _access(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
         """None: the sender may use this path."""
-        if scope["method"] == "OPTIONS" or self._is_public(scope["path"]):
+        if (
+            scope["method"] == "OPTIONS"
+            or self._is_public(scope["path"])
+            or self._reads_metrics(scope, headers)
+        ):
             return None
         if self._team is not None:
             return await self._team_access(self._team, scope, headers)
@@ -235,6 +243,14 @@ class Guard:
         if self._is_token(_bearer(headers)):
             return True
         return path.startswith(V1) and self._is_token(headers.get(b"x-api-key", "").strip())
+
+    def _reads_metrics(self, scope: Scope, headers: dict[bytes, str]) -> bool:
+        """Whether this is Prometheus, with the token that is good for nothing else."""
+        if scope["path"] != METRICS or not self._metrics_token:
+            return False
+        fits = hmac.compare_digest(_bearer(headers).encode(), self._metrics_token)
+        scope[METRICS_ONLY] = fits
+        return fits
 
     def _is_token(self, value: str) -> bool:
         return bool(value) and hmac.compare_digest(value.encode(), self._secret)

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
 Announce: TypeAlias = Callable[[str, int], None]
 HEALTH = {"status": "ok", "version": __version__}
+_STARTING = {
+    "status": "not_ready",
+    "version": __version__,
+    "reasons": [{"code": "starting", "text": "The server is starting."}],
+}
+_AT_ONCE: dict[str, tuple[int, object]] = {"/health": (200, HEALTH), "/ready": (503, _STARTING)}
 MODULES = (
     "counsel.daemon.server",
     "counsel.engine.engine",
@@ -64,8 +70,8 @@ class LoadingApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
-            if scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == "/health":
-                await _healthy(send)
+            if scope["type"] == "http" and scope["method"] == "GET" and scope["path"] in _AT_ONCE:
+                await _answer(send, *_AT_ONCE[scope["path"]])
                 return
             await asyncio.wait({self._loading} if self._loading else ())
         if self._app is None:
@@ -113,8 +119,8 @@ class LoadingApp:
                 await self._engine.close(keep=True)
 
 
-async def _healthy(send: Send) -> None:
-    body = json.dumps(HEALTH, separators=(",", ":")).encode()
+async def _answer(send: Send, status: int, document: object) -> None:
+    body = json.dumps(document, separators=(",", ":")).encode()
     headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

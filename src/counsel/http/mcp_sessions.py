@@ -81,7 +81,8 @@ class Sessions:
         if self._shared is not None:
             state = await self._shared.use(name, owner)
             if state is None:
-                self._known.pop(name, None)
+                if entry is not None and entry.owner == owner:  # ended at another server
+                    del self._known[name]
                 entry = None
             elif entry is None:
                 self._sweep()

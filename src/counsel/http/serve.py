@@ -116,6 +116,7 @@ async def serve(
         sessions=sessions,
         proxies=Proxies.of(settings),
         team=team,
+        metrics_token=settings.metrics_token,
     )
     server = Server(HttpApp(guard, loading.close), host, port, loading.load, settings.max_connections)
     loading.failed = partial(setattr, server, "should_exit", True)

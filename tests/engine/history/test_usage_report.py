@@ -11,7 +11,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
-from counsel.engine.history import usage
+from counsel.engine.history import prometheus, usage
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
 from fake import FakeAPI
@@ -48,7 +48,7 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
 async def test_prometheus_reads_it(engine: Engine, caller: Callable[..., Caller]) -> None:
     await asked(engine, caller(), model="gpt-5")
     await engine.store.flush()
-    text = await usage.prometheus(engine.store, {("openai", "gpt-5"): 2})
+    text = await prometheus.text(engine.store, prometheus.Load({("openai", "gpt-5"): 2}, jobs=0))
     assert 'counsel_calls_total{provider="openai",model="gpt-5"} 1' in text
     assert 'counsel_running_calls{provider="openai",model="gpt-5"} 2' in text
     assert "# TYPE counsel_response_seconds summary" in text

@@ -1,4 +1,4 @@
-"""Usage records: one for every call to a model; their sums for `counsel usage` and for Prometheus."""
+"""Usage records: one for every call to a model; their sums for `counsel usage`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from counsel import amounts
-from counsel.engine.store.records import UsageRecord, UsageTotal
+from counsel.engine.history.call_metrics import METRICS
+from counsel.engine.store.records import UsageRecord
 from counsel.types import Json, Usage
 
 if TYPE_CHECKING:  # importing the routes takes four times as long as the rest of `counsel usage`
@@ -45,7 +46,7 @@ def record(
     reservations: tuple[str, ...] = (),
 ) -> UsageRecord:
     """`began` by the monotonic clock; `code` of a failure; `tool` where it was not the job's own call."""
-    return UsageRecord(
+    call = UsageRecord(
         time.time(),
         job.id,
         tool or job.tool,
@@ -63,6 +64,8 @@ def record(
         job.task.project or str(job.caller.cwd),
         reservations,
     )
+    METRICS.called(call, job.caller.person.name if job.caller.person else None)
+    return call
 
 
 async def summary(store: Store, since: float, by: By, *, local: bool = False) -> Json:
@@ -145,55 +148,3 @@ def _peak(calls: Sequence[UsageRecord]) -> int:
 
 def _quantile(ordered: list[int], share: float) -> int | None:
     return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else None
-
-
-# ── Prometheus ───────────────────────────────────────────────────────────────────────────────────────
-
-_SUMS: tuple[tuple[str, str, Callable[[UsageTotal], float]], ...] = (
-    ("counsel_calls_total", "Calls that were made.", lambda total: total.calls),
-    ("counsel_input_tokens_total", "Tokens that were sent.", lambda total: total.input),
-    ("counsel_output_tokens_total", "Tokens that came back.", lambda total: total.output),
-    ("counsel_cost_usd_total", "Cost of the calls whose price is known.", lambda total: total.cost),
-)
-_TIMES = "counsel_response_seconds"
-
-
-async def prometheus(store: Store, running: Mapping[tuple[str, str], int]) -> str:
-    """The text format that Prometheus reads. `running`: calls in progress, by provider and model."""
-    totals = await store.usage_totals()
-    lines: list[str] = []
-    for name, help_, value in _SUMS:
-        lines += _metric(name, help_, "counter", ((_labels(total), value(total)) for total in totals))
-    lines += [f"# HELP {_TIMES} Time that calls took.", f"# TYPE {_TIMES} summary"]
-    for total in totals:
-        labels = _labels(total)
-        lines += [f"{_TIMES}_sum{{{labels}}} {total.seconds}", f"{_TIMES}_count{{{labels}}} {total.calls}"]
-    lines += _metric(
-        "counsel_errors_total", "Calls that failed, by code.", "counter",
-        ((f'{_labels(total)},code="{_escaped(code)}"', count) for total in totals for code, count in total.errors.items()),
-    )  # fmt: skip
-    lines += _metric(
-        "counsel_running_calls", "Calls under way.", "gauge",
-        ((_names(*names), count) for names, count in running.items()),
-    )  # fmt: skip
-    return "\n".join(lines) + "\n"
-
-
-def _metric(name: str, help_: str, kind: str, samples: Iterable[tuple[str, float]]) -> list[str]:
-    return [
-        f"# HELP {name} {help_}",
-        f"# TYPE {name} {kind}",
-        *(f"{name}{{{labels}}} {value}" for labels, value in samples),
-    ]
-
-
-def _labels(total: UsageTotal) -> str:
-    return _names(total.provider, total.model)
-
-
-def _names(provider: str, model: str) -> str:
-    return f'provider="{_escaped(provider)}",model="{_escaped(model)}"'
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -22,6 +22,7 @@ from counsel.engine.consult.consensus import course
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.review import run as review
 from counsel.engine.consult.routes import Router
+from counsel.engine.history.call_metrics import METRICS
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
 from counsel.engine.jobs import call_keys, replay
@@ -97,6 +98,10 @@ class Runner:
         self._own_keys: OwnKeys | None = None
         self._closing = False
         store.running = self._new_jobs
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
 
     def start(self) -> None:
         self.periodic.start()
@@ -187,6 +192,7 @@ class Runner:
         gone = self.running.pop(job_id, None)
         if gone is None:
             return
+        METRICS.ended(gone.job.tool, _ended_as(gone), time.time() - gone.job.created)
         self._turns.ended(gone.job.conversation)
         if gone.job.key:
             self.keys.pop(gone.job.key, None)
@@ -226,6 +232,8 @@ class Runner:
         job = running.job
         if job.caller.person is not None:  # also of a job that another server began
             job.caller = await self.own_keys.applied(job.caller)
+        if job.attempt == 1:
+            METRICS.began(time.time() - job.created)
         running.live.waits = None
         running.live.started(job.tool, job.task.models, job.id, job.conversation)
         if job.attempt > 1:
@@ -342,6 +350,14 @@ class Runner:
     async def busy(self) -> bool:
         """Something runs here, or can continue or be ended here."""
         return bool(self.running) or await self.recovery.actionable()
+
+
+def _ended_as(running: Running) -> str:
+    if running.result is not None:
+        return "completed"
+    if running.failure is not None:
+        return "cancelled" if isinstance(running.failure, Cancelled) else "failed"
+    return "released"  # another process continues it
 
 
 def _expires(job: Job) -> float:

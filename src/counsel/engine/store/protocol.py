@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
+from counsel.engine.store.health import QueueState
 from counsel.engine.store.model import Reply, Task
 from counsel.engine.store.records import (
     AdoptedJob,
@@ -363,8 +364,18 @@ class Presence(Protocol):
         """It owns nothing any more."""
 
 
+class Health(Protocol):
+    async def check(self) -> None:
+        """Raises `StoreError` when the database cannot be reached, `ConfigInvalid` when its tables do not fit."""
+
+    async def queue(self) -> QueueState: ...
+
+
 class Team(Protocol):
     """What servers on several machines share beside what is stored."""
+
+    @property
+    def health(self) -> Health: ...
 
     @property
     def presence(self) -> Presence: ...

@@ -6,6 +6,7 @@ import secrets
 
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.health import Health
 from counsel.engine.store.postgres.presence import Presence
 
 _LENGTH = 32  # bytes
@@ -14,6 +15,10 @@ _LENGTH = 32  # bytes
 class Team:
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    @property
+    def health(self) -> Health:
+        return Health(self._database)
 
     @property
     def presence(self) -> Presence:

@@ -1,0 +1,59 @@
+"""Whether this process should get work: its database is there and fits, the queue moves, and it is not stopping.
+
+Anybody may ask, so a reason names neither hosts nor databases: the log does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from counsel.engine.store.health import QueueState
+from counsel.engine.store.protocol import Store
+from counsel.errors import ConfigInvalid, CounselError
+from counsel.lazy_dataclass import dataclass
+from counsel.types import Json
+
+log = logging.getLogger("counsel.engine")
+PATIENCE = 3.0  # seconds for the database to answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    code: str  # database, schema, queue, draining, starting
+    text: str
+
+    def to_json(self) -> Json:
+        return {"code": self.code, "text": self.text}
+
+
+DRAINING = Reason("draining", "The server is being stopped: it takes no new jobs.")
+
+
+async def not_ready(store: Store, limit: int, *, draining: bool = False) -> list[Reason]:
+    """Why this process is not ready; empty when it is. `limit`: seconds that a job may wait in the queue (0: any)."""
+    reasons = [DRAINING] if draining else []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            if store.team is not None:
+                await store.team.health.check()
+                reasons += late(await store.team.health.queue(), limit)
+            elif store.problem:
+                reasons.append(Reason("database", "Nothing can be stored: `counsel doctor` says why."))
+    except TimeoutError:
+        reasons.append(Reason("database", f"The database has not answered within {PATIENCE:.0f} seconds."))
+    except ConfigInvalid as error:
+        log.warning("not ready: %s", error.message)
+        reasons.append(
+            Reason("schema", "The database's tables do not fit this release: see `counsel database`.")
+        )
+    except CounselError as error:
+        log.warning("not ready: %s", error.message)
+        reasons.append(Reason("database", "The database cannot be reached."))
+    return reasons
+
+
+def late(queue: QueueState, limit: int) -> list[Reason]:
+    if not limit or queue.oldest_seconds <= limit:
+        return []
+    return [Reason("queue", f"A job has waited {queue.oldest_seconds:.0f} seconds; {limit} are allowed.")]

@@ -1,0 +1,33 @@
+"""Whether the database can be used, and how far the servers are behind."""
+
+from __future__ import annotations
+
+from counsel.engine.store.health import QueueState
+from counsel.engine.store.postgres import schema
+from counsel.engine.store.postgres.database import Database
+
+_QUEUE = """
+    SELECT COUNT(*), COUNT(*) FILTER (WHERE late),
+        COALESCE(EXTRACT(EPOCH FROM clock_timestamp()) - MIN(created) FILTER (WHERE late), 0)::float8
+    FROM (
+        SELECT created, owner = '' AND NOT EXISTS (
+            SELECT 1 FROM counsel.jobs e
+            WHERE e.conversation = j.conversation AND e.turn < j.turn AND e.status = 'processing'
+        ) AS late
+        FROM counsel.jobs j WHERE status = 'processing'
+    ) AS unfinished
+"""
+
+
+class Health:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def check(self) -> None:
+        """Raises `StoreError` when the database cannot be reached, `ConfigInvalid` when its tables do not fit."""
+        schema.check(await schema.state(self._database.rows), self._database.info)
+
+    async def queue(self) -> QueueState:
+        row = await self._database.row(_QUEUE)
+        assert row is not None
+        return QueueState(int(row[0]), int(row[1]), max(0.0, float(row[2])))

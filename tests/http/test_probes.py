@@ -1,0 +1,199 @@
+"""`/health`, `/ready` and `/metrics` as load balancers, orchestrators and Prometheus ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from counsel import settings
+from counsel.engine.history import prometheus
+from counsel.engine.history.call_metrics import MOST_MODELS, MOST_PEOPLE, OTHER, CallMetrics
+from counsel.engine.store.records import UsageRecord
+from counsel.http import probes
+from counsel.http.loading import LoadingApp
+from fake import FakeAPI
+from support import api_client
+from support.api_client import Api
+from support.fake_engine import FakeEngine
+from support.http_server import served
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> Iterator[str]:
+    with postgres_server.migrated() as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "KEEP", 0.0)
+
+
+async def ready(api: Api) -> tuple[int, list[str]]:
+    async with api.session.get("/ready", headers={"Authorization": ""}) as answer:
+        document = await answer.json()
+        assert document["status"] == ("ready" if answer.status == 200 else "not_ready")
+        return answer.status, [reason["code"] for reason in document["reasons"]]
+
+
+def team(folder: Path, url: str) -> Path:
+    (folder / "counsel").mkdir(parents=True)
+    (folder / "counsel" / ".env").write_text(f"COUNSEL_DATABASE={url}\n")
+    return folder
+
+
+async def test_a_server_is_ready_and_anybody_may_ask(tmp_path: Path, fake_api: FakeAPI) -> None:
+    async with api_client.here(tmp_path, fake_api) as api:
+        assert await ready(api) == (200, [])
+
+
+async def test_a_server_whose_database_is_away_is_alive_but_not_ready(
+    tmp_path: Path, fake_api: FakeAPI, postgres_server: PostgresServer, url: str
+) -> None:
+    async with api_client.here(team(tmp_path, url), fake_api) as api:
+        assert await ready(api) == (200, [])
+        import psycopg  # optional where these tests are skipped
+
+        with psycopg.connect(url, autocommit=True) as database:
+            database.execute("UPDATE counsel.migrations SET works_for = 1000, version = version + 1000")
+            assert await ready(api) == (503, ["schema"])
+            database.execute("UPDATE counsel.migrations SET works_for = 1, version = version - 1000")
+        assert await ready(api) == (200, [])
+        await asyncio.to_thread(postgres_server.stop)
+        try:
+            status, reasons = await ready(api)
+            async with api.session.get("/health") as alive:
+                assert alive.status == 200
+        finally:
+            postgres_server.start()
+            await asyncio.to_thread(postgres_server.wait)
+        assert (status, reasons) == (503, ["database"])
+
+
+async def test_a_queue_that_stands_still_makes_servers_not_ready(
+    tmp_path: Path, fake_api: FakeAPI, url: str
+) -> None:
+    async with api_client.here(team(tmp_path, url), fake_api, COUNSEL_READY_QUEUE_SECONDS="60") as api:
+        fake_api.script(text="x", gate="never", gate_after=0)
+        await api.post("/api/jobs", {"prompt": "wait", "model": "gpt-5", "mode": "background"})
+        await fake_api.wait_for()
+        import psycopg
+
+        with psycopg.connect(url, autocommit=True) as database:
+            database.execute("UPDATE counsel.jobs SET created = created - 100")
+            assert await ready(api) == (200, [])  # it runs
+            database.execute(
+                "INSERT INTO counsel.jobs (id, tool, conversation, turn, status, background, created, owner, attempt, "
+                "fingerprint, caller, task, models, images, total, keep_days) "
+                "SELECT 'job_waits', tool, 'other', 1, status, TRUE, created, '', 1, 'none', caller, task, models, "
+                "images, total, keep_days FROM counsel.jobs"
+            )
+            assert await ready(api) == (503, ["queue"])
+            database.execute(
+                "UPDATE counsel.jobs SET conversation = (SELECT conversation FROM counsel.jobs "
+                "WHERE id != 'job_waits'), turn = 99 WHERE id = 'job_waits'"
+            )
+            assert await ready(api) == (200, [])  # it waits for its turn
+            database.execute("DELETE FROM counsel.jobs WHERE id = 'job_waits'")
+        fake_api.open_gate("never")
+
+
+async def test_a_server_that_starts_or_stops_is_not_ready(tmp_path: Path) -> None:
+    loaded = settings.load({"COUNSEL_HOME": str(tmp_path)})
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def nothing() -> Any:
+        raise AssertionError("nobody reads a body")
+
+    starting = LoadingApp(nothing, loaded, print)  # type: ignore[arg-type]
+    await starting({"type": "http", "method": "GET", "path": "/ready"}, nothing, send)
+    assert sent[0]["status"] == 503
+    assert json.loads(sent[1]["body"])["reasons"][0]["code"] == "starting"
+    stopping = probes.Readiness(FakeEngine(), loaded, lambda: True)
+    assert [reason["code"] for reason in await stopping.reasons()] == ["draining"]
+
+
+# ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def families(text: str) -> dict[str, Any]:
+    parsed = list(text_string_to_metric_families(text))
+    names = [family.name for family in parsed]
+    assert len(set(names)) == len(names), "a family is declared twice"
+    return {family.name: family for family in parsed}
+
+
+@pytest.mark.parametrize("is_team", [False, True])
+async def test_prometheus_reads_our_metrics(
+    tmp_path: Path, fake_api: FakeAPI, url: str, is_team: bool
+) -> None:
+    folder = team(tmp_path, url) if is_team else tmp_path
+    async with api_client.here(folder, fake_api, COUNSEL_METRICS_PEOPLE="1") as api:
+        await api.post("/api/jobs", {"prompt": "hello", "model": "gpt-5"})
+        async with api.session.get("/metrics") as answer:
+            assert answer.content_type == "text/plain"
+            text = await answer.text()
+    known = families(text)
+    calls = [sample for sample in known["counsel_calls"].samples if sample.labels["model"] == "gpt-5"]
+    assert calls[0].value >= 1
+    times = known["counsel_call_duration_seconds"]
+    assert times.type == "histogram"
+    buckets = [
+        sample.value
+        for sample in times.samples
+        if sample.name.endswith("_bucket") and sample.labels["provider"] == "openai"
+    ]
+    assert buckets == sorted(buckets)
+    assert buckets[-1] >= 1
+    assert known["counsel_queue_jobs"].samples[0].value == 0
+    for name in ("counsel_queue_oldest_seconds", "counsel_running_jobs", "counsel_job_duration_seconds"):
+        assert known[name].samples
+    assert known["process_resident_memory_bytes"].samples[0].value > 1_000_000
+    assert known["process_cpu_seconds"].samples[0].value > 0
+
+
+async def test_the_metrics_token_opens_metrics_and_nothing_else(tmp_path: Path) -> None:
+    async with served(tmp_path, COUNSEL_METRICS_TOKEN="only-for-prometheus") as client:
+        headers = {"Authorization": "Bearer only-for-prometheus"}
+        for path, status in (("/metrics", 200), ("/api/jobs", 401), ("/mcp", 401)):
+            async with client.session.get(f"{client.base}{path}", headers=headers) as answer:
+                assert answer.status == status
+        async with client.session.get(f"{client.base}/metrics") as answer:
+            assert answer.status == 401
+
+
+def used(provider: str, model: str, code: str = "") -> UsageRecord:
+    return UsageRecord(0.0, "job", "chat", provider, model, "test", 1500, code, 1, 2, 0, 0, 0, 0.5, "/p")
+
+
+def test_names_that_people_choose_do_not_make_series_without_end() -> None:
+    metrics = CallMetrics()
+    for number in range(3 * MOST_MODELS):
+        metrics.called(used("openrouter", f"model {number}"), f"person {number}")
+    assert len(metrics.models) == MOST_MODELS + 1
+    assert metrics.models["openrouter", OTHER].calls == 2 * MOST_MODELS
+    assert len(metrics.people) == MOST_PEOPLE + 1
+    assert metrics.people[OTHER].calls == 3 * MOST_MODELS - MOST_PEOPLE
+    metrics.called(used("a provider of the user's", "x", "TIMEOUT"), None)
+    assert set(metrics.seconds) == {"openrouter", OTHER}
+
+
+def test_names_are_escaped() -> None:
+    metrics = CallMetrics()
+    metrics.called(used('a"b\\c\nd', "m"), None)
+    text = "\n".join(line for family in prometheus._counted(metrics) for line in family) + "\n"
+    assert families(text)["counsel_calls"].samples[0].labels["provider"] == 'a"b\\c\nd'
