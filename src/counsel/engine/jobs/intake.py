@@ -36,7 +36,7 @@ from counsel.requests import (
     chain,
 )
 from counsel.text import counted, is_sound, sound
-from counsel.types import Image
+from counsel.types import Image, Json
 
 _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus", "review": "review"}
 
@@ -60,20 +60,7 @@ async def receive(
     if isinstance(request, CompletionRequest):
         job = await completions.receive(request, caller, router, store, background=background, key=key)
         return Arrival(job, (), job.continues)
-    request = arguments.without_blanks(request)
-    arguments.check(request)
-    size_limits.check(
-        request, caller.settings
-    )  # also what `rpc_client` checked: other programs use the socket, too
-    if not is_sound(request.prompt):  # vendors refuse half a character
-        request = replace(request, prompt=sound(request.prompt))
-    if request.system:
-        request = replace(request, system=sound(request.system))
-    schema = request.schema if isinstance(request, ChatRequest) else None
-    if schema is not None:
-        structured.check_schema(schema)
-    if isinstance(request, ChatRequest) and request.model.strip().lower() == DEFAULT_MODEL:
-        request = replace(request, model=await _default_model(request, store, caller))
+    request = await _checked(request, caller, store)
     members = _members(request, router, caller)
     models = tuple(member.model for member in members)
     await _check_tools(request, models, caller)
@@ -83,20 +70,59 @@ async def receive(
         size_limits.check_history(await store.conversation_size(name), caller.settings)
     project = tags.project(caller.cwd)
     tag = await tags.resolve(request, caller, project, store)
-    built = await build.build_async(request, caller)
-    change = None
-    if isinstance(request, ReviewRequest):
-        change = await asyncio.to_thread(reviews.prepared, request, caller)
-        built = replace(built, prompt=change.text)
+    built, review = await _context(request, caller)
     if isinstance(request, ConsensusRequest) and request.check_models:
         panel.check_limits(models, built, router, caller)
     image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
-    task = Task(
+    task = replace(
+        _task(request, built),
+        models=models,
+        images=tuple(blob.sha for blob in image_blobs),
+        export=export,
+        tag=tag,
+        project=project,
+        review=review,
+        **terms.of(request, members, router, caller),
+    )
+    may_continue = continues or tag is not None
+    job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)
+    return Arrival(job, image_blobs, may_continue)
+
+
+async def _checked(request: Request, caller: Caller, store: Store) -> Request:
+    """The request with its model, and with texts that vendors take. Raises for arguments that are wrong in themselves."""
+    request = arguments.without_blanks(request)
+    arguments.check(request)
+    # also what `rpc_client` checked: other programs use the socket, too
+    size_limits.check(request, caller.settings)
+    if not is_sound(request.prompt):  # vendors refuse half a character
+        request = replace(request, prompt=sound(request.prompt))
+    if request.system:
+        request = replace(request, system=sound(request.system))
+    if isinstance(request, ChatRequest):
+        if request.schema is not None:
+            structured.check_schema(request.schema)
+        if request.model.strip().lower() == DEFAULT_MODEL:
+            request = replace(request, model=await _default_model(request, store, caller))
+    return request
+
+
+async def _context(request: Request, caller: Caller) -> tuple[build.Context, Json | None]:
+    """The prompt with its files and images; for a review with the change, and what is told about it."""
+    built = await build.build_async(request, caller)
+    if not isinstance(request, ReviewRequest):
+        return built, None
+    change = await asyncio.to_thread(reviews.prepared, request, caller)
+    return replace(built, prompt=change.text), change.about
+
+
+def _task(request: Request, built: build.Context) -> Task:
+    """What the request itself says."""
+    return Task(
         tool=arguments.tool_of(request),
         prompt=request.prompt,
         text=built.prompt,
-        models=models,
-        images=tuple(blob.sha for blob in image_blobs),
+        models=(),
         files=tuple(str(path) for path in built.files),
         ranges=built.ranges,
         sources=built.sources,
@@ -106,19 +132,11 @@ async def receive(
         verbosity=request.verbosity,
         use_websearch=request.use_websearch,
         media_resolution=request.media_resolution,
-        export=export,
         tools=request.tools,
         system=request.system,
-        schema=schema,
+        schema=request.schema if isinstance(request, ChatRequest) else None,
         max_cost_usd=None if request.max_cost_usd is None else float(request.max_cost_usd),
-        **terms.of(request, members, router, caller),
-        tag=tag,
-        project=project,
-        review=change.about if change else None,
     )
-    may_continue = continues or tag is not None
-    job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)
-    return Arrival(job, image_blobs, may_continue)
 
 
 async def _default_model(request: ChatRequest, store: Store, caller: Caller) -> str:
