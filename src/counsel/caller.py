@@ -67,6 +67,8 @@ class Caller:
         # The embedded model is started anew by each server, at another address and with another key.
         moving = _EMBEDDED_ADDRESS if EMBEDDED in env else ()
         values = sorted((name, value) for name, value in env.items() if _matters(name) and name not in moving)
+        if self.settings.team:
+            values.append(("team", self.settings.team.identity))
         return hmac.new(secret, repr(values).encode(), hashlib.sha256).hexdigest()[:32]
 
 

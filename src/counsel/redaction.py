@@ -20,6 +20,7 @@ _SHAPES = r"""
     | \bxai-[A-Za-z0-9_-]{16,}
     | \b(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
     | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
+    | \bcsl_[A-Za-z0-9_-]{16,}                          # a team's own tokens
     | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*   # JWT
     | -----BEGIN[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY(?s:.*?)(?:-----END[^-]*-----|\Z)
     | (?<=://)[^/\s:@]+:[^/\s@]+(?=@)                   # user:password in an address
@@ -43,7 +44,8 @@ def protect(settings: Settings) -> None:
     in_env = (value for name, value in settings.env.items() if _SECRET_NAME.search(name))
     own = (str(getattr(settings, row.name)) for row in rows() if row.metadata["secret"])
     in_tables = _secret_values(settings.tables)
-    new = {value for value in (*in_env, *own, *in_tables) if len(value) >= 8} - _secrets.keys()
+    of_team = (settings.team.token,) if settings.team else ()
+    new = {value for value in (*in_env, *own, *in_tables, *of_team) if len(value) >= 8} - _secrets.keys()
     if not new:
         return
     _secrets.update(dict.fromkeys(sorted(new)))
@@ -64,7 +66,7 @@ def _secret_values(table: Mapping[str, object]) -> Iterator[str]:
 
 
 # A pattern matches only text that contains one of these; searching for them takes a hundredth of the pattern's time.
-_SHAPE_SIGNS = ("k-", "AIza", "xai-", "gh", "github_pat_", "AKIA", "ASIA", "eyJ", "-----BEGIN", "://")
+_SHAPE_SIGNS = ("k-", "AIza", "xai-", "gh", "github_pat_", "AKIA", "ASIA", "csl_", "eyJ", "-----BEGIN", "://")
 _NAME_SIGNS = ("authorization", "key", "access", "_token", "_secret", "bearer")
 
 

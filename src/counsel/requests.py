@@ -125,6 +125,11 @@ class CompletionRequest:
     stored: bool = False
     previous: str | None = None  # a job whose turns come first
     continuation_id: str | None = None
+    # of a counsel that passes its own calls on to this server
+    as_counsel: bool = False  # sent with counsel's defaults, and not exactly as it came
+    web_search: bool = False
+    media_resolution: MediaResolution | None = None
+    output_limit: int | None = None  # of all output with its reasoning, in tokens
 
 
 Request: TypeAlias = ChatRequest | ConsensusRequest | ReviewRequest

@@ -14,13 +14,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counsel.envvars import expanded, is_unexpanded
 from counsel.lazy_dataclass import dataclass
 from counsel.setting_files import read_dotenv, read_toml
 from counsel.setting_values import ProviderBudget, parse, provider_budgets
 from counsel.types import EFFORTS
+
+if TYPE_CHECKING:
+    from counsel.team_login import TeamLogin
 
 
 def _setting(
@@ -178,6 +181,12 @@ class Settings:
         "",
         "URL of a PostgreSQL database that several servers share (in development); empty: a file in COUNSEL_HOME.",
         secret=True,
+    )
+    team_offline: str = _setting(
+        "COUNSEL_TEAM_OFFLINE",
+        "error",
+        "When the team server that `counsel login` joined cannot be reached: `error`, or `local` to use this machine's own keys.",
+        choices=("error", "local"),
     )
     client_limit_seconds: int = _setting(
         "COUNSEL_CLIENT_LIMIT_SECONDS",
@@ -363,6 +372,7 @@ class Settings:
         default_factory=dict, repr=False
     )  # config.toml's `providers`, `models` …
     provider_budgets: tuple[ProviderBudget, ...] = ()
+    team: TeamLogin | None = field(default=None, repr=False)  # the server that `counsel login` joined
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     problems: tuple[str, ...] = ()
 
@@ -444,12 +454,22 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     return Settings(
         **values,
         provider_budgets=provider_budgets(merged, tables.get("budgets", {}), home / "config.toml", problems),
+        team=None if values.get("database") else _team(home),
         home=home,
         env=MappingProxyType(merged),
         tables=MappingProxyType(tables),
         sources=MappingProxyType(sources),
         problems=tuple(problems),
     )
+
+
+def _team(home: Path) -> TeamLogin | None:
+    """A team's own server has joined no other."""
+    if not os.path.lexists(home / "team.json"):
+        return None
+    from counsel import team_login  # few homes have joined a team
+
+    return team_login.read(home)
 
 
 def _without_references(dotenv: dict[str, str], problems: list[str]) -> dict[str, str]:

@@ -152,6 +152,11 @@ class Call:
     ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50`; empty, or missing: the whole file
     session: str | None = None
     exact: Exact | None = None
+    # For a team's server: the same key again means the same call, which is then paid once.
+    key: str = ""
+    is_handed_over: Callable[[], bool] | None = field(
+        default=None, repr=False, compare=False
+    )  # another process goes on with the job: a call that is broken off here must not end at the server
 
 
 # ── who answers ──────────────────────────────────────────────────────────────────────────────────────
@@ -234,6 +239,8 @@ class Endpoint:
     base_url: str
     key: str | None = field(default=None, repr=False)
     network: Network = Network()
+    team: bool = False  # a team's server, which asks the provider
+    model_name: str = ""  # what that server calls the model
 
 
 @dataclass(frozen=True, slots=True)

@@ -253,7 +253,7 @@ def test_what_is_not_set_up_has_no_tick(env: dict[str, str]) -> None:
     findings = examine(env)
     assert {finding.what for finding in findings if finding.level == "ok"} == {findings[0].what}
     off = {finding.area for finding in findings if finding.level == "off"}
-    assert off == {"home", "database", "daemon", "providers", "agents", "setup"}
+    assert off == {"home", "database", "daemon", "team", "providers", "agents", "setup"}
 
 
 def test_a_key_that_was_not_tested_has_no_tick(env: dict[str, str]) -> None:

@@ -52,6 +52,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("set", "default_effort", "high"),
         ("unset", "default_effort"),
     ),
+    "login": (("--status",), ("https://team.invalid", "--token-stdin")),
+    "logout": ((),),
     "keys": (("list",), ("set", "openai"), ("remove", "openai")),
     "completion": (("bash",), ("zsh",), ("fish",)),
     "skills": (("list",), ("matrix",), ("show", "x"), ("undo",)),

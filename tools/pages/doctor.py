@@ -16,6 +16,7 @@ _TITLES = {
     "home": "counsel's folder",
     "database": "The database",
     "daemon": "The daemon",
+    "team": "The team server",
     "models": "Models, aliases and `auto`",
     "providers": "Providers and keys",
     "agents": "Agents",

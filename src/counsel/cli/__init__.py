@@ -55,6 +55,8 @@ COMMANDS: dict[str, CommandRow] = {
     "images": CommandRow("counsel.cli.images:images", "Store images in the project for agents to read."),
     "config": CommandRow("counsel.cli.config:config", "Show and change settings: get, set, list, edit."),
     "keys": CommandRow("counsel.cli.keys:keys", "Store, list and remove the keys of providers."),
+    "login": CommandRow("counsel.cli.login:login", "Join a team's server, or show whether it answers."),
+    "logout": CommandRow("counsel.cli.login:logout", "Leave the team; use this machine's own keys again."),
     "doctor": CommandRow(
         "counsel.cli.doctor:doctor", "Check keys, providers, files and versions; suggest fixes."
     ),

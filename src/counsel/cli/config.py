@@ -38,7 +38,12 @@ def list_(*, as_json: bool) -> None:
     rows = [*_rows(loaded), *_table_rows(loaded)]
     if as_json:
         output.document(
-            {"file": str(loaded.home / "config.toml"), "settings": rows, "problems": list(loaded.problems)}
+            {
+                "file": str(loaded.home / "config.toml"),
+                "settings": rows,
+                "problems": list(loaded.problems),
+                **({"team": loaded.team.url} if loaded.team else {}),
+            }
         )
         return
     output.table(
@@ -198,5 +203,9 @@ def _origin(row: dict[str, Any]) -> str:
 
 
 def _report(loaded: Settings) -> None:
+    if loaded.team:
+        output.message(
+            f"team: {loaded.team.url or 'a login that cannot be read'} (`counsel login --status`, `counsel logout`)"
+        )
     for problem in loaded.problems:
         output.message(f"problem: {problem}")

@@ -71,6 +71,8 @@ def models(
         )
     for problem in problems:
         output.message(f"problem: {problem}")
+    if login := settings.load().team:
+        output.message(f"Models of providers with a key are asked through the team server {login.host}.")
 
 
 def _rows(catalog: Catalog, provider: str | None) -> list[ModelRow]:
@@ -138,7 +140,9 @@ def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> 
     providers = [
         row.provider.name
         for row in catalog.providers()
-        if row.available and (row.provider.discover if provider is None else row.provider.name == provider)
+        if row.available
+        and not row.team
+        and (row.provider.discover if provider is None else row.provider.name == provider)
     ]
     found, failed = asyncio.run(_ask(catalog, providers))
     problems += failed

@@ -12,7 +12,7 @@ import click
 
 from counsel.cli import output
 from counsel.cli.database_option import database_option, use_database
-from counsel.errors import CounselError
+from counsel.errors import ConfigInvalid, CounselError
 from counsel.requests import LocalEngine
 from counsel.settings import Settings, load
 
@@ -31,11 +31,23 @@ def serve(host: str | None, port: int | None, transport: str | None, database: s
     settings = load()
     for problem in settings.problems:
         output.message(f"warning: {problem}")
+    _check_login(settings, host or settings.host)
     if (transport or settings.transport) == "stdio":
         from counsel.daemon.standalone import serve as standalone
 
         sys.exit(standalone(None))
     asyncio.run(_serve(settings, host or settings.host, settings.port if port is None else port))
+
+
+def _check_login(settings: Settings, host: str) -> None:
+    """Everyone who has this server's token would ask in this person's name."""
+    from counsel.team_login import is_loopback
+
+    if settings.team and not is_loopback(host):
+        raise ConfigInvalid(
+            f"This counsel has joined {settings.team.host}: it does not listen on {host} for others.",
+            hint="Others join that server themselves. `counsel logout` leaves it; 127.0.0.1 is for you alone.",
+        )
 
 
 async def _serve(settings: Settings, host: str, port: int) -> None:

@@ -45,6 +45,8 @@ def usage(since: int, by: Any, as_json: bool) -> None:
     else:
         _print(report)
         _print_budgets(report["budgets"])
+        if login := user.caller().settings.team:
+            output.message(f"Costs of calls through the team server {login.host} are as it computed them.")
 
 
 def _print(report: Json) -> None:

@@ -150,6 +150,7 @@ CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
     "home": files.home,
     "database": files.database,
     "daemon": files.daemon,
+    "team": models.team,
     "models": models.models,
     "providers": models.providers,
     "agents": agents,

@@ -130,6 +130,25 @@ MESSAGES: dict[str, Message] = {
         "auto_order names no model that can be asked ({source}): `auto` cannot answer",
         "Add a model of a provider that is set up, or remove the setting.",
     ),
+    "team.none": Message("off", "no team was joined; questions are asked with this machine's own keys"),
+    "team.joined": Message(
+        "info",
+        "joined {url}{person}: models of providers with a key are asked there; not tested (`counsel doctor --online` does)",
+    ),
+    "team.offline": Message(
+        "info", "when it cannot be reached, this machine's own keys are used (team_offline = local)"
+    ),
+    "team.bad": Message(
+        "problem",
+        "{problem}",
+        "Run `counsel login` again, or `counsel logout`.",
+        "team.json cannot be used (it is damaged).",
+    ),
+    "team.reached": Message(
+        "ok", "{host}: reached in {seconds:.1f} s, login accepted, counsel {release}, {models} models"
+    ),
+    "team.failed": Message("problem", "{problem}", "{hint}"),
+    "providers.team": Message("info", "{label}: through the team server"),
     "providers.off": Message("off", "{label}: not set up", "{reason}"),
     "providers.key": Message(
         "info", "{label}: key from {source}{address}; not tested (`counsel doctor --online` does)"

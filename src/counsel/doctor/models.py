@@ -37,10 +37,27 @@ def _order(catalog: Catalog, caller: Caller) -> Iterator[Finding]:
         yield finding("models.order_empty", source=source)
 
 
+def team(caller: Caller) -> Iterator[Finding]:
+    login = caller.settings.team
+    if login is None:
+        yield finding("team.none")
+        return
+    if login.problem:
+        yield finding("team.bad", problem=login.problem)
+        return
+    person = f" as {login.name} ({login.role})" if login.name else ""
+    yield finding("team.joined", url=login.url, person=person)
+    if caller.settings.team_offline == "local":
+        yield finding("team.offline")
+
+
 def providers(caller: Caller) -> Iterator[Finding]:
     rows = Catalog.load(caller.settings).providers()
-    yield from map(_provider, rows)
-    if not any(row.available and row.key_source for row in rows):
+    yield from (
+        finding("providers.team", label=row.provider.label) if row.team and row.available else _provider(row)
+        for row in rows
+    )
+    if not any(row.available and (row.key_source or row.team) for row in rows):
         yield finding("providers.none")
 
 

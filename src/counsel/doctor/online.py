@@ -17,6 +17,7 @@ from counsel.types import Endpoint, Limits
 
 if TYPE_CHECKING:
     from counsel.models.transport import Transport
+    from counsel.team_login import TeamLogin
 
 ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
 
@@ -26,12 +27,18 @@ async def reach(caller: Caller) -> list[Finding]:
     from counsel.models.transport import Transport  # aiohttp is for --online only
 
     catalog = Catalog.load(caller.settings)
-    ready = [catalog.endpoint(row.provider.name) for row in catalog.providers() if row.available]
-    if not ready:
+    ready = [
+        catalog.endpoint(row.provider.name) for row in catalog.providers() if row.available and not row.team
+    ]
+    login = caller.settings.team
+    if not ready and login is None:
         return [finding("online.none")]
     transport = Transport()
     try:
-        return list(await asyncio.gather(*(_reach(transport, endpoint) for endpoint in ready)))
+        tests = [_reach(transport, endpoint) for endpoint in ready]
+        if login is not None and not login.problem:
+            tests.append(_reach_team(transport, login, caller))
+        return list(await asyncio.gather(*tests))
     finally:
         await transport.close()
 
@@ -55,6 +62,25 @@ async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
     tested = endpoint.key and provider.name in shipped().providers
     accepted = ", key accepted" if tested else ""
     return finding("online.ok", label=provider.label, seconds=time.monotonic() - began, accepted=accepted)
+
+
+async def _reach_team(transport: Transport, login: TeamLogin, caller: Caller) -> Finding:
+    from counsel.models import team  # few homes have joined one
+
+    began = time.monotonic()
+    try:
+        about = await team.ask(transport, login, caller.env)
+    except CounselError as error:
+        return finding(
+            "team.failed", problem=redaction.redact(error.message), hint=error.hint or "Try again."
+        )
+    return finding(
+        "team.reached",
+        host=login.host,
+        seconds=time.monotonic() - began,
+        release=about["counsel"],
+        models=len(about["models"]),
+    )
 
 
 def _path(endpoint: Endpoint) -> str:

@@ -402,7 +402,7 @@ class Engine:
         `keep`: synchronous calls continue, too, as soon as an engine runs again, whether or not their callers come back.
         """
         await self.runner.close(keep=keep)
-        await self.router.transport.close()
+        await self.router.close()
         await self.store.close()
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────────

@@ -94,8 +94,11 @@ class ClientIdentity:
         return Path(named) if named and Path(named).is_absolute() else self.cwd
 
 
+_FILES = ("config.toml", ".env", "team.json", "team-models.json")
+
+
 def _stamps(home: Path) -> _Stamp:
-    return tuple(_mtime(home / name) for name in ("config.toml", ".env"))
+    return tuple(_mtime(home / name) for name in _FILES)
 
 
 def _mtime(path: Path) -> int:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from counsel.agents.definitions import ASKABLE
@@ -23,6 +24,9 @@ from counsel.records import Record
 from counsel.setting_values import env_name
 from counsel.settings import Settings
 from counsel.types import Endpoint, Model, Provider
+
+if TYPE_CHECKING:
+    from counsel.models.team import TeamCatalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class ProviderRow(Record):
     base_url_source: str
     key_source: str  # the variable and where it is set; empty: no key is set
     key_well_formed: bool
+    team: str = ""  # the team's server, which is asked instead
 
 
 def agent_named(name: str) -> str | None:
@@ -72,8 +77,14 @@ def agent_named(name: str) -> str | None:
 
 class Catalog:
     def __init__(self, rows: Rows, settings: Settings) -> None:
-        self._rows = rows
         self._settings = settings
+        self._team: TeamCatalog | None = None
+        if settings.team:
+            from counsel.models import team  # few homes have joined one
+
+            rows = team.with_offered(rows, settings.team)
+            self._team = team.TeamCatalog(settings.team, settings)
+        self._rows = rows
         self._endpoints = {name: _CallerEndpoint(rows, settings, name) for name in rows.providers}
         problems = [endpoint.problem for endpoint in self._endpoints.values() if endpoint.problem]
         self.problems: tuple[str, ...] = (
@@ -107,14 +118,29 @@ class Catalog:
         return self.target(self.lookup(name))
 
     def target(self, model: Model) -> Target:
+        provider = self._endpoints[model.provider].provider
+        if self._team and self._team.takes(provider):
+            if reason := self._team.reason(model, provider):
+                raise ProviderUnavailable(
+                    f"{model.id} is not available.", hint=reason, provider=model.provider, model=model.id
+                )
+            return Target(model, replace(self._team.endpoint(provider), model_name=self._team.name_of(model)))
         return Target(model, self.endpoint(model.provider))
 
+    def own_target(self, model: Model) -> Target | None:
+        """The model with this machine's own key, for someone who is offline; None if there is none."""
+        endpoint = self._endpoints[model.provider]
+        if endpoint.reason or endpoint.provider.wire == "counsel":
+            return None
+        return Target(model, endpoint.own())
+
     def endpoint(self, provider: str) -> Endpoint:
+        """The caller's own, also while a team is joined. `target` has the one that is asked."""
         endpoint = self._endpoints[provider]
         if endpoint.reason:
             label = endpoint.provider.label
             raise ProviderUnavailable(f"{label} is not available.", hint=endpoint.reason, provider=provider)
-        return Endpoint(endpoint.provider, endpoint.base_url, endpoint.key, endpoint.network)
+        return endpoint.own()
 
     def successor(self, model: Model) -> Target | None:
         """The model to ask when the vendor has retired this one."""
@@ -165,10 +191,20 @@ class Catalog:
 
     def reason(self, model: Model) -> str:
         """Why this model is not available; empty if it is."""
-        return self._endpoints[model.provider].reason
+        endpoint = self._endpoints[model.provider]
+        if self._team and self._team.takes(endpoint.provider):
+            return self._team.reason(model, endpoint.provider)
+        return endpoint.reason
 
     def providers(self) -> list[ProviderRow]:
-        return [endpoint.row() for endpoint in self._endpoints.values()]
+        return [self._provider_row(endpoint) for endpoint in self._endpoints.values()]
+
+    def _provider_row(self, endpoint: _CallerEndpoint) -> ProviderRow:
+        row = endpoint.row()
+        if self._team and self._team.takes(endpoint.provider):
+            reason = self._team.provider_reason(endpoint.provider)
+            return row.replaced(available=not reason, reason=reason, team=self._team.login.url)
+        return row
 
     @property
     def aliases(self) -> list[UserAlias]:
@@ -373,6 +409,9 @@ class _CallerEndpoint:
             where = f" (keys: {row.key_url})" if row.key_url else ""
             return f"Set {' or '.join(row.key_envs) or 'api_key in its config.toml table'}{where}."
         return ""
+
+    def own(self) -> Endpoint:
+        return Endpoint(self.provider, self.base_url, self.key, self.network)
 
     def row(self) -> ProviderRow:
         pattern = self.provider.key_pattern

@@ -17,7 +17,7 @@ from counsel.models.retries import Retryable
 from counsel.models.sender import Response, Sender
 from counsel.models.sse import EventParser, TooLarge
 from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error
-from counsel.models.wires import WIRES
+from counsel.models.wires import ALL_WIRES
 from counsel.text import TextBuffer
 from counsel.types import (
     Event,
@@ -59,7 +59,7 @@ class Exchange:
         self._sender, self._refused_fields, self._prepared = sender, refused_fields, prepared
         self._deadlines, self._endpoint, self._model = deadlines, deadlines.endpoint, model
         self._sent, self._reservation = sent, reservation
-        self._reader: StreamReader = WIRES[deadlines.endpoint.provider.wire].reader()
+        self._reader: StreamReader = ALL_WIRES[deadlines.endpoint.provider.wire].reader()
         self._allowance = answer_limit.Allowance(deadlines.limits.answer)
         self._parser: EventParser | JsonAnswer = EventParser(deadlines.limits.answer + 2**20)
         self._decoder = compression.decoder("")
@@ -72,6 +72,7 @@ class Exchange:
         self._failed: Exception | None = None
         self._ended = False
         self.passed_on = False
+        self.reported = False  # the server itself says that the call failed
 
     async def open(self) -> None:
         limit, until = self._deadlines.first()
@@ -80,7 +81,7 @@ class Exchange:
         except http1.DeadlineExceeded:
             raise self._deadlines.passed(limit) from None
         except http1.ConnectTimeout:
-            raise Retryable(self._deadlines.passed("connect")) from None
+            raise self._no_connection() from None
         except (OSError, MemoryError) as error:
             raise self._unreachable(error) from None
         kind = response.content_type
@@ -89,6 +90,14 @@ class Exchange:
         if kind == "application/json":
             self._parser = JsonAnswer(self._deadlines.limits.answer + 2**20)
         self._decoder = self._decoder_for(response)
+
+    def _no_connection(self) -> Exception:
+        failure = self._deadlines.passed("connect")
+        if self._endpoint.team:  # nobody waits three times as long to learn that a network is missing
+            return network_errors.explained(
+                self._endpoint, TimeoutError(f"no connection within {self._deadlines.limits.connect:g} s")
+            )
+        return Retryable(failure)
 
     def _unreachable(self, error: BaseException) -> Exception:
         """Retryable, unless the proxy wants a password or this machine lacks memory or file descriptors."""
@@ -263,8 +272,15 @@ class Exchange:
     def _reported(self, report: ErrorReport) -> Exception:
         if report.status == 407 and (proxy := self._endpoint.network.proxy):
             return network_errors.refused_by_proxy(self._endpoint, proxy, 407)
+        self.reported = report.own is not None or not self._endpoint.team
         error = as_error(report, self._endpoint, self._model, **self._partial())
-        return Retryable(error, report.retry_after) if report.retryable else error
+        return Retryable(error, report.retry_after) if self._is_retryable(report) else error
+
+    def _is_retryable(self, report: ErrorReport) -> bool:
+        """A team's server has tried again already: its own failures are final, those on the way to it are not."""
+        if self._endpoint.team and report.own is not None:
+            return report.status == 503 and report.own["code"] == "CANCELLED"  # it is being stopped
+        return report.retryable
 
     def _interrupted(self, how: str) -> Retryable:
         label, name = self._endpoint.provider.label, self._endpoint.provider.name

@@ -14,6 +14,15 @@ from counsel.types import Endpoint, Proxy
 
 
 def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
+    failure = _explained(endpoint, error)
+    if endpoint.team:
+        from counsel.models import team_errors  # few homes have joined a team
+
+        return team_errors.unreachable(failure, endpoint, untrusted=isinstance(error, Untrusted))
+    return failure
+
+
+def _explained(endpoint: Endpoint, error: BaseException) -> CounselError:
     provider, proxy = endpoint.provider, endpoint.network.proxy
     if shortage := resource_errors.failure(error, f"{provider.label} cannot be reached"):
         return shortage

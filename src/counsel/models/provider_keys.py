@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,7 @@ async def accepted(row: ProviderRow, key: str, env: Mapping[str, str]) -> bool |
     name = row.provider.key_envs[0]
     changed = {**env, **dict.fromkeys(row.provider.key_envs, ""), name: key}
     try:
-        await _ask(Catalog.load(settings.load(changed)).endpoint(row.provider.name))
+        await _ask(Catalog.load(replace(settings.load(changed), team=None)).endpoint(row.provider.name))
     except AuthenticationFailed:
         raise AuthenticationFailed(
             f"{row.provider.label} does not accept this key; it was not stored.",

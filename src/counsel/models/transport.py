@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import closing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from counsel.errors import CounselError
 from counsel.models import http1, network_errors, response_bodies, retries
@@ -23,7 +24,7 @@ from counsel.models.paused_turns import resumed
 from counsel.models.retries import Retryable
 from counsel.models.sender import Sender
 from counsel.models.vendor_errors import as_error
-from counsel.models.wires import WIRES
+from counsel.models.wires import ALL_WIRES, WIRES
 from counsel.types import (
     Call,
     Endpoint,
@@ -36,6 +37,9 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+
+if TYPE_CHECKING:
+    from counsel.models.team_call import TeamCalls
 
 _DEFAULT_LIMITS = Limits()
 
@@ -53,15 +57,23 @@ class Transport:
         self._sleep = sleep
         self._sender = Sender()
         self._refused_fields = RefusedFields()
+        self._endings: set[asyncio.Task[None]] = set()  # of calls that must also end at a team's server
 
     def stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits = _DEFAULT_LIMITS
     ) -> AsyncGenerator[Event]:
         """One answer. Only a vendor that uses tools of its own pauses in the middle of one."""
         ends = asyncio.get_running_loop().time() + limits.total
+        if endpoint.team:
+            return self._team_calls().stream(call, model, endpoint, limits, ends=ends)
         if not call.knobs.web_search:
             return self._stream(call, model, endpoint, limits, ends)
         return resumed(lambda part: self._stream(part, model, endpoint, limits, ends), call)
+
+    def _team_calls(self) -> TeamCalls:
+        from counsel.models.team_call import TeamCalls  # few homes have joined a team
+
+        return TeamCalls(self._sender, self._backoff, self._sleep, self._endings)
 
     async def _stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits, ends: float
@@ -116,7 +128,7 @@ class Transport:
         url = _below(endpoint.base_url, path)
         deadlines = Deadlines(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
         no_model = Model(id=path, provider=endpoint.provider.name, wire_id=path)
-        headers = WIRES[endpoint.provider.wire].headers(endpoint)
+        headers = ALL_WIRES[endpoint.provider.wire].headers(endpoint)
         try:
             response = await self._sender.send(url, headers, limits, endpoint, until=deadlines.ends)
             with closing(response):
@@ -129,6 +141,8 @@ class Transport:
             raise network_errors.explained(endpoint, error) from None
 
     async def close(self) -> None:
+        if self._endings:
+            await asyncio.wait(self._endings, timeout=2.0)
         await self._sender.close()
 
 
@@ -140,10 +154,16 @@ async def _prepared(
         await call.permit()
     reservation = await call.budget.reserve(call, model) if call.budget else None
     if reservation:
-        call = replace(call, output_limit=reservation.output_limit)
+        call = limited(call, reservation)
     elif earlier:
         return earlier, None
     return WIRES[endpoint.provider.wire].prepare(call, model, endpoint), reservation
+
+
+def limited(call: Call, reservation: Reservation) -> Call:
+    """The call within what is reserved for it, and within the limit that it came with."""
+    limits = [limit for limit in (reservation.output_limit, call.output_limit) if limit is not None]
+    return replace(call, output_limit=min(limits)) if limits else call
 
 
 def _changed_settings(prepared: Prepared, model: Model) -> list[Notice]:

@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal, TypeAlias
 
 from counsel.errors import (
+    BY_CODE,
     AuthenticationFailed,
     ContextLengthExceeded,
     CounselError,
@@ -109,6 +110,7 @@ class ErrorReport:
     max_tokens: int | None = None
     provided_tokens: int | None = None
     field: str = ""  # of the request, if the error names one
+    own: Json | None = None  # an error of another counsel, as `CounselError.as_dict` has it
 
     @property
     def retryable(self) -> bool:
@@ -137,7 +139,13 @@ def parse_error(status: int | None, body: object, headers: Mapping[str, str] | N
         max_tokens=_number(match, "max"),
         provided_tokens=_number(match, "given"),
         field=_field(body),
+        own=_own(body),
     )
+
+
+def _own(body: object) -> Json | None:
+    is_own = isinstance(body, dict) and body.get("code") in BY_CODE and isinstance(body.get("error"), str)
+    return body if is_own else None  # type: ignore[return-value] # by its kind
 
 
 def _field(body: object) -> str:
@@ -262,6 +270,16 @@ def scrubbed(text: str, key: str | None) -> str:
 
 
 def as_error(report: ErrorReport, endpoint: Endpoint, model: Model, **fields: object) -> CounselError:
+    if endpoint.team:
+        from counsel.models import team_errors  # few homes have joined a team
+
+        return team_errors.reported(report, endpoint, **fields)
+    return _of_vendor(report, endpoint, model, fields)
+
+
+def _of_vendor(
+    report: ErrorReport, endpoint: Endpoint, model: Model, fields: Mapping[str, object]
+) -> CounselError:
     provider = endpoint.provider
     label, name = provider.label or provider.name, provider.name
     message = scrubbed(report.message, endpoint.key).strip()

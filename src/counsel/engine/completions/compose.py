@@ -68,11 +68,18 @@ def compose(request: CompletionRequest, route: Route) -> Call:
     call = Call(
         turns=request.turns,
         system=request.system,
-        knobs=Knobs(request.temperature, request.reasoning_effort, request.verbosity),
+        knobs=Knobs(
+            request.temperature,
+            request.reasoning_effort,
+            request.verbosity,
+            request.web_search,
+            request.media_resolution,
+        ),
         max_output=request.max_output,
         tools=request.tools,
         schema=request.schema,
-        exact=request.exact,
+        exact=None if request.as_counsel else request.exact,
+        output_limit=request.output_limit,
     )
     if route.model is None:
         return _for_agent(call)

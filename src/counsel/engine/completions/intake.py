@@ -51,6 +51,8 @@ async def receive(
         temperature=request.temperature,
         reasoning_effort=request.reasoning_effort,
         verbosity=request.verbosity,
+        use_websearch=request.web_search,
+        media_resolution=request.media_resolution,
         project=tags.project(caller.cwd),
         completion=request,
         stateless=not is_kept,

@@ -44,6 +44,8 @@ class AutoChain:
         """Take the model off the list, and its provider's other models if they would fail for the same reason."""
         self._failures.append((route, error))
         whole = provider_failed(error)
+        if error.fields.get("team"):  # its server failed, not the provider
+            self._left = [other for other in self._left if other.wire != "counsel"]
         self._left = [
             other
             for other in self._left

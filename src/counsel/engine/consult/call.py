@@ -172,7 +172,8 @@ class Consultation:
             async with self._limiter.slot(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
-                listening = self._listen(step, route, self._events(step, route, self._permitted(call)), fold)
+                keyed = self._keyed(step, self._permitted(call))
+                listening = self._listen(step, route, self._events(step, route, keyed), fold)
                 await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
             self._failed(error, route, call, step, fold)
@@ -206,6 +207,12 @@ class Consultation:
 
     def _permitted(self, call: Call) -> Call:
         return replace(call, permit=self._permit) if self._permit else call
+
+    def _keyed(self, step: Step, call: Call) -> Call:
+        """With a name under which a team's server knows the call again."""
+        if self.job.caller.settings.team is None:
+            return call
+        return replace(call, key=f"{self.job.id}:{step.key}", is_handed_over=lambda: self.job.handed_over)
 
     def _uses_tools(self, step: Step) -> bool:
         return bool(self.job.task.tools) and step.uses_tools

@@ -6,19 +6,21 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import field
+from dataclasses import field, replace
 
 from counsel import logs
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.consult import recursion
 from counsel.engine.team import server_machine
-from counsel.errors import ModelNotFound
+from counsel.errors import CounselError, ModelNotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.models import prices
 from counsel.models.auto import Needs, candidates, no_candidates
 from counsel.models.catalog import Catalog, Target
+from counsel.models.team import CONNECT, Refresh
 from counsel.models.transport import Transport
+from counsel.models.wires.counsel import portable
 from counsel.settings import Settings
 from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Text, Usage
 
@@ -53,6 +55,11 @@ class Router:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self._catalogs: OrderedDict[int, _CallerCatalog] = OrderedDict()
+        self._refresh = Refresh(transport)
+
+    async def close(self) -> None:
+        await self._refresh.close()
+        await self.transport.close()
 
     def catalog(self, caller: Caller) -> Catalog:
         return self._cached(caller).catalog
@@ -91,6 +98,8 @@ class Router:
         return [self._to_model(target, caller) for target in targets]
 
     def _to_model(self, target: Target, caller: Caller) -> Route:
+        if target.endpoint.team:
+            return self._to_team(target, caller)
         model = target.model
         limits = limits_of(caller.settings)
         successor = self.catalog(caller).successor(model)
@@ -110,6 +119,49 @@ class Router:
             target.endpoint.provider.wire,
             _account(target.endpoint),
         )
+
+    def _to_team(self, target: Target, caller: Caller) -> Route:
+        """The team's server knows its vendors' successors; offline, this machine's own key may be used."""
+        model, settings = target.model, caller.settings
+        limits = limits_of(settings)
+        team_limits = replace(limits, connect=min(limits.connect, CONNECT))
+        own = self.catalog(caller).own_target(model) if settings.team_offline == "local" else None
+
+        def answer(call: Call) -> AsyncIterator[Event]:
+            self._refresh.soon(settings)
+            return self._stream_from_team(call, target, own, settings, team_limits)
+
+        return Route(
+            model.id,
+            model.provider,
+            answer,
+            lambda usage: prices.cost(model, usage),
+            model,
+            target.endpoint.provider.wire,
+            _account(target.endpoint),
+        )
+
+    async def _stream_from_team(
+        self, call: Call, target: Target, own: Target | None, settings: Settings, limits: Limits
+    ) -> AsyncGenerator[Event]:
+        try:
+            async with aclosing(self._stream(call, target, limits)) as events:
+                async for event in events:
+                    yield event
+        except ModelNotFound:
+            self._refresh.soon(settings, now=True)
+            raise
+        except CounselError as error:
+            if not error.fields.get("unreachable") or error.partial or own is None:
+                raise
+            message = error.message
+        else:
+            return
+        text = f"Offline: {own.model.id} was asked with this machine's own key, and not through the team. {message}"
+        yield Notice("warning", text, {"team": target.endpoint.base_url, "offline": True})
+        async with aclosing(self._stream(portable(call), own, limits_of(settings))) as events:
+            async for event in events:
+                yield event
 
     def _stream(self, call: Call, target: Target, limits: Limits) -> AsyncGenerator[Event]:
         searched = target.searching() if call.knobs.web_search else target

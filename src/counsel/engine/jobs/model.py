@@ -45,6 +45,7 @@ class Job:
     continues: bool = True  # the conversation may hold turns
     status: Status = "processing"
     members: Members = field(default_factory=Members)
+    handed_over: bool = False  # another process goes on with it
 
     @property
     def tool(self) -> str:

@@ -328,6 +328,7 @@ class Runner:
         self._closing = True
         for running in self.running.values():
             running.flush(self._store)  # before the calls are broken off: that is no event of the job
+            running.job.handed_over = not running.cancelled
         tasks = [*self.periodic.tasks, *(running.task for running in self.running.values())]
         for task in tasks:
             task.cancel()

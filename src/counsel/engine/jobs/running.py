@@ -77,7 +77,7 @@ class Running:
     def lose(self) -> None:
         """Stop asking for a job that is no longer ours; writes in progress prove ownership themselves."""
         if not (self.cancelled or self.ending or self.lost):
-            self.lost = True
+            self.lost = self.job.handed_over = True
             self.task.cancel()
 
     def flush(self, store: Store) -> None:

@@ -172,6 +172,19 @@ def document(settings: Settings) -> dict[str, object]:
         "panels": _panels(settings),
         "problems": list(settings.problems),
         "home": str(settings.home),
+        "team": _team(settings),
+    }
+
+
+def _team(settings: Settings) -> dict[str, object] | None:
+    login = settings.team
+    if login is None:
+        return None
+    return {
+        "url": login.url,
+        "person": login.name,
+        "role": login.role,
+        "problem": login.problem or None,
     }
 
 

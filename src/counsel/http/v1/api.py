@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from counsel.errors import ContentFiltered, CounselError
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import CompletionRequest
-from counsel.results import ChatResult
+from counsel.results import AnswerMetadata, ChatResult
 from counsel.types import Json, Usage
 
 LARGEST = 32 * 1024 * 1024  # bytes of a body, as at Anthropic
@@ -28,6 +28,7 @@ class Asked:
     ignored: tuple[str, ...] = ()  # fields that change nothing here
     echo: Json = field(default_factory=dict)  # fields of the body that the answer has, too
     created: float = field(default_factory=time.time)
+    refusal_is_answer: bool = True  # with a reason of its own, as in the vendors' APIs
 
     @property
     def model(self) -> str:
@@ -46,6 +47,7 @@ class Ended:
     stopped_by: str | None = None
     ignored: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)  # for `counsel` in the answer
+    metadata: AnswerMetadata | None = None
 
 
 _REASONS: dict[str, Reason] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
@@ -76,6 +78,7 @@ def ended(asked: Asked, result: ChatResult) -> Ended:
         stopped_by=result.stopped_by,
         ignored=ignored,
         about=about,
+        metadata=metadata,
     )
 
 
@@ -83,7 +86,7 @@ def refused(asked: Asked, error: CounselError) -> Ended | None:
     """A refusal is an answer in these APIs, with a reason of its own; None for every other failure."""
     from counsel.engine.results import spent
 
-    if not isinstance(error, ContentFiltered):
+    if not isinstance(error, ContentFiltered) or not asked.refusal_is_answer:
         return None
     partial = ({"type": "text", "text": error.partial},) if error.partial else ()
     return Ended(

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from counsel.caller import Caller
+from counsel.engine.store.records import JobRecord
 from counsel.errors import (
     Cancelled,
     Conflict,
@@ -31,10 +32,11 @@ from counsel.http.auth import Receive, Scope, Send
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.person import engine_of, identity_of
 from counsel.http.v1 import api as v1
-from counsel.http.v1 import consensus, count, errors, models, stored
+from counsel.http.v1 import consensus, count, errors, models, reading, stored, team
 from counsel.http.v1.api import LARGEST, Api, Asked, Ended
 from counsel.http.v1.chat import ChatCompletions
 from counsel.http.v1.messages import Messages
+from counsel.http.v1.own import Own
 from counsel.http.v1.responses import RESPONSES, open_response
 from counsel.http.v1.stream import Stream
 from counsel.mcp.identity import ClientIdentity
@@ -48,6 +50,7 @@ LONGEST_KEY = 255
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 CHAT = ChatCompletions()
 MESSAGES = Messages()
+OWN = Own()
 _JSON = (b"content-type", b"application/json")
 _FRESH = (b"cache-control", b"no-store")
 
@@ -65,6 +68,8 @@ class Completing(Protocol):
     ) -> str: ...
 
     async def keys_like(self, prefix: str) -> list[str]: ...
+
+    async def open_calls(self, prefix: str) -> list[JobRecord]: ...
 
 
 class V1:
@@ -308,7 +313,11 @@ def _key(headers: dict[bytes, str], body: Json) -> str | None:
         return None
     if not given.strip() or len(given) > LONGEST_KEY:
         raise errors.BadRequest(f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
-    return f"v1-{_digest(given.encode())}-{_digest(encode(dict(sorted(body.items()))))}"
+    return f"{_key_prefix(given)}{_digest(encode(dict(sorted(body.items()))))}"
+
+
+def _key_prefix(given: str) -> str:
+    return f"v1-{_digest(given.encode())}-"
 
 
 def _digest(data: bytes) -> str:
@@ -333,6 +342,27 @@ async def _messages(request: _Request) -> None:
 
 async def _respond(request: _Request) -> None:
     await request.complete(RESPONSES)
+
+
+async def _own(request: _Request) -> None:
+    team.refuse_relays(request.app.caller(request.scope))
+    await request.complete(OWN)
+
+
+async def _about_server(request: _Request) -> None:
+    caller = request.app.caller(request.scope)
+    team.refuse_relays(caller)
+    await request.reply(await team.about(caller))
+
+
+async def _cancel_own(request: _Request) -> None:
+    """By the call's key: its client may not know the job yet."""
+    body = await request.app.body(request.receive, LARGEST)
+    prefix = _key_prefix(reading.required(body, "key", str))
+    engine = cast(Completing, request.engine)
+    for job in await engine.open_calls(prefix):
+        await request.engine.cancel(job.id)
+    await request.reply({"cancelled": bool(await engine.keys_like(prefix))})
 
 
 async def _response(request: _Request, name: str) -> None:
@@ -368,6 +398,8 @@ _ROUTES: list[tuple[Callable[[str], re.Match[str] | None], dict[str, Handler]]] 
     (re.compile(r"/v1/responses").fullmatch, {"POST": _respond}),
     (re.compile(r"/v1/responses/([^/]{1,100})").fullmatch, {"GET": _response, "DELETE": _delete_response}),
     (re.compile(r"/v1/responses/([^/]{1,100})/cancel").fullmatch, {"POST": _cancel_response}),
+    (re.compile(r"/v1/counsel").fullmatch, {"GET": _about_server, "POST": _own}),
+    (re.compile(r"/v1/counsel/cancel").fullmatch, {"POST": _cancel_own}),
     (re.compile(r"/v1/messages").fullmatch, {"POST": _messages}),
     (re.compile(r"/v1/messages/count_tokens").fullmatch, {"POST": _count}),
     (re.compile(r"/v1/models").fullmatch, {"GET": _models}),

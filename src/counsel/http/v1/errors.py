@@ -71,6 +71,8 @@ def anthropic(error: CounselError, status: int | None = None) -> Json:
 
 def of_path(path: str, error: CounselError, status: int | None = None) -> Json:
     """For refusals before the API is known by more than its path."""
+    if path.startswith("/v1/counsel"):
+        return error.as_dict()
     return anthropic(error, status) if path.startswith("/v1/messages") else openai(error, status)
 
 

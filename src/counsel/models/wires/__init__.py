@@ -53,6 +53,7 @@ A model whose `web_search` is true can search through its wire. xAI answers `sea
 from __future__ import annotations
 
 from counsel.models.wires.anthropic import Anthropic
+from counsel.models.wires.counsel import Counsel
 from counsel.models.wires.gemini import Gemini
 from counsel.models.wires.openai_chat import OpenAIChat
 from counsel.models.wires.openai_responses import OpenAIResponses
@@ -64,3 +65,5 @@ WIRES: dict[str, Wire] = {
     "anthropic": Anthropic(),
     "gemini": Gemini(),
 }
+# A team's server, which no row of a table names.
+ALL_WIRES: dict[str, Wire] = {**WIRES, "counsel": Counsel()}

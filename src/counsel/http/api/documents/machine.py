@@ -251,12 +251,20 @@ class Panel(TypedDict):
     problem: NotRequired[Annotated[str, "Why it cannot be used."]]
 
 
+class TeamServer(TypedDict):
+    url: str
+    person: Annotated[str, "Who the login belongs to; empty: the server has one person."]
+    role: str
+    problem: Annotated[str | None, "Why the login cannot be used."]
+
+
 class Settings(TypedDict):
     settings: list[Setting]
     keys: list[ProviderKey]
     panels: Annotated[list[Panel], "Of config.toml's `[panels]`."]
     problems: Annotated[list[str], "Lines of the files that are ignored."]
     home: str
+    team: Annotated[TeamServer | None, "The server that `counsel login` joined; null: none."]
 
 
 class ChangeSetting(TypedDict):

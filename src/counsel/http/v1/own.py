@@ -1,0 +1,130 @@
+"""`/v1/counsel`: the calls of another counsel, such as the one on a laptop that has joined a team.
+
+The body is a `CompletionRequest`, the answer a stream of our own events: `text`, `thinking`, `part`, and `end` or `error`.
+The vendors' formats have no place for what gets lost between them: sources, settings that were left out, which budget
+refused a call and what is left of it. `models/wires/counsel.py` is the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from counsel import strict_json
+from counsel.engine.context.images import kind
+from counsel.engine.store import completion_json
+from counsel.errors import CounselError, InvalidArgument
+from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.http.v1.errors import BadRequest
+from counsel.requests import CompletionRequest
+from counsel.results import usage_to_json
+from counsel.types import Image, Json, Turn
+
+VERSION = 1  # of the request's form
+
+
+class Own:
+    largest = 2 * LARGEST  # images are as large as their vendor takes them, and four thirds of that in base64
+
+    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
+        return Asked(request=_request(body), stream=True, refusal_is_answer=False)
+
+    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:  # noqa: ARG002 (Api)
+        return {"parts": list(answer.parts), **_end(answer)}
+
+    def renderer(self, asked: Asked, job: str) -> OwnRenderer:  # noqa: ARG002 (Api)
+        return OwnRenderer()
+
+    def error(self, error: CounselError, status: int | None = None) -> Json:  # noqa: ARG002 (Api)
+        return error.as_dict()
+
+
+class OwnRenderer:
+    keepalive = b": keep-alive\n\n"
+
+    def start(self) -> bytes:
+        return b""
+
+    def text(self, delta: str) -> bytes:
+        return _event("text", delta)
+
+    def thinking(self, delta: str) -> bytes:
+        return _event("thinking", delta)
+
+    def part(self, part: Json) -> bytes:
+        return _event("part", part)
+
+    def end(self, answer: Ended) -> bytes:
+        return _event("end", _end(answer))
+
+    def fail(self, error: CounselError) -> bytes:
+        return _event("error", error.as_dict())
+
+
+def _event(name: str, data: object) -> bytes:
+    return f"event: {name}\ndata: ".encode() + strict_json.encode(data) + b"\n\n"
+
+
+def _end(answer: Ended) -> Json:
+    document: Json = {
+        "usage": usage_to_json(answer.usage),
+        "cost_usd": answer.usage.cost_usd,
+        "finish_reason": answer.reason,
+    }
+    if metadata := answer.metadata:
+        document |= {
+            "cost_usd": metadata.cost_usd,
+            "finish_reason": metadata.finish_reason,
+            "answered_by": metadata.answered_by,
+            "left_out": list(metadata.settings_left_out),
+            "notices": [notice.to_json() for notice in metadata.notices],
+        }
+    if answer.stopped_by is not None:
+        document["stop_sequence"] = answer.stopped_by
+    return document
+
+
+# ── the request ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _request(body: Json) -> CompletionRequest:
+    """Raises `BadRequest`. What only this server's own machine could mean (files, conversations) is left out."""
+    import msgspec
+
+    if body.get("version") != VERSION:
+        raise BadRequest(
+            f"This server takes version {VERSION} of the request, not {body.get('version')!r}. "
+            "Update the older of the two counsels.",
+            "version",
+        )
+    try:
+        request = completion_json.load(body.get("request", {}))
+    except (msgspec.ValidationError, ValueError, TypeError) as error:
+        raise BadRequest(f"Invalid request: {error}.", "request") from None
+    if not request.turns:
+        raise BadRequest("'turns' must not be empty.", "request.turns")
+    return replace(
+        request,
+        turns=tuple(_turn(turn) for turn in request.turns),
+        exact=replace(request.exact, native=None),  # nothing goes to a vendor unread
+        untranslated=(),
+        is_streamed=True,
+        stored=True,
+        previous=None,
+        continuation_id=None,
+    )
+
+
+def _turn(turn: Turn) -> Turn:
+    results = tuple(replace(result, images=tuple(map(_image, result.images))) for result in turn.tool_results)
+    return replace(turn, native=None, images=tuple(map(_image, turn.images)), tool_results=results)
+
+
+def _image(image: Image) -> Image:
+    if image.url:
+        return Image("", b"", url=image.url)
+    try:
+        media_type, _ = kind(image.data, image.name)
+    except InvalidArgument as error:
+        raise BadRequest(error.message, "request.turns") from None
+    return Image(media_type, image.data, image.name[:200], None, image.width, image.height)

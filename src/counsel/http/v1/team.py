@@ -1,0 +1,65 @@
+"""What a server tells a counsel that joins it: its release, who asks, and which models may be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from counsel import __version__
+from counsel.caller import Caller
+from counsel.errors import Conflict
+from counsel.http.v1.own import VERSION
+from counsel.models.catalog import Catalog
+from counsel.types import Json, Model
+
+
+def refuse_relays(caller: Caller) -> None:
+    """A counsel that has joined a team passes nothing on for others: two of them could send a call in a circle."""
+    if login := caller.settings.team:
+        raise Conflict(
+            f"This counsel is itself a member's: it has joined {login.url}.",
+            hint=f"Join that server: `counsel login {login.url}`.",
+        )
+
+
+async def about(caller: Caller) -> Json:
+    return await asyncio.to_thread(_about, caller)
+
+
+def _about(caller: Caller) -> Json:
+    catalog = Catalog.load(caller.settings)
+    person = caller.person
+    return {
+        "counsel": __version__,
+        "version": VERSION,
+        "time": round(time.time()),
+        "person": None
+        if person is None
+        else {"id": person.id, "name": person.name, "role": person.role, "groups": list(person.groups)},
+        "providers": [
+            {"name": row.provider.name, "label": row.provider.label, "open": row.provider.open_models}
+            for row in catalog.providers()
+            if row.available
+        ],
+        "models": [_model(row.model) for row in catalog.models() if row.available],
+    }
+
+
+def _model(model: Model) -> Json:
+    """The facts that a counsel needs which does not know the model itself."""
+    return {
+        "id": model.id,
+        "provider": model.provider,
+        "wire_id": model.wire_id,
+        "label": model.label,
+        "context": model.context,
+        "output": model.output,
+        "vision": model.vision,
+        "tools": model.tools,
+        "web_search": model.web_search,
+        "efforts": list(model.efforts),
+        "verbosity": model.verbosity,
+        "media_resolution": model.media_resolution,
+        "temperature": list(model.temperature) if model.temperature else None,
+        "auto_rank": model.auto_rank,
+    }

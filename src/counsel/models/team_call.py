@@ -1,0 +1,256 @@
+"""One call through a team's server.
+
+A call that has a key is made once, however often it is sent: when the connection breaks, the same request follows the
+same job at the server, and what was received before is not passed on again. The server therefore does not stop the job
+when its client disconnects; a call that is given up here is ended there by a second request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import suppress
+
+from counsel import strict_json
+from counsel.errors import CounselError, UpstreamError
+from counsel.lazy_dataclass import dataclass
+from counsel.models import http1, response_bodies, retries
+from counsel.models.deadlines import Deadlines
+from counsel.models.exchange import Exchange
+from counsel.models.optional_fields import RefusedFields
+from counsel.models.retries import Retryable
+from counsel.models.sender import Sender
+from counsel.models.transport import limited
+from counsel.models.wires import ALL_WIRES
+from counsel.types import (
+    Call,
+    Endpoint,
+    Event,
+    Finished,
+    Limits,
+    Model,
+    Prepared,
+    Reservation,
+    Text,
+    Thinking,
+    Thought,
+    ToolUse,
+    Usage,
+    UsageReport,
+    Withdrawn,
+)
+
+_KEY = "idempotency-key"
+_ENDING = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
+_ENDING_ATTEMPTS = 4  # the call itself may still be on its way to the server
+_ENDING_PAUSE = 0.25  # seconds
+
+
+@dataclass(slots=True)
+class TeamCalls:
+    """The calls of one transport."""
+
+    sender: Sender
+    backoff: float
+    sleep: Callable[[float], Awaitable[object]]
+    endings: set[asyncio.Task[None]]
+
+    async def stream(
+        self, call: Call, model: Model, endpoint: Endpoint, limits: Limits, *, ends: float
+    ) -> AsyncGenerator[Event]:
+        reservation = await call.budget.reserve(call, model) if call.budget else None
+        if reservation:
+            call = limited(call, reservation)
+        prepared = ALL_WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
+        attempt = _Attempts(self, call, model, endpoint, prepared, limits, ends, reservation)
+        try:
+            async for event in attempt.events():
+                yield event
+        finally:
+            if reservation:
+                reservation.settle(attempt.used)
+            if attempt.may_run and not (call.is_handed_over and call.is_handed_over()):
+                self._end(prepared, endpoint)
+
+    def _end(self, prepared: Prepared, endpoint: Endpoint) -> None:
+        if _KEY in prepared.headers:
+            task = asyncio.ensure_future(self._ended(prepared, endpoint))
+            self.endings.add(task)
+            task.add_done_callback(self.endings.discard)
+
+    async def _ended(self, prepared: Prepared, endpoint: Endpoint) -> None:
+        headers = {name: value for name, value in prepared.headers.items() if name != _KEY}
+        body = strict_json.encode({"key": prepared.headers[_KEY]})
+        until = asyncio.get_running_loop().time() + _ENDING.total
+        with suppress(OSError, CounselError, http1.DeadlineExceeded):
+            for _ in range(_ENDING_ATTEMPTS):
+                response = await self.sender.send(
+                    f"{prepared.url}/cancel", headers, _ENDING, endpoint, until=until, body=body
+                )
+                try:
+                    answer = await response_bodies.json_object(response, endpoint, until)
+                finally:
+                    response.close()
+                if answer.get("cancelled") is not False:
+                    return
+                await asyncio.sleep(_ENDING_PAUSE)
+
+
+@dataclass(slots=True)
+class _Attempts:
+    calls: TeamCalls
+    call: Call
+    model: Model
+    endpoint: Endpoint
+    prepared: Prepared
+    limits: Limits
+    ends: float
+    reservation: Reservation | None
+    used: Usage | None = None
+    may_run: bool = False  # at the server, as far as is known here
+
+    async def events(self) -> AsyncGenerator[Event]:
+        replay = Replay(may_withdraw=self.call.exact is None)
+        for attempt in range(1, self.limits.attempts + 1):
+            if self.call.permit:
+                await self.call.permit()
+            exchange = self._exchange()
+            try:
+                await self._open(exchange)
+                while (events := await exchange.read()) is not None:
+                    for event in replay.new(events):
+                        if isinstance(event, UsageReport):
+                            self.used = event.usage
+                        yield event
+            except Retryable as retryable:
+                failure = retryable
+            except CounselError:
+                self.may_run = self.may_run and not exchange.reported
+                raise
+            else:
+                self.may_run = False
+                return
+            finally:
+                exchange.close()
+            self.used = self.used or exchange.usage_so_far()
+            self.may_run = self.may_run and not exchange.reported
+            wait = retries.wait_before_next(
+                failure, attempt, self.call, self.limits, ends=self.ends, backoff=self.calls.backoff
+            )
+            if wait is None or (replay.has_begun and not self.call.key):
+                try:
+                    raise failure.error
+                finally:
+                    del failure  # see transport.py
+            yield retries.notice(attempt, wait, failure.error, self.limits)
+            replay.again()
+            await self.calls.sleep(wait)
+
+    async def _open(self, exchange: Exchange) -> None:
+        before, self.may_run = self.may_run, True
+        try:
+            await exchange.open()
+        except Retryable as retryable:
+            self.may_run = before or not retryable.error.fields.get("unreachable")
+            raise
+        except CounselError as error:
+            self.may_run = before or not error.fields.get("unreachable")
+            raise
+
+    def _exchange(self) -> Exchange:
+        deadlines = Deadlines(retries.in_a_hurry(self.limits, self.call), self.ends, self.endpoint)
+        return Exchange(
+            self.calls.sender,
+            RefusedFields(),
+            self.prepared,
+            deadlines,
+            self.model,
+            sent=self.call.tokens,
+            reservation=_Unsettled(self.reservation) if self.reservation else None,
+        )
+
+
+class _Unsettled:
+    """A reservation for all attempts: it is settled after the last one."""
+
+    def __init__(self, reservation: Reservation) -> None:
+        self.output_limit, self.lowered = reservation.output_limit, reservation.lowered
+
+    def settle(self, usage: Usage | None) -> None:
+        pass
+
+
+class Replay:
+    """The events of a call that is followed again, without those that were passed on before.
+
+    A server that died lets another one ask the vendor again: then the answer is another one, and the text so far is withdrawn.
+    """
+
+    def __init__(self, *, may_withdraw: bool) -> None:
+        self._may_withdraw = may_withdraw
+        self._text = ""
+        self._thinking = 0  # characters
+        self._parts: list[Event] = []
+        self._seen = ""  # of the text that arrives again
+        self._again: list[Event] = []  # parts that have arrived again
+        self._skip = 0  # characters of thinking
+        self._catches_up = False
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._text or self._thinking or self._parts)
+
+    def again(self) -> None:
+        self._seen, self._again, self._skip = "", [], self._thinking
+        self._catches_up = bool(self._text)
+
+    def new(self, events: list[Event]) -> Iterator[Event]:
+        for event in events:
+            if isinstance(event, Text):
+                yield from self._on_text(event.delta)
+            elif isinstance(event, Thinking):
+                yield from self._on_thinking(event.delta)
+            elif isinstance(event, ToolUse | Thought):
+                yield from self._on_part(event)
+            else:
+                if isinstance(event, Finished):
+                    yield from self._caught_up()
+                yield event
+
+    def _on_text(self, delta: str) -> Iterator[Event]:
+        if not self._catches_up:
+            self._text += delta
+            yield Text(delta)
+            return
+        self._seen += delta
+        if not self._text.startswith(self._seen):
+            yield from self._caught_up()
+
+    def _caught_up(self) -> Iterator[Event]:
+        if not self._catches_up:
+            return
+        self._catches_up = False
+        before, self._text = self._text, self._seen
+        if not self._seen.startswith(before):
+            if not self._may_withdraw:
+                raise UpstreamError(
+                    "The team server was restarted in the middle of the answer.",
+                    hint="Send the request again.",
+                )
+            yield Withdrawn(before, "The team server was restarted: the answer begins again.")
+            before = ""
+        if rest := self._seen[len(before) :]:
+            yield Text(rest)
+
+    def _on_thinking(self, delta: str) -> Iterator[Event]:
+        new = delta[self._skip :]
+        self._skip = max(0, self._skip - len(delta))
+        if new:
+            self._thinking += len(new)
+            yield Thinking(new)
+
+    def _on_part(self, part: Event) -> Iterator[Event]:
+        self._again.append(part)
+        if len(self._again) > len(self._parts):
+            self._parts.append(part)
+            yield part

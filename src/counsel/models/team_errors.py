@@ -1,0 +1,85 @@
+"""Failures of a team's server: its own errors keep their code and numbers, the others say what to do about the login."""
+
+from __future__ import annotations
+
+from counsel.errors import (
+    AuthenticationFailed,
+    CounselError,
+    OutOfResources,
+    ProviderUnavailable,
+    UpstreamError,
+    from_dict,
+)
+from counsel.models.vendor_errors import ErrorReport, scrubbed
+from counsel.types import Endpoint
+
+_THEIRS = ("job_id", "continuation_id", "partial", "tried")  # ids mean nothing here
+_OFFLINE = (
+    "Check the network or the VPN. `counsel config set team_offline local` lets counsel use this machine's own keys "
+    "meanwhile; `counsel logout` leaves the team."
+)
+
+
+def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> CounselError:
+    label, url, status = endpoint.provider.label, endpoint.base_url, report.status
+    if status == 401:
+        return AuthenticationFailed(
+            f"{label} does not accept this login (any more).",
+            hint=f"Run `counsel login {url}` with a new token, or `counsel logout`.",
+            provider=endpoint.provider.name,
+            status=401,
+            team=url,
+        )
+    if report.own is not None:
+        return _passed_on(report.own, endpoint, fields)
+    if status is not None and 300 <= status < 400:
+        return UpstreamError(
+            f"{label} answers with a redirect ({status}). It is not followed: the token is for {url} only.",
+            hint="Log in to the address that it redirects to, if you trust it.",
+            provider=endpoint.provider.name,
+            status=status,
+            team=url,
+        )
+    if status == 404:
+        return UpstreamError(
+            f"There is no counsel server at {url} (404), or one that is older than this counsel.",
+            hint="Check the address: `counsel login --status`.",
+            provider=endpoint.provider.name,
+            status=404,
+            team=url,
+        )
+    message = scrubbed(report.message, endpoint.key).strip()
+    return ProviderUnavailable(
+        f"{label} answered with {status or 'an error'}{f': {message}' if message else ''}.",
+        hint=_OFFLINE,
+        provider=endpoint.provider.name,
+        status=status,
+        team=url,
+        unreachable=True if status == 503 else None,
+        **fields,
+    )
+
+
+def _passed_on(document: dict[str, object], endpoint: Endpoint, fields: dict[str, object]) -> CounselError:
+    error = from_dict({name: value for name, value in document.items() if name not in _THEIRS})
+    error.fields |= {name: value for name, value in fields.items() if value is not None}
+    if isinstance(error, AuthenticationFailed):
+        error.hint = f"This is a key of {endpoint.provider.label.lower()}: tell whoever runs it."
+    return error
+
+
+def unreachable(failure: CounselError, endpoint: Endpoint, *, untrusted: bool) -> CounselError:
+    """`unreachable`: local keys may be used instead, if the person allows it. Not with a certificate that is wrong."""
+    if isinstance(failure, OutOfResources):
+        return failure
+    failure.fields["team"] = endpoint.base_url
+    if untrusted:
+        failure.hint = (
+            "If your company signs its own certificates, set SSL_CERT_FILE to its CA certificate, also in "
+            "COUNSEL_HOME/.env for programs that start counsel. If it has expired or is not valid yet, check this machine's clock."
+        )
+    elif isinstance(failure, ProviderUnavailable):
+        failure.fields["unreachable"] = True
+        if not endpoint.network.proxy:
+            failure.hint = _OFFLINE
+    return failure

@@ -1,0 +1,227 @@
+"""`counsel login` and `counsel logout`: checked first, stored privately, shown nowhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import ssl
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from counsel import keychain, settings
+from support.user import Output, User
+
+TOKEN = "csl_" + "q7Rt" * 10
+ADA = {"id": "p_1", "name": "ada", "role": "member", "groups": []}
+ABOUT: dict[str, Any] = {
+    "counsel": "9.9.9",
+    "version": 1,
+    "time": 1,
+    "person": ADA,
+    "providers": [{"name": "openai", "label": "OpenAI", "open": True}],
+    "models": [{"id": "gpt-5", "provider": "openai", "wire_id": "gpt-5"}],
+}
+
+
+class _Server(BaseHTTPRequestHandler):
+    about: ClassVar[Any] = ABOUT
+    seen: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.seen.append(self.headers.get("authorization", ""))
+        accepted = self.headers.get("authorization") == f"Bearer {TOKEN}"
+        document = self.about if accepted else {"error": "No.", "code": "AUTHENTICATION_FAILED"}
+        body = json.dumps(document).encode()
+        self.send_response(200 if accepted else 401)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    _Server.seen.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_keychain(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise keychain.KeychainError("none")
+
+    monkeypatch.setattr(keychain, "store", missing)
+
+
+@pytest.fixture
+def person(user: User) -> User:
+    user.command = "login"
+    return user
+
+
+def log_in(person: User, monkeypatch: pytest.MonkeyPatch, *arguments: str, token: str = TOKEN) -> Output:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(token + "\n"))
+    done = person.run(*arguments, "--token-stdin")
+    assert token not in done.out + done.err
+    return done
+
+
+def test_login_status_and_logout(person: User, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    done = log_in(person, monkeypatch, url)
+    assert done.code == 0, done.err
+    assert f"joined {url} as ada (member)" in done.err
+    assert "1 model" in done.err
+    assert "own keys are not used" in done.err
+    assert "clock" in done.err
+    file = person.counsel_home / "team.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    login = settings.load().team
+    assert login
+    assert (login.token, login.person, login.role) == (TOKEN, "p_1", "member")
+    shown = person.counsel("--status")
+    assert url in shown
+    assert "ada (member)" in shown
+    document = json.loads(person.counsel("--status", "--json"))
+    assert (document["reachable"], document["token_in"], document["release"]) == (True, "file", "9.9.9")
+    person.command = "logout"
+    assert "left" in person.run().err
+    assert not file.exists()
+    assert settings.load().team is None
+    assert "Nothing was changed" in person.run().err
+    person.command = "login"
+    assert json.loads(person.counsel("--status", "--json")) == {"joined": False}
+
+
+def test_a_token_that_is_refused_is_not_stored(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    done = log_in(person, monkeypatch, url, token="csl_wrong-token-000000000")
+    assert done.code == 1
+    assert "does not accept" in done.err
+    assert not (person.counsel_home / "team.json").exists()
+
+
+def test_the_token_is_never_sent_unencrypted_to_another_machine(
+    person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = log_in(person, monkeypatch, "http://team.example")
+    assert done.code == 1
+    assert "https://team.example" in done.err
+
+
+def test_a_server_that_is_down(person: User, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    log_in(person, monkeypatch, url)
+    (person.counsel_home / "team.json").write_text(
+        json.dumps({"url": "http://127.0.0.1:9", "token": TOKEN, "person": ADA})
+    )
+    done = person.run("--status")
+    assert done.code == 1
+    assert "cannot be reached" in done.err
+    assert "team_offline" in done.err
+    assert json.loads(person.counsel("--status", "--json", code=1))["reachable"] is False
+
+
+def test_a_certificate_that_is_not_trusted_is_said_plainly(
+    person: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pem = _certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Server)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    url = f"https://localhost:{server.server_port}"
+    try:
+        _Server.seen.clear()
+        done = log_in(person, monkeypatch, url)
+        assert done.code == 1
+        assert "certificate" in done.err.lower()
+        assert "SSL_CERT_FILE" in done.err
+        assert not _Server.seen
+        monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+        trusted = log_in(person, monkeypatch, url)
+        assert trusted.code == 0, trusted.err
+        assert "SSL_CERT_FILE is set in this shell only" in trusted.err
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _certificate(folder: Path) -> Path:
+    import subprocess
+
+    key, pem = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(pem)],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    pem.write_text(pem.read_text() + key.read_text())
+    return pem
+
+
+def test_the_token_is_in_the_keychain_where_there_is_one(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    stored: dict[tuple[str, str], str] = {}
+    ring = ModuleType("keyring")
+    ring.set_password = lambda service, name, key: stored.__setitem__((service, name), key)  # type: ignore[attr-defined]
+    ring.get_password = lambda service, name: stored.get((service, name))  # type: ignore[attr-defined]
+    ring.delete_password = lambda service, name: stored.pop((service, name))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "keyring", ring)
+    monkeypatch.setattr(keychain, "store", _STORE)
+    done = log_in(person, monkeypatch, url)
+    assert "keychain" in done.err
+    assert TOKEN not in (person.counsel_home / "team.json").read_text()
+    login = settings.load().team
+    assert login
+    assert login.token == TOKEN
+    stored.clear()
+    keychain._known.clear()
+    gone = settings.load().team
+    assert gone
+    assert gone.problem
+    stored["counsel", keychain.account("COUNSEL_TEAM_TOKEN", person.counsel_home)] = TOKEN
+    person.command = "logout"
+    person.counsel()
+    assert not stored
+
+
+_STORE = keychain.store
+
+
+def test_other_commands_show_the_team(person: User, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    log_in(person, monkeypatch, url)
+    shown = {}
+    for command, arguments in (("models", ()), ("config", ("list",)), ("doctor", ()), ("usage", ())):
+        person.command = command
+        done = person.run(*arguments)
+        shown[command] = done.out + done.err
+    host = url.partition("://")[2]
+    for command in ("models", "config", "doctor", "usage"):
+        assert host in shown[command], command
+    assert "through the team server" in shown["doctor"]
+    person.command = "serve"
+    refused = person.run("--host", "0.0.0.0")
+    assert refused.code == 1
+    assert "does not listen on 0.0.0.0" in refused.err
