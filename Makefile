@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
+.PHONY: demo test test-postgres chaos check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -14,6 +14,14 @@ test: $(VENV)/.dev clients
 	@if command -v npm >/dev/null; then $(MAKE) console console-check; else echo "npm is not here: tests of the console will say so"; fi
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=
+
+# The engine's whole suite with its jobs in PostgreSQL; CI runs a part of it (tests/engine/test_on_postgres.py).
+test-postgres: $(VENV)/.dev
+	COUNSEL_TEST_STORE=postgres $(BIN)/pytest -n 2 --dist loadgroup -q tests/engine
+
+# Three servers, two workers, 300 jobs and all kinds of faults; CI runs a smaller one.
+chaos: $(VENV)/.dev
+	COUNSEL_CHAOS=1 $(BIN)/pytest -q -s tests/team/test_chaos.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

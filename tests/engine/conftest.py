@@ -18,18 +18,36 @@ if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
 
-_SQLITE_ONLY = {"test_a_job_can_be_stopped_before_its_first_step": "SQLite's reads never let the job begin"}
+# Tests that mean SQLite itself, by what stands in them or by their names.
+_SQLITE_SOURCE = {
+    "database(": "it changes rows of SQLite",
+    "ledger(": "it reads rows of SQLite",
+    "sqlite3.": "it reads SQLite's file",
+    "Ownership(": "it proves by a file lock that an owner is dead",
+}
+_SQLITE_ONLY = {
+    "test_a_job_can_be_stopped_before_its_first_step": "SQLite's reads never let the job begin",
+    "test_a_home_that_was_replaced_is_left_alone": "the home has no file of a store",
+    **dict.fromkeys(
+        (
+            "test_a_chat_its_conversation_and_its_failures",
+            "test_a_partial_answer_and_a_cancelled_one",
+            "test_a_consensus_with_and_without_failures",
+        ),
+        "its golden file holds rows of SQLite",
+    ),
+}
 
 
 def _needs_sqlite(request: pytest.FixtureRequest) -> str | None:
-    if "database(" in inspect.getsource(request.function):
-        return "it changes rows of SQLite"
-    return _SQLITE_ONLY.get(request.function.__name__)
+    source = inspect.getsource(request.function)
+    named = _SQLITE_ONLY.get(request.function.__name__)
+    return named or next((reason for text, reason in _SQLITE_SOURCE.items() if text in source), None)
 
 
 @pytest.fixture(autouse=True)
 def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`COUNSEL_TEST_STORE=postgres pytest tests/engine`: engines keep their jobs in PostgreSQL."""
+    """`make test-postgres`: engines keep their jobs in PostgreSQL."""
     is_marked = request.node.get_closest_marker("postgres") is not None
     if not is_marked and os.environ.get("COUNSEL_TEST_STORE") != "postgres":
         yield

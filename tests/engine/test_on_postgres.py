@@ -1,4 +1,4 @@
-"""The engine on PostgreSQL: some of its tests once more. `COUNSEL_TEST_STORE=postgres pytest tests/engine` runs all that can."""
+"""The engine on PostgreSQL: some of its tests once more. `make test-postgres` runs all that can."""
 
 from __future__ import annotations
 

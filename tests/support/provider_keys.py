@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from fake import FakeAPI
+from fake import FakeAPI, FakeProcess
 
 
-def keys(fake: FakeAPI) -> dict[str, str]:
+def keys(fake: FakeAPI | FakeProcess) -> dict[str, str]:
     """An environment in which every provider is the fake."""
     v1 = fake.v1
     return {

@@ -1,0 +1,140 @@
+"""Real servers and workers of a team on one scratch PostgreSQL, as on several machines: a COUNSEL_HOME for each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+TOKEN = "a-token-for-the-team"
+STARTS = 120.0  # seconds for a process on a busy machine
+
+
+class Member:
+    """One `counsel serve` or `counsel worker`; the same one again after it was killed."""
+
+    def __init__(self, name: str, kind: str, folder: Path, env: Mapping[str, str], program: str) -> None:
+        self.name = name
+        self.kind = kind
+        self._home = folder / name
+        self._env = env
+        self._program = program
+        self._process: asyncio.subprocess.Process | None = None
+        self.port = free_port() if kind == "serve" else 0
+        self.starts = 0
+        self.is_suspended = False
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return (self._home / "stderr").read_text()
+
+    async def start(self) -> None:
+        self._home.mkdir(parents=True, exist_ok=True)
+        arguments = ["serve", "--port", str(self.port)] if self.kind == "serve" else ["worker"]
+        fixed = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._home),
+            "COUNSEL_HOME": str(self._home / "home"),
+        }
+        with (self._home / "stderr").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(self._program, "-P", "-m", "counsel", *arguments),
+                env={**fixed, "COUNSEL_TOKEN": TOKEN, **self._env},
+                cwd=self._home,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.starts += 1
+
+    async def ready(self, session: aiohttp.ClientSession) -> None:
+        """Until a server listens. A worker has nothing to ask."""
+        async with asyncio.timeout(STARTS):
+            while self.kind == "serve":
+                assert self._process is not None
+                assert self._process.returncode is None, self.log
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(f"{self.url}/health") as response:
+                        if response.status == 200:
+                            return
+                await asyncio.sleep(0.1)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        self.is_suspended = number == signal.SIGSTOP
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        self.signal(signal.SIGKILL)
+        await self._process.wait()
+
+    async def stop(self) -> int:
+        """In order: SIGTERM; killed if that takes too long. Its exit code."""
+        assert self._process is not None
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                return await self._process.wait()
+        await self.kill()
+        return -9
+
+
+class Fleet:
+    def __init__(self, folder: Path, url: str, env: Mapping[str, str], seed: int = 0) -> None:
+        self._folder = folder
+        self.database = url
+        self._env = env
+        self.random = random.Random(seed)
+        self.members: list[Member] = []
+        self.session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"})
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(member.stop() for member in self.members))
+        await self.session.close()
+
+    def add(
+        self, kind: str, name: str, *, database: str | None = None, program: str = sys.executable, **env: str
+    ) -> Member:
+        """`database`: its own way to the database, such as a proxy."""
+        known = {"COUNSEL_DATABASE": database or self.database}
+        member = Member(name, kind, self._folder, {**self._env, **known, **env}, program)
+        self.members.append(member)
+        return member
+
+    async def start(self) -> None:
+        for member in self.members:
+            await member.start()
+        await asyncio.gather(*(member.ready(self.session) for member in self.members))
+
+    def a_server(self, besides: Member | None = None) -> Member:
+        servers = [each for each in self.members if each.kind == "serve" and each is not besides]
+        awake = [each for each in servers if not each.is_suspended]
+        return self.random.choice(awake or servers)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

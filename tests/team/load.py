@@ -1,0 +1,127 @@
+"""Clients of a team's servers: they ask, ask again where a server is gone, and follow every job to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from team.fleet import Fleet
+
+_AGAIN = 0.2  # seconds
+ENDS = ("done", "failed", "cancelled")
+_FAILURES = (aiohttp.ClientError, TimeoutError, ConnectionError)
+
+
+@dataclass
+class Asked:
+    """One job as its client knows it."""
+
+    prompt: str
+    body: dict[str, Any]
+    key: str = field(default_factory=lambda: str(uuid.uuid4()))
+    id: str = ""
+    sent: int = 0  # requests until it was accepted
+    connections: int = 0  # of its follower
+    end: str = ""
+    texts: dict[str, str] = field(default_factory=dict)  # by slot
+    seen: list[tuple[int, str, str]] = field(
+        default_factory=list
+    )  # seq, kind and slot of events that are no text
+    faults: list[str] = field(default_factory=list)  # what the follower missed, or got twice
+
+
+def chat(prompt: str, conversation: str | None = None) -> Asked:
+    body: dict[str, Any] = {"prompt": prompt, "model": "gpt-5", "mode": "background"}
+    return Asked(prompt, body | ({"continuation_id": conversation} if conversation else {}))
+
+
+def consensus(prompt: str) -> Asked:
+    return Asked(
+        prompt, {"prompt": prompt, "models": ["gpt-5", "sonnet", "deepseek-chat"], "mode": "background"}
+    )
+
+
+async def submit(fleet: Fleet, asked: Asked) -> None:
+    """To any server, until one has taken it. The key makes it one job."""
+    while not asked.id:
+        asked.sent += 1
+        server = fleet.a_server()
+        try:
+            async with fleet.session.post(
+                f"{server.url}/api/jobs",
+                json=asked.body,
+                headers={"Idempotency-Key": asked.key},
+                timeout=aiohttp.ClientTimeout(total=30),
+            ) as response:
+                document = await response.json()
+                if response.status in {200, 202}:
+                    asked.id = document["job_id"]
+                    return
+                assert response.status >= 500, (response.status, document)
+        except _FAILURES:
+            pass
+        await asyncio.sleep(_AGAIN)
+
+
+async def follow(fleet: Fleet, asked: Asked) -> None:
+    """On any server; on another one, from the last event's id, when the connection is lost."""
+    last = ""
+    while not asked.end:
+        asked.connections += 1
+        headers = {"Last-Event-ID": last} if last else {}
+        try:
+            async with fleet.session.get(
+                f"{fleet.a_server().url}/api/jobs/{asked.id}/events",
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=20),
+            ) as response:
+                if response.status != 200:
+                    assert response.status >= 500, (response.status, await response.text())
+                    await asyncio.sleep(_AGAIN)
+                    continue
+                async for name, document in events(response):
+                    last = name
+                    take(asked, document)
+        except _FAILURES:
+            await asyncio.sleep(_AGAIN)
+
+
+async def events(response: aiohttp.ClientResponse) -> Any:
+    name = ""
+    async for line in response.content:
+        text = line.decode().rstrip("\n")
+        if text.startswith("id: "):
+            name = text[4:]
+        elif text.startswith("data: "):
+            yield name, json.loads(text[6:])
+
+
+def take(asked: Asked, event: dict[str, Any]) -> None:
+    """As docs/use/http.md says: a text is put at its offset, and what stood behind it is discarded."""
+    kind, slot, data = event["kind"], event["slot"], event["data"]
+    if kind == "text":
+        text = asked.texts.get(slot, "")
+        if data["offset"] > len(text):
+            asked.faults.append(f"text is missing before {data['offset']}: {len(text)} characters")
+        elif text[data["offset"] :].startswith(data["text"]) and data["text"]:
+            asked.faults.append(f"text comes twice at {data['offset']}: {data['text'][:40]!r}")
+        asked.texts[slot] = text[: data["offset"]] + data["text"]
+        return
+    if kind == "thinking":
+        return
+    if kind in {"model_started", "restarted"}:
+        offset = data["offset"] if kind == "restarted" else 0
+        asked.texts[slot] = asked.texts.get(slot, "")[:offset]
+    entry = (event["seq"], kind, slot)
+    if entry in asked.seen:
+        asked.faults.append(f"event {entry} comes twice")
+    if asked.seen and kind not in ENDS and event["seq"] <= asked.seen[-1][0]:
+        asked.faults.append(f"event {entry} comes after {asked.seen[-1]}")
+    asked.seen.append(entry)
+    if kind in ENDS:
+        asked.end = kind

@@ -1,0 +1,162 @@
+"""Everything that may happen to a team's processes at once, while clients ask and follow."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fake import FakeProcess
+from support.postgres_proxy import PostgresProxy
+from support.postgres_server import PostgresServer
+from team import checks, load
+from team.fleet import Fleet, Member
+
+SUSPENDED = (
+    20.0  # seconds: an owner that is not seen for 15 is dead (docs/decisions/23-presence-in-postgresql.md)
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    servers: int
+    workers: int
+    chats: int
+    councils: int
+    conversations: int
+    turns: int
+    kills: int
+    restarts: int  # of PostgreSQL
+    seconds: float  # in which questions are asked and processes killed
+    limit: float  # seconds until all jobs must have ended
+    seed: int = 1
+
+    @property
+    def jobs(self) -> int:
+        return self.chats + self.councils + self.conversations * self.turns
+
+
+class Storm:
+    def __init__(
+        self, plan: Plan, fleet: Fleet, server: PostgresServer, cut: tuple[Member, PostgresProxy]
+    ) -> None:
+        self._plan = plan
+        self._fleet = fleet
+        self._server = server
+        self._cut = cut
+        self.done: Counter[str] = Counter()
+        self.asked: list[load.Asked] = []
+
+    async def run(self) -> None:
+        async with asyncio.timeout(self._plan.limit), asyncio.TaskGroup() as group:
+            for job in self._lone():
+                group.create_task(self._ask(job, self._fleet.random.uniform(0, self._plan.seconds)))
+            for number in range(self._plan.conversations):
+                group.create_task(self._converse(group, f"conversation-{number}"))
+            group.create_task(self._kill())
+            group.create_task(self._suspend())
+            group.create_task(self._cut_off())
+            for number in range(self._plan.restarts):
+                when = self._plan.seconds * (number + 1) / (self._plan.restarts + 1)
+                group.create_task(self._restart_postgres(when))
+
+    # ── questions ────────────────────────────────────────────────────────────────────────────────────
+
+    def _lone(self) -> Sequence[load.Asked]:
+        chats = [load.chat(f"question {number:04d}.") for number in range(self._plan.chats)]
+        councils = [load.consensus(f"dispute {number:04d}.") for number in range(self._plan.councils)]
+        return chats + councils
+
+    async def _ask(self, job: load.Asked, when: float) -> None:
+        await asyncio.sleep(when)
+        await load.submit(self._fleet, job)
+        self.asked.append(job)
+        await load.follow(self._fleet, job)
+
+    async def _converse(self, group: asyncio.TaskGroup, name: str) -> None:
+        """A turn is asked when the one before was taken, on whatever server: it waits there for its turn."""
+        for number in range(self._plan.turns):
+            job = load.chat(f"turn {number:02d} of {name}.", name)
+            await load.submit(self._fleet, job)
+            self.asked.append(job)
+            group.create_task(load.follow(self._fleet, job))
+            await asyncio.sleep(self._plan.seconds / self._plan.turns / 2)
+
+    # ── faults ───────────────────────────────────────────────────────────────────────────────────────
+
+    async def _kill(self) -> None:
+        """One process after another; each is started again at once, as systemd and Kubernetes do."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._plan.kills):
+                await asyncio.sleep(self._plan.seconds / self._plan.kills)
+                member = self._fleet.random.choice(
+                    [each for each in self._fleet.members if not each.is_suspended]
+                )
+                await member.kill()
+                self.done[f"kill -9 of a {member.kind}"] += 1
+                await member.start()
+                group.create_task(member.ready(self._fleet.session))
+
+    async def _suspend(self) -> None:
+        await asyncio.sleep(self._plan.seconds / 4)
+        member = self._fleet.a_server(besides=self._cut[0])
+        member.signal(signal.SIGSTOP)
+        await asyncio.sleep(SUSPENDED)
+        member.signal(signal.SIGCONT)
+        self.done[f"SIGSTOP for {SUSPENDED:.0f} s"] += 1
+
+    async def _cut_off(self) -> None:
+        """Its connections are cut, and new ones refused for longer than its heartbeats; the process lives."""
+        proxy = self._cut[1]
+        await asyncio.sleep(self._plan.seconds / 3)
+        proxy.refuses = True
+        proxy.cut_all()
+        await asyncio.sleep(SUSPENDED)
+        proxy.refuses = False
+        self.done[f"database cut off from {self._cut[0].name} for {SUSPENDED:.0f} s"] += 1
+
+    async def _restart_postgres(self, when: float) -> None:
+        await asyncio.sleep(when)
+        await asyncio.to_thread(self._server.stop)
+        self._server.start()
+        await asyncio.to_thread(self._server.wait)
+        self.done["restart of PostgreSQL"] += 1
+
+
+async def storm(
+    plan: Plan, folder: Path, server: PostgresServer, url: str, fake: FakeProcess, env: dict[str, str]
+) -> checks.Outcome:
+    """The plan, then what is wrong, and in numbers what has happened."""
+    fake.set(default={"latency": 0.3, "chunk_delay": 0.1, "deltas": 4})
+    server.execute(checks.WATCH, "counsel")
+    try:
+        async with PostgresProxy(url) as proxy, Fleet(folder, url, env, plan.seed) as fleet:
+            for number in range(plan.servers - (0 if plan.workers else 1)):
+                fleet.add("serve", f"server-{number}")
+            for number in range(1, plan.workers):
+                fleet.add("worker", f"worker-{number}")
+            kind = "worker" if plan.workers else "serve"
+            cut = fleet.add(kind, f"{kind}-cut", database=proxy.url)
+            await fleet.start()
+            weather = Storm(plan, fleet, server, (cut, proxy))
+            try:
+                await weather.run()
+            except* TimeoutError:
+                pass
+            outcome = await asyncio.to_thread(
+                checks.examine, lambda sql: server.execute(sql, "counsel"), fake.calls, weather.asked
+            )
+            if len(weather.asked) != plan.jobs or not all(each.end for each in weather.asked):
+                open_ = [each.prompt for each in weather.asked if not each.end]
+                outcome.problems.append(f"{len(weather.asked)} of {plan.jobs} asked; not ended: {open_[:10]}")
+            outcome.numbers |= weather.done
+            if outcome.problems:
+                for member in fleet.members:
+                    sys.stderr.write(f"── {member.name}\n{member.log[-3000:]}\n")
+            return outcome
+    finally:
+        server.execute(checks.UNWATCH, "counsel")
