@@ -42,7 +42,9 @@ class Received:
         return "finished" if self.finished else "answering" if self.status else "received"
 
     def as_json(self) -> dict[str, Any]:
-        names = "number method path query headers body vendor model stream text images deltas status at ended_at"
+        names = (
+            "number method path query headers body vendor model stream text images deltas status at ended_at"
+        )
         return {name: getattr(self, name) for name in names.split()} | {"state": self.state}
 
 
