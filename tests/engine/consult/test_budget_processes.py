@@ -21,7 +21,7 @@ WORKER = Path(__file__).with_name("budget_worker.py")
 
 @contextmanager
 def worker(home: Path, fake: FakeProcess, count: int, budget: str) -> Iterator[subprocess.Popen[str]]:
-    env = {**os.environ, **keys(fake), "COUNSEL_HOME": str(home), "COUNSEL_BUDGET_DAY": budget}  # type: ignore[arg-type]
+    env = {**os.environ, **keys(fake), "COUNSEL_HOME": str(home), "COUNSEL_BUDGET_DAY": budget}
     process = subprocess.Popen(
         [sys.executable, str(WORKER), str(count)],
         stdin=subprocess.PIPE,
