@@ -179,7 +179,7 @@ class Settings:
     database: str = _setting(
         "COUNSEL_DATABASE",
         "",
-        "URL of a PostgreSQL database that several servers share (in development); empty: a file in COUNSEL_HOME.",
+        "URL of a PostgreSQL database that several servers share; empty: a file in COUNSEL_HOME.",
         secret=True,
     )
     team_offline: str = _setting(
@@ -187,6 +187,18 @@ class Settings:
         "error",
         "When the team server that `counsel login` joined cannot be reached: `error`, or `local` to use this machine's own keys.",
         choices=("error", "local"),
+    )
+    concurrency: int = _setting(
+        "COUNSEL_CONCURRENCY",
+        64,
+        "Jobs that one server or worker of a team runs at the same time; 0: it leaves them to others.",
+        minimum=0,
+    )
+    drain_seconds: int = _setting(
+        "COUNSEL_DRAIN_SECONDS",
+        30,
+        "Seconds that a server or worker of a team lets its jobs finish after SIGTERM, before others continue them.",
+        minimum=0,
     )
     client_limit_seconds: int = _setting(
         "COUNSEL_CLIENT_LIMIT_SECONDS",

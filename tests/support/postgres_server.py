@@ -22,8 +22,9 @@ _CLEAR = """
     DO $$ DECLARE name text; BEGIN
         PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE datname = current_database() AND pid != pg_backend_pid();
-        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'counsel' AND tablename != 'migrations' LOOP
-            EXECUTE format('DELETE FROM counsel.%I', name);
+        FOR name IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+            WHERE schemaname IN ('counsel', 'counsel_queue') AND tablename != 'migrations' LOOP
+            EXECUTE format('DELETE FROM %s', name);
         END LOOP;
     END $$
 """

@@ -91,7 +91,14 @@ class Engine:
         if self.store.team:
             self._secret.value = await self.store.team.secret()
             await self.runner.ownership.begin()
+            from counsel.engine.team import opening
+
+            self.runner.queue = await opening.open_queue(self.runner, self.store, self.store.team, self.home)
         self.runner.start()
+
+    async def drain(self, seconds: float) -> None:
+        """Before `close`: take no more jobs of a team, and let those that run end, at most so long."""
+        await self.runner.drain(seconds)
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -436,9 +443,9 @@ class Engine:
 def _owners(store: Store, home: Path) -> Owners:
     if store.team is None:
         return FileOwners(home / "run" / "owners")
-    from counsel.engine.team.owners import DatabaseOwners
+    from counsel.engine.team import opening
 
-    return DatabaseOwners(store.team.presence)
+    return opening.owners(store.team)
 
 
 def _unknown(any_id: str) -> NotFound:

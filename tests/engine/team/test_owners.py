@@ -37,22 +37,29 @@ async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
 
 async def seen_dead(engine: Engine, by: Engine) -> None:
     """As if the engine had not shown for a minute that it lives."""
-    store: Any = by.store
-    await store.database.rows(
-        "UPDATE counsel.owners SET seen = clock_timestamp() - interval '60 s' WHERE name = %s RETURNING 1",
-        engine.runner.ownership.name,
+    store: Any = engine.store
+    await store.database.listener.close()  # it renews no more
+    reader: Any = by.store
+    ago = "clock_timestamp() - interval '60 s'"
+    owner = engine.runner.ownership.name
+    await reader.database.rows(f"UPDATE counsel.owners SET seen = {ago} WHERE name = %s RETURNING 1", owner)
+    queue: Any = engine.runner.queue
+    queue._tasks[0].cancel()
+    await reader.database.rows(
+        f"UPDATE counsel_queue.procrastinate_workers SET last_heartbeat = {ago} WHERE id = %s RETURNING 1",
+        store.team.queue.worker,
     )
 
 
 async def test_another_machine_continues_the_job_of_a_dead_server(
-    server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI
+    server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("counsel.engine.store.postgres.presence.SETTLING", -1.0)
     first, second = await server("a"), await server("b")
     fake_api.script(hang_after=1, times=1)
     job = await first.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
     second.register_caller(caller(COUNSEL_HOST="10.0.0.2", COUNSEL_PORT="1", COUNSEL_TOKEN="other"))
-    await first.store.database.listener.close()  # type: ignore[attr-defined] # it renews no more
     await seen_dead(first, second)
     async with asyncio.timeout(60):
         assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
@@ -116,6 +123,6 @@ def test_only_keys_and_chosen_addresses_of_providers_tell_servers_apart(
 
 async def test_all_servers_have_one_secret(server: OpenServer) -> None:
     first, second = await server("a"), await server("b")
-    values = {engine.runner._callers._secret.value for engine in (first, second)}
+    values = {engine.runner.callers._secret.value for engine in (first, second)}
     assert len(values) == 1
     assert len(values.pop()) == 32

@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from counsel.settings import load as load_settings
 log = logging.getLogger("counsel.keyring")
 _MOST = 256  # callers
 _LENGTH = 32  # bytes of the secret
+_OWN_AGE = 10.0  # seconds for which the home's files are not read again
 
 
 class Secret:
@@ -92,6 +94,9 @@ class CallerRegistry:
         self._secret = secret
         self._met: OrderedDict[int, tuple[Settings, str]] = OrderedDict()  # by the settings' identity
         self._known: dict[str, Settings] = {}  # by fingerprint
+        self._own: tuple[float, str] | None = (
+            None  # when the home's own files were read, and their fingerprint
+        )
 
     def register_caller(self, caller: Caller) -> tuple[str, bool]:
         """A caller's fingerprint, and whether its settings are new here."""
@@ -121,6 +126,13 @@ class CallerRegistry:
 
             return fingerprints.of(settings, self._secret.value)
         return Caller(settings=settings).fingerprint(self._secret.value)
+
+    def fingerprints(self) -> list[str]:
+        """Of all keys that are here: those of COUNSEL_HOME's own files, and of callers."""
+        if self._own is None or time.monotonic() - self._own[0] > _OWN_AGE:
+            own = self._fingerprint(load_settings({"COUNSEL_HOME": str(self._home)}))
+            self._own = (time.monotonic(), own)
+        return list(dict.fromkeys([*self._known, self._own[1]]))
 
     def names(self, models: Sequence[str]) -> list[str]:
         """The variables in which people keep the keys of these models, as far as the catalog knows."""

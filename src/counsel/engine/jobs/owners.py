@@ -37,6 +37,9 @@ class Owners(Protocol):
     async def sure(self) -> None:
         """Until no other process can think that this one is dead. Else it could send a call that another sends, too."""
 
+    def may_judge(self) -> bool:
+        """Whether anyone can be said to be dead now."""
+
     async def state(self, owner: str) -> Life: ...
 
     async def dead(self, owners: Collection[str]) -> set[str]:
@@ -72,6 +75,9 @@ class FileOwners:
 
     async def sure(self) -> None:
         pass
+
+    def may_judge(self) -> bool:
+        return True
 
     async def state(self, owner: str) -> Life:
         return self._file.state(owner)

@@ -77,11 +77,15 @@ class Periodic:
             return
         await asyncio.to_thread(pending_calls.sweep, self._home)
         await asyncio.to_thread(uploads.sweep, self._home)
-        limit = load_settings({**os.environ, "COUNSEL_HOME": str(self._home)}).max_database_bytes
-        await self._store.sweep(limit)
+        if not self._runner.queue:  # else one server of the team does it
+            await self.sweep_store()
         await self._runner.ownership.tidy(await self._store.owners())
         await self._sweep_outputs()
         await self._store.back_up()
+
+    async def sweep_store(self) -> None:
+        limit = load_settings({**os.environ, "COUNSEL_HOME": str(self._home)}).max_database_bytes
+        await self._store.sweep(limit)
 
     async def _sweep_outputs(self) -> None:
         """Full texts that were written to files for clients with small limits are deleted with their jobs."""

@@ -15,7 +15,7 @@ from counsel.engine.jobs import partial
 from counsel.engine.jobs.callers import CallerRegistry
 from counsel.engine.jobs.model import TOOLS, Job, Members
 from counsel.engine.jobs.owners import Owners
-from counsel.engine.store.protocol import Store
+from counsel.engine.store.protocol import Queue, Store
 from counsel.engine.store.records import AdoptedJob, Fence, JobRecord, JobStopped, LostJob
 from counsel.errors import Cancelled, Conflict, CounselError, Internal, ProviderUnavailable
 from counsel.job_events import Wait
@@ -49,6 +49,9 @@ class Recovery:
         self._running = running
         self._start = start
         self._wanted = wanted
+        self._queue = (
+            store.team.queue if store.team else None
+        )  # in a team, workers take the jobs of the dead from there
         self._since: dict[str, float] = {}  # interrupted calls whose client may come back, and since when
 
     async def look(self, only: str | None = None) -> None:
@@ -59,6 +62,9 @@ class Recovery:
         A client that sends its call again, and names the job with `only`, is the one that an interrupted call waits for.
         """
         if not _can_open():
+            return
+        if self._queue:
+            await self._look_beside_queue(self._queue)
             return
         for job in await self._orphans(only):
             if job.cancel:
@@ -72,8 +78,35 @@ class Recovery:
             elif _too_old(job):
                 await self.give_up(job, "failed", _keyless(job))
 
+    async def _look_beside_queue(self, queue: Queue) -> None:
+        """Of dead owners: jobs that no worker can find in the queue, and those that are only to be ended."""
+        jobs = [(job, owner) for job, owner in await queue.unattended() if job not in self._running]
+        dead = await self._ownership.dead({owner for _, owner in jobs}) if jobs else set()
+        orphans = [job for job, owner in jobs if owner in dead]
+        await queue.enqueue_missing(orphans)
+        for orphan in orphans:
+            job = await self._store.job(orphan)
+            if job and job.is_open and job.cancel:
+                await self.give_up(job, "cancelled", Cancelled(f"Job {job.id} was cancelled."))
+
+    async def take(self, job: JobRecord) -> bool:
+        """Continue or end a job that a worker has taken from the queue. False: its keys are not here."""
+        if job.cancel:
+            await self.give_up(job, "cancelled", Cancelled(f"Job {job.id} was cancelled."))
+        elif job.stuck >= _STUCK:
+            await self.give_up(job, "failed", _stuck(job))
+        elif settings := self._settings(job):
+            await self._take_over(job, settings)
+        elif _too_old(job):
+            await self.give_up(job, "failed", _keyless(job))
+        else:
+            return False
+        return True
+
     async def actionable(self) -> bool:
         """More can be done here for some job of a dead process than wait for its keys."""
+        if self._queue:
+            return False  # other servers do it
         return any(
             job.cancel or job.stuck >= _STUCK or not job.background or self._settings(job) or _too_old(job)
             for job in await self._orphans()
@@ -95,7 +128,7 @@ class Recovery:
         return self._callers.find(job.fingerprint) if job.tool in TOOLS else None
 
     def _waits_for_client(self, job: JobRecord) -> bool:
-        if job.background:
+        if job.background or self._queue:  # of a team's client nobody knows at which server it waits
             return False
         settings = self._callers.find(job.fingerprint)
         return not (settings and settings.keep_abandoned)
@@ -147,12 +180,17 @@ class Recovery:
     # ── what a job waits for ─────────────────────────────────────────────────────────────────────────
 
     async def has_owner(self, job: JobRecord) -> bool:
-        return job.id in self._running or not await self._ownership.dead({job.owner})
+        """A process runs it, or a server of the team will."""
+        if job.id in self._running or (self._queue and self._settings(job)):
+            return True
+        return not await self._ownership.dead({job.owner})
 
     async def lacks(self, job: JobRecord) -> Wait | None:
         """What the job of a dead process waits for: None where it has an owner, or continues in a moment."""
-        if not job.is_open or await self.has_owner(job):
+        if not job.is_open or job.id in self._running or not await self._ownership.dead({job.owner}):
             return None
+        if self._queue and self._settings(job):
+            return await self._place_in_queue(job)
         if self._waits_for_client(job):
             return Wait("client", _CLIENT)
         return None if self._settings(job) else self._keys(job)
@@ -160,6 +198,11 @@ class Recovery:
     async def lacks_keys(self, job: JobRecord) -> Wait | None:
         lacks = await self.lacks(job)
         return lacks if lacks and lacks.reason == "keys" else None
+
+    async def _place_in_queue(self, job: JobRecord) -> Wait:
+        if ahead := await self._store.earlier_jobs(job.id):
+            return Wait("turn", behind(ahead[0]), job_id=ahead[0].id)
+        return Wait("slot", "a free server or worker of the team")
 
     def _keys(self, job: JobRecord) -> Wait:
         names = self._callers.names(job.models)
@@ -207,6 +250,10 @@ def _needed_keys(names: Sequence[str]) -> str:
         f"where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} set" if names else "it came from"
     )
     return f"a client with the same keys: run counsel in the shell {where}"
+
+
+def behind(job: JobRecord) -> str:
+    return f"its turn: job {job.id} of this conversation comes first"
 
 
 def waits(job: JobRecord, lacks: Wait | None = None) -> ProviderUnavailable:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from counsel.engine.jobs.intake import Arrival
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.owners import Owners
 from counsel.engine.jobs.periodic import Periodic
+from counsel.engine.jobs.queue import JobQueue
 from counsel.engine.jobs.recovery import Recovery
 from counsel.engine.jobs.running import Running
 from counsel.engine.jobs.turns import Turns
@@ -82,13 +84,14 @@ class Runner:
         self.describer = Describer(store, summariser)
         self.endings = Endings(store)
         self.ownership = ownership
-        self._callers = CallerRegistry(home, secret)
+        self.callers = CallerRegistry(home, secret)
+        self.queue: JobQueue | None = None  # of a team
         self.wanted = asyncio.Event()  # a job of a dead process may be waiting
         self.recovery = Recovery(
             store,
             home,
             ownership,
-            self._callers,
+            self.callers,
             running=self.running,
             start=self._resume,
             wanted=self.wanted,
@@ -119,7 +122,7 @@ class Runner:
 
     def register_caller(self, caller: Caller) -> str:
         """The caller's fingerprint; someone new may hold the keys that an interrupted job waits for."""
-        fingerprint, new = self._callers.register_caller(caller)
+        fingerprint, new = self.callers.register_caller(caller)
         if new:
             self.wanted.set()
         return fingerprint
@@ -134,7 +137,10 @@ class Runner:
             await self._store.put_blobs(arrival.image_blobs)
         if job.key in self.keys:  # the same call, twice within a moment
             return self.keys[job.key]
-        if arrival.continues or job.background:
+        if self.queue:
+            new = replace(new, queue=self.queue.entry(job, new.fingerprint))
+            await asyncio.shield(asyncio.ensure_future(self._start_written(arrival, new)))
+        elif arrival.continues or job.background:
             # even if the caller disconnects, a stored job is started
             await asyncio.shield(asyncio.ensure_future(self._start_written(arrival, new)))
         else:
@@ -161,14 +167,14 @@ class Runner:
     def _new_jobs(self) -> list[NewJob]:
         """The jobs that run here, for a database that is made anew. Called on the writer's thread."""
         return [
-            self._new_job(running.job, self._callers.register_caller(running.job.caller)[0])
+            self._new_job(running.job, self.callers.register_caller(running.job.caller)[0])
             for running in list(self.running.values())
         ]
 
     async def _start_written(self, arrival: Arrival, new: NewJob) -> None:
         submitted = await self._store.submit(new)
         arrival.job.conversation = submitted.conversation
-        if submitted.is_new and not self._closing:
+        if submitted.is_new and submitted.is_ours and not self._closing:
             self._start(arrival.job, arrival.continues)
 
     def _start(self, job: Job, continues: bool, seq: int = 0) -> Running:
@@ -194,6 +200,8 @@ class Runner:
             return
         METRICS.ended(gone.job.tool, _ended_as(gone), time.time() - gone.job.created)
         self._turns.ended(gone.job.conversation)
+        if self.queue:
+            self.queue.wake()
         if gone.job.key:
             self.keys.pop(gone.job.key, None)
         if gone.more:  # a later reader gets all of it, too
@@ -321,11 +329,21 @@ class Runner:
         elif not running.doubted and not running.job.members.cancelled.issuperset(standing.cancelled_members):
             await self._stop_members(running, standing.cancelled_members)
 
+    async def drain(self, seconds: float) -> None:
+        """Take no more jobs from a team's queue, and wait until those that run have ended, at most so long."""
+        if self.queue:
+            self.queue.stop_taking()
+            until = time.monotonic() + seconds
+            while self.running and (left := until - time.monotonic()) > 0:
+                await asyncio.wait([running.task for running in self.running.values()], timeout=left)
+
     async def close(self, *, keep: bool) -> None:
         """`keep`: calls whose callers wait continue in the next engine, even if the callers do not reconnect."""
         if self._closing:
             return
         self._closing = True
+        if self.queue:
+            self.queue.stop_taking()
         for running in self.running.values():
             running.flush(self._store)  # before the calls are broken off: that is no event of the job
             running.job.handed_over = not running.cancelled
@@ -339,6 +357,8 @@ class Runner:
         with contextlib.suppress(StoreError):
             await self._store.release(self.ownership.name, keep=keep)
             owns_jobs = False
+        if self.queue:
+            await self.queue.close()
         with contextlib.suppress(StoreError):
             await self.ownership.release(owns_jobs=owns_jobs)
 

@@ -48,7 +48,7 @@ class Turns:
             first = ahead[0]
             if first.id != shown:
                 shown, looked, since = first.id, 0.0, None
-                running.live.wait("", Wait("turn", _behind(first), job_id=first.id))
+                running.live.wait("", Wait("turn", recovery.behind(first), job_id=first.id))
                 mark = self._store.mark(first.id)
                 continue  # it may have ended before the mark
             now = time.monotonic()
@@ -73,7 +73,3 @@ class Turns:
         finally:
             for wait in waits:
                 wait.cancel()
-
-
-def _behind(job: JobRecord) -> str:
-    return f"its turn: job {job.id} of this conversation comes first"

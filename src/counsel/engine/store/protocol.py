@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from counsel.engine.store.health import QueueState
 from counsel.engine.store.model import Reply, Task
@@ -34,6 +34,7 @@ from counsel.engine.store.records import (
     NewJob,
     OpenReservation,
     Page,
+    QueuedRow,
     ReservationOutcome,
     ReservationRequest,
     SearchHit,
@@ -355,10 +356,10 @@ class Presence(Protocol):
     async def sure(self) -> None:
         """Until `is_sure`."""
 
-    async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]: ...
+    def may_judge(self) -> bool:
+        """False shortly after the database was away: others have not had the time to show that they live."""
 
-    async def forget_dead(self, needed: Collection[str]) -> None:
-        """Delete what is known of owners that died long ago."""
+    async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]: ...
 
     async def release(self, owner: str) -> None:
         """It owns nothing any more."""
@@ -371,6 +372,50 @@ class Health(Protocol):
     async def queue(self) -> QueueState: ...
 
 
+class Queue(Protocol):
+    """Who may work on which job. Each is one statement."""
+
+    worker: int | None  # this process's number; None: it is not registered
+    on_change: Callable[[], None]  # called when a row may be free
+
+    async def register(self) -> int: ...
+
+    async def unregister(self) -> None: ...
+
+    async def beat(self) -> bool:
+        """False: this worker is not registered any more."""
+
+    async def fetch(self, queues: Sequence[str]) -> dict[str, Any] | None:
+        """Take the next row, in procrastinate's form."""
+
+    async def finish(self, row: QueuedRow) -> None:
+        """Delete it, if it is still ours and our job has ended."""
+
+    async def retry(self, row: QueuedRow, seconds: float) -> None:
+        """Offer it to all after so many seconds, if it is still ours."""
+
+    async def reap(self, dead_after: float) -> int:
+        """Offer what workers had taken that have not shown for so many seconds that they live; how many."""
+
+    async def give_back_strays(self, owner: str, active: Collection[int]) -> None:
+        """Offer rows that this worker has and neither works on nor owns the job of."""
+
+    async def jobs_of(self, owner: str) -> list[str]:
+        """Open jobs of this owner."""
+
+    async def release_job(self, job: str, owner: str) -> None: ...
+
+    async def unattended(self) -> list[tuple[str, str]]:
+        """Open jobs, with their owners, that have no row or are to be cancelled."""
+
+    async def enqueue_missing(self, jobs: Collection[str]) -> None:
+        """Offer those of them that have no row."""
+
+    async def defer_periodic(self, name: str, queue: str, moment: int) -> None: ...
+
+    async def forget_workers(self, seconds: float) -> None: ...
+
+
 class Team(Protocol):
     """What servers on several machines share beside what is stored."""
 
@@ -379,6 +424,9 @@ class Team(Protocol):
 
     @property
     def presence(self) -> Presence: ...
+
+    @property
+    def queue(self) -> Queue: ...
 
     async def secret(self) -> bytes:
         """The key of all callers' fingerprints; made by the first server that asks."""

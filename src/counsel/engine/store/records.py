@@ -35,6 +35,24 @@ class Fence:
     attempt: int
 
 
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """Which servers of a team may run a job, and how soon."""
+
+    queue: str
+    priority: int
+    worker: int | None = None  # of this process, if it can run the job at once
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRow:
+    """A row of the queue as its worker took it: what it writes about it later counts only if nothing has changed."""
+
+    id: int
+    attempts: int
+    worker: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A job to be written down, with the conversation that it begins or continues."""
@@ -52,12 +70,14 @@ class NewJob:
     expires: float  # when the conversation does
     keep_days: int  # after the job's end
     title: str
+    queue: QueueEntry | None = None  # of a team
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
     is_new: bool  # False: the same call was written down before
     conversation: str  # a tag may name another one than the job asked for
+    is_ours: bool = True  # False: it waits in the team's queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ class DatabaseOwners:
     async def sure(self) -> None:
         await self._presence.sure()
 
+    def may_judge(self) -> bool:
+        return self._presence.may_judge()
+
     async def state(self, owner: str) -> Life:
         return (await self._states({owner}))[owner]
 
@@ -42,8 +45,8 @@ class DatabaseOwners:
         return {owner for owner, life in (await self._states(set(owners))).items() if life == "dead"}
 
     async def tidy(self, needed: Collection[str]) -> None:
-        await self._presence.forget_dead(needed)
-        self._known.clear()
+        """The store's sweep deletes the rows of owners that died long ago."""
+        self._known = {owner: known for owner, known in self._known.items() if owner in needed}
 
     async def release(self, *, owns_jobs: bool = False) -> None:
         """A row that is no longer renewed says that this process is dead; no row says nothing."""

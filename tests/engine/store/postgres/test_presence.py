@@ -14,6 +14,13 @@ from support.postgres_proxy import PostgresProxy
 ALL = {"ours", "theirs", "unknown"}
 
 
+@pytest.fixture(autouse=True)
+def judge(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These stores judge others at once, although they have not shown themselves for a while that they live."""
+    if "settling" not in request.function.__name__:
+        monkeypatch.setattr(presence.Presence, "may_judge", lambda _: True)
+
+
 async def age(store: PostgresStore, owner: str, seconds: float) -> None:
     """As if its last renewal were so long ago."""
     await store.database.rows(
@@ -93,6 +100,25 @@ async def test_an_owner_that_was_away_knows_that_others_may_have_thought_it_dead
     assert (store.presence.is_sure(), store.presence.gaps) == (True, 1)
 
 
+async def test_nobody_is_dead_while_the_judge_is_settling_after_the_database_was_away(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = opened(), opened()
+    monkeypatch.setattr("counsel.engine.store.postgres.listener.BEAT", 0.05)
+    await ours.presence.hold("ours")
+    await theirs.presence.hold("theirs")
+    await theirs.database.listener.close()
+    await age(ours, "theirs", 60)
+    assert await ours.presence.dead(ALL) == set()
+    monkeypatch.setattr(presence, "SETTLING", 0.0)
+    assert await ours.presence.dead(ALL) == {"theirs"}
+    monkeypatch.setattr(presence, "SETTLING", 3600.0)
+    ours.presence.confirmed -= presence.SURE  # nobody could renew for a while
+    async with asyncio.timeout(60):
+        await ours.presence.sure()
+    assert await ours.presence.dead(ALL) == set()
+
+
 async def test_an_owner_without_a_row_is_dead_after_a_while_since_a_living_one_writes_it_again(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,19 +126,6 @@ async def test_an_owner_without_a_row_is_dead_after_a_while_since_a_living_one_w
     assert await ours.presence.states({"unknown"}) == {"unknown": "unknown"}
     monkeypatch.setattr(presence, "DEAD_AFTER", 0.0)
     assert await ours.presence.states({"unknown"}) == {"unknown": "dead"}
-
-
-async def test_rows_of_owners_that_died_long_ago_are_deleted_unless_a_job_needs_them(opened: Open) -> None:
-    ours, theirs = opened(), opened()
-    for owner in ("theirs", "needed"):
-        await theirs.presence.hold(owner)
-    await ours.presence.hold("ours")
-    await theirs.database.listener.close()
-    for owner in ("theirs", "needed"):
-        await age(ours, owner, 100_000)
-    await ours.presence.forget_dead({"needed"})
-    rows = await ours.database.rows("SELECT name FROM counsel.owners ORDER BY name")
-    assert rows == [("needed",), ("ours",)]
 
 
 async def test_a_released_owner_is_forgotten(opened: Open) -> None:

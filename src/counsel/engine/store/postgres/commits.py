@@ -18,6 +18,7 @@ from counsel.lazy_dataclass import dataclass
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
 CHANNEL = "counsel"
+QUEUE_CHANNEL = "procrastinate_any_queue_v1"  # procrastinate notifies it about new rows, we about those that are free again
 _LONGEST_PAYLOAD = 200  # bytes of a job's id in a notification; PostgreSQL takes 8,000
 
 

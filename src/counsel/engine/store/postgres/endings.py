@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from counsel import strict_json
-from counsel.engine.store.postgres import conversations, fencing, replies, usage
+from counsel.engine.store.postgres import conversations, fencing, queue, replies, usage
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.records import Fence, JobCompleted, JobEnd, JobStopped
 from counsel.errors import UpstreamError
@@ -26,6 +26,9 @@ def _completed(fence: Fence, end: JobCompleted) -> Work[None]:
         await usage.insert(db, end.usage)
         if end.has_events:
             await replies.drop_text(db, fence.job)
+        await queue.remove(
+            db, fence.job
+        )  # last: whoever submits to the conversation locks in this order, too
 
     return work
 
@@ -40,6 +43,7 @@ def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
         await _end(db, fence.job, end.status, error=end.error.as_dict())
         if end.error.partial or (isinstance(end.error, UpstreamError) and end.error.failed):
             await replies.drop_text(db, fence.job)
+        await queue.remove(db, fence.job)
 
     return work
 

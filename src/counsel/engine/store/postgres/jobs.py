@@ -13,7 +13,7 @@ from typing import Any
 
 from counsel.engine.store import paging
 from counsel.engine.store.model import Origin, Task
-from counsel.engine.store.postgres import fencing, submission
+from counsel.engine.store.postgres import fencing, queue, submission
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.postgres.connections import Row
 from counsel.engine.store.postgres.endings import ended
@@ -55,7 +55,7 @@ class Jobs:
         async def work(db: Transaction) -> AdoptedJob | None:
             row = await db.row(
                 "UPDATE counsel.jobs SET owner = %s, attempt = attempt + 1 "
-                f"WHERE id = %s AND owner = %s AND status = 'processing' RETURNING {_RECORD}, task, caller",
+                f"WHERE id = %s AND owner = %s AND status = 'processing' RETURNING {_RECORD}, task, caller, ticket",
                 owner,
                 job,
                 dead_owner,
@@ -63,9 +63,14 @@ class Jobs:
             if row is None:
                 return None
             db.notify(job)
-            return AdoptedJob(_record(row[:-2]), Task.load(row[-2]), Origin.load(row[-1]))
+            await queue.claim(db, row[-1], self.worker())
+            return AdoptedJob(_record(row[:-3]), Task.load(row[-3]), Origin.load(row[-2]))
 
         return self.database.write(work)
+
+    def worker(self) -> int | None:
+        """This process's number in the queue; None: it takes no jobs."""
+        return None
 
     def detach(self, job: str) -> Pending[None]:
         return self.database.write(
@@ -76,12 +81,13 @@ class Jobs:
         async def work(db: Transaction) -> None:
             rows = await db.rows(
                 "UPDATE counsel.jobs SET owner = '', background = background OR %s "
-                "WHERE owner = %s AND status = 'processing' RETURNING id",
+                "WHERE owner = %s AND status = 'processing' RETURNING id, ticket",
                 keep,
                 owner,
             )
             for row in rows:
                 db.notify(row[0])
+            await queue.give_back(db, [row[1] for row in rows])
 
         return self.database.write(work)
 

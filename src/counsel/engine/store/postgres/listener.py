@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable
 import psycopg
 
 from counsel.engine.store.postgres import connections
-from counsel.engine.store.postgres.commits import CHANNEL
+from counsel.engine.store.postgres.commits import CHANNEL, QUEUE_CHANNEL
 from counsel.engine.store.postgres.connections import Connection
 from counsel.engine.store.postgres.notifications import Changes
 from counsel.engine.store.postgres.presence import BEAT, Presence
 from counsel.errors import CounselError
 
 log = logging.getLogger("counsel.store")
-_AGAIN = (0.1, 5.0)  # seconds before the first and the later attempts to connect again
+_AGAIN = (0.1, 1.0)  # seconds before the first and the later attempts to connect again
 
 
 class Listener:
@@ -38,6 +38,7 @@ class Listener:
         self._changes = changes
         self._presence = presence
         self._task: asyncio.Task[None] | None = None
+        self.on_queue: Callable[[], None] = lambda: None  # a job of the queue may be free
 
     def start(self) -> None:
         """When it is needed first: a command that only reads does not listen."""
@@ -65,10 +66,13 @@ class Listener:
             pause = min(pause * 2, longest)
 
     async def _listen(self, connection: Connection) -> None:
-        await connection.execute(f"LISTEN {CHANNEL}".encode())
+        await connection.execute(f"LISTEN {CHANNEL}; LISTEN {QUEUE_CHANNEL}".encode())
         self._changes.report_all()  # what was notified while no one listened
+        self.on_queue()
         while True:
             await self._presence.beat(connection)
             async for notification in connection.notifies(timeout=BEAT):
-                if notification.pid != self._own():
+                if notification.channel == QUEUE_CHANNEL:
+                    self.on_queue()
+                elif notification.pid != self._own():
                     self._changes.report([notification.payload])

@@ -20,7 +20,7 @@ DEAD_UNLOCKED = (
     5.0  # the same, when the connection is gone, too: its owner connects again within a second or two
 )
 SURE = DEAD_UNLOCKED - 1.0  # seconds after a renewal for which no other process can think that we are dead
-_FORGOTTEN = 86_400.0  # seconds after which the row of a dead owner is deleted, if no job needs it
+SETTLING = DEAD_UNLOCKED  # seconds of our own renewals before we judge others
 _LOCKS = 0x636F756E  # the class of our advisory locks
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps
 _HELD = (
@@ -45,6 +45,7 @@ class Presence:
         self._rowless: dict[str, float] = {}  # owners without a row, and since when we know
         self._renewed = asyncio.Event()
         self.confirmed = float("-inf")  # by our clock: when the last successful renewal was begun
+        self._steady = float("inf")  # by our clock: since when renewals have been without a gap
         self.gaps = 0  # how often renewals were so far apart that others may have thought us dead
 
     async def hold(self, owner: str) -> None:
@@ -65,6 +66,10 @@ class Presence:
             self._start()
             await self._renewed.wait()
 
+    def may_judge(self) -> bool:
+        """Whether others had the time to renew their rows, too: after the database was away, or we, all rows are old."""
+        return self.is_sure() and _now() - self._steady > SETTLING
+
     async def release(self, owner: str) -> None:
         """It owns nothing any more."""
         self._names.discard(owner)
@@ -82,23 +87,14 @@ class Presence:
         )
         states: dict[str, Literal["alive", "dead", "unknown"]] = {}
         for name, age, locked in rows:
-            is_dead = name not in self._names and age > (DEAD_AFTER if locked else DEAD_UNLOCKED)
+            is_old = age > (DEAD_AFTER if locked else DEAD_UNLOCKED)
+            is_dead = name not in self._names and is_old and self.may_judge()
             states[name] = "dead" if is_dead else "alive"
             self._rowless.pop(name, None)
         for name in set(owners) - states.keys():
             since = self._rowless.setdefault(name, _now())
-            states[name] = "dead" if _now() - since > DEAD_AFTER else "unknown"
+            states[name] = "dead" if _now() - since > DEAD_AFTER and self.may_judge() else "unknown"
         return states
-
-    async def forget_dead(self, needed: Collection[str]) -> None:
-        """Delete rows of owners that died long ago and own nothing."""
-        await self._rows(
-            "DELETE FROM counsel.owners WHERE seen < clock_timestamp() - make_interval(secs => %s) "
-            "AND name != ALL(%s) RETURNING name",
-            _FORGOTTEN,
-            [*needed, *self._names],
-        )
-        self._rowless = {name: since for name, since in self._rowless.items() if name in needed}
 
     async def beat(self, connection: Connection) -> None:
         """Renew our rows and have our locks. Raises when the connection is lost."""
@@ -113,8 +109,9 @@ class Presence:
             [sorted(clean(name) for name in names)],
         )
         await self._lock(connection, dict(await cursor.fetchall()))
-        if self.confirmed > float("-inf") and _now() - self.confirmed >= SURE:
-            self.gaps += 1
+        if _now() - self.confirmed >= SURE:
+            self.gaps += self.confirmed > float("-inf")
+            self._steady = began
         self.confirmed = began
         if names >= self._names:
             self._renewed.set()

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from counsel.engine.store.postgres import connections
+from counsel.engine.store.postgres import connections, queue_schema
 from counsel.engine.store.postgres.connections import OLDEST_SERVER, Row
 from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
@@ -22,7 +22,7 @@ _LOCK = 0x636F756E73656C  # of those who migrate at the same time, one at a time
 @dataclass(frozen=True, slots=True)
 class Migration:
     works_for: int  # the oldest version whose release can still run after it
-    sql: str
+    sql: str | Callable[[], str]
 
 
 MIGRATIONS: Sequence[Migration] = (
@@ -198,6 +198,8 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX uploads_person ON counsel.uploads (person, created);
         """,
     ),
+    # Servers of earlier versions run what they are asked for themselves, and need no row in the queue.
+    Migration(1, queue_schema.sql),
 )
 VERSION = len(MIGRATIONS)
 _TABLE = """
@@ -284,7 +286,7 @@ def migrate(connection: psycopg.Connection[Any], info: str) -> State:
             connection.execute(_TABLE)
         for version in range(before.version + 1, VERSION + 1):
             step = MIGRATIONS[version - 1]
-            connection.execute(step.sql.encode())
+            connection.execute((step.sql() if callable(step.sql) else step.sql).encode())
             connection.execute(
                 "INSERT INTO counsel.migrations (version, works_for) VALUES (%s, %s)",
                 [version, step.works_for],

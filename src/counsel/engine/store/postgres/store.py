@@ -39,6 +39,9 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
     def presence(self) -> Presence:
         return self.database.presence
 
+    def worker(self) -> int | None:
+        return self.team.queue.worker
+
     @property
     def problem(self) -> str | None:
         return self.database.writer.problem

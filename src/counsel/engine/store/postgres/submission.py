@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from counsel.engine.store.postgres import conversations
+from dataclasses import replace
+
+from counsel.engine.store.postgres import conversations, queue
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.records import NewJob, Submitted
 from counsel.errors import NotFound
@@ -10,6 +12,8 @@ from counsel.errors import NotFound
 
 def insert(job: NewJob) -> Work[Submitted]:
     async def work(db: Transaction) -> Submitted:
+        if job.key and job.task.stateless:  # else the conversation's row is the lock
+            await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"job {job.id}")
         if await _exists(db, job.id):
             return Submitted(is_new=False, conversation=job.conversation)
         name = job.conversation
@@ -22,9 +26,10 @@ def insert(job: NewJob) -> Work[Submitted]:
         # The same call may have been sent to two servers, and the other one was first at the lock.
         if await _exists(db, job.id):
             return Submitted(is_new=False, conversation=job.conversation)
-        await _job(db, name, job)
+        ticket, is_ours = await queue.put(db, job, name, job.queue) if job.queue else (None, True)
+        await _job(db, name, job if is_ours else replace(job, owner="", attempt=0), ticket)
         db.notify(job.id)
-        return Submitted(is_new=True, conversation=name)
+        return Submitted(is_new=True, conversation=name, is_ours=is_ours)
 
     return work
 
@@ -57,14 +62,14 @@ async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
         raise NotFound(f"There is no conversation {name}.")
 
 
-async def _job(db: Transaction, conversation: str, job: NewJob) -> None:
+async def _job(db: Transaction, conversation: str, job: NewJob, ticket: int | None) -> None:
     """Behind every job of the conversation that exists, also when the conversation itself was deleted meanwhile."""
     task = job.task
     await db.execute(
         "INSERT INTO counsel.jobs (id, key, tool, conversation, turn, status, background, created, owner, attempt, "
-        "fingerprint, caller, task, models, images, total, title, keep_days, person) "
+        "fingerprint, caller, task, models, images, total, title, keep_days, person, ticket) "
         "SELECT %s, %s, %s, %s, COALESCE(MAX(turn), 0) + 1, 'processing', %s, %s, %s, %s, "
-        "%s, %s, %s, %s::text[], %s::text[], %s, %s, %s, %s FROM counsel.jobs WHERE conversation = %s",
+        "%s, %s, %s, %s::text[], %s::text[], %s, %s, %s, %s, %s FROM counsel.jobs WHERE conversation = %s",
         job.id,
         job.key,
         task.tool,
@@ -82,5 +87,6 @@ async def _job(db: Transaction, conversation: str, job: NewJob) -> None:
         job.title,
         job.keep_days,
         job.origin.owner,
+        ticket,
         conversation,
     )

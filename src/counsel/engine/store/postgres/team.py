@@ -1,4 +1,4 @@
-"""What servers on several machines share beside what is stored: presence, and one secret."""
+"""What servers on several machines share beside what is stored: presence, the queue, and one secret."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.postgres.health import Health
 from counsel.engine.store.postgres.presence import Presence
+from counsel.engine.store.postgres.queue import Queue
 
 _LENGTH = 32  # bytes
 
@@ -15,6 +16,7 @@ _LENGTH = 32  # bytes
 class Team:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.queue = Queue(database)
 
     @property
     def health(self) -> Health:

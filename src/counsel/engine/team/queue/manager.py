@@ -1,0 +1,135 @@
+"""procrastinate's job manager on our own connections, with a fence.
+
+As shipped it matches rows by their id alone, and any error of the database stops its worker. Here finishing and retrying
+require the same attempt of the same worker, and an error means: try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from procrastinate import jobs, manager
+from procrastinate.connector import BaseConnector
+
+from counsel.engine.store.protocol import Queue
+from counsel.engine.store.records import QueuedRow
+from counsel.errors import CounselError
+
+log = logging.getLogger("counsel.queue")
+_AGAIN = 1.0  # seconds until a statement that failed is tried again
+
+
+class FencedJobManager(manager.JobManager):
+    def __init__(
+        self, queue: Queue, queues: Callable[[], Sequence[str]], is_alive: Callable[[], bool]
+    ) -> None:
+        """`queues`: those from which a job may be taken now. `is_alive`: no other process thinks that this one is dead."""
+        super().__init__(BaseConnector())  # never used: every statement that a worker needs is below
+        self._queue = queue
+        self._queues = queues
+        self._is_alive = is_alive
+        self._woken = asyncio.Event()
+        self.active: dict[int, QueuedRow] = {}  # rows that this worker has taken
+        self.fetching = asyncio.Lock()  # held while a row is taken and not yet in `active`
+
+    def wake(self) -> None:
+        """A row may be free."""
+        self._woken.set()
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:  # noqa: ARG002 - ours change
+        names = self._queues()
+        if not names or not self._is_alive():
+            return None
+        try:
+            async with self.fetching:
+                row = await self._queue.fetch(names)
+                if row is None:
+                    return None
+                job = jobs.Job.from_row(row)
+                assert job.id is not None
+                self.active[job.id] = QueuedRow(job.id, job.attempts, job.worker_id)
+        except CounselError as error:
+            log.warning("no job could be taken: %s", error)
+            return None
+        return job
+
+    async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:  # noqa: ARG002 - always deleted
+        row = self.active[job.id or 0]
+        if status == jobs.Status.SUCCEEDED:
+            await self._surely(lambda: self._queue.finish(row))
+        else:  # a task that this release does not know, or a worker that was stopped: others may do it
+            await self._surely(lambda: self._queue.retry(row, 10.0))
+        self.active.pop(row.id, None)
+
+    async def retry_job(
+        self,
+        job: jobs.Job,
+        retry_at: dt.datetime | None = None,
+        priority: int | None = None,  # noqa: ARG002 - never given
+        queue: str | None = None,  # noqa: ARG002
+        lock: str | None = None,  # noqa: ARG002
+    ) -> None:
+        row = self.active[job.id or 0]
+        now = dt.datetime.now(dt.UTC)
+        seconds = max(0.0, (retry_at - now).total_seconds()) if retry_at else 0.0
+        await self._surely(lambda: self._queue.retry(row, seconds))
+        self.active.pop(row.id, None)
+
+    async def _surely(self, write: Callable[[], Awaitable[None]]) -> None:
+        """A row that stays taken by a living worker is never given to another."""
+        while True:
+            try:
+                return await write()
+            except CounselError as error:
+                log.warning("the queue cannot be written: %s", error)
+                await asyncio.sleep(_AGAIN)
+
+    # ── the worker itself ────────────────────────────────────────────────────────────────────────────
+
+    async def register_worker(self) -> int:
+        return self._queue.worker or await self._queue.register()
+
+    async def unregister_worker(self, worker_id: int) -> None:
+        """Later, when the last job is released: a row without a worker counts as a dead worker's."""
+
+    async def update_heartbeat(self, worker_id: int) -> None:  # noqa: ARG002 - ours may have changed
+        """There is one truth about who lives, the owners' presence: without it, this worker has no heartbeat."""
+        if not self._is_alive():
+            return
+        try:
+            if not await self._queue.beat():  # deleted while this process was suspended for long
+                await self._queue.register()
+        except CounselError as error:
+            log.info("no heartbeat: %s", error)
+
+    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 - only by the sweep
+        """A suspended worker keeps its row: without it, all that it takes afterwards would be refused."""
+        return []
+
+    async def list_jobs_to_abort_async(self, queue: str | None = None) -> list[int]:  # noqa: ARG002
+        """Cancelling is in our own jobs, which also run without a row's task."""
+        return []
+
+    async def listen_for_jobs(
+        self,
+        *,
+        on_notification: manager.NotificationCallback,
+        queues: Iterable[str] | None = None,  # noqa: ARG002
+    ) -> None:
+        """From our one LISTEN connection, which is made again when it is lost."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            for pause in (0.05, 0.0):  # the worker forgets what arrives while it fetches: once more
+                await on_notification(channel="", notification={"type": "job_inserted", "job_id": 0})
+                await asyncio.sleep(pause)
+
+    async def defer_periodic_job(self, job: jobs.Job, periodic_id: str, defer_timestamp: int) -> int | None:  # noqa: ARG002
+        try:
+            await self._queue.defer_periodic(job.task_name, job.queue, defer_timestamp)
+        except CounselError as error:
+            log.info("a sweep was not planned: %s", error)
+        return None

@@ -1,0 +1,242 @@
+"""A team's queue: who runs a job, in which order, and what a stale worker's words are worth."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.engine import Engine, open_engine
+from counsel.engine.store.records import QueuedRow
+from counsel.job_events import TextAdded
+from counsel.requests import ChatRequest, CompletionRequest, ConsensusRequest
+from counsel.types import Turn
+from fake import FakeAPI
+
+pytestmark = pytest.mark.postgres
+OpenServer = Callable[..., Awaitable[Engine]]
+MakeCaller = Callable[..., Caller]
+
+
+@pytest.fixture
+async def server(
+    tmp_path: Path, caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[OpenServer]:
+    """A server on a machine of its own, with the same keys, that runs so many jobs at a time."""
+    engines: list[Engine] = []
+
+    async def opened(name: str, concurrency: int = 64) -> Engine:
+        monkeypatch.setenv("COUNSEL_CONCURRENCY", str(concurrency))
+        engine = await open_engine(tmp_path / name)
+        engine.register_caller(caller())
+        engines.append(engine)
+        return engine
+
+    yield opened
+    for engine in engines:
+        await engine.close()
+
+
+def ask(prompt: str, conversation: str | None = None) -> ChatRequest:
+    return ChatRequest(prompt=prompt, model="gpt-5", continuation_id=conversation)
+
+
+async def rows(engine: Engine, sql: str) -> list[Any]:
+    store: Any = engine.store
+    return [row[0] if len(row) == 1 else row for row in await store.database.rows(sql)]
+
+
+async def queue(engine: Engine) -> list[Any]:
+    sql = "SELECT status::text FROM counsel_queue.procrastinate_jobs WHERE task_name = 'counsel.job' ORDER BY id"
+    return await rows(engine, sql)
+
+
+async def test_a_server_with_room_runs_the_call_itself_and_the_queue_knows(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    engine = await server("a")
+    fake_api.script(gate="g", gate_after=1)
+    job = await engine.submit(ask("hello"), caller())
+    assert job in engine.runner.running
+    assert await queue(engine) == ["doing"]
+    fake_api.open_gate("g")
+    await engine.wait(job)
+    assert await queue(engine) == []
+
+
+async def test_another_server_runs_the_job_and_its_live_text_is_followed_where_it_was_asked(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    first = await server("a", concurrency=0)
+    fake_api.script(gate="g", gate_after=1)
+    job = await first.submit(ask("hello"), caller())
+    waiting = (await first.status(job)).to_json()["content"]["waiting_for"]
+    assert waiting["for"] == "slot"
+    second = await server("b")
+    events = first.follow(job)
+    async with asyncio.timeout(60):
+        async for event in events:
+            if isinstance(event, TextAdded):
+                break
+    assert job in second.runner.running
+    fake_api.open_gate("g")
+    assert (await first.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+    assert (job in first.runner.running, await queue(first)) == (False, [])
+
+
+async def test_turns_over_two_servers_keep_their_order_and_a_waiting_client_does_not_overtake(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    first, second = await server("a"), await server("b")
+    fake_api.script(gate="g", gate_after=0, times=1)
+    jobs = [await first.submit(ask("turn 0", "mine"), caller(), background=True)]
+    await fake_api.wait_for(count=1)
+    for number in range(1, 6):
+        engine = (first, second)[number % 2]
+        jobs.append(await engine.submit(ask(f"turn {number}", "mine"), caller(), background=number < 5))
+    assert (await second.status(jobs[5])).to_json()["content"]["waiting_for"]["for"] == "turn"
+    fake_api.open_gate("g")
+    async with asyncio.timeout(60):
+        for job in jobs:
+            await first.wait(job)
+    texts = [message.text for message in await first.store.messages("mine") if message.role == "user"]
+    assert [text[-1] for text in texts] == list("012345")
+    assert len(fake_api.log.requests) == 6
+
+
+async def test_a_waiting_client_comes_before_background_jobs(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    engine = await server("a", concurrency=1)
+    fake_api.script(gate="g", gate_after=0, times=1)
+    jobs = [await engine.submit(ask("runs"), caller(), background=True)]
+    await fake_api.wait_for(count=1)
+    jobs.append(await engine.submit(ask("background"), caller(), background=True))
+    jobs.append(await engine.submit(ask("waiting"), caller()))
+    fake_api.open_gate("g")
+    async with asyncio.timeout(60):
+        for job in jobs:
+            await engine.wait(job)
+    ends = await rows(engine, "SELECT id FROM counsel.jobs ORDER BY finished")
+    assert ends == [jobs[0], jobs[2], jobs[1]]
+
+
+async def test_a_server_that_stops_hands_its_jobs_over_and_no_finished_call_is_repeated(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    first, second = await server("a"), await server("b", concurrency=64)
+    fake_api.script(hang_after=1, times=1, model="claude")
+    two = ConsensusRequest(prompt="hello", models=("gpt-5", "sonnet"), enable_cross_feedback=False)
+    job = await first.submit(two, caller())
+    await fake_api.wait_for(model="claude", deltas=1)
+    while not await first.store.has_replies(job):
+        await first.store.flush()
+    await first.drain(0)
+    await first.close(keep=True)
+    async with asyncio.timeout(60):
+        assert (await second.wait(job)).to_json()["successful_initial_responses"] == 2
+    models = sorted(request.model.partition("-")[0] for request in fake_api.log.requests)
+    assert models == ["claude", "claude", "gpt"]
+
+
+async def test_a_server_that_drains_lets_its_jobs_finish_and_takes_no_more(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    engine = await server("a")
+    fake_api.script(gate="g", gate_after=1, times=1)
+    job = await engine.submit(ask("runs"), caller())
+    await fake_api.wait_for(deltas=1)
+    draining = asyncio.create_task(engine.drain(60))
+    await asyncio.sleep(0)
+    later = await engine.submit(ask("later"), caller())
+    assert later not in engine.runner.running
+    assert await queue(engine) == ["doing", "todo"]
+    fake_api.open_gate("g")
+    await draining
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: runs"
+    await engine.close(keep=True)
+    second = await server("b")
+    assert (await second.wait(later)).to_json()["content"] == "gpt-5 says: later"
+
+
+async def test_a_cancel_reaches_the_server_that_runs_the_job_and_one_that_waits_never_runs(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    first, second = await server("a", concurrency=0), await server("b", concurrency=1)
+    fake_api.script(hang_after=1, times=1)
+    job = await first.submit(ask("hello"), caller(), background=True)
+    await fake_api.wait_for(deltas=1)
+    waits = await first.submit(ask("waits"), caller(), background=True)
+    assert job in second.runner.running
+    assert (await first.cancel(waits)).to_json()["content"]["status"] == "cancelled"
+    assert (await first.cancel(job)).to_json()["content"]["status"] == "cancelled"
+    await fake_api.wait_for(state="disconnected")
+    assert await queue(first) == []
+    assert len(fake_api.log.requests) == 1
+
+
+async def test_what_a_stale_worker_says_about_a_row_is_not_accepted(
+    server: OpenServer, caller: MakeCaller
+) -> None:
+    engine = await server("a", concurrency=0)
+    await engine.submit(ask("hello"), caller(), background=True)
+    assert engine.store.team
+    team_queue = engine.store.team.queue
+    fingerprint = engine.runner.callers.fingerprints()[0]
+    taken = await team_queue.fetch([fingerprint])
+    assert taken
+    assert await team_queue.fetch([fingerprint]) is None
+    stale = QueuedRow(taken["id"], taken["attempts"], taken["worker_id"])
+    await rows(engine, "UPDATE counsel_queue.procrastinate_workers SET last_heartbeat = 'epoch' RETURNING 1")
+    assert await team_queue.reap(5.0) == 1
+    assert await team_queue.reap(5.0) == 0
+    again = await team_queue.fetch([fingerprint])  # the same worker, another attempt
+    assert again
+    assert again["attempts"] == taken["attempts"] + 1
+    await team_queue.finish(stale)
+    await team_queue.retry(stale, 0.0)
+    assert await queue(engine) == ["doing"]
+    await team_queue.finish(QueuedRow(again["id"], again["attempts"], again["worker_id"]))
+    assert await queue(engine) == ["doing"]  # our job is still open
+    await team_queue.give_back_strays("nobody", [again["id"]])
+    assert await queue(engine) == ["doing"]
+    await team_queue.give_back_strays("nobody", [])
+    assert await queue(engine) == ["todo"]
+
+
+async def test_a_job_whose_row_is_missing_is_offered_again(server: OpenServer, caller: MakeCaller) -> None:
+    first = await server("a", concurrency=0)
+    job = await first.submit(ask("hello"), caller(), background=True)
+    await rows(first, "DELETE FROM counsel_queue.procrastinate_jobs RETURNING 1")
+    second = await server("b")
+    await second.runner.look_for_orphans()
+    async with asyncio.timeout(60):
+        assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+
+
+async def test_one_call_that_is_sent_to_two_servers_is_made_once(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    first, second = await server("a"), await server("b")
+    turns = (Turn("user", "hello"),)
+    for request in (ask("hello"), CompletionRequest(model="gpt-5", turns=turns)):
+        key = f"key of {type(request).__name__}"
+        jobs = await asyncio.gather(*(each.submit(request, caller(), key=key) for each in (first, second)))
+        assert len(set(jobs)) == 1
+        await asyncio.gather(*(each.wait(jobs[0]) for each in (first, second)))
+    assert len(fake_api.log.requests) == 2
+
+
+async def test_a_job_whose_keys_nobody_has_waits_and_says_for_what(
+    server: OpenServer, caller: MakeCaller
+) -> None:
+    first = await server("a", concurrency=0)
+    job = await first.submit(ask("hello"), caller(OPENAI_API_KEY="sk-another"), background=True)
+    second = await server("b")
+    state = (await second.status(job)).to_json()["content"]
+    assert state["waiting_for"]["for"] == "keys"
+    assert await queue(second) == ["todo"]
