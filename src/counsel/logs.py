@@ -7,17 +7,19 @@ Redaction is the last line of defence, not a licence to log secrets.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
 
-from counsel import paths
+from counsel import paths, request_context
 from counsel.redaction import protect, redact
 from counsel.settings import Settings
 
@@ -77,7 +79,8 @@ def content(text: str, settings: Settings) -> str:
 
 
 def _add(root: logging.Logger, handler: logging.Handler, settings: Settings) -> None:
-    handler.setFormatter(_RedactingFormatter(whole=settings.log_content))
+    form = _JsonFormatter if settings.log_format == "json" else _RedactingFormatter
+    handler.setFormatter(form(whole=settings.log_content))
     handler.addFilter(_ours_or_warning)
     root.addHandler(handler)
 
@@ -122,6 +125,31 @@ class _RedactingFormatter(logging.Formatter):
         record.message = f"{first} ({kind.__name__})" if kind else first
         record.asctime = self.formatTime(record)
         return self.formatMessage(record)
+
+
+class _JsonFormatter(_RedactingFormatter):
+    """One record is one JSON object on one line, with the request that it belongs to."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        whole = self.whole or _is_ours(record)
+        if whole:
+            record.message = record.getMessage()
+        else:
+            self._brief(record)
+        context = request_context.current()
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": redact(record.message),
+            "request_id": context.id,
+            "trace_id": context.trace,
+            "span_id": context.traceparent[36:52],
+            **getattr(record, "fields", {}),
+        }
+        if whole and record.exc_info:
+            fields["exception"] = redact(self.formatException(record.exc_info))
+        return json.dumps({name: value for name, value in fields.items() if value != ""}, ensure_ascii=True)
 
 
 class _Quiet:

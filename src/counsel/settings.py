@@ -373,6 +373,17 @@ class Settings:
     log_level: str = _setting(
         "LOG_LEVEL", "info", "Lowest level that is logged.", choices=("debug", "info", "warning", "error")
     )
+    log_format: str = _setting(
+        "COUNSEL_LOG_FORMAT",
+        "text",
+        "Form of the log: lines for people, or one JSON object per line, with the request's id.",
+        choices=("text", "json"),
+    )
+    traces: bool = _setting(
+        "COUNSEL_TRACES",
+        False,
+        "Send traces of `counsel serve` and `counsel worker` as the OTEL_* variables say (`pip install 'counsel[otel]'`).",
+    )
     log_content: bool = _setting(
         "COUNSEL_LOG_CONTENT", False, "Log prompts and answers (keys are never logged)."
     )

@@ -51,12 +51,13 @@ def _check_login(settings: Settings, host: str) -> None:
 
 
 async def _serve(settings: Settings, host: str, port: int) -> None:
-    from counsel import logs
+    from counsel import logs, tracing
     from counsel.daemon.process_limits import prepare_process
     from counsel.http import serve as http
 
     prepare_process()
     logs.setup(settings, stderr=True)
+    tracing.setup(settings)
 
     def announce(at: str, number: int) -> None:
         output.message(
@@ -70,7 +71,10 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         gc.set_threshold(GARBAGE)
         return await default_engine(home)
 
-    await http.serve(open_engine, settings, host, port, announce)
+    try:
+        await http.serve(open_engine, settings, host, port, announce)
+    finally:
+        await asyncio.to_thread(tracing.close)
 
 
 def _token(settings: Settings) -> str:

@@ -17,6 +17,7 @@ from counsel.http.console import files as console
 from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HttpApp
 from counsel.http.proxies import Proxies
+from counsel.http.request_ids import RequestIds
 from counsel.http.streamable import Streamable
 from counsel.http.v1.endpoint import V1
 from counsel.mcp.identity import ClientIdentity
@@ -50,7 +51,7 @@ def build(
         team=team,
         metrics_token=settings.metrics_token,
     )
-    return HttpApp(guard, inner.close)
+    return HttpApp(RequestIds(guard, logged=settings.log_format == "json"), inner.close)
 
 
 def unguarded(

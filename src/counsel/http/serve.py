@@ -22,6 +22,7 @@ from counsel.http.connection import Connection, Pool
 from counsel.http.console.sessions import ConsoleSessions
 from counsel.http.loading import HttpApp, LoadingApp, OpenEngine
 from counsel.http.proxies import Proxies
+from counsel.http.request_ids import RequestIds
 from counsel.settings import Settings
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ async def serve(
         team=team,
         metrics_token=settings.metrics_token,
     )
-    server = Server(HttpApp(guard, loading.close), host, port, loading.load, settings.max_connections)
+    app = HttpApp(RequestIds(guard, logged=settings.log_format == "json"), loading.close)
+    server = Server(app, host, port, loading.load, settings.max_connections)
     loading.failed = partial(setattr, server, "should_exit", True)
     try:
         await server.serve(sockets=[listener])

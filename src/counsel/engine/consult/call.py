@@ -18,7 +18,7 @@ from counsel.engine.consult.budget import Budgets, CallBudget
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
-from counsel.engine.history import call_log, usage
+from counsel.engine.history import call_log, spans, usage
 from counsel.engine.jobs.events import Live
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
@@ -32,6 +32,7 @@ from counsel.models import answer_limit
 from counsel.requests import SEVERAL
 from counsel.results import AnswerNotice
 from counsel.text import TextBuffer, TextRepair
+from counsel.tracing import NO_SPAN, Span
 from counsel.types import (
     Call,
     Event,
@@ -95,6 +96,7 @@ class Fold:
     finished: Finished | None = None
     repair: TextRepair = field(default_factory=TextRepair)
     budget: CallBudget | None = None
+    span: Span = NO_SPAN
     parts: Parts | None = None  # of a completion
     shown: LiveJson | None = None  # of an answer in JSON; `buffer` is not shared then
 
@@ -159,6 +161,7 @@ class Consultation:
         if self.job.tool == "completion":
             fold.parts = Parts()
         call_log.asked(self.job, route, call)
+        fold.span = spans.of_call(self.job, route, call)
         if route.is_agent and self.job.task.system:
             text = f"{route.name} has its own system prompt: yours was put before the question."
             self._on_notice(slot, Notice("warning", text), fold)
@@ -182,6 +185,7 @@ class Consultation:
             raise self._failed(error, route, call, step, fold) from error
         reply = self._reply(route, call, fold, is_json=step.is_json)
         call_log.answered(self.job, route, reply)
+        spans.answered(fold.span, reply)
         used = usage.record(self.job, route, fold.began, reply.usage, reservations=fold.reservations)
         if step.last:
             self.unrecorded.append(Answer(step, reply, used))
@@ -370,6 +374,7 @@ class Consultation:
         self._store.record_usage(record)
         self.live.fail(step.slot, failure)
         call_log.failed(self.job, route, failure)
+        spans.failed(fold.span, failure)
         return failure
 
     def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:

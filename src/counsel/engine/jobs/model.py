@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import field
 
+from counsel import request_context
 from counsel.caller import Caller
 from counsel.engine.store.model import Task
 from counsel.lazy_dataclass import dataclass
+from counsel.request_context import RequestContext
 from counsel.requests import Status
 
 TOOLS = frozenset(
@@ -46,6 +48,7 @@ class Job:
     status: Status = "processing"
     members: Members = field(default_factory=Members)
     handed_over: bool = False  # another process goes on with it
+    request: RequestContext = field(default_factory=request_context.current)  # that it came with
 
     @property
     def tool(self) -> str:

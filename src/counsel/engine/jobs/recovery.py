@@ -222,6 +222,7 @@ def job_of(adopted: AdoptedJob, settings: Settings) -> Job:
         key=record.key,
         attempt=record.attempt,
         members=Members(set(record.cancelled_members)),
+        request=adopted.origin.request,
     )
 
 

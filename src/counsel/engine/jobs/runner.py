@@ -23,6 +23,7 @@ from counsel.engine.consult.consensus import course
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.review import run as review
 from counsel.engine.consult.routes import Router
+from counsel.engine.history import spans
 from counsel.engine.history.call_metrics import METRICS
 from counsel.engine.history.summaries import Describer
 from counsel.engine.history.titles import Summariser, title_of
@@ -153,7 +154,7 @@ class Runner:
             key=job.key,
             conversation=job.conversation,
             task=job.task,
-            origin=Origin.of(job.caller),
+            origin=Origin.of(job.caller, job.request),
             background=job.background,
             created=job.created,
             owner=self.ownership.name,
@@ -212,6 +213,13 @@ class Runner:
     # ── running ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self, running: Running, continues: bool) -> None:
+        span = spans.of_job(running.job)
+        try:
+            await self._run_once(running, continues)
+        finally:
+            span.end(running.failure.code if running.failure else "")
+
+    async def _run_once(self, running: Running, continues: bool) -> None:
         job = running.job
         try:
             if continues:

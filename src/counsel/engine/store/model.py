@@ -14,6 +14,7 @@ from counsel.engine.store import completion_json
 from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
 from counsel.people import Person
+from counsel.request_context import NONE, RequestContext
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerNotice, Source
 from counsel.settings import Settings
@@ -224,11 +225,12 @@ class Origin:
     roots: tuple[str, ...] = ()
     chain: tuple[str, ...] = ()
     person: Person | None = None
+    request: RequestContext = NONE
 
     @classmethod
-    def of(cls, caller: Caller) -> Origin:
-        roots = tuple(str(root) for root in caller.roots)
-        return cls(caller.client, caller.agent, str(caller.cwd), roots, tuple(caller.chain), caller.person)
+    def of(cls, caller: Caller, request: RequestContext = NONE) -> Origin:
+        roots, chain = tuple(str(root) for root in caller.roots), tuple(caller.chain)
+        return cls(caller.client, caller.agent, str(caller.cwd), roots, chain, caller.person, request)
 
     @property
     def owner(self) -> str:
@@ -251,6 +253,9 @@ class Origin:
             del data["person"]
         else:
             data["person"] = [self.person.id, self.person.name, self.person.role, list(self.person.groups)]
+        data["request"] = [self.request.id, self.request.traceparent]
+        if self.request == NONE:
+            del data["request"]
         return strict_json.dumps(data)
 
     @classmethod
@@ -258,6 +263,8 @@ class Origin:
         data = json.loads(text)
         if person := data.get("person"):
             data["person"] = Person(*map(_frozen, person))
+        if request := data.get("request"):
+            data["request"] = RequestContext(*request)
         return cls(**{name: _frozen(data[name]) for name in _ORIGIN_FIELDS if name in data})
 
 

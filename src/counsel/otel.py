@@ -1,0 +1,63 @@
+"""Traces through OpenTelemetry's SDK, over OTLP/HTTP, as the standard OTEL_* variables say. Imported by `tracing` only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from counsel import __version__, span_names
+from counsel.tracing import Kind, Value
+
+_KINDS = {"server": SpanKind.SERVER, "internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
+_FORMAT = TraceContextTextMapPropagator()
+
+
+class OtelTracer:
+    def __init__(self) -> None:
+        wanted = os.environ.get(span_names.CONTENT_VARIABLE, "").strip().lower()
+        self.records_content = wanted in span_names.CONTENT_VALUES
+        ours = Resource.create({"service.name": "counsel", "service.version": __version__})
+        # the variables' own values win
+        resource = ours.merge(OTELResourceDetector().detect())
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer("counsel", __version__)
+
+    def start(self, name: str, kind: Kind, parent: str, attributes: Mapping[str, Value]) -> OtelSpan:
+        context = (
+            _FORMAT.extract({"traceparent": parent})
+            if parent
+            else trace.set_span_in_context(trace.INVALID_SPAN)
+        )
+        return OtelSpan(self._tracer.start_span(name, context, _KINDS[kind], attributes))
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+
+class OtelSpan:
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+
+    @property
+    def traceparent(self) -> str:
+        carrier: dict[str, str] = {}
+        _FORMAT.inject(carrier, trace.set_span_in_context(self._span))
+        return carrier.get("traceparent", "")
+
+    def set(self, attributes: Mapping[str, Value]) -> None:
+        self._span.set_attributes(attributes)
+
+    def end(self, error: str = "") -> None:
+        if error:
+            self._span.set_attribute(span_names.ERROR, error)
+            self._span.set_status(Status(StatusCode.ERROR))
+        self._span.end()
