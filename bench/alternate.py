@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from bench.clients import KEY, ROOT, Client, Peer, daemon_pid, stop_daemon
@@ -23,9 +24,8 @@ CONVERSE = ROOT / ".cache" / "bench" / "converse" / "node_modules" / ".bin" / "c
 
 
 def cpu_ms(pid: int | None) -> float:
-    """CPU time of all threads, with the kernel's precision."""
-    threads = Path(f"/proc/{pid}/task").iterdir() if pid else ()
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e6
+    """CPU time of all threads, also of those that have ended, with the kernel's precision: another process's clock."""
+    return time.clock_gettime((~pid << 3) | 2) * 1000 if pid else 0.0
 
 
 def peer(name: str, source: str, base: str, home: Path) -> Peer:

@@ -1,32 +1,33 @@
-"""Live streams: N answers with 20 deltas a second each, all followed over HTTP: CPU per second, and the delay of deltas.
+"""Live streams: N answers with 20 deltas a second each, all read over HTTP: CPU per delta, and the delay of deltas.
 
-`python -m bench.streams [--streams 200] [--seconds 5]`. The upstream writes the time into every delta; a follower of
-`/api/jobs/ID/events` compares. Upstream and followers are separate processes; only the server's CPU is counted.
+`python -m bench.streams [--interface v1|api|litellm|NAME=FOLDER] [--streams 200] [--seconds 10]`. `v1` streams
+`/v1/chat/completions`, `api` follows background jobs at `/api/jobs/ID/events`, `litellm` is LiteLLM's proxy. The upstream
+writes the time into every delta, and the reader compares. The server runs on one core, upstream and readers on the other;
+only the server's CPU is counted.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import re
 import resource
-import shutil
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from pathlib import Path
+from collections.abc import Callable
 
-from bench.clients import KEY, ROOT, HttpClient, Peer, cpu
+from bench.alternate import cpu_ms
+from bench.v1 import TOKEN, Caller, Server, connected, install, running
 
 RATE = 20  # deltas a second, of each stream
 MARK = re.compile(rb"<(\d+\.\d{6})>")
+LENGTH = 600  # seconds of a stream: longer than a run
 
 
-class Follower(asyncio.Protocol):
-    """A client that follows a job's events."""
+class Reader(asyncio.Protocol):
+    """A client that reads one stream."""
 
     def __init__(self, request: bytes, delays: list[float]) -> None:
         self.request, self.delays = request, delays
@@ -44,72 +45,76 @@ class Follower(asyncio.Protocol):
         self.delays += [now - float(at) for at in MARK.findall(whole)]
 
 
-async def measured(streams: int, seconds: float) -> None:
-    descriptors = min(16_384, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    upstream = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
-        [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE, text=True
-    )
-    assert upstream.stdout
-    scratch = Path(tempfile.mkdtemp(prefix="counsel-bench-"))
-    base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/live{RATE}n{RATE * 600}/v1"
-    limit = str(10 * streams)
-    env = {
-        "PATH": os.environ["PATH"], "HOME": str(scratch), "COUNSEL_HOME": str(scratch / "counsel"), "LOG_LEVEL": "error",
-        "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": base, "COUNSEL_MAX_CONNECTIONS": limit,
-        "COUNSEL_MAX_CONCURRENT": limit, "COUNSEL_MAX_CONCURRENT_PER_PROVIDER": limit,
-    }  # fmt: skip
-    client = HttpClient(Peer("counsel", [sys.executable, "-m", "counsel", "stdio"], env, scratch))
-    try:
-        await client.start()
-        await followed(client, streams, seconds, upstream.pid)
-    finally:
-        await client.stop()
-        upstream.terminate()
-        upstream.wait()
-        shutil.rmtree(scratch, ignore_errors=True)
+async def background_job(server: Server, number: int) -> bytes:
+    """The request for the events of a new job."""
+    body = json.dumps({"prompt": f"stream {number}", "model": "gpt-5", "mode": "background"}).encode()
+    head = f"host: 127.0.0.1\r\nauthorization: Bearer {TOKEN}\r\n"
+    caller: Caller = await connected(server)
+    request = f"POST /api/jobs HTTP/1.1\r\n{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    answer = await caller.call(request.encode() + body)
+    caller.transport.close()
+    job = json.loads(answer.partition(b"\r\n\r\n")[2])["job_id"]
+    return f"GET /api/jobs/{job}/events HTTP/1.1\r\n{head}\r\n".encode()
 
 
-async def followed(client: HttpClient, streams: int, seconds: float, upstream: int) -> None:
+async def read(server: Server, options: argparse.Namespace) -> None:
+    assert server.process
     loop, limit = asyncio.get_running_loop(), asyncio.Semaphore(16)
     delays: list[float] = []
-    host, port = client.url.removeprefix("http://").removesuffix("/mcp").split(":")
 
     async def follow(number: int) -> None:
         async with limit:
-            call = client.peer.chat(f"stream {number}", **{"async": True})
-            job = (await client.call(call))["structuredContent"]["job_id"]
-            head = (
-                f"GET /api/jobs/{job}/events HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nauthorization: "
-            )
-            request = f"{head}{client.headers['authorization']}\r\n\r\n".encode()
-            await loop.create_connection(lambda: Follower(request, delays), host, int(port))
+            if options.interface == "api":
+                request = await background_job(server, number)
+            else:
+                request = server.request(stream=True, text=f"stream {number}")
+            make: Callable[[], Reader] = lambda: Reader(request, delays)  # noqa: E731 - for the type
+            await loop.create_connection(make, "127.0.0.1", server.port)
 
-    await asyncio.gather(*(follow(number) for number in range(streams)))
-    await asyncio.sleep(2)  # the start is over
-    before, upstream_before, began, received = (
-        cpu(client.pids()),
-        cpu([upstream]),
+    await asyncio.gather(*(follow(number) for number in range(options.streams)))
+    await asyncio.sleep(3)  # the start is over
+    before, mine, began, received = (
+        cpu_ms(server.process.pid),
+        time.process_time(),
         time.monotonic(),
         len(delays),
     )
-    await asyncio.sleep(seconds)
-    used, took, seen = cpu(client.pids()) - before, time.monotonic() - began, sorted(delays[received:])
-    print(f"{streams} streams, {len(seen) / took:.0f} deltas/s seen of {streams * RATE} sent")
+    await asyncio.sleep(options.seconds)
+    used, took = cpu_ms(server.process.pid) - before, time.monotonic() - began
+    seen = sorted(delays[received:])
     print(
-        f"CPU seconds per second of stream: {used / took:.2f} (upstream {(cpu([upstream]) - upstream_before) / took:.2f})"
+        f"{options.interface}: {options.streams} streams, {len(seen) / took:.0f} deltas/s of {options.streams * RATE} sent"
     )
-    per_delta = used / max(1, len(seen))
+    per_delta = used / max(1, len(seen)) / 1000
     print(
-        f"CPU per delta: {per_delta * 1e6:.0f} µs; streams per core at {RATE} deltas/s: {1 / per_delta / RATE:.0f}"
+        f"CPU: {used / took / 10:.0f} % of a core (readers {(time.process_time() - mine) / took * 100:.0f} %),",
+        end=" ",
     )
+    print(f"{per_delta * 1e6:.0f} µs per delta: {1 / per_delta / RATE:.0f} streams per core")
     p95 = seen[int(len(seen) * 0.95)]
-    print(f"delay of deltas: median {statistics.median(seen) * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms")
+    print(
+        f"delay of deltas: median {statistics.median(seen) * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms;", end=" "
+    )
+    print(f"load of the machine {os.getloadavg()[0]:.1f}")
+
+
+async def main(options: argparse.Namespace) -> None:
+    descriptors = min(16_384, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    name = "counsel" if options.interface in {"v1", "api"} else options.interface
+    if name == "litellm" and not install():
+        return
+    first, *others = sorted(os.sched_getaffinity(0))
+    if others:
+        os.sched_setaffinity(0, others)
+    pinned = ("taskset", "-c", str(first))
+    async with running([name], f"live{RATE}n{RATE * LENGTH}", pinned) as (_, server):
+        await read(server, options)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--interface", default="v1")
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=10.0)
-    arguments = parser.parse_args()
-    asyncio.run(measured(arguments.streams, arguments.seconds))
+    asyncio.run(main(parser.parse_args()))

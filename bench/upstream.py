@@ -1,7 +1,7 @@
-"""A model API with almost no cost: prepared OpenAI Responses, plain or streamed, after a delay.
+"""A model API with almost no cost: prepared answers of OpenAI's two APIs, plain or streamed, after a delay.
 
 `python bench/upstream.py` prints its port. The path has the delay and the size (`/d50/v1/responses`,
-`/d0s2000000/v1/responses`), or the deltas per second and in total (`/live20n100/v1/responses`).
+`/d0s2000000/v1/chat/completions`), or the deltas per second and in total (`/live20n100/v1/responses`).
 The test suite's fake vendors check much more, and would dominate the measurement.
 """
 
@@ -33,33 +33,64 @@ class Upstream(asyncio.Protocol):
             path = head.split(" ", 2)[1]
             match = re.match(r"/d(\d+)(?:s(\d+))?/", path)
             delay, size = (int(match[1]) / 1000, int(match[2] or 0)) if match else (0.0, 0)
+            is_chat = path.endswith("/chat/completions")
             if live := re.match(r"/live(\d+)n(\d+)/", path):
-                self.live(1 / int(live[1]), int(live[2]))
+                self.live(1 / int(live[1]), int(live[2]), is_chat=is_chat)
                 continue
             stream = b'"stream":true' in body.replace(b" ", b"")
-            answer = streamed(size) if stream else plain(size)
+            answer = streamed(size, is_chat=is_chat) if stream else plain(size, is_chat=is_chat)
             asyncio.get_running_loop().call_later(delay, self.reply, answer)
 
-    def live(self, pause: float, count: int) -> None:
+    def live(self, pause: float, count: int, *, is_chat: bool) -> None:
         """A stream like a model's: one delta at a time, each with the time at which it was sent."""
-        loop, began = asyncio.get_running_loop(), time.monotonic()
+        self.template = CHAT_DELTA if is_chat else DELTA
+        self.end = b"".join(map(_event, _chat_end() if is_chat else _responses_end("")))
+        self.left = count
         self.transport.write(HEAD)
+        clock(pause).add(self)
 
-        def delta(number: int) -> None:
-            if self.transport.is_closing():
-                return
-            if number == count:
-                last = {"type": "response.completed", "response": _response("")}
-                self.transport.write(_chunk(b"data: %s\n\n" % json.dumps(last).encode()) + b"0\r\n\r\n")
-                return
-            self.transport.write(_chunk(DELTA % b"<%.6f>" % time.monotonic()))
-            loop.call_at(began + pause * (number + 1), delta, number + 1)
-
-        delta(0)
+    def delta(self, mark: bytes) -> bool:
+        """Whether there are more."""
+        self.left -= 1
+        if self.transport.is_closing():
+            return False
+        if self.left < 0:
+            self.transport.write(_chunk(self.end) + b"0\r\n\r\n")
+            return False
+        self.transport.write(_chunk(self.template % mark))
+        return True
 
     def reply(self, answer: bytes) -> None:
         if not self.transport.is_closing():
             self.transport.write(answer)
+
+
+class Clock:
+    """The deltas of all live streams. A timer for each would cost more than to send it; streams that begin in the same
+    fiftieth of the pause share one."""
+
+    def __init__(self, pause: float) -> None:
+        self.groups: list[list[Upstream]] = [[] for _ in range(50)]
+        self.step, self.turn = pause / len(self.groups), 0
+        self.loop = asyncio.get_running_loop()
+        self.began = self.loop.time()
+        self.tick()
+
+    def add(self, stream: Upstream) -> None:
+        min(self.groups, key=len).append(stream)
+
+    def tick(self) -> None:
+        while self.began + self.turn * self.step <= self.loop.time():
+            group = self.groups[self.turn % len(self.groups)]
+            mark = b"<%.6f>" % time.monotonic()
+            group[:] = [stream for stream in group if stream.delta(mark)]
+            self.turn += 1
+        self.loop.call_at(self.began + self.turn * self.step, self.tick)
+
+
+@cache
+def clock(pause: float) -> Clock:
+    return Clock(pause)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -85,9 +116,41 @@ def _response(text: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _chat(text: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+    return {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5", "usage": CHAT_USAGE,
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}],
+    }  # fmt: skip
+
+
+def _chat_chunk(delta: dict[str, str], finish: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "gpt-5",
+        "choices": [choice],
+    }
+
+
+def _chat_end() -> list[dict[str, Any]]:
+    return [_chat_chunk({}, "stop"), _chat_chunk({}) | {"choices": [], "usage": CHAT_USAGE}, {}]
+
+
+def _responses_end(text: str) -> list[dict[str, Any]]:
+    return [{"type": "response.completed", "response": _response(text)}]
+
+
+CHAT_USAGE = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+CHAT_DELTA = b"data: %s\n\n" % json.dumps(_chat_chunk({"content": "%s"})).encode()
+
+
 @cache  # built once: the peers are measured, not this
-def plain(size: int) -> bytes:
-    body = json.dumps(_response("x" * (size or 40))).encode()
+def plain(size: int, *, is_chat: bool) -> bytes:
+    text = "x" * (size or 40)
+    body = json.dumps(_chat(text) if is_chat else _response(text)).encode()
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
         len(body),
         body,
@@ -95,31 +158,36 @@ def plain(size: int) -> bytes:
 
 
 @cache
-def streamed(size: int) -> bytes:
+def streamed(size: int, *, is_chat: bool) -> bytes:
     pieces = ["word "] * 20 if not size else ["x" * 1000] * (size // 1000)
-    events: list[dict[str, Any]] = [
-        {"type": "response.created", "response": _response("") | {"status": "in_progress", "output": []}}
-    ]
-    events += [
-        {
-            "type": "response.output_text.delta",
-            "item_id": "msg_1",
-            "output_index": 0,
-            "content_index": 0,
-            "delta": piece,
-        }
-        for piece in pieces
-    ]
-    events.append({"type": "response.completed", "response": _response("".join(pieces))})
-    body = b""
-    for number, event in enumerate(events):
-        data = f"event: {event['type']}\ndata: {json.dumps(event | {'sequence_number': number})}\n\n".encode()
-        body += b"%x\r\n%s\r\n" % (len(data), data)
-    return (
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-        + body
-        + b"0\r\n\r\n"
-    )
+    events = _chat_events(pieces) if is_chat else _responses_events(pieces)
+    return HEAD + b"".join(_chunk(_event(event)) for event in events) + b"0\r\n\r\n"
+
+
+def _chat_events(pieces: list[str]) -> list[dict[str, Any]]:
+    deltas = [_chat_chunk({"content": piece}) for piece in pieces]
+    return [_chat_chunk({"role": "assistant", "content": ""}), *deltas, *_chat_end()]
+
+
+def _responses_events(pieces: list[str]) -> list[dict[str, Any]]:
+    begun = {"type": "response.created", "response": _response("") | {"status": "in_progress", "output": []}}
+    about = {
+        "type": "response.output_text.delta",
+        "item_id": "msg_1",
+        "output_index": 0,
+        "content_index": 0,
+    }
+    deltas = [about | {"delta": piece} for piece in pieces]
+    events: list[dict[str, Any]] = [begun, *deltas, *_responses_end("".join(pieces))]
+    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+
+
+def _event(event: dict[str, Any]) -> bytes:
+    """Chat Completions end with a mark that is no event."""
+    if not event:
+        return b"data: [DONE]\n\n"
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n".encode()
 
 
 async def main() -> None:

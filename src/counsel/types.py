@@ -143,6 +143,9 @@ class Call:
     budget: Budget | None = field(default=None, repr=False, compare=False)  # None: none applies
     # Awaited before each request: it returns when the request may be sent. None: at once.
     permit: Callable[[], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
+    # Takes text as it arrives, or returns False: then the text is an event. Waking a task for each delta costs as much as
+    # the rest of the delta's way. None: all text is events.
+    push: Callable[[str], bool] | None = field(default=None, repr=False, compare=False)
     hurry: float | None = (
         None  # another model can answer: from this time on (the loop's clock) do not wait for retries
     )

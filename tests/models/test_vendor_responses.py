@@ -50,9 +50,13 @@ def target(shape: Shape, fake: FakeAPI) -> Target:
     return Target(model, Endpoint(replace(provider, wire=shape.wire), base, "k"))
 
 
-async def read(transport: Transport, to: Target, call: Call) -> tuple[dict[str, Any], CounselError | None]:
+async def read(
+    transport: Transport, to: Target, call: Call, *, pushed: bool = False
+) -> tuple[dict[str, Any], CounselError | None]:
     got: dict[str, Any] = {"text": "", "thinking": "", "sources": [], "calls": []}
     usage, error = Usage(), None
+    if pushed:
+        call = replace(call, push=lambda delta: bool(got.update(text=got["text"] + delta) or True))
     try:
         async for event in transport.stream(call, to.model, to.endpoint):
             if isinstance(event, Text):
@@ -83,14 +87,16 @@ def test_every_file_has_its_expectation() -> None:
     assert files == set(EXPECTED)
 
 
-@pytest.mark.parametrize("split", [None, 7], ids=["whole", "cut"])
+@pytest.mark.parametrize(
+    ("split", "pushed"), [(None, False), (7, False), (7, True)], ids=["whole", "cut", "pushed"]
+)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 async def test_a_shape_is_read_as_stated(
-    fake_api: FakeAPI, transport: Transport, shape: Shape, split: int | None
+    fake_api: FakeAPI, transport: Transport, shape: Shape, split: int | None, pushed: bool
 ) -> None:
     shape.play(fake_api, split=split)
     call = Call((Turn("user", "Where?"),), tokens=SENT)
-    got, error = await read(transport, target(shape, fake_api), call)
+    got, error = await read(transport, target(shape, fake_api), call, pushed=pushed)
     expected: dict[str, Any] = {
         "text": "",
         "thinking": "",

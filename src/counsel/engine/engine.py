@@ -27,6 +27,7 @@ from counsel.engine.history.archive import Archive
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
 from counsel.engine.jobs import call_keys, changes, intake, partial, recovery, replay
 from counsel.engine.jobs.callers import Secret, SharedSecret
+from counsel.engine.jobs.event_queue import Push
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.owners import FileOwners, Owners
 from counsel.engine.jobs.runner import Runner
@@ -206,10 +207,13 @@ class Engine:
             result = replace(result, title=running.title, final_summary=_summary(running, result))
         return result
 
-    async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
-        """Events from `after` on: those that were, then those that come, until the job ends."""
+    async def follow(self, job_id: str, after: int = 0, push: Push | None = None) -> AsyncIterator[JobEvent]:
+        """Events from `after` on: those that were, then those that come, until the job ends.
+
+        What `push` takes of a job that runs here is not yielded.
+        """
         if running := self._running(job_id):
-            async for event in running.live.follow():
+            async for event in running.live.follow(push):
                 yield event
                 if isinstance(event, LAST_EVENTS):
                     return

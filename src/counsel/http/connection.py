@@ -10,12 +10,13 @@ import asyncio
 import logging
 import time
 from dataclasses import field
-from typing import Any
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from counsel.daemon.process_limits import MOST_CONNECTIONS, PendingConnections
+from counsel.http.joined_writes import JoinedWrites
 from counsel.lazy_dataclass import dataclass
 
 LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers
@@ -25,6 +26,7 @@ SLOWEST_BODY = 16 * 1024  # bytes of it that have come
 READ_TIMEOUT = 120.0  # seconds without reading an answer, after which a client counts as gone
 MOST_PIECES = 4_000  # chunks of a body, and one more for every
 SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 eight minutes
+CONNECTION = "connection"  # in the state of a request's scope
 RESERVED = 32  # connections beyond the limit, for `/health` and for the answer that there are too many
 
 _SLICE = 16 * 1024  # h11 limits incomplete heads, not one that arrives whole in one piece
@@ -49,15 +51,15 @@ class Parser(h11.Connection):
         self.began = time.monotonic()  # the present request
         self.received = 0
         self._pieces = 0
-        self._is_chunked = False  # the answer that is being sent
+        self.is_chunked = False  # the answer that is being sent
 
     def send(self, event: Any) -> Any:
         """A chunk of a stream is framed here: h11 makes thirty function calls of it, and a live stream has twenty a second."""
-        if self._is_chunked and type(event) is h11.Data and self.our_state is h11.SEND_BODY:
-            return b"%x\r\n%b\r\n" % (len(event.data), event.data) if event.data else b""
+        if self.is_chunked and type(event) is h11.Data and self.our_state is h11.SEND_BODY:
+            return chunk(event.data) if event.data else b""
         output = super().send(event)
         if type(event) is h11.Response:
-            self._is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in (output or b"").lower()
+            self.is_chunked = b"\r\ntransfer-encoding: chunked\r\n" in (output or b"").lower()
         return output
 
     def next_event(self) -> Any:
@@ -75,6 +77,10 @@ class Parser(h11.Connection):
         return event
 
 
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
 class Connection(H11Protocol):
     def __init__(self, *, pool: Pool, **options: Any) -> None:
         super().__init__(**options)
@@ -90,7 +96,10 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
         super().connection_made(transport)
-        self.app_state = {**self.app_state, "peer": {}}  # what `auth.Guard` learns about the client
+        self._writes = JoinedWrites(transport)
+        self.transport = cast("asyncio.Transport", self._writes)
+        # `peer`: what `auth.Guard` learns about the client
+        self.app_state = {**self.app_state, "peer": {}, CONNECTION: self}
         if len(self.connections) > self._pool.most:
             self._drop_oldest()
         self._wait_for_request()
@@ -113,6 +122,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._pool.waiting.discard(self)
         super().connection_lost(exc)
+        self.app_state = {}  # it refers to this connection
 
     def on_response_complete(self) -> None:
         self._wait_for_request()
@@ -138,6 +148,21 @@ class Connection(H11Protocol):
             super().send_400_response(msg)
         else:  # an answer has been started and cannot be taken back
             self.transport.close()
+
+    # ── writing ──
+
+    def takes_chunk(self) -> bool:
+        """Whether a chunk of the present answer can be written now: the client is there, and has read what was sent."""
+        return (
+            self.conn.is_chunked
+            and self.conn.our_state is h11.SEND_BODY
+            and not self.flow.write_paused
+            and not self.transport.is_closing()
+        )
+
+    def write_chunk(self, data: bytes) -> None:
+        """Without the layers of ASGI, which cost a live stream as much as the write itself."""
+        self._writes.write_at_once(chunk(data))
 
     # ── time limits ──
 

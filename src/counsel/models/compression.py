@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 PIECE = 16 * 1024  # bytes of one piece: some 300 small events, a few milliseconds
 _GZIP = 31  # zlib's `wbits`
@@ -19,10 +19,14 @@ class Unsupported(ValueError):
 
 
 class Decoder(Protocol):
+    is_plain: ClassVar[bool]  # nothing is compressed
+
     def feed(self, chunk: bytes) -> Iterator[bytes]: ...
 
 
 class _Plain:
+    is_plain: ClassVar = True
+
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         if len(chunk) <= PIECE:
             return iter((chunk,))
@@ -30,6 +34,8 @@ class _Plain:
 
 
 class _Zlib:
+    is_plain: ClassVar = False
+
     def __init__(self, wbits: int) -> None:
         self._wbits = wbits
         self._stream = zlib.decompressobj(wbits)
@@ -52,6 +58,8 @@ class _Zlib:
 
 class _Deflate:
     """Some servers send a raw stream as "deflate": the first two bytes tell which it is."""
+
+    is_plain: ClassVar = False
 
     def __init__(self) -> None:
         self._head = b""

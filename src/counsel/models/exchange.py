@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from counsel import strict_json
@@ -54,11 +54,12 @@ class Exchange:
         *,
         sent: int = 0,
         reservation: Reservation | None = None,
+        push: Callable[[str], bool] | None = None,
     ) -> None:
-        """`sent`: roughly the tokens of the request."""
+        """`sent`: roughly the tokens of the request. `push`: see `Call`."""
         self._sender, self._refused_fields, self._prepared = sender, refused_fields, prepared
         self._deadlines, self._endpoint, self._model = deadlines, deadlines.endpoint, model
-        self._sent, self._reservation = sent, reservation
+        self._sent, self._reservation, self._push = sent, reservation, push
         self._reader: StreamReader = ALL_WIRES[deadlines.endpoint.provider.wire].reader()
         self._allowance = answer_limit.Allowance(deadlines.limits.answer)
         self._parser: EventParser | JsonAnswer = EventParser(deadlines.limits.answer + 2**20)
@@ -69,6 +70,8 @@ class Exchange:
         self._usage: Usage | None = None  # the newest report
         self._unreported = 0  # size of the text since then: four are one token
         self._began = False  # the vendor has begun to answer
+        self._unread: list[Event] | None = None  # arrived while `read` waited; the rest was pushed
+        self._limit = ""  # the time limit that is next
         self._failed: Exception | None = None
         self._ended = False
         self.passed_on = False
@@ -90,6 +93,8 @@ class Exchange:
         if kind == "application/json":
             self._parser = JsonAnswer(self._deadlines.limits.answer + 2**20)
         self._decoder = self._decoder_for(response)
+        if self._push is not None and isinstance(response, http1.Response) and self._decoder.is_plain:
+            response.push_to(self._received)
 
     def _no_connection(self) -> Exception:
         failure = self._deadlines.passed("connect")
@@ -127,13 +132,40 @@ class Exchange:
                 raise self._as_error(self._failed)
             if self._allowance.over:
                 return self._cut()
-            events = self._parse(await self._chunk())
+            chunk = await self._chunk()
+            unread, self._unread = self._unread, None
+            if unread is None:
+                events = self._parse(chunk)
+            elif chunk and self._failed is None and not self._allowance.over:
+                events = unread + self._parse(chunk)
+            else:
+                events = unread
             if len(events) > 1:
                 events = _join_text(events)
             if events:
                 self._count(events)
                 return self._with_notice(events) if self._reservation else events
         return None
+
+    def _received(self, data: bytes) -> bool:
+        """Bytes that arrived while `read` waits. False if it must return: for anything but text, and for the first text."""
+        self._allowance.receive(len(data))
+        events = self._parse(data)
+        if self._text.length and self._push is not None and not self._allowance.over:
+            if len(events) > 1:
+                events = _join_text(events)
+            while events and type(events[0]) is Text and self._push(events[0].delta):
+                self._count([events.pop(0)])
+        if events or self._failed is not None or self._allowance.over:
+            self._unread = events
+            return False
+        assert isinstance(self._response, http1.Response)  # `open` chose it
+        self._response.extend(self._next_deadline())
+        return True
+
+    def _next_deadline(self) -> float:
+        self._limit, until = self._deadlines.idle() if self.passed_on else self._deadlines.first()
+        return until
 
     def _with_notice(self, events: list[Event]) -> list[Event]:
         """An answer that ends where its reservation does says so."""
@@ -198,7 +230,7 @@ class Exchange:
     async def _chunk(self) -> bytes | None:
         """Bytes, empty at the end of the stream; None when it failed (`_failed` has the reason)."""
         assert self._response is not None  # open came first
-        limit, until = self._deadlines.idle() if self.passed_on else self._deadlines.first()
+        until = self._next_deadline()
         try:
             while True:
                 http1.check(until)  # data may arrive without a pause
@@ -213,7 +245,7 @@ class Exchange:
                     self._allowance.receive(len(piece))
                     return piece
         except http1.DeadlineExceeded:
-            self._failed = self._deadlines.passed(limit)
+            self._failed = self._deadlines.passed(self._limit)
             self._failed.fields |= self._partial()
         except OSError as error:
             self._failed = _Interrupted(f"broke off ({type(error).__name__})")

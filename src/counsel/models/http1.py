@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Callable
 from typing import Protocol, TypeAlias, cast
 
 MAX_HEAD = 64 * 1024  # bytes of a response's status line and headers
 MAX_INTERIM = 16  # responses with a status of 100 to 199 before the final one
 MAX_UNREAD = 128 * 1024  # bytes of a body that were not read yet; beyond it the socket is not read
 _MAX_SIZE_LINE = 4096  # bytes of a chunk's size with its extensions, or of one trailer line
+_MAX_PUSHED = 16 * 1024  # bytes that are passed on at once; a reader of more lets other tasks run
 _JOINED = 64 * 1024  # bytes of a request that are joined, to need one system call
 _STATUS = re.compile(rb"HTTP/1\.([01]) +(\d{3})(?: |$)")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?")
@@ -26,6 +28,7 @@ _SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is ne
 
 Trust: TypeAlias = ssl.SSLContext | None
 Key: TypeAlias = tuple[str, int, Trust]
+Push: TypeAlias = Callable[[bytes], bool]
 
 
 class NotHttp(ConnectionError):
@@ -53,7 +56,7 @@ class Response:
     """A response while it arrives. `headers` are in lower case."""
 
     __slots__ = (
-        "_connection", "_error", "_pieces", "_size", "_timer", "_until", "_waiter", "ended", "headers", "status",
+        "_connection", "_error", "_pieces", "_push", "_size", "_timer", "_until", "_waiter", "ended", "headers", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -67,11 +70,20 @@ class Response:
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
+        self._push: Push | None = None
 
     @property
     def content_type(self) -> str:
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         return kind or "application/octet-stream"
+
+    def push_to(self, push: Push) -> None:
+        """While `readany` waits, give bytes to `push` as they arrive. When it returns False, `readany` returns nothing."""
+        self._push = push
+
+    def extend(self, until: float) -> None:
+        """A later deadline for the `readany` that waits."""
+        self._until = until
 
     async def readany(self, until: float) -> bytes:
         """The bytes that have arrived; empty at the end. Raises `DeadlineExceeded` if none arrive before the deadline."""
@@ -122,10 +134,17 @@ class Response:
 
     def feed(self, piece: bytes) -> bool:
         """False if too many bytes have not been read."""
+        if self._push is not None and len(piece) <= _MAX_PUSHED and self._is_awaited():
+            if self._push(piece):
+                return True
+            piece = b""  # it was taken, and the reader is needed
         self._pieces.append(piece)
         self._size += len(piece)
         self.wake()
         return self._size <= MAX_UNREAD
+
+    def _is_awaited(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
 
     def end(self, error: Exception | None = None) -> None:
         self.ended, self._error, self._connection = True, error, None
@@ -137,6 +156,7 @@ class Response:
 
     def close(self) -> None:
         """Stop reading. If the response is incomplete, its connection is closed."""
+        self._push = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

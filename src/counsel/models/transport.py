@@ -92,6 +92,7 @@ class Transport:
                 deadlines,
                 model,
                 sent=call.tokens,
+                push=call.push,
                 reservation=reservation,
             )
             try:

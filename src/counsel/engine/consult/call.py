@@ -176,7 +176,7 @@ class Consultation:
                 self.live.go_on(slot)
                 self._mark_attempt()
                 keyed = self._keyed(step, self._permitted(call))
-                listening = self._listen(step, route, self._events(step, route, keyed), fold)
+                listening = self._listen(step, route, self._events(step, route, keyed, fold), fold)
                 await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
             self._failed(error, route, call, step, fold)
@@ -221,10 +221,12 @@ class Consultation:
     def _uses_tools(self, step: Step) -> bool:
         return bool(self.job.task.tools) and step.uses_tools
 
-    def _events(self, step: Step, route: Route, call: Call) -> AsyncIterator[Event]:
+    def _events(self, step: Step, route: Route, call: Call, fold: Fold) -> AsyncIterator[Event]:
         if call.exact and call.exact.stop and route.wire in {"openai_responses", ""}:
             return stop_sequences.cut(route.answer(call), call.exact.stop)
         if not self._uses_tools(step):
+            if not (step.states_position or call.knobs.web_search):  # nothing else reads the events
+                call = replace(call, push=lambda delta: self._push(step.slot, delta, fold))
             events = route.answer(call)
         else:
             from counsel.engine.tools import loop  # imports the agents' modules, which few calls need
@@ -289,6 +291,12 @@ class Consultation:
             route, fold.finished, fold.buffer.text(), may_be_empty=may_be_empty
         ):
             raise failure
+
+    def _push(self, slot: str, delta: str, fold: Fold) -> bool:
+        if fold.size + answer_limit.size(delta) > self._most:
+            return False  # `_listen` ends the answer there
+        self._on_text(slot, delta, fold)
+        return True
 
     def _on_text(self, slot: str, delta: str, fold: Fold) -> None:
         """Clients written in Rust reject a whole message for half a surrogate pair."""

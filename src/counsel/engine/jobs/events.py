@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from counsel.engine.jobs.event_queue import EventQueue
+from counsel.engine.jobs.event_queue import EventQueue, Push
 from counsel.errors import CounselError
 from counsel.job_events import (
     LAST_EVENTS,
@@ -284,9 +284,12 @@ class Live:
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────────
 
-    async def follow(self) -> AsyncIterator[JobEvent]:
-        """Past events, with texts joined, then new ones to the end; without an end when the job was lost."""
-        listener = EventQueue()
+    async def follow(self, push: Push | None = None) -> AsyncIterator[JobEvent]:
+        """Past events, with texts joined, then new ones to the end; without an end when the job was lost.
+
+        What `push` takes is not yielded.
+        """
+        listener = EventQueue(push)
         for past in self._so_far():
             listener.put(past)
         self._listeners.add(listener)

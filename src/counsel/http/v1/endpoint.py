@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
@@ -29,6 +29,7 @@ from counsel.errors import (
 )
 from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
+from counsel.http.connection import CONNECTION
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.person import engine_of, identity_of
 from counsel.http.v1 import api as v1
@@ -38,7 +39,8 @@ from counsel.http.v1.chat import ChatCompletions
 from counsel.http.v1.messages import Messages
 from counsel.http.v1.own import Own
 from counsel.http.v1.responses import RESPONSES, open_response
-from counsel.http.v1.stream import Stream
+from counsel.http.v1.stream import Chunks, Stream
+from counsel.job_events import JobEvent
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import CompletionRequest, Engine, Request
 from counsel.results import ChatResult, ConsensusResult
@@ -70,6 +72,10 @@ class Completing(Protocol):
     async def keys_like(self, prefix: str) -> list[str]: ...
 
     async def open_calls(self, prefix: str) -> list[JobRecord]: ...
+
+    def follow(
+        self, job_id: str, after: int = 0, push: Callable[[JobEvent], bool] | None = None
+    ) -> AsyncIterator[JobEvent]: ...
 
 
 class V1:
@@ -179,6 +185,7 @@ class _Request:
         self.scope = scope
         self.path: str = scope["path"]
         self.headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        self.chunks: Chunks | None = scope.get("state", {}).get(CONNECTION)
         self.receive = receive
         self.send = send
 
@@ -260,10 +267,12 @@ class _Request:
         return v1.ended(asked, result)
 
     async def _stream(self, api: Api, asked: Asked, job: str) -> None:
-        stream = Stream(api, asked, job, self.send, _about(job))
+        stream = Stream(api, asked, job, self.send, _about(job), chunks=self.chunks)
         is_consensus = consensus.is_named(asked.model)
+        push = None if is_consensus else stream.push
         try:
-            async with aclosing(cast(Any, self.engine.follow(job))) as events:
+            engine = cast(Completing, self.engine)
+            async with aclosing(cast(Any, engine.follow(job, push=push))) as events:
                 async for event in events:
                     if not is_consensus:
                         await stream.add(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
 from counsel.errors import CounselError
 from counsel.http.auth import Send
@@ -19,12 +20,28 @@ _HEADERS = [
 ]
 
 
+class Chunks(Protocol):
+    """The connection, beside ASGI (`http/connection.py`)."""
+
+    def takes_chunk(self) -> bool: ...
+    def write_chunk(self, data: bytes) -> None: ...
+
+
 class Stream:
     def __init__(
-        self, api: Api, asked: Asked, job: str, send: Send, headers: list[tuple[bytes, bytes]]
+        self,
+        api: Api,
+        asked: Asked,
+        job: str,
+        send: Send,
+        headers: list[tuple[bytes, bytes]],
+        *,
+        chunks: Chunks | None = None,
     ) -> None:
         self._api = api
         self._send = send
+        self._chunks = chunks
+        self._writes = 0  # in progress
         self._renderer = api.renderer(asked, job)
         self._headers = headers
         self._ignored = list(asked.ignored)
@@ -47,6 +64,17 @@ class Stream:
         elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
             self._ignored.append(event.setting)
 
+    def push(self, event: JobEvent) -> bool:
+        """Write a text at once, if that keeps the order and the client has read what was sent before."""
+        if type(event) is not TextAdded or self._chunks is None:
+            return False
+        if not self._began or self._over or self._writes or not self._chunks.takes_chunk():
+            return False
+        if new := self._unsent(event):
+            self._quiet = False
+            self._chunks.write_chunk(self._renderer.text(new))
+        return True
+
     async def note(self, text: str) -> None:
         """Progress, as reasoning."""
         await self._write(self._renderer.thinking(text))
@@ -55,11 +83,14 @@ class Stream:
         await self._write(self._renderer.text(text))
 
     async def _text(self, event: TextAdded) -> None:
+        if new := self._unsent(event):
+            await self._write(self._renderer.text(new))
+
+    def _unsent(self, event: TextAdded) -> str:
         """Of a job that is followed late, the text so far arrives as one."""
         new = event.text[max(0, self._length - event.offset) :]
-        if new:
-            self._length += len(new)
-            await self._write(self._renderer.text(new))
+        self._length += len(new)
+        return new
 
     async def end(self, answer: Ended) -> None:
         self.close()
@@ -91,6 +122,13 @@ class Stream:
             self._writing.cancel()
 
     async def _write(self, data: bytes, *, last: bool = False) -> None:
+        self._writes += 1
+        try:
+            await self._write_next(data, last=last)
+        finally:
+            self._writes -= 1
+
+    async def _write_next(self, data: bytes, *, last: bool) -> None:
         if not self._began:
             self._began = True
             headers = [*_HEADERS, *self._headers]
