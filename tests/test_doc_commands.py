@@ -78,6 +78,8 @@ def test_most_pages_show_a_command() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_names_that_a_python_example_imports_exist(page: Path) -> None:
+    if page.name == "v1-clients.md":
+        return  # its examples have environments of their own, in which tests/http/test_v1_client_docs.py runs them
     for block in re.findall(
         r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     ):

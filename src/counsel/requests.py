@@ -120,14 +120,17 @@ class CompletionRequest:
     exact: Exact = _EXACT
     untranslated: tuple[
         str, ...
-    ] = ()  # what only `exact.native` expresses: `document`, `web_search_20250305`
+    ] = ()  # what only `exact.native` expresses: `document`, `the tool code_execution_20250825`
+    offered: tuple[
+        str, ...
+    ] = ()  # tools that only `exact.native` expresses, beside others: left out if need be
+    web_search: bool = False  # the vendor may search the web
     is_streamed: bool = False  # text that was sent cannot be taken back
     stored: bool = False
     previous: str | None = None  # a job whose turns come first
     continuation_id: str | None = None
     # of a counsel that passes its own calls on to this server
     as_counsel: bool = False  # sent with counsel's defaults, and not exactly as it came
-    web_search: bool = False
     media_resolution: MediaResolution | None = None
     output_limit: int | None = None  # of all output with its reasoning, in tokens
 

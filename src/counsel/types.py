@@ -51,6 +51,7 @@ class ToolCall:
     id: str
     name: str
     arguments: Json
+    namespace: str = ""  # in which the vendor itself has the tool (Responses); `name` includes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,7 @@ class Exact:
     schema_name: str = "answer"
     schema_strict: bool | None = None
     thinking_budget: int | None = None  # tokens; 0: no thinking
+    left_out: tuple[str, ...] = ()  # what the client offered and this vendor has not
     native: Native | None = None
 
 
@@ -314,6 +316,14 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
+class VendorBlock:
+    """What a vendor's own tools did (a search, code that it ran), in its format: for clients that speak its API."""
+
+    wire: str
+    item: Json
+
+
+@dataclass(frozen=True, slots=True)
 class ToolRan:
     """A shared tool was called for the model (engine/tools/loop.py). Arguments and results are content and not included."""
 
@@ -357,7 +367,9 @@ class Finished:
     position: Position | None = None  # set by engine/consult/position.py
 
 
-Event: TypeAlias = Text | Withdrawn | Thinking | Thought | ToolUse | ToolRan | UsageReport | Notice | Finished
+Event: TypeAlias = (
+    Text | Withdrawn | Thinking | Thought | ToolUse | VendorBlock | ToolRan | UsageReport | Notice | Finished
+)
 
 
 class Wire(Protocol):

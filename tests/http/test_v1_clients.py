@@ -69,15 +69,20 @@ async def test_claude_code_reads_a_file_with_any_model(
     assert any(SECRET in str(call.body) for call in fake_api.calls), "the tool's result reached the model"
 
 
-async def test_codex_asks_through_counsel(v1: V1, fake_api: FakeAPI, project: Path) -> None:
+@pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-6", "gemini-2.5-pro", "deepseek-chat"])
+async def test_codex_reads_a_file_with_any_model(
+    v1: V1, fake_api: FakeAPI, project: Path, model: str
+) -> None:
     home = project.parent / "home"
     (home / ".codex").mkdir()
     (home / ".codex" / "config.toml").write_text(
-        'model = "gpt-5"\nmodel_provider = "counsel"\n\n[model_providers.counsel]\nname = "counsel"\n'
+        f'model = "{model}"\nmodel_provider = "counsel"\n\n[model_providers.counsel]\nname = "counsel"\n'
         f'base_url = "{v1.url}/v1"\nenv_key = "COUNSEL_TOKEN"\nwire_api = "responses"\n'
     )
-    fake_api.script(text="Mirabelle!", times=None)
+    read = {"name": "exec_command", "arguments": {"cmd": "cat notes.txt"}}
+    fake_api.script(thinking="I read.", tool_calls=[read], text="Mirabelle!", times=None)
     env = environment(home, COUNSEL_TOKEN=TOKEN)
     command = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
     output = await _run(program("codex"), *command, "What is in notes.txt?", cwd=project, env=env)
     assert "Mirabelle!" in output
+    assert any(SECRET in str(call.body) for call in fake_api.calls), "the tool's result reached the model"

@@ -174,13 +174,18 @@ async def test_what_another_vendor_cannot_take_is_refused_and_nothing_is_sent(
 ) -> None:
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
     messages = [{"role": "user", "content": [document]}]
-    search = [{"type": "web_search_20250305", "name": "web_search"}]
-    for change, name in (({"messages": messages}, "document"), ({"tools": search}, "web_search_20250305")):
+    code = [{"type": "code_execution_20250825", "name": "code_execution"}]
+    search = [{"type": "web_search_20250305", "name": "web_search", "allowed_domains": ["a.example"]}]
+    for change, name in (
+        ({"messages": messages}, "document"),
+        ({"tools": code}, "code_execution_20250825"),
+        ({"tools": search}, "web_search_20250305"),
+    ):
         status, _ = await v1.post("/v1/messages", {**ASK, **change})
         assert status == 200
         status, reply = await v1.post("/v1/messages", {**ASK, **change, "model": "gpt-5"})
         assert (status, name in reply["error"]["message"]) == (400, True)
-    assert len(fake_api.calls) == 2
+    assert len(fake_api.calls) == 3
 
 
 async def test_tokens_are_counted_without_asking(v1: V1, fake_api: FakeAPI) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from counsel.errors import CounselError
+from counsel.models import prices
 from counsel.models.transport import Transport
 from counsel.types import Call, Finished, ToolSpec, Turn
 from fake import FakeAPI
@@ -32,6 +34,13 @@ async def transport() -> AsyncIterator[Transport]:
     made = Transport(sleep=no_wait)
     yield made
     await made.close()
+
+
+@pytest.fixture(autouse=True)
+def noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeepSeek is cheaper from 16:30 to 0:30 UTC."""
+    at, by_library = datetime(2026, 11, 16, 12, tzinfo=UTC), prices.by_library
+    monkeypatch.setattr(prices, "by_library", lambda model, usage: by_library(model, usage, at))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -37,6 +37,7 @@ from counsel.types import (
     ToolUse,
     Usage,
     UsageReport,
+    VendorBlock,
     Withdrawn,
 )
 
@@ -210,7 +211,7 @@ class Replay:
                 yield from self._on_text(event.delta)
             elif isinstance(event, Thinking):
                 yield from self._on_thinking(event.delta)
-            elif isinstance(event, ToolUse | Thought):
+            elif isinstance(event, ToolUse | Thought | VendorBlock):
                 yield from self._on_part(event)
             else:
                 if isinstance(event, Finished):

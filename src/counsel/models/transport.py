@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 _DEFAULT_LIMITS = Limits()
 
 
+def _has_vendor_tools(call: Call) -> bool:
+    native = call.exact.native if call.exact else None
+    tools = native.body.get("tools") if native and native.wire == "anthropic" else None
+    return any(tool.get("type") not in {None, "custom"} for tool in tools or ())
+
+
 class Transport:
     """All calls of a process, over one pool of connections. `close` it at the end."""
 
@@ -66,7 +72,7 @@ class Transport:
         ends = asyncio.get_running_loop().time() + limits.total
         if endpoint.team:
             return self._team_calls().stream(call, model, endpoint, limits, ends=ends)
-        if not call.knobs.web_search:
+        if not call.knobs.web_search and not _has_vendor_tools(call):
             return self._stream(call, model, endpoint, limits, ends)
         return resumed(lambda part: self._stream(part, model, endpoint, limits, ends), call)
 

@@ -27,24 +27,31 @@ def check(request: CompletionRequest, route: Route) -> None:
 
 
 def _problems(request: CompletionRequest, route: Route) -> list[str]:
-    native = request.exact.native
+    is_native = _is_native(request, route)
     problems = []
-    if request.untranslated and (native is None or native.wire != route.wire):
+    if request.untranslated and not is_native:
         problems.append(f"it does not take {', '.join(request.untranslated)}")
     if route.model is None:
-        if request.tools:
+        if request.tools or request.web_search:
             problems.append("it is an agent with tools of its own, and does not call a client's tools")
         if _images(request):
             problems.append("an agent takes no images from an API")
         return problems
     if request.tools and not route.model.tools:
         problems.append("it cannot use tools")
+    if request.web_search and not request.tools and not (route.model.web_search or is_native):
+        problems.append("it cannot search the web")
     images = _images(request)
     if images and not route.model.vision:
         problems.append("it cannot see images")
     if route.wire in _NO_FETCH and any(image.url for image in images):
         problems.append("it fetches no image from a URL (send the image itself, as a data URL)")
     return problems
+
+
+def _is_native(request: CompletionRequest, route: Route) -> bool:
+    """Whether the client's own body is sent."""
+    return request.exact.native is not None and request.exact.native.wire == route.wire
 
 
 def _images(request: CompletionRequest) -> list[Image]:
@@ -65,6 +72,8 @@ def needs(request: CompletionRequest) -> Needs:
 
 def compose(request: CompletionRequest, route: Route) -> Call:
     check(request, route)
+    own = _is_native(request, route)
+    exact = request.exact if own else replace(request.exact, left_out=request.offered)
     call = Call(
         turns=request.turns,
         system=request.system,
@@ -78,7 +87,7 @@ def compose(request: CompletionRequest, route: Route) -> Call:
         max_output=request.max_output,
         tools=request.tools,
         schema=request.schema,
-        exact=None if request.as_counsel else request.exact,
+        exact=None if request.as_counsel else exact,
         output_limit=request.output_limit,
     )
     if route.model is None:

@@ -51,7 +51,11 @@ def turn(text: str, parts: tuple[Json, ...]) -> Turn:
             for part in parts
             if part["type"] == "tool_call"
         ),
-        thoughts=tuple(Thought(part["wire"], part["item"]) for part in parts if "item" in part),
+        thoughts=tuple(
+            Thought(part["wire"], part["item"])
+            for part in parts
+            if part["type"] == "thinking" and "item" in part
+        ),
     )
 
 

@@ -2,12 +2,13 @@
 
 {"type": "thinking", "text": …, "wire": …, "item": …}   `item`: the vendor's own block, if it must be sent back
 {"type": "text", "text": …}
-{"type": "tool_call", "id": …, "name": …, "arguments": {…}}
+{"type": "tool_call", "id": …, "name": …, "arguments": {…}}   `namespace`: in which the vendor has the tool
+{"type": "vendor", "wire": …, "item": …}                what the vendor's own tools did
 """
 
 from __future__ import annotations
 
-from counsel.types import Json, Thought, ToolCall
+from counsel.types import Json, Thought, ToolCall, VendorBlock
 
 
 class Parts:
@@ -35,12 +36,20 @@ class Parts:
     def call(self, call: ToolCall) -> Json:
         self._settle()
         part = {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+        if call.namespace:
+            part["namespace"] = call.namespace
+        self._parts.append(part)
+        return part
+
+    def vendor(self, block: VendorBlock) -> Json:
+        self._settle()
+        part = {"type": "vendor", "wire": block.wire, "item": block.item}
         self._parts.append(part)
         return part
 
     @property
     def has_calls(self) -> bool:
-        return any(part["type"] == "tool_call" for part in self._parts)
+        return any(part["type"] in {"tool_call", "vendor"} for part in self._parts)
 
     def all(self) -> tuple[Json, ...]:
         self._settle()

@@ -46,6 +46,7 @@ from counsel.types import (
     ToolUse,
     Usage,
     UsageReport,
+    VendorBlock,
     Withdrawn,
 )
 
@@ -269,6 +270,7 @@ class Consultation:
             Notice: lambda event: self._on_notice(slot, event, fold),
             ToolUse: lambda event: self._on_tool_call(slot, event.call, fold),
             Thought: lambda event: self._on_thought(slot, event, fold),
+            VendorBlock: lambda event: self._on_vendor_block(slot, event, fold),
             ToolRan: lambda event: self._on_tool(slot, event, fold),
             Finished: lambda event: setattr(fold, "finished", event),
         }
@@ -332,6 +334,10 @@ class Consultation:
     def _on_thought(self, slot: str, thought: Thought, fold: Fold) -> None:
         if fold.parts is not None:
             self.live.part(slot, fold.parts.thought(thought))
+
+    def _on_vendor_block(self, slot: str, block: VendorBlock, fold: Fold) -> None:
+        if fold.parts is not None:
+            self.live.part(slot, fold.parts.vendor(block))
 
     def _on_tool_call(self, slot: str, call: ToolCall, fold: Fold) -> None:
         if fold.parts is not None:

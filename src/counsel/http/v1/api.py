@@ -27,6 +27,9 @@ class Asked:
     wants_usage: bool = True
     ignored: tuple[str, ...] = ()  # fields that change nothing here
     echo: Json = field(default_factory=dict)  # fields of the body that the answer has, too
+    tools: Mapping[str, Json] = field(
+        default_factory=dict
+    )  # by the name that models see: how the client has it
     created: float = field(default_factory=time.time)
     refusal_is_answer: bool = True  # with a reason of its own, as in the vendors' APIs
 
@@ -66,6 +69,10 @@ def ended(asked: Asked, result: ChatResult) -> Ended:
         about["ignored"] = list(ignored)
     if adapted:
         about["adapted"] = adapted
+    if foreign := _foreign(asked, result.parts):
+        about["left_out"] = foreign
+    if sources := [notice for notice in metadata.notices if notice.kind == "source"]:
+        about["sources"] = [{"title": notice.text, "url": notice.more.get("url")} for notice in sources]
     if metadata.cost_usd is not None:
         about["cost_usd"] = metadata.cost_usd
     if metadata.passed_over:
@@ -80,6 +87,14 @@ def ended(asked: Asked, result: ChatResult) -> Ended:
         about=about,
         metadata=metadata,
     )
+
+
+def _foreign(asked: Asked, parts: tuple[Json, ...]) -> list[str]:
+    """What a vendor's own tools did, and this client's API cannot express."""
+    native = asked.request.exact.native
+    wire = native.wire if native else ""
+    kinds = (part["item"].get("type") for part in parts if part["type"] == "vendor" and part["wire"] != wire)
+    return list(dict.fromkeys(str(kind) for kind in kinds))
 
 
 def refused(asked: Asked, error: CounselError) -> Ended | None:
@@ -109,7 +124,7 @@ class Renderer(Protocol):
     def text(self, delta: str) -> bytes: ...
     def thinking(self, delta: str) -> bytes: ...
     def part(self, part: Json) -> bytes:
-        """A whole tool call, or the vendor's block of the thinking so far."""
+        """A whole tool call, the vendor's block of the thinking so far, or what a tool of the vendor's did."""
 
     def end(self, answer: Ended) -> bytes: ...
     def fail(self, error: CounselError) -> bytes: ...

@@ -119,6 +119,8 @@ class ChatRenderer:
         if part["type"] == "tool_call":
             index, self._calls = self._calls, self._calls + 1
             return _line(self._chunk({"tool_calls": [{"index": index, **_call(part)}]}))
+        if part["type"] == "vendor":
+            return b""
         index, self._thoughts = self._thoughts, self._thoughts + 1
         return _line(self._chunk({"reasoning_details": [_detail(part, index)]}))
 

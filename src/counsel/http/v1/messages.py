@@ -63,6 +63,8 @@ def _blocks(part: Json) -> list[Json]:
         return [{"type": "text", "text": part["text"]}] if part["text"] else []
     if part["type"] == "tool_call":
         return [{"type": "tool_use", "id": part["id"], "name": part["name"], "input": part["arguments"]}]
+    if part["type"] == "vendor":
+        return [part["item"]] if part["wire"] == WIRE else []
     return [_thinking(part)] if part["text"] or "item" in part else []
 
 
@@ -116,7 +118,20 @@ class MessagesRenderer:
         return opened + self._delta({"type": "thinking_delta", "thinking": delta})
 
     def part(self, part: Json) -> bytes:
+        if part["type"] == "vendor":
+            return self._vendor(part["item"]) if part["wire"] == WIRE else b""
         return self._tool(part) if part["type"] == "tool_call" else self._thought(part)
+
+    def _vendor(self, block: Json) -> bytes:
+        """What the vendor's own tool did. Its arguments are streamed like those of a client's tool."""
+        if not block["type"].endswith("_tool_use"):
+            return self._begin(block["type"], block) + self._end_block()
+        whole = strict_json.dumps(block.get("input") or {})
+        return (
+            self._begin(block["type"], {**block, "input": {}})
+            + self._delta({"type": "input_json_delta", "partial_json": whole})
+            + self._end_block()
+        )
 
     def _tool(self, part: Json) -> bytes:
         block = {"type": "tool_use", "id": part["id"], "name": part["name"], "input": {}}

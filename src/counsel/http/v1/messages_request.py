@@ -43,6 +43,7 @@ EFFORTS: dict[str, Effort] = {
     "xhigh": "max",
     "max": "max",
 }
+_RESTRICTIONS = ("allowed_domains", "blocked_domains")  # of a search: no other vendor has them
 _HEADERS = (b"anthropic-version", b"anthropic-beta")
 
 
@@ -50,8 +51,13 @@ def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> 
     """`counts`: only the tokens are counted."""
     reading.known(body, COUNTED if counts else FIELDS, UNKNOWN)
     untranslated = [name for name in OWN if body.get(name)]
-    tools = _tools(body, untranslated)
-    messages = _Messages(untranslated)
+    hosted: list[str] = []
+    tools, searches = _tools(body, hosted)
+    offered = [f"tools.{kind}" for kind in hosted]
+    choice = reading.optional(body, "tool_choice", dict) or {}
+    if hosted and (not tools or choice.get("type", "auto") != "auto"):
+        untranslated += [f"the tool {kind}" for kind in hosted]
+    messages = _Messages(untranslated, offered)
     turns = messages.read(reading.required(body, "messages", list))
     stream = bool(reading.optional(body, "stream", bool))
     thinking, effort = _thinking(body), _effort(body)
@@ -75,6 +81,8 @@ def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> 
             native=Native(WIRE, _own_body(body, turns), _passed_headers(headers)),
         ),
         untranslated=tuple(dict.fromkeys(untranslated)),
+        offered=tuple(dict.fromkeys(offered)),
+        web_search=searches,
         is_streamed=stream,
     )
     ignored = tuple(name for name in IGNORED if body.get(name) is not None)
@@ -180,16 +188,21 @@ def _stop(body: Json) -> tuple[str, ...]:
     return texts
 
 
-def _tools(body: Json, untranslated: list[str]) -> tuple[ToolSpec, ...]:
+def _tools(body: Json, hosted: list[str]) -> tuple[tuple[ToolSpec, ...], bool]:
+    """The client's own tools, and whether the vendor may search the web. `hosted`: the vendor's other tools."""
     rows = reading.objects(body.get("tools") or [], "tools")
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"tools: at most {reading.MOST_TOOLS} are accepted, not {len(rows)}", "tools")
     specs = []
+    searches = False
     for index, row in enumerate(rows):
         where = f"tools.{index}"
         kind = reading.optional(row, "type", str, f"{where}.type")
         if kind not in {None, "custom"}:  # a tool that the vendor runs itself
-            untranslated.append(f"the tool {kind[:60]}")
+            if kind.startswith("web_search") and not any(row.get(name) for name in _RESTRICTIONS):
+                searches = True
+            else:
+                hosted.append(kind[:60])
             continue
         specs.append(
             ToolSpec(
@@ -199,7 +212,7 @@ def _tools(body: Json, untranslated: list[str]) -> tuple[ToolSpec, ...]:
                 reading.optional(row, "strict", bool, f"{where}.strict"),
             )
         )
-    return tuple(specs)
+    return tuple(specs), searches
 
 
 def _choice(body: Json, tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
@@ -225,8 +238,9 @@ _OWN_BLOCKS = frozenset({"document", "search_result", "container_upload"})
 class _Messages:
     """The messages as turns. Every tool result must answer a tool call of the message before it."""
 
-    def __init__(self, untranslated: list[str]) -> None:
+    def __init__(self, untranslated: list[str], left_out: list[str]) -> None:
         self._untranslated = untranslated
+        self._left_out = left_out
         self._turns: list[Turn] = []
         self._open: dict[str, str] = {}  # tool calls of the last assistant message: id → name
 
@@ -330,7 +344,10 @@ class _Messages:
                 thoughts += _thought(block)
             else:  # what the vendor's own tools did
                 name = reading.checked(kind, str, f"{place}.type")
-                if not name.endswith(("_tool_use", "_tool_result", "_use", "compaction", "fallback")):
+                if name.endswith(("_tool_use", "_tool_result")):
+                    self._left_out.append(f"messages.{name[:60]}")  # the text behind it has what came of it
+                    continue
+                if not name.endswith(("_use", "compaction", "fallback")):
                     reading.choice(
                         name, ("text", "tool_use", "thinking", "redacted_thinking"), f"{place}.type"
                     )

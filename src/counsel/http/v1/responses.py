@@ -13,6 +13,7 @@ from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.types import Json, Usage
 
 WIRE = responses_request.WIRE
+_ARGUMENTS = ("arguments", "function_call_arguments")
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 
@@ -24,7 +25,7 @@ class Responses:
 
     def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
         names = Names(job)
-        items = [item for part in answer.parts for item in _items(part, names)]
+        items = [item for part in answer.parts for item in _items(part, names, asked)]
         if answer.refusal:
             items.append(_refusal(answer.refusal, names.next("msg")))
         return ended(asked, job, answer, items)
@@ -87,11 +88,13 @@ def failed(asked: Asked, job: str, error: CounselError) -> Json:
     return {**open_response(asked, job, status), "error": None if status == "cancelled" else about}
 
 
-def _items(part: Json, names: Names) -> list[Json]:
+def _items(part: Json, names: Names, asked: Asked) -> list[Json]:
     if part["type"] == "text":
         return [_message(part["text"], names.next("msg"))] if part["text"] else []
     if part["type"] == "tool_call":
-        return [_call(part, names.next("fc"))]
+        return [_call(part, names, asked)]
+    if part["type"] == "vendor":
+        return [part["item"]] if part["wire"] == WIRE else []
     return [_reasoning(part, part["text"], names.next("rs"))] if part["text"] or "item" in part else []
 
 
@@ -117,15 +120,18 @@ def _refusal(text: str, name: str) -> Json:
     }
 
 
-def _call(part: Json, name: str) -> Json:
-    return {
-        "type": "function_call",
-        "id": name,
-        "call_id": part["id"],
-        "name": part["name"],
-        "arguments": json.dumps(part["arguments"]),
-        "status": "completed",
-    }
+def _call(part: Json, names: Names, asked: Asked) -> Json:
+    """With the name that the client has for the tool."""
+    about = asked.tools.get(part["name"], {})
+    head = {"call_id": part["id"], "name": about.get("name", part["name"]), "status": "completed"}
+    namespace = part.get("namespace") or about.get("namespace")
+    if namespace:
+        head["namespace"] = namespace
+    if about.get("custom"):
+        text = part["arguments"].get("input")
+        return {"type": "custom_tool_call", "id": names.next("ctc"), **head, "input": str(text or "")}
+    made = json.dumps(part["arguments"])
+    return {"type": "function_call", "id": names.next("fc"), **head, "arguments": made}
 
 
 def _reasoning(part: Json, text: str, name: str) -> Json:
@@ -193,7 +199,9 @@ class ResponsesRenderer:
     def part(self, part: Json) -> bytes:
         if part["type"] == "tool_call":
             closed = self._end_item()
-            return closed + self._call(_call(part, self._names.next("fc")))
+            return closed + self._call(_call(part, self._names, self._asked))
+        if part["type"] == "vendor":
+            return self._end_item() + self._whole(part["item"]) if part["wire"] == WIRE else b""
         if self._open == "reasoning":
             return self._end_item(part)
         closed = self._end_item()
@@ -201,16 +209,17 @@ class ResponsesRenderer:
 
     def _call(self, item: Json) -> bytes:
         index = len(self._items)
-        opened = {**item, "arguments": "", "status": "in_progress"}
+        is_custom = item["type"] == "custom_tool_call"
+        field, kind = ("input", "custom_tool_call_input") if is_custom else _ARGUMENTS
+        opened = {**item, field: "", "status": "in_progress"}
         inside = {"output_index": index, "item_id": item["id"]}
-        whole = item["arguments"]
+        whole = item[field]
+        done = {**inside, field: whole} if is_custom else {**inside, "name": item["name"], field: whole}
         self._items.append(item)
         return (
             self._event("response.output_item.added", {"output_index": index, "item": opened})
-            + self._event("response.function_call_arguments.delta", {**inside, "delta": whole})
-            + self._event(
-                "response.function_call_arguments.done", {**inside, "name": item["name"], "arguments": whole}
-            )
+            + self._event(f"response.{kind}.delta", {**inside, "delta": whole})
+            + self._event(f"response.{kind}.done", done)
             + self._event("response.output_item.done", {"output_index": index, "item": item})
         )
 

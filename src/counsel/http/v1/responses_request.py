@@ -6,21 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from counsel.http.v1 import opaque, reading
+from counsel.http.v1 import opaque, reading, responses_tools
 from counsel.http.v1.api import Asked
-from counsel.http.v1.chat_request import (
-    EFFORTS,
-    arguments,
-    function_tool,
-    model_of,
-    schema_of,
-    tool_choice,
-    user_turns,
-    verbosity,
-)
+from counsel.http.v1.chat_request import EFFORTS, model_of, schema_of, user_turns, verbosity
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
-from counsel.types import Effort, Exact, Image, Json, Native, Thought, ToolCall, ToolResult, ToolSpec, Turn
+from counsel.types import Effort, Exact, Image, Json, Native, Thought, ToolCall, ToolResult, Turn
 
 WIRE = "openai_responses"
 _OUR_ID = re.compile(r"(?:rs|msg|fc)_([0-9a-f-]{32,36})_[0-9]+").fullmatch
@@ -82,9 +73,13 @@ def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (A
     untranslated = [name for name in OWN if body.get(name) is not None]
     if body.get("truncation") == "auto":
         untranslated.append("truncation: auto")
-    tools = _tools(body, untranslated)
+    offered = responses_tools.read(body)
+    untranslated += offered.untranslated
+    tools = offered.specs
     previous = _previous(body)
-    system, turns = _Items(untranslated, continues=previous is not None).read(body.get("input"))
+    left_out = list(offered.optional)
+    items = _Items(untranslated, left_out, continues=previous is not None)
+    system, turns = items.read(body.get("input"))
     instructions = reading.optional(body, "instructions", str)
     text = reading.optional(body, "text", dict) or {}
     schema, exact_format = _format(text)
@@ -100,12 +95,14 @@ def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (A
         schema=schema,
         exact=Exact(
             top_p=reading.number(body, "top_p", 0, 1),
-            tool_choice=_choice(body, tools, untranslated),
+            tool_choice=responses_tools.choice(body, tools, untranslated),
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
             native=Native(WIRE, _own_body(body)),
             **exact_format,
         ),
         untranslated=tuple(dict.fromkeys(untranslated)),
+        offered=tuple(dict.fromkeys(left_out)),
+        web_search=offered.web_search,
         is_streamed=stream,
         stored=stored is not False,
         previous=previous,
@@ -117,6 +114,7 @@ def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (A
         background=background,
         ignored=tuple(name for name in IGNORED if body.get(name) is not None and name != "stream_options"),
         echo=echo(body, stored=stored is not False, background=background),
+        tools=offered.renamed,
     )
 
 
@@ -210,36 +208,15 @@ def _format(text: Json) -> tuple[Json | None, dict[str, Any]]:
     return None, {"json_object": kind == "json_object"}
 
 
-def _tools(body: Json, untranslated: list[str]) -> tuple[ToolSpec, ...]:
-    rows = reading.objects(body.get("tools") or [], "tools")
-    if len(rows) > reading.MOST_TOOLS:
-        raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
-    specs = []
-    for index, row in enumerate(rows):
-        kind = reading.checked(row.get("type"), str, f"tools[{index}].type")
-        if kind == "function":
-            specs.append(function_tool(row, f"tools[{index}]"))
-        else:  # a tool of OpenAI's own, or one with another form of arguments
-            untranslated.append(f"the tool {kind[:60]}")
-    return tuple(specs)
-
-
-def _choice(body: Json, tools: tuple[ToolSpec, ...], untranslated: list[str]) -> str | None:
-    value = body.get("tool_choice")
-    if isinstance(value, dict) and value.get("type") != "function":
-        untranslated.append("tool_choice")
-        return None
-    return tool_choice(value, tools, nested=False) if tools or value is None else None
-
-
 # ── input ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Items:
     """The input as turns: items of one answer (reasoning, text, calls) are one turn again."""
 
-    def __init__(self, untranslated: list[str], *, continues: bool) -> None:
+    def __init__(self, untranslated: list[str], left_out: list[str], *, continues: bool) -> None:
         self._untranslated = untranslated
+        self._left_out = left_out
         self._continues = continues  # calls of an earlier response are not in the input
         self._system: list[str] = []
         self._turns: list[Turn] = []
@@ -276,21 +253,19 @@ class _Items:
         kind = reading.optional(item, "type", str, f"{where}.type") or "message"
         if kind == "message":
             self._message(item, where)
-        elif kind == "function_call":
-            call = ToolCall(
-                reading.required(item, "call_id", str, f"{where}.call_id"),
-                reading.tool_name(item.get("name"), f"{where}.name"),
-                arguments(item.get("arguments"), f"{where}.arguments"),
-            )
+        elif kind in {"function_call", "custom_tool_call"}:
+            call = responses_tools.call(item, where)
             self._calls[call.id] = call.name
             self._own.append(call)
-        elif kind == "function_call_output":
+        elif kind in {"function_call_output", "custom_tool_call_output"}:
             self._result(item, where)
         elif kind == "reasoning":
             self._thoughts += _thought(item)
         elif kind == "item_reference":  # those of stored items were replaced by the items
             raise BadRequest(f"'{where}': this item is not stored; send the item itself.", where)
-        else:  # of OpenAI's own tools
+        elif kind.endswith("_call"):  # of a tool that OpenAI runs: the text behind it has what came of it
+            self._left_out.append(f"input.{kind[:60]}")
+        else:
             self._untranslated.append(kind[:60])
 
     def _message(self, item: Json, where: str) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from counsel.engine.store.records import JobDetail
 from counsel.errors import CounselError, NotFound
 from counsel.http.v1 import api as v1
-from counsel.http.v1 import responses, responses_request
+from counsel.http.v1 import responses, responses_request, responses_tools
 from counsel.http.v1.api import Asked
 from counsel.requests import CompletionRequest, Engine
 from counsel.results import ChatResult
@@ -29,7 +29,8 @@ async def found(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
         raise NotFound(f"Response with id '{name}' not found.") from None
     body = request.exact.native.body if request.exact.native else {}
     echo = responses_request.echo(body, stored=True, background=job.background)
-    return Asked(request=request, echo=echo, created=job.created), job
+    tools = responses_tools.read(body).renamed
+    return Asked(request=request, echo=echo, created=job.created, tools=tools), job
 
 
 async def shown(engine: Engine, name: str) -> Json:

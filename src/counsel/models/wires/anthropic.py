@@ -40,6 +40,7 @@ from counsel.types import (
     Turn,
     Usage,
     UsageReport,
+    VendorBlock,
 )
 
 VERSION = "2026-10-21"
@@ -116,6 +117,8 @@ class Anthropic:
         left_out = tuple(name for name in refused if name in native.body)
         body = {name: value for name, value in native.body.items() if name not in left_out}
         body |= {"model": model.wire_id, "stream": True, **options.get("body", {})}
+        if (paused := call.turns[-1].native) is not None:  # models/paused_turns.py continues its own answer
+            body["messages"] = [*native.body["messages"], {"role": "assistant", "content": paused}]
         version = {"anthropic-version": options["api_version"]} if "api_version" in options else {}
         headers = {**self.headers(endpoint), **native.headers, **version, **options.get("headers", {})}
         return Prepared(_url(endpoint), headers, _within_budget(body, call), left_out)
@@ -384,11 +387,14 @@ class MessagesReader:
         block, whole = self._blocks[payload["index"]], "".join(self._pieces.pop(payload["index"], []))
         if block["type"] in {"text", "thinking"}:
             block[block["type"]] = whole or block.get(block["type"], "")
-        elif block["type"] in {"tool_use", "server_tool_use"}:
+        elif block["type"] in {"tool_use", "server_tool_use", "mcp_tool_use"}:
             block["input"] = parsed_arguments(whole) if whole else block.get("input") or {}
         if block["type"] == "tool_use":
             return [ToolUse(ToolCall(block["id"], block["name"], block["input"]))]
-        return [Thought(WIRE, block)] if block["type"] in {"thinking", "redacted_thinking"} else []
+        if block["type"] == "text":
+            return []
+        kind = Thought if block["type"] in {"thinking", "redacted_thinking"} else VendorBlock
+        return [kind(WIRE, block)]
 
     def _citation(self, index: int, citation: Json) -> list[Event]:
         block = self._blocks[index]

@@ -33,7 +33,7 @@ class SentSettings:
 
 def resolve_settings(call: Call, model: Model, *, can_search: bool = True) -> SentSettings:
     if call.exact is not None:
-        return _as_requested(call, model)
+        return _as_requested(call, model, can_search=model.web_search and can_search)
     knobs = call.knobs
     can_use_search = model.web_search and can_search
     supported = {
@@ -65,7 +65,7 @@ def resolve_settings(call: Call, model: Model, *, can_search: bool = True) -> Se
     )
 
 
-def _as_requested(call: Call, model: Model) -> SentSettings:
+def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings:
     """Without defaults: a client of a vendor's API gets what it would get there."""
     knobs = call.knobs
     temperature = None if knobs.temperature is None else _temperature(model, knobs.temperature)
@@ -76,6 +76,7 @@ def _as_requested(call: Call, model: Model) -> SentSettings:
             ("temperature", knobs.temperature, temperature),
             ("reasoning_effort", knobs.effort, effort),
             ("verbosity", knobs.verbosity, model.verbosity or None),
+            ("tools.web_search", knobs.web_search or None, can_search or None),
         )
         if requested is not None and sent is None
     ]
@@ -84,7 +85,8 @@ def _as_requested(call: Call, model: Model) -> SentSettings:
         why = f"{model.id} takes a temperature up to {temperature}, which was sent instead of {knobs.temperature}."
         adapted = (Adapted("temperature", str(knobs.temperature), str(temperature), why),)
     verbosity = knobs.verbosity if model.verbosity else None
-    return SentSettings(temperature, effort, verbosity, None, False, tuple(left_out), adapted)
+    searches = knobs.web_search and can_search
+    return SentSettings(temperature, effort, verbosity, None, searches, tuple(left_out), adapted)
 
 
 def sampling(
@@ -97,7 +99,7 @@ def sampling(
     if exact is None:
         return {}, ()
     sent: dict[str, Any] = {}
-    left_out: list[str] = []
+    left_out: list[str] = list(exact.left_out)
     for name in _SAMPLING:
         value = getattr(exact, name)
         if value is None:

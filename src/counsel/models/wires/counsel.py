@@ -29,6 +29,7 @@ from counsel.types import (
     ToolUse,
     Turn,
     UsageReport,
+    VendorBlock,
 )
 
 VERSION = 1
@@ -128,7 +129,10 @@ class CounselReader:
 
     def _part(self, part: Json) -> list[Event]:
         if part["type"] == "tool_call":
-            return [ToolUse(ToolCall(part["id"], part["name"], part["arguments"]))]
+            namespace = part.get("namespace", "")
+            return [ToolUse(ToolCall(part["id"], part["name"], part["arguments"], namespace))]
+        if part["type"] == "vendor":
+            return [VendorBlock(part["wire"], part["item"])]
         thought = Thought(part["wire"], part["item"])
         self._thoughts.append(thought)
         return [thought]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -48,6 +49,7 @@ from counsel.types import (
     Turn,
     Usage,
     UsageReport,
+    VendorBlock,
 )
 
 WIRE = "openai_responses"
@@ -114,6 +116,15 @@ class OpenAIResponses:
 
 
 _ENCRYPTED = "reasoning.encrypted_content"
+_LONGEST_NAME = 64  # of a tool, at OpenAI
+
+
+def flat_name(namespace: str, name: str) -> str:
+    """A tool's name where there are no namespaces."""
+    flat = f"{namespace}__{name}"
+    if len(flat) <= _LONGEST_NAME:
+        return flat
+    return f"{flat[: _LONGEST_NAME - 9]}_{hashlib.sha256(flat.encode()).hexdigest()[:8]}"
 
 
 def _format(call: Call) -> dict[str, object] | None:
@@ -300,7 +311,12 @@ class ResponsesReader:
         item, item_index = payload["item"], payload.get("output_index", len(self._items))
         self._items.append(item)
         if item.get("type") == "function_call":
-            return [ToolUse(ToolCall(item["call_id"], item["name"], parsed_arguments(item.get("arguments"))))]
+            namespace = item.get("namespace") or ""
+            name = flat_name(namespace, item["name"]) if namespace else item["name"]
+            arguments = parsed_arguments(item.get("arguments"))
+            return [ToolUse(ToolCall(item["call_id"], name, arguments, namespace))]
+        if item.get("type") not in {"message", "reasoning"}:
+            return [VendorBlock(WIRE, item)]
         events: list[Event] = []
         if item.get("type") == "message":
             for index, part in enumerate(item.get("content") or ()):
