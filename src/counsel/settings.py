@@ -280,6 +280,16 @@ class Settings:
         False,
         "Let people of a team ask coding agents that run on the server, as the server's user.",
     )
+    audit_days: int = _setting(
+        "COUNSEL_AUDIT_DAYS",
+        400,
+        "Days that a team's audit log keeps a record.",
+        minimum=1,
+        maximum=3650,
+    )
+    audit_prompts: bool = _setting(
+        "COUNSEL_AUDIT_PROMPTS", False, "Store prompts in a team's audit log, which admins read."
+    )
     # sign-in to a team's server
     oidc_issuer: str = _setting(
         "COUNSEL_OIDC_ISSUER",

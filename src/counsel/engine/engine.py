@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from counsel import pending_calls, resource_errors
 from counsel.caller import Caller
@@ -45,6 +48,9 @@ from counsel.results.parts import labels
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
 from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.engine.team.audit import Audit
 
 log = logging.getLogger("counsel.engine")
 _POLL = 0.1  # seconds between looks at a job that another process runs, and at whether that lives
@@ -130,11 +136,22 @@ class Engine:
                 raise lack from error
             raise
 
-    def for_person(self, person: Person) -> Engine:
-        """This engine as a person of the team sees it: jobs and conversations of others do not exist there."""
+    def for_person(self, person: Person, token: str = "", address: str = "") -> Engine:
+        """This engine as a person of the team sees it: jobs and conversations of others do not exist there.
+
+        `token`, `address`: of the request, for the audit log.
+        """
         from counsel.engine.team.people.view import PersonEngine  # which imports this module
 
-        return PersonEngine(self, person)
+        return PersonEngine(self, person, token, address)
+
+    @cached_property
+    def audit(self) -> Audit:
+        """The audit log of a team."""
+        from counsel.engine.team.audit import Audit
+
+        settings = load_settings({**os.environ, "COUNSEL_HOME": str(self.home)})
+        return Audit(self.store.audit, settings.audit_days, prompts=settings.audit_prompts)
 
     @property
     def is_team(self) -> bool:

@@ -188,9 +188,9 @@ class Guard:
         self, team: TeamAccess, scope: Scope, headers: dict[bytes, str]
     ) -> tuple[int, CounselError] | None:
         try:
-            who: SignedIn | None = await team.signed_in(
-                _bearer(headers) or headers.get(b"x-api-key", "").strip()
-            )
+            secret = _bearer(headers) or headers.get(b"x-api-key", "").strip()
+            client = scope.get("client")
+            who: SignedIn | None = await team.signed_in(secret, str(client[0]) if client else "")
         except CounselError as error:
             return 503, error
         if who is None:

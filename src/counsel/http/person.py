@@ -11,7 +11,9 @@ from counsel.people import Person
 from counsel.requests import Engine
 
 if TYPE_CHECKING:
+    from counsel.engine.store.audit import Action
     from counsel.engine.store.people import SignedIn
+    from counsel.engine.team.audit import Audit
 
 E = TypeVar("E", bound=Engine)
 
@@ -19,7 +21,9 @@ E = TypeVar("E", bound=Engine)
 class TeamEngine(Protocol):
     is_team: bool
 
-    def for_person(self, person: Person) -> Engine: ...
+    audit: Audit
+
+    def for_person(self, person: Person, token: str = "", address: str = "") -> Engine: ...
 
 
 def person_of(scope: Scope) -> Person | None:
@@ -36,10 +40,25 @@ def engine_of(engine: E, scope: Scope) -> E:
     """The engine as the sender of this request sees it. A team's whole engine is never given away."""
     if not getattr(engine, "is_team", False):
         return engine
-    person = person_of(scope)
-    if person is None:
+    who: SignedIn | None = scope.get(SIGNED_IN)
+    if who is None:
         raise AuthenticationFailed("A token is required.")
-    return cast(E, cast(TeamEngine, engine).for_person(person))
+    return cast(E, cast(TeamEngine, engine).for_person(who.person, who.token, address_of(scope)))
+
+
+def address_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def note(engine: Engine, scope: Scope, action: Action, what: str, detail: str = "") -> None:
+    """For the audit log of a team's server."""
+    who: SignedIn | None = scope.get(SIGNED_IN)
+    if getattr(engine, "is_team", False):
+        from counsel.engine.team.audit import Sender
+
+        sender = Sender(who.person if who else None, who.token if who else "", address_of(scope))
+        cast(TeamEngine, engine).audit.note(sender, action, what, detail)
 
 
 def identity_of(identity: ClientIdentity, scope: Scope) -> ClientIdentity:

@@ -46,6 +46,7 @@ from counsel.engine.store.records import (
 from counsel.job_events import JobEvent, Wait
 
 if TYPE_CHECKING:
+    from counsel.engine.store.audit import AuditStore
     from counsel.engine.store.limits import LimitStore
     from counsel.engine.store.people import PeopleStore
     from counsel.engine.store.person_keys import PersonKeyStore
@@ -316,6 +317,9 @@ class TeamStore(Protocol):
 
     @property
     def people(self) -> PeopleStore: ...
+
+    @property
+    def audit(self) -> AuditStore: ...
 
     @property
     def sessions(self) -> SessionStore: ...

@@ -6,7 +6,7 @@ import asyncio
 import io
 import zipfile
 from collections.abc import Mapping
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from starlette.responses import Response
 
@@ -15,6 +15,9 @@ from counsel.engine.store.protocol import Store
 from counsel.errors import NotFound
 from counsel.http.api.endpoint import FRESH, ApiCall
 from counsel.request_rules import check_name
+
+if TYPE_CHECKING:
+    from counsel.engine.team.people.archive import PersonArchive
 
 
 class HasArchive(Protocol):
@@ -33,7 +36,26 @@ async def _archive(call: ApiCall) -> Archive:
 
 async def page(call: ApiCall) -> object:
     query = call.query
+    if query["shared"]:
+        archive = await _team_archive(call)
+        return await archive.page(query["limit"], query["q"] or "", query["cursor"], shared=True)
     return await (await _archive(call)).page(query["limit"], query["q"] or "", query["cursor"])
+
+
+async def share(call: ApiCall) -> object:
+    return await (await _team_archive(call)).share(call.name)
+
+
+async def unshare(call: ApiCall) -> object:
+    return await (await _team_archive(call)).unshare(call.name)
+
+
+async def _team_archive(call: ApiCall) -> PersonArchive:
+    if call.person is None:
+        raise NotFound(
+            "This server has no team.", hint="It has one with COUNSEL_DATABASE (docs/use/team.md)."
+        )
+    return cast("PersonArchive", await _archive(call))
 
 
 async def show(call: ApiCall) -> object:

@@ -207,7 +207,7 @@ def folder(name: str) -> Path:
 def starlette_route(row: ApiRoute, context: Context) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
-            _check_team(row, request)
+            _check_team(row, request, context)
             call = ApiCall(request, context, _query(row, request), await _body(row, request, context.bodies))
             result = await row.handler(call)
         except CounselError as error:
@@ -222,16 +222,17 @@ def starlette_route(row: ApiRoute, context: Context) -> Route:
     return Route(row.path, endpoint, methods=[row.method])
 
 
-def _check_team(row: ApiRoute, request: Request) -> None:
-    if sender.person_of(request.scope) is None:
+def _check_team(row: ApiRoute, request: Request, context: Context) -> None:
+    person = sender.person_of(request.scope)
+    if person is None or row.team == "person" or (row.team == "admin" and person.is_admin):
         return
+    sender.note(context.engine, request.scope, "refused", f"{request.method} {request.url.path[:200]}")
     if row.team == "refused":
         raise NotPermitted(
             f"{row.path} is about the server's own machine, which is not the team's.",
             hint="Use `counsel` on your own machine for it; whoever runs the server changes its settings there.",
         )
-    if row.team == "admin":
-        sender.check_admin(request.scope)
+    sender.check_admin(request.scope)
 
 
 def _parts(reply: Reply) -> tuple[object, int, Mapping[str, str]]:

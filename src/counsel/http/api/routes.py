@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from counsel.http.api import openapi
 from counsel.http.api.endpoint import METHODS, ApiRoute, Context, not_found, starlette_route
-from counsel.http.api.tables import agent_files, asking, machine
+from counsel.http.api.tables import agent_files, asking, machine, team
 from counsel.mcp.identity import ClientIdentity
 from counsel.models.embedded_process import EmbeddedModel
 from counsel.requests import Engine
@@ -22,6 +22,7 @@ ROUTES: tuple[ApiRoute, ...] = (
     *asking.ROWS,
     *machine.ROWS,
     *agent_files.ROWS,
+    *team.ROWS,
     ApiRoute(
         "GET",
         "/api/openapi.json",

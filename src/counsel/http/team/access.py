@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from counsel.engine.store.people import CHANGED, SignedIn
 from counsel.engine.store.protocol import Store
+from counsel.engine.team.audit import Audit, Sender
 from counsel.engine.team.people import names
 from counsel.errors import CounselError
 from counsel.http.team.ending import Ending
 from counsel.people import OPERATOR
+from counsel.settings import load as load_settings
 
 if TYPE_CHECKING:
     from counsel.http.auth import App, Receive, Scope, Send
@@ -29,6 +31,7 @@ OPERATOR_TOKEN = "COUNSEL_TOKEN"  # noqa: S105 - the operator's token has no id,
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
 _LOOK = 1.0  # seconds between two looks at tokens in use; a change wakes earlier
+_AGAIN = 3600.0  # seconds after which a token's use from an address is noted again
 _USE_EVERY = 60.0  # seconds between two notes that a token was used
 
 End: TypeAlias = Callable[[], None]
@@ -44,10 +47,33 @@ class TeamAccess:
         self._used: dict[str, float] = {}  # by the token's id
         self._live: dict[str, set[End]] = {}  # by the token's id: ends a request
         self._watching: asyncio.Task[None] | None = None
+        self._audit: Audit | None = None
+        self._seen: dict[tuple[str, str], float] = {}  # tokens and addresses that the audit log knows
 
-    async def signed_in(self, secret: str) -> SignedIn | None:
+    async def signed_in(self, secret: str, address: str = "") -> SignedIn | None:
+        """Who has this token; the audit log has first uses and refusals."""
         if not secret:
             return None
+        who = await self._who(secret)
+        await self._note(who, address)
+        return who
+
+    async def _note(self, who: SignedIn | None, address: str) -> None:
+        now = time.monotonic()
+        token = who.token if who else ""
+        if who is not None and now - self._seen.get((token, address), -_AGAIN) < _AGAIN:
+            return
+        if len(self._seen) >= MOST_REMEMBERED:
+            self._seen.clear()
+        if self._audit is None:
+            settings = load_settings()
+            self._audit = Audit((await self._store()).audit, settings.audit_days, prompts=False)
+        person = who.person if who else None
+        self._audit.note(Sender(person, token, address), "signed in" if who else "refused", "", "token")
+        if who is not None:
+            self._seen[token, address] = now
+
+    async def _who(self, secret: str) -> SignedIn | None:
         if self._operator and hmac.compare_digest(secret.encode(), self._operator):
             return SignedIn(OPERATOR, OPERATOR_TOKEN)
         if not secret.startswith(names.PREFIX) or len(secret) > names.LONGEST_TOKEN:

@@ -118,7 +118,7 @@ RUNS = {
 }  # fmt: skip
 ITSELF = {
     "mark", "wait_for_change", "problem", "is_home", "is_current", "flush", "look", "check", "back_up", "close",
-    "people", "sessions", "limits", "person_keys", "scoped", "of_team", "team", "mcp_sessions", "uploads",
+    "people", "audit", "sessions", "limits", "person_keys", "scoped", "of_team", "team", "mcp_sessions", "uploads",
 }  # fmt: skip
 EMPTY_FOR_ALL = {"waiting", "agent_session", "open_reservations", "sharings"}
 

@@ -200,6 +200,14 @@ MIGRATIONS: Sequence[Migration] = (
     ),
     # Servers of earlier versions run what they are asked for themselves, and need no row in the queue.
     Migration(1, queue_schema.sql),
+    # When a record of the audit log is deleted.
+    Migration(
+        1,
+        """
+        ALTER TABLE counsel.audit ADD COLUMN expires FLOAT8;
+        CREATE INDEX audit_expires ON counsel.audit (expires);
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 _TABLE = """

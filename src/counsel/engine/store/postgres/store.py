@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from counsel.engine.store.postgres import scope, upkeep
+from counsel.engine.store.postgres.audit import AuditLog
 from counsel.engine.store.postgres.budgets import Budgets
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.conversations import Conversations
@@ -78,6 +79,10 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
         return People(self.database)
 
     @property
+    def audit(self) -> AuditLog:
+        return AuditLog(self.database)
+
+    @property
     def sessions(self) -> Sessions:
         return Sessions(self.database)
 
@@ -139,6 +144,10 @@ class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
     @property
     def people(self) -> People:
         return self._whole.people
+
+    @property
+    def audit(self) -> AuditLog:
+        return self._whole.audit
 
     @property
     def sessions(self) -> Sessions:

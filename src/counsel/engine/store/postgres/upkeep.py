@@ -36,6 +36,7 @@ async def _expired(database: Database) -> int:
     deleted = await _delete(database, "jobs", "id", old, now, now)
     await _delete(database, "conversations", "id", f"expires < %s AND {_UNUSED}", now)
     await _delete(database, "answers", "key", "expires < %s", now)
+    await _delete(database, "audit", "id", "expires < %s", now)
     await _delete(database, "usage", "id", "at < %s", now - _USAGE)
     await _delete(database, "reservations", "id", "NOT open AND at < %s", now - _USAGE)
     await _delete(

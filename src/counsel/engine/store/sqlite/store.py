@@ -18,6 +18,7 @@ from counsel.engine.store.sqlite.usage import Usage
 from counsel.errors import ConfigInvalid
 
 if TYPE_CHECKING:
+    from counsel.engine.store.audit import AuditStore
     from counsel.engine.store.limits import LimitStore
     from counsel.engine.store.people import PeopleStore
     from counsel.engine.store.person_keys import PersonKeyStore
@@ -90,6 +91,10 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     @property
     def person_keys(self) -> PersonKeyStore:
+        raise _no_team()
+
+    @property
+    def audit(self) -> AuditStore:
         raise _no_team()
 
     def scoped(self, person: str) -> Store:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from counsel.engine import results
 from counsel.engine.history.archive import Archive
+from counsel.engine.store.audit import Action
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob, Sharing
 from counsel.errors import NotFound, NotPermitted
@@ -17,8 +19,9 @@ from counsel.types import Json
 class PersonArchive(Archive):
     """`Archive` on a person's view of the store; what is not there is looked for among what the team shares."""
 
-    def __init__(self, home: Path, store: Store, person: Person) -> None:
+    def __init__(self, home: Path, store: Store, person: Person, note: Callable[[Action, str], None]) -> None:
         super().__init__(home, store)
+        self._note = note
         self._person = person
         self._team = store.of_team()
         self._shared = Archive(home, self._team)
@@ -53,6 +56,7 @@ class PersonArchive(Archive):
             raise NotFound(
                 f"There is no conversation {name}.", hint="`counsel conversations list` shows them."
             )
+        self._note("shared", name)
         return await self.show(name)
 
     async def unshare(self, name: str) -> Json:
@@ -61,11 +65,14 @@ class PersonArchive(Archive):
             raise NotFound(
                 f"There is no conversation {name}.", hint="`counsel conversations list` shows them."
             )
+        self._note("unshared", name)
         return await self.show(name)
 
     async def delete(self, *names: str) -> None:
         self._check_role()
         await super().delete(*names)
+        for name in names:
+            self._note("deleted", name)
 
     def _check_role(self) -> None:
         if not self._person.may_ask:

@@ -14,12 +14,15 @@ from counsel.caller import Caller
 from counsel.engine.engine import Engine
 from counsel.engine.jobs import ids
 from counsel.engine.jobs.running import Running
+from counsel.engine.store.audit import Action
 from counsel.engine.store.records import JobDetail, JobRecord
+from counsel.engine.team.audit import Sender
 from counsel.engine.team.people.archive import PersonArchive
-from counsel.errors import NotFound, NotPermitted
+from counsel.errors import FileNotAllowed, NotFound, NotPermitted
 from counsel.people import Person
 from counsel.request_rules import is_name
-from counsel.requests import CompletionRequest, NewKey, Request
+from counsel.requests import ChatRequest, CompletionRequest, NewKey, Request
+from counsel.results import Cancellation
 from counsel.settings import Settings
 from counsel.types import Json
 
@@ -27,16 +30,17 @@ _LONGEST = 40  # characters of a chosen name that stay readable
 
 
 class PersonEngine(Engine):
-    def __init__(self, whole: Engine, person: Person) -> None:
+    def __init__(self, whole: Engine, person: Person, token: str = "", address: str = "") -> None:
         self._whole = whole
         self.person = person
+        self._sender = Sender(person, token, address)
         self.home = whole.home
         self.store = whole.store.scoped(person.id)
         self.router = whole.router
         self.budgets = whole.budgets
         self.summariser = whole.summariser
         self.runner = whole.runner
-        self.archive = PersonArchive(whole.home, self.store, person)
+        self.archive = PersonArchive(whole.home, self.store, person, self._note)
 
     @property
     def _summaries_late(self) -> float:
@@ -46,8 +50,11 @@ class PersonEngine(Engine):
     def _summaries_late(self, until: float) -> None:
         self._whole._summaries_late = until  # noqa: SLF001 - this is the same engine
 
-    def for_person(self, person: Person) -> Engine:
-        return self._whole.for_person(person)
+    def for_person(self, person: Person, token: str = "", address: str = "") -> Engine:
+        return self._whole.for_person(person, token, address)
+
+    def _note(self, action: Action, what: str, detail: str = "") -> None:
+        self._whole.audit.note(self._sender, action, what, detail)
 
     async def submit(
         self,
@@ -57,16 +64,35 @@ class PersonEngine(Engine):
         background: bool = False,
         key: str | None = None,
     ) -> str:
+        try:
+            self._check_role("ask")
+            if request.continuation_id is not None:
+                request = replace(request, continuation_id=await self._conversation(request.continuation_id))
+            own = replace(caller, person=self.person)
+            job = await super().submit(request, own, background=background, key=self._own_key(key))
+        except (NotPermitted, FileNotAllowed) as error:
+            self._note("refused", type(request).__name__, error.message)
+            raise
+        self._whole.audit.note_question(self._sender, job, _about(request, caller), _prompt(request))
+        return job
+
+    async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
+        self._check_role("cancel")
+        cancelled = await super().cancel(any_id, member)
+        self._note("cancelled", any_id, member or "")
+        return cancelled
+
+    async def delete(self, job_id: str) -> None:
+        self._check_role("delete")
+        await super().delete(job_id)
+        self._note("deleted", job_id)
+
+    def _check_role(self, verb: str) -> None:
         if not self.person.may_ask:
             raise NotPermitted(
-                f"{self.person.name} may look, but not ask: the role is {self.person.role}.",
+                f"{self.person.name} may look, but not {verb}: the role is {self.person.role}.",
                 hint="An admin can change it with `counsel people change NAME --role member`.",
             )
-        if request.continuation_id is not None:
-            request = replace(request, continuation_id=await self._conversation(request.continuation_id))
-        return await super().submit(
-            request, replace(caller, person=self.person), background=background, key=self._own_key(key)
-        )
 
     async def keys_like(self, prefix: str) -> list[str]:
         own = self._own_key(prefix) or ""
@@ -130,3 +156,18 @@ class PersonEngine(Engine):
             except NotFound:
                 pass
             raise
+
+
+def _about(request: Request | CompletionRequest, caller: Caller) -> str:
+    """What was asked of whom, without the question."""
+    if isinstance(request, CompletionRequest | ChatRequest):
+        models = request.model
+    else:
+        models = ", ".join(map(str, request.models))
+    return f"{models} through {caller.client}"
+
+
+def _prompt(request: Request | CompletionRequest) -> str:
+    if isinstance(request, CompletionRequest):
+        return next((turn.text for turn in reversed(request.turns) if turn.role == "user"), "")
+    return request.prompt

@@ -161,6 +161,13 @@ class Deleted(TypedDict):
 # ── conversations ────────────────────────────────────────────────────────────────────────────────────
 
 
+class ConversationSharing(TypedDict):
+    """On a team's server: everyone can read the conversation."""
+
+    by: Annotated[str, "Its owner."]
+    at: Annotated[str, "ISO 8601, UTC."]
+
+
 class ConversationSummary(TypedDict):
     id: str
     title: str | None
@@ -175,6 +182,7 @@ class ConversationSummary(TypedDict):
     updated_at: Annotated[str, "ISO 8601, UTC."]
     expires_in_days: float
     found: NotRequired[Annotated[str | None, "With `q`: the line that has the first word."]]
+    shared: NotRequired[ConversationSharing]
 
 
 class Conversations(TypedDict):
@@ -207,5 +215,6 @@ class Conversation(ConversationSummary):
     """A conversation with its messages."""
 
     history: list[Message]
+    is_own: NotRequired[Annotated[bool, "On a team's server: false for what someone else has shared."]]
     unfinished: Annotated[list[UnfinishedJob], "Jobs that ended without a turn."]
     running: Annotated[list[UnfinishedJob], "Jobs that have not ended."]

@@ -1,0 +1,61 @@
+"""People, tokens and the audit log as JSON, the same for the API and `counsel people --json`."""
+
+from __future__ import annotations
+
+from counsel.engine import results
+from counsel.engine.store.audit import AuditRecord
+from counsel.engine.store.people import PersonRecord, TokenRecord
+from counsel.engine.team.people.directory import NewToken
+from counsel.types import Json
+
+
+def person(record: PersonRecord) -> Json:
+    return {
+        "id": record.person.id,
+        "name": record.person.name,
+        "role": record.person.role,
+        "groups": list(record.person.groups),
+        "created_at": results.iso(record.created),
+        "disabled_at": _moment(record.disabled),
+        "tokens": [token(row) for row in record.tokens],
+    }
+
+
+def token(record: TokenRecord) -> Json:
+    return {
+        "id": record.id,
+        "label": record.label,
+        "created_at": results.iso(record.created),
+        "expires_at": _moment(record.expires),
+        "used_at": _moment(record.used),
+    }
+
+
+def new_token(made: NewToken) -> Json:
+    """The only document with a token."""
+    return {
+        "id": made.person.id,
+        "name": made.person.name,
+        "role": made.person.role,
+        "groups": list(made.person.groups),
+        "token_id": made.token.id,
+        "expires_at": _moment(made.token.expires),
+        "token": made.secret,
+    }
+
+
+def audited(record: AuditRecord) -> Json:
+    return {
+        "at": results.iso(record.at),
+        "person": record.person,
+        "name": record.name,
+        "token": record.token,
+        "address": record.address,
+        "action": record.action,
+        "object": record.object,
+        "detail": record.detail,
+    }
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else results.iso(at)

@@ -1,0 +1,85 @@
+"""People, their tokens and the audit log as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypedDict
+
+from counsel.engine.store.audit import Action
+from counsel.people import Role
+
+
+class Token(TypedDict):
+    """Without its secret, which is shown once."""
+
+    id: str
+    label: str
+    created_at: Annotated[str, "ISO 8601, UTC."]
+    expires_at: str | None
+    used_at: Annotated[str | None, "The last time, to the minute."]
+
+
+class Person(TypedDict):
+    id: str
+    name: str
+    role: Role
+    groups: list[str]
+    created_at: Annotated[str, "ISO 8601, UTC."]
+    disabled_at: Annotated[str | None, "Since when the person cannot sign in; null: they can."]
+    tokens: list[Token]
+
+
+class People(TypedDict):
+    people: list[Person]
+
+
+class AddPerson(TypedDict):
+    name: str
+    role: NotRequired[Role]
+    groups: NotRequired[list[str]]
+    days: NotRequired[Annotated[int, "After how many days the token expires. Default: never."]]
+
+
+class ChangePerson(TypedDict, total=False):
+    role: Role
+    groups: list[str]
+    disabled: bool
+    force: Annotated[bool, "Also if it is the last admin."]
+
+
+class RotateToken(TypedDict, total=False):
+    days: Annotated[int, "After how many days the new token expires. Default: never."]
+    overlap: Annotated[int, "Seconds for which the person's other tokens go on working. Default: 0."]
+
+
+class AddToken(TypedDict, total=False):
+    days: int
+    label: Annotated[str, "What it is for, such as a machine's name."]
+
+
+class NewToken(TypedDict):
+    """The only answer that has a token."""
+
+    id: Annotated[str, "The person's."]
+    name: str
+    role: Role
+    groups: list[str]
+    token_id: str
+    expires_at: str | None
+    token: str
+
+
+class Audited(TypedDict):
+    at: Annotated[str, "ISO 8601, UTC."]
+    person: Annotated[str, "An id; empty: nobody who is known."]
+    name: str
+    token: Annotated[str, "Its id."]
+    address: str
+    action: Action
+    object: Annotated[str, "A job, a conversation, a person, a path."]
+    detail: str
+
+
+class AuditLog(TypedDict):
+    """Newest first."""
+
+    records: list[Audited]

@@ -1,0 +1,86 @@
+"""Routes for the people of a team's server. One person's server answers all of them with 404."""
+
+from __future__ import annotations
+
+from counsel.http.api.documents import team
+from counsel.http.api.endpoint import ApiRoute, number, text
+from counsel.http.team import people
+
+_WEEK = 7 * 86400
+_LONGEST = 3650 * 86400
+
+ROWS: tuple[ApiRoute, ...] = (
+    ApiRoute(
+        "GET",
+        "/api/team/me",
+        people.me,
+        "Who sends the request, on a team's server.",
+        answers={200: team.Person},
+        team="person",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/team/people",
+        people.listed,
+        "The people of the team, for admins.",
+        answers={200: team.People},
+        team="admin",
+    ),
+    ApiRoute(
+        "POST",
+        "/api/team/people",
+        people.add,
+        "Add a person, like `counsel people add`; the token is shown once.",
+        body=team.AddPerson,
+        answers={200: team.NewToken},
+        team="admin",
+    ),
+    ApiRoute(
+        "POST",
+        "/api/team/people/{name:path}/rotate",
+        people.rotate,
+        "A new token instead of all others.",
+        body=team.RotateToken,
+        answers={200: team.NewToken},
+        team="admin",
+    ),
+    ApiRoute(
+        "POST",
+        "/api/team/people/{name:path}/tokens",
+        people.add_token,
+        "A further token.",
+        body=team.AddToken,
+        answers={200: team.NewToken},
+        team="admin",
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/team/people/{name:path}/tokens/{token}",
+        people.end_token,
+        "End a token.",
+        answers={200: team.Person},
+        team="admin",
+    ),
+    ApiRoute(
+        "PATCH",
+        "/api/team/people/{name:path}",
+        people.change,
+        "Change a person's role or groups, disable or enable them.",
+        body=team.ChangePerson,
+        answers={200: team.Person},
+        team="admin",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/team/audit",
+        people.audit,
+        "Who did what, when; for admins.",
+        query=(
+            number("seconds", _WEEK, _LONGEST, "How far back."),
+            text("person", "Only this person's, by name."),
+            number("limit", 100, 10_000, "Most records."),
+        ),
+        answers={200: team.AuditLog},
+        team="admin",
+    ),
+)

@@ -1,0 +1,132 @@
+"""`/api/team/…`: people, their tokens and the audit log, for admins; one's own record for everyone."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol, cast
+
+from counsel.argument_schema import Checker, Schema
+from counsel.engine.store.protocol import Store
+from counsel.engine.team.people import documents, names
+from counsel.engine.team.people.directory import LONGEST_DAYS, Directory
+from counsel.errors import NotFound
+from counsel.http.api.endpoint import ApiCall
+from counsel.http.person import note
+from counsel.people import OPERATOR, ROLES
+from counsel.types import Json
+
+_DAYS: Schema = {"type": "integer", "minimum": 1, "maximum": LONGEST_DAYS}
+_GROUPS: Schema = {"type": "array", "items": {"type": "string"}, "maxItems": names.MOST_GROUPS}
+_ROLE: Schema = {"type": "string", "enum": ROLES}
+LONGEST_OVERLAP = 30 * 86400
+
+
+def _checker(name: str, required: tuple[str, ...] = (), **properties: Schema) -> Checker:
+    schema: Schema = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return Checker(name, schema)
+
+
+_ADD = _checker("people", ("name",), name={"type": "string"}, role=_ROLE, groups=_GROUPS, days=_DAYS)
+_CHANGE = _checker(
+    "people", role=_ROLE, groups=_GROUPS, disabled={"type": "boolean"}, force={"type": "boolean"}
+)
+_OVERLAP: Schema = {"type": "integer", "minimum": 0, "maximum": LONGEST_OVERLAP}
+_ROTATE = _checker("rotate", days=_DAYS, overlap=_OVERLAP)
+_TOKEN = _checker("tokens", days=_DAYS, label={"type": "string"})
+
+
+class _Stored(Protocol):
+    store: Store
+
+
+def _directory(call: ApiCall) -> Directory:
+    if call.person is None:
+        raise NotFound(
+            "This server has no team.", hint="It has one with COUNSEL_DATABASE (docs/use/team.md)."
+        )
+    return Directory(cast(_Stored, call.context.engine).store.people)
+
+
+def _changed(call: ApiCall, name: str, detail: str) -> None:
+    note(call.context.engine, call.request.scope, "people changed", name, detail)
+
+
+async def listed(call: ApiCall) -> object:
+    return {"people": [documents.person(record) for record in await _directory(call).listed()]}
+
+
+async def me(call: ApiCall) -> object:
+    directory = _directory(call)
+    assert call.person is not None  # `_directory` has checked
+    if call.person.id == OPERATOR.id:
+        return {
+            "id": OPERATOR.id,
+            "name": OPERATOR.name,
+            "role": OPERATOR.role,
+            "groups": [],
+            "created_at": "",
+            "disabled_at": None,
+            "tokens": [],
+        }
+    return documents.person(await directory.find(call.person.name))
+
+
+async def add(call: ApiCall) -> object:
+    asked: Json = _ADD.check(call.body)
+    made = await _directory(call).add(
+        asked["name"], asked.get("role", "member"), asked.get("groups", ()), asked.get("days")
+    )
+    _changed(call, made.person.name, f"added as {made.person.role}, token {made.token.id}")
+    return documents.new_token(made)
+
+
+async def change(call: ApiCall) -> object:
+    asked: Json = _CHANGE.check(call.body)
+    directory, force = _directory(call), bool(asked.get("force"))
+    if "role" in asked or "groups" in asked:
+        await directory.change(call.name, role=asked.get("role"), groups=asked.get("groups"), force=force)
+        words = [f"{name}: {asked[name]}" for name in ("role", "groups") if name in asked]
+        _changed(call, call.name, ", ".join(words))
+    if asked.get("disabled") is True:
+        await directory.disable(call.name, force=force)
+        _changed(call, call.name, "disabled")
+    elif asked.get("disabled") is False:
+        await directory.enable(call.name)
+        _changed(call, call.name, "enabled")
+    return documents.person(await directory.find(call.name))
+
+
+async def rotate(call: ApiCall) -> object:
+    asked: Json = _ROTATE.check(call.body)
+    made = await _directory(call).rotate(call.name, days=asked.get("days"), overlap=asked.get("overlap", 0))
+    _changed(call, made.person.name, f"rotated, token {made.token.id}")
+    return documents.new_token(made)
+
+
+async def add_token(call: ApiCall) -> object:
+    asked: Json = _TOKEN.check(call.body)
+    made = await _directory(call).add_token(call.name, days=asked.get("days"), label=asked.get("label", ""))
+    _changed(call, made.person.name, f"token {made.token.id} added")
+    return documents.new_token(made)
+
+
+async def end_token(call: ApiCall) -> object:
+    token = str(call.request.path_params["token"])
+    record = await _directory(call).end_token(call.name, token)
+    _changed(call, record.person.name, f"token {token} ended")
+    return documents.person(record)
+
+
+async def audit(call: ApiCall) -> object:
+    _directory(call)
+    query = call.query
+    person = names.folded(query["person"]) if query["person"] else None
+    store = cast(_Stored, call.context.engine).store
+    await store.flush()
+    records = await store.audit.read(time.time() - query["seconds"], person, query["limit"])
+    return {"records": [documents.audited(record) for record in records]}
