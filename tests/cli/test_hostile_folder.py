@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("migrate", "--database", "postgresql://127.0.0.1:1/x"),
         ("import", "--database", "postgresql://127.0.0.1:1/x"),
     ),
+    "people": (("list",), ("add", "x"), ("audit",)),
     "ask-service": (("--session", "x"),),
     "stdio": ((),),
     "review": ((), ("--staged",)),

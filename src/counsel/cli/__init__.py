@@ -73,6 +73,9 @@ COMMANDS: dict[str, CommandRow] = {
     "database": CommandRow(
         "counsel.cli.database:database", "Prepare a PostgreSQL database that several servers share."
     ),
+    "people": CommandRow(
+        "counsel.cli.people:people", "Manage the people of a team's server and their tokens."
+    ),
     "ask-service": CommandRow(
         "counsel.cli.ask_service:ask_service",
         "Serve a session's askModel socket, for programs that host agents.",

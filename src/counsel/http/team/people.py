@@ -21,14 +21,14 @@ _ROLE: Schema = {"type": "string", "enum": ROLES}
 LONGEST_OVERLAP = 30 * 86400
 
 
-def _checker(name: str, required: tuple[str, ...] = (), **properties: Schema) -> Checker:
+def _checker(tool: str, required: tuple[str, ...] = (), /, **properties: Schema) -> Checker:
     schema: Schema = {
         "type": "object",
         "properties": properties,
         "required": required,
         "additionalProperties": False,
     }
-    return Checker(name, schema)
+    return Checker(tool, schema)
 
 
 _ADD = _checker("people", ("name",), name={"type": "string"}, role=_ROLE, groups=_GROUPS, days=_DAYS)

@@ -67,7 +67,10 @@ class PersonEngine(Engine):
         try:
             self._check_role("ask")
             if request.continuation_id is not None:
-                request = replace(request, continuation_id=await self._conversation(request.continuation_id))
+                name = await self._conversation(
+                    request.continuation_id, may_begin=isinstance(request, CompletionRequest)
+                )
+                request = replace(request, continuation_id=name)
             own = replace(caller, person=self.person)
             job = await super().submit(request, own, background=background, key=self._own_key(key))
         except (NotPermitted, FileNotAllowed) as error:
@@ -128,8 +131,11 @@ class PersonEngine(Engine):
         own = f"{self.person.id}-{key}"
         return NewKey(own) if isinstance(key, NewKey) else own
 
-    async def _conversation(self, name: str) -> str:
-        """The stored name of a conversation that a caller names: names that people choose are their own."""
+    async def _conversation(self, name: str, *, may_begin: bool) -> str:
+        """The stored name of a conversation that a caller names: names that people choose are their own.
+
+        `may_begin`: a completion begins a conversation under any name, also one that looks like an id of ours.
+        """
         if await self.store.conversation(name) is not None:
             return name
         if await self.store.of_team().conversation(name) is not None:
@@ -137,7 +143,7 @@ class PersonEngine(Engine):
                 f"{name} is shared: the team can read it, and only its owner can continue it.",
                 hint="Start a conversation of your own.",
             )
-        if ids.is_ours(name) or not is_name(name):
+        if not is_name(name) or (ids.is_ours(name) and not may_begin):
             return name  # intake refuses it
         return self._chosen(name)
 

@@ -1,0 +1,268 @@
+"""`counsel people`: the people of a team's server, their tokens and the audit log, on a machine that has the database."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from counsel.cli import json_option, output, times, user
+from counsel.errors import InvalidArgument
+from counsel.people import ROLES
+from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.engine.store.people import PersonRecord
+    from counsel.engine.store.protocol import Store
+    from counsel.engine.team.people.directory import Directory, NewToken
+
+T = TypeVar("T")
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@click.group()
+def people() -> None:
+    """Manage the people of a team's server and their tokens.
+
+    Runs where COUNSEL_DATABASE names the team's database. Admins without that use the console, or /api/team/people.
+    """
+
+
+def _days(command: Callable[..., Any]) -> Callable[..., Any]:
+    summary = "The token expires after so many days (default: never)."
+    return click.option("--days", type=click.IntRange(1, 3650), help=summary)(command)
+
+
+_role = click.option("--role", type=click.Choice(ROLES), help="What the person may do.")
+_groups = click.option("--group", "groups", multiple=True, metavar="GROUP", help="A group; several times.")
+_force = click.option("--force", is_flag=True, help="Also if it is the last admin.")
+
+
+@people.command()
+@click.argument("name")
+@_role
+@_groups
+@_days
+@json_option
+def add(name: str, role: str | None, groups: tuple[str, ...], days: int | None, as_json: bool) -> None:
+    """Add a person. Their token is shown once."""
+    made = _with(lambda directory: directory.add(name, role or "member", groups, days))
+    _note(made.person.name, f"added as {made.person.role}, token {made.token.id}")
+    _print_token(made, as_json=as_json)
+
+
+@people.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List everyone, with their tokens."""
+    records = _with(lambda directory: directory.listed())
+    if as_json:
+        output.document({"people": [_shown(record) for record in records]})
+    elif not records:
+        output.message("Nobody yet: `counsel people add NAME --role admin` adds the first.")
+    else:
+        rows = [
+            [
+                record.person.name,
+                record.person.role,
+                ", ".join(record.person.groups),
+                str(len(record.tokens)),
+                _used(record),
+                "disabled" if record.disabled else "",
+            ]
+            for record in records
+        ]
+        output.table(["name", "role", "groups", "tokens", "used", ""], rows, shortened=("name", "groups"))
+
+
+@people.command()
+@click.argument("name")
+@_force
+@json_option
+def disable(name: str, force: bool, as_json: bool) -> None:
+    """Let a person in no more: their tokens and sessions stop working everywhere at once.
+
+    Their running jobs continue to a stored end. Nothing is deleted; `enable` lets them back in.
+    """
+    _changed(_with(lambda directory: directory.disable(name, force=force)), "disabled", as_json=as_json)
+
+
+@people.command()
+@click.argument("name")
+@json_option
+def enable(name: str, as_json: bool) -> None:
+    """Let a disabled person in again, with the tokens that they had."""
+    _changed(_with(lambda directory: directory.enable(name)), "enabled", as_json=as_json)
+
+
+@people.command()
+@click.argument("name")
+@_role
+@_groups
+@click.option("--no-groups", is_flag=True, help="The person is in no group any more.")
+@_force
+@json_option
+def change(
+    name: str, role: Any, groups: tuple[str, ...], no_groups: bool, force: bool, as_json: bool
+) -> None:
+    """Change a person's role, or replace their groups."""
+    if role is None and not groups and not no_groups:
+        raise click.UsageError("Nothing to change: add --role, --group or --no-groups.")
+    chosen = groups if groups or no_groups else None
+    record = _with(lambda directory: directory.change(name, role=role, groups=chosen, force=force))
+    _changed(record, f"now {record.person.role}, groups {list(record.person.groups)}", as_json=as_json)
+
+
+@people.command()
+@click.argument("name")
+@_days
+@click.option(
+    "--overlap", metavar="TIME", help="How long their other tokens go on working, such as `1h` or `2d`."
+)
+@json_option
+def rotate(name: str, days: int | None, overlap: str | None, as_json: bool) -> None:
+    """Make a new token for a person, and end all others."""
+    seconds = _seconds(overlap) if overlap else 0.0
+    made = _with(lambda directory: directory.rotate(name, days=days, overlap=seconds))
+    _note(made.person.name, f"rotated, token {made.token.id}")
+    _print_token(made, as_json=as_json)
+
+
+@people.command()
+@click.argument("name")
+@click.option("--label", default="", help="What it is for, such as a machine's name.")
+@click.option("--end", metavar="ID", help="End this token of theirs instead.")
+@_days
+@json_option
+def token(name: str, label: str, end: str | None, days: int | None, as_json: bool) -> None:
+    """Make a further token for a person, for another machine; or end one."""
+    if end is not None:
+        _changed(
+            _with(lambda directory: directory.end_token(name, end)), f"token {end} ended", as_json=as_json
+        )
+        return
+    made = _with(lambda directory: directory.add_token(name, days=days, label=label))
+    _note(made.person.name, f"token {made.token.id} added")
+    _print_token(made, as_json=as_json)
+
+
+@people.command()
+@click.option(
+    "--since", default="7d", show_default=True, metavar="TIME", help="How far back, such as `12h` or `30d`."
+)
+@click.option("--person", metavar="NAME", help="Only this person's.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most records."
+)
+@json_option
+def audit(since: str, person: str | None, limit: int, as_json: bool) -> None:
+    """Show who did what, when. Newest first."""
+    from counsel.engine.team.people import documents, names
+
+    folded = names.folded(person) if person else None
+    start = time.time() - _seconds(since)
+    records = _stored(lambda store: store.audit.read(start, folded, limit))
+    if as_json:
+        output.document({"records": [documents.audited(record) for record in records]})
+        return
+    rows = [
+        [
+            times.local(row.at),
+            row.name or "?",
+            row.action,
+            row.object,
+            row.address,
+            row.detail.splitlines()[0] if row.detail else "",
+        ]
+        for row in records
+    ]
+    if rows:
+        output.table(
+            ["when", "who", "what", "object", "from", "detail"], rows, shortened=("object", "detail")
+        )
+    else:
+        output.message("Nothing was recorded in that time.")
+
+
+# ── the database ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _stored(work: Callable[[Store], Awaitable[T]]) -> T:
+    from counsel.engine.store import open_store
+
+    settings = user.caller().settings
+    if not settings.database:
+        raise InvalidArgument(
+            "No database is named.",
+            hint="Set COUNSEL_DATABASE to the team's PostgreSQL database, or use the server's /api/team/people.",
+        )
+
+    async def run() -> T:
+        store = open_store(settings.home, database=settings.database)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def _with(work: Callable[[Directory], Awaitable[T]]) -> T:
+    from counsel.engine.team.people.directory import Directory
+
+    return _stored(lambda store: work(Directory(store.people)))
+
+
+def _note(name: str, detail: str) -> None:
+    """Whoever can write to the database is its operator."""
+    from counsel.engine.team.audit import Audit, Sender
+    from counsel.people import OPERATOR
+
+    async def write(store: Store) -> None:
+        audit_log = Audit(store.audit, user.caller().settings.audit_days, prompts=False)
+        audit_log.note(Sender(OPERATOR, "", "command line"), "people changed", name, detail)
+        await store.flush()
+
+    _stored(write)
+
+
+# ── what is printed ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _changed(record: PersonRecord, what: str, *, as_json: bool) -> None:
+    _note(record.person.name, what)
+    if as_json:
+        output.document(_shown(record))
+    else:
+        output.message(f"{record.person.name}: {what}.")
+
+
+def _shown(record: PersonRecord) -> Json:
+    from counsel.engine.team.people import documents
+
+    return documents.person(record)
+
+
+def _print_token(made: NewToken, *, as_json: bool) -> None:
+    from counsel.engine.team.people import documents
+
+    if as_json:
+        output.document(documents.new_token(made))
+        return
+    output.message(f"{made.person.name} ({made.person.role}). The token is shown this once:")
+    output.line(made.secret)
+
+
+def _used(record: PersonRecord) -> str:
+    used = [token.used for token in record.tokens if token.used]
+    return times.ago(max(used)) if used else "never"
+
+
+def _seconds(text: str) -> float:
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not number.isdecimal() or len(number) > 6:
+        raise InvalidArgument(f"{text[:40]!r} is no length of time.", hint="Write 30m, 12h, 7d or 4w.")
+    return float(int(number) * _UNITS[unit])

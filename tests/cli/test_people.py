@@ -1,0 +1,80 @@
+"""`counsel people`: on a machine that has the team's database."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.user import User
+
+if TYPE_CHECKING:
+    from support.postgres_server import PostgresServer
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> Iterator[str]:
+    with postgres_server.migrated() as address:
+        yield address
+
+
+@pytest.fixture
+def person(user: User, url: str, monkeypatch: pytest.MonkeyPatch) -> User:
+    monkeypatch.setenv("COUNSEL_DATABASE", url)
+    user.command = "people"
+    return user
+
+
+def test_people_are_added_listed_changed_and_disabled(person: User, url: str) -> None:
+    import psycopg
+
+    added = person.json("add", "Ada", "--role", "admin", "--group", "Ops", "--days", "30")
+    assert added["token"].startswith("csl_")
+    assert (added["role"], added["groups"]) == ("admin", ["ops"])
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT sha FROM counsel.tokens").fetchall()
+    assert rows == [(hashlib.sha256(added["token"].encode()).hexdigest(),)]
+    outcome = person.run("add", "Bob")
+    assert outcome.code == 0
+    assert outcome.out.startswith("csl_")  # alone on stdout, to be piped
+    assert "shown this once" in outcome.err
+    assert person.run("add", "BOB").code == 1
+    assert person.run("disable", "ada").code == 1
+    assert "last admin" in person.err
+    assert person.json("change", "Bob", "--role", "admin", "--group", "ops")["role"] == "admin"
+    assert person.json("disable", "ada")["disabled_at"]
+    assert person.json("enable", "ada")["disabled_at"] is None
+    rotated = person.json("rotate", "bob", "--overlap", "1h")
+    further = person.json("token", "bob", "--label", "laptop")
+    listed = {row["name"]: row for row in person.json("list")["people"]}
+    assert [row["label"] for row in listed["Bob"]["tokens"]] == ["", "", "laptop"]
+    assert rotated["token"] not in str(listed)
+    assert len(person.json("token", "Bob", "--end", further["token_id"])["tokens"]) == 2
+    assert person.run("token", "Ada", "--end", rotated["token_id"]).code == 1
+    assert "Bob" in person.counsel("list")
+
+
+def test_the_audit_log_has_every_change_of_people(person: User) -> None:
+    person.json("add", "Ada", "--role", "admin")
+    person.json("add", "Bob")
+    person.json("disable", "Bob")
+    records = person.json("audit")["records"]
+    assert [(row["action"], row["object"]) for row in records] == [
+        ("people changed", "Bob"),
+        ("people changed", "Bob"),
+        ("people changed", "Ada"),
+    ]
+    assert {row["name"] for row in records} == {"operator"}
+    assert not [row for row in records if "csl_" in str(row)]
+    assert person.json("audit", "--person", "Bob")["records"] == []
+    assert person.json("audit", "--since", "1m", "-n", "1")["records"] == records[:1]
+    assert "people changed" in person.counsel("audit")
+    assert person.run("audit", "--since", "soon").code == 1
+
+
+def test_without_a_database_the_command_says_what_it_needs(user: User) -> None:
+    user.command = "people"
+    assert user.run("list").code == 1
+    assert "COUNSEL_DATABASE" in user.err
