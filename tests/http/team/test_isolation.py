@@ -151,7 +151,9 @@ async def ann(team: TeamServer, fake_api: FakeAPI) -> Ids:
     assert status == 200, done
     conversation = done["continuation"]["id"]
     fake_api.script(gate="ann", gate_after=1)
-    _, running = await api.post("/api/jobs", {"prompt": SECRET, "model": "gpt-5", "mode": "background"})
+    _, running = await api.post(
+        "/api/jobs", {"prompt": SECRET, "model": "gpt-5", "mode": "background"}, Idempotency_Key="key-of-ann"
+    )
     await fake_api.wait_for(state="answering", count=1)
     _, job = await api.get("/api/jobs", conversation=conversation)
     _, shown = await api.get(f"/api/conversations/{conversation}")
@@ -166,6 +168,7 @@ async def ann(team: TeamServer, fake_api: FakeAPI) -> Ids:
         image=shown["history"][0]["image_ids"][0],
         upload=upload,
         response=response["id"],
+        key="key-of-ann",
     )
 
 
@@ -289,6 +292,8 @@ V1: dict[str, list[Ask]] = {
     r"/v1/responses/([^/]{1,100})/cancel": [post("/v1/responses/{response}/cancel")],
     r"/v1/messages": [],
     r"/v1/messages/count_tokens": [],
+    r"/v1/counsel": [],
+    r"/v1/counsel/cancel": [post("/v1/counsel/cancel", key="{key}")],
     r"/v1/models": [],
     r"/v1/models/(.{1,200})": [],
 }
