@@ -32,6 +32,7 @@ class Member:
         self._process: asyncio.subprocess.Process | None = None
         self.port = free_port() if kind == "serve" else 0
         self.starts = 0
+        self.config = ""  # its config.toml
         self.is_suspended = False
 
     @property
@@ -44,6 +45,9 @@ class Member:
 
     async def start(self) -> None:
         self._home.mkdir(parents=True, exist_ok=True)
+        if self.config and not self.starts:
+            (self._home / "home").mkdir(mode=0o700)
+            (self._home / "home" / "config.toml").write_text(self.config)
         arguments = ["serve", "--port", str(self.port)] if self.kind == "serve" else ["worker"]
         fixed = {
             "PATH": os.environ["PATH"],
