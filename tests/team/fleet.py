@@ -27,7 +27,7 @@ class Member:
         self.name = name
         self.kind = kind
         self._home = folder / name
-        self._env = env
+        self.env = env
         self._program = program
         self._process: asyncio.subprocess.Process | None = None
         self.port = free_port() if kind == "serve" else 0
@@ -57,7 +57,7 @@ class Member:
         with (self._home / "stderr").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(self._program, "-P", "-m", "counsel", *arguments),
-                env={**fixed, "COUNSEL_TOKEN": TOKEN, **self._env},
+                env={**fixed, "COUNSEL_TOKEN": TOKEN, **self.env},
                 cwd=self._home,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -104,7 +104,7 @@ class Fleet:
     def __init__(self, folder: Path, url: str, env: Mapping[str, str], seed: int = 0) -> None:
         self._folder = folder
         self.database = url
-        self._env = env
+        self.env = env
         self.random = random.Random(seed)
         self.members: list[Member] = []
         self.session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"})
@@ -123,7 +123,7 @@ class Fleet:
     ) -> Member:
         """`database`: its own way to the database, such as a proxy."""
         known = {"COUNSEL_DATABASE": database or self.database}
-        member = Member(name, kind, self._folder, {**self._env, **known, **env}, program)
+        member = Member(name, kind, self._folder, {**self.env, **known, **env}, program)
         self.members.append(member)
         return member
 
