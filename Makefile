@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-postgres chaos check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
+.PHONY: demo test test-postgres chaos upgrade-check check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -22,6 +22,11 @@ test-postgres: $(VENV)/.dev
 # Three servers, two workers, 300 jobs and all kinds of faults; CI runs a smaller one.
 chaos: $(VENV)/.dev
 	COUNSEL_CHAOS=1 $(BIN)/pytest -q -s tests/team/test_chaos.py
+
+# Servers of an earlier release (FROM, a commit) are replaced one by one under load.
+FROM ?= 5b0a8cb3
+upgrade-check: $(VENV)/.dev
+	cd tests && PYTHONPATH=.:../src ../$(BIN)/python -m team.upgrade $(FROM)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

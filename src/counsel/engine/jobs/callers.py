@@ -88,12 +88,20 @@ class SharedSecret:
         pass
 
 
+def _former(home: Path) -> bytes:
+    """The home's own secret, from before its server was a team's: jobs of an earlier release have its fingerprints."""
+    with contextlib.suppress(OSError):
+        return (home / "secret").read_bytes()
+    return b""
+
+
 class CallerRegistry:
     def __init__(self, home: Path, secret: Secret | SharedSecret) -> None:
         self._home = home
         self._secret = secret
         self._met: OrderedDict[int, tuple[Settings, str]] = OrderedDict()  # by the settings' identity
         self._known: dict[str, Settings] = {}  # by fingerprint
+        self._former = _former(home) if isinstance(secret, SharedSecret) else b""
         self._own: tuple[float, str] | None = (
             None  # when the home's own files were read, and their fingerprint
         )
@@ -107,6 +115,8 @@ class CallerRegistry:
         fingerprint = self._fingerprint(caller.settings)
         self._met[id(settings)] = (settings, fingerprint)
         self._known[fingerprint] = settings
+        if self._former:
+            self._known[Caller(settings=caller.settings).fingerprint(self._former)] = settings
         redaction.protect(settings)
         logs.warn_once(settings.problems)
         while len(self._met) > _MOST:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from counsel.engine.store.postgres.commits import Transaction, Work, Write
 from counsel.engine.store.postgres.connections import Row
 from counsel.errors import Internal
+from counsel.people import owners_seen_by
 
 if TYPE_CHECKING:
     from counsel.engine.store.postgres.database import Database
@@ -89,7 +90,8 @@ class Scope:
 def of_person(person: str) -> Scope:
     if not _ID(person):
         raise Internal("A person's id has an unexpected form.")
-    mine = f"person = '{person}'"
+    owners = ", ".join(f"'{owner}'" for owner in owners_seen_by(person))
+    mine = f"person IN ({owners})"
     by_job = f"EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.id = t.job AND j.{mine})"
     by_conversation = (
         f"EXISTS (SELECT 1 FROM counsel.conversations c WHERE c.id = t.conversation AND c.{mine})"

@@ -8,6 +8,7 @@ from counsel.engine.store.postgres import conversations, queue
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.records import NewJob, Submitted
 from counsel.errors import NotFound
+from counsel.people import owners_seen_by
 
 
 def insert(job: NewJob) -> Work[Submitted]:
@@ -46,7 +47,7 @@ async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
         "(id, created, updated, expires, tool, project, client, tag, title, person) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires "
-        "WHERE conversations.person = excluded.person",
+        "WHERE conversations.person = ANY(%s::text[])",
         name,
         job.created,
         job.created,
@@ -57,6 +58,7 @@ async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
         job.task.tag,
         job.title,
         job.origin.owner,
+        owners_seen_by(job.origin.owner),
     )
     if not stored:  # someone else's; intake has refused it unless it came into being a moment ago
         raise NotFound(f"There is no conversation {name}.")

@@ -19,7 +19,7 @@ from counsel.engine.store.records import JobDetail, JobRecord
 from counsel.engine.team.audit import Sender
 from counsel.engine.team.people.archive import PersonArchive
 from counsel.errors import FileNotAllowed, NotFound, NotPermitted
-from counsel.people import Person
+from counsel.people import OPERATOR, Person, owners_seen_by
 from counsel.request_rules import is_name
 from counsel.requests import ChatRequest, CompletionRequest, NewKey, Request
 from counsel.results import Cancellation
@@ -66,6 +66,8 @@ class PersonEngine(Engine):
     ) -> str:
         try:
             self._check_role("ask")
+            if known := await self._asked_before_people(key):
+                return known
             if request.continuation_id is not None:
                 name = await self._conversation(
                     request.continuation_id, may_begin=isinstance(request, CompletionRequest)
@@ -122,7 +124,7 @@ class PersonEngine(Engine):
         return self._mine(super()._ended(job_id))
 
     def _mine(self, running: Running | None) -> Running | None:
-        return running if running and running.job.caller.owner == self.person.id else None
+        return running if running and running.job.caller.owner in owners_seen_by(self.person.id) else None
 
     def _own_key(self, key: str | None) -> str | None:
         """Two people may choose the same key, and a job's id is made of it."""
@@ -130,6 +132,12 @@ class PersonEngine(Engine):
             return None
         own = f"{self.person.id}-{key}"
         return NewKey(own) if isinstance(key, NewKey) else own
+
+    async def _asked_before_people(self, key: str | None) -> str | None:
+        """The operator's call that was sent to a server of an earlier release: its key has no person in it."""
+        if self.person.id != OPERATOR.id or key is None or isinstance(key, NewKey):
+            return None
+        return await self.store.job_with_key(key)
 
     async def _conversation(self, name: str, *, may_begin: bool) -> str:
         """The stored name of a conversation that a caller names: names that people choose are their own.
