@@ -1,0 +1,87 @@
+"""A laptop and a team's server as real processes: login, `counsel stdio`, kill -9, tokens that end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from fake import FakeAPI
+from support.api_client import environment
+from support.serve_process import serve
+from support.stdio_client import StdioClient, ended, gone, kill_daemon
+from support.team_server import OPERATOR, TeamServer
+
+
+async def login(home: Path, url: str, token: str) -> str:
+    """`counsel login`, with the token on its standard input."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "counsel", "login", url, "--token-stdin"),
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await asyncio.wait_for(process.communicate(token.encode()), 60)
+    assert process.returncode == 0, out.decode()
+    return out.decode()
+
+
+async def until(client: StdioClient, is_error: bool, **arguments: Any) -> Any:
+    """A daemon reads a changed login within a second."""
+    async with asyncio.timeout(30):
+        while True:
+            result = await client.call("chat", model="gpt-5", prompt="again", **arguments)
+            if bool(result.get("isError")) == is_error:
+                return result
+            await asyncio.sleep(0.1)
+
+
+async def test_an_agent_on_a_laptop_notices_nothing(
+    team: TeamServer, fake_api: FakeAPI, database: str, tmp_path: Path
+) -> None:
+    await team.person("Ann")
+    variables = environment(tmp_path, fake_api.v1)
+    process, url, _ = await serve(
+        tmp_path / "second", **{**variables, "COUNSEL_TOKEN": OPERATOR, "COUNSEL_DATABASE": database}
+    )
+    home = tmp_path / "laptop"
+    home.mkdir()
+    own_key = {"OPENAI_API_KEY": "sk-own-laptop-key-000000000000", "OPENAI_BASE_URL": fake_api.v1}
+    try:
+        assert "as Ann (member)" in await login(home, url, team.tokens["Ann"])
+        async with StdioClient(
+            home, command=[sys.executable, "-m", "counsel", "stdio"], env=own_key
+        ) as client:
+            await client.initialize()
+            assert await client.text("hello", model="gpt-5") == "gpt-5 says: hello"
+
+            # kill -9 in the middle: the front sends the call again to a new daemon, and that to the server
+            fake_api.script(text="paid once", deltas=2, gate="slow", gate_after=1)
+            call = client.begin("chat", model="gpt-5", prompt="slow")
+            await fake_api.wait_for(contains="slow", state="answering", deltas=1)
+            await ended(kill_daemon(home))
+            fake_api.open_gate("slow")
+            answer = (await asyncio.wait_for(call, 60))["result"]
+            assert answer["structuredContent"]["content"] == "paid once"
+            asked = [request for request in fake_api.calls if request.text == "slow"]
+            assert len(asked) == 1, "the answer came from the server's job"
+            keys = {request.headers["authorization"] for request in fake_api.calls}
+            assert keys == {f"Bearer {variables['OPENAI_API_KEY']}"}
+
+            # a token that was ended stops at once; a new one is used without a restart
+            rotated = await team.people.rotate("Ann")
+            refused = await until(client, is_error=True)
+            assert refused["structuredContent"]["code"] == "AUTHENTICATION_FAILED"
+            assert "counsel login" in str(refused)
+            await login(home, url, rotated.secret)
+            await until(client, is_error=False)
+            await team.people.change("Ann", role="read-only")
+            looking = await until(client, is_error=True)
+            assert "read-only" in str(looking)
+    finally:
+        process.terminate()
+        await process.wait()
+        await asyncio.wait_for(gone(home), 30)
