@@ -112,6 +112,17 @@ async def test_a_model_that_only_the_server_knows_can_be_asked(tmp_path: Path, f
         ).content == "new says: hello"
 
 
+async def test_without_a_list_of_models_the_server_decides_and_the_list_is_asked_for(team: Team) -> None:
+    file = team.laptop.home / "team-models.json"
+    file.unlink()
+    assert (await team.laptop.ask(ASK)).content == "gpt-5 says: hello"
+    await asyncio.wait_for(team.laptop.engine.router.refreshed(), 30)
+    assert file.exists()
+    file.unlink()
+    refused = await failure(team, ChatRequest(prompt="hello", model="grok-4"))
+    assert refused.code == "PROVIDER_UNAVAILABLE"
+
+
 async def test_a_local_model_stays_local(team: Team, fake_api: FakeAPI) -> None:
     team.laptop.env |= {"COUNSEL_LOCAL_BASE_URL": f"{fake_api.url}/mine/v1"}
     await team.laptop.ask(ChatRequest(prompt="hello", model="local"))
@@ -405,6 +416,8 @@ async def test_bad_requests_are_refused_before_anything_is_sent(team: Team) -> N
         {"model": "gpt-5", "turns": [{**turn, "images": [{"media_type": "image/png", "data": "%%"}]}]},
         {"model": "gpt-5", "turns": [{**turn, "images": [{"media_type": "image/png", "data": "AAAA"}]}]},
         {"model": "gpt-5", "turns": [turn], "temperature": "hot"},
+        {"model": "gpt-5", "turns": [turn], "max_output": -1_000_000},
+        {"model": "gpt-5", "turns": [turn], "output_limit": 0},
     ):
         status, shown = await team.api.post("/v1/counsel", {"version": 1, "request": request})
         assert (status, shown["code"]) == (400, "INVALID_ARGUMENT"), shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from counsel.models import listing, prices
 from counsel.models.catalog import Catalog, ModelRow
 from counsel.models.catalog_rows import fold
 from counsel.types import Model
+
+if TYPE_CHECKING:
+    from counsel.team_login import TeamLogin
 
 
 @click.command()
@@ -48,7 +52,7 @@ def models(
     """
     if available and everything:
         raise InvalidArgument("--available and --all exclude each other.", hint="Use one of them.")
-    catalog = Catalog.load(settings.load())
+    catalog = _offered_now() if ask_servers else Catalog.load(settings.load())
     provider = provider.strip().lower() if provider else None
     rows = _rows(catalog, provider)
     problems = list(catalog.problems)
@@ -131,6 +135,26 @@ def _no_match(catalog: Catalog, text: Sequence[str], *, available: bool) -> str:
     if available:
         suggestion += " Without --available, the list shows what each model needs."
     return f"No {'available ' * available}model matches{f' {wanted!r}' if wanted else ''}.{suggestion}"
+
+
+def _offered_now() -> Catalog:
+    """With the list that the team's server has now."""
+    import asyncio
+
+    from counsel.models import team
+    from counsel.models.transport import Transport
+
+    async def ask(login: TeamLogin) -> None:
+        transport = Transport()
+        try:
+            team.remember(loaded, login, await team.ask(transport, login, loaded.env))
+        finally:
+            await transport.close()
+
+    loaded = settings.load()
+    if loaded.team and not loaded.team.problem:
+        asyncio.run(ask(loaded.team))
+    return Catalog.load(settings.load())
 
 
 def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> list[ModelRow]:

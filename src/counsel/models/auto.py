@@ -127,6 +127,8 @@ def _hint(catalog: Catalog, entries: Sequence[Considered], order: Sequence[str])
 
 
 def _set_a_key(catalog: Catalog) -> str:
+    if catalog.team:
+        return f"The team server {catalog.team} offers none. `counsel login --status` asks it again."
     keys = [
         row.provider.key_envs[0]
         for row in catalog.providers()

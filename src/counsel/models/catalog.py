@@ -207,6 +207,11 @@ class Catalog:
         return row
 
     @property
+    def team(self) -> str:
+        """The host of the team's server; "" if none was joined."""
+        return self._team.login.host if self._team else ""
+
+    @property
     def aliases(self) -> list[UserAlias]:
         """The user's aliases, in the order of config.toml."""
         return list(self._rows.aliases.values())

@@ -15,7 +15,7 @@ from counsel.errors import CounselError, UpstreamError
 from counsel.models import proxies
 from counsel.models.catalog_rows import Rows, fold
 from counsel.settings import Settings
-from counsel.team_login import TeamLogin, write_models
+from counsel.team_login import TeamLogin, read, write_models
 from counsel.types import Endpoint, Limits, Model, Provider
 
 if TYPE_CHECKING:
@@ -45,13 +45,15 @@ class TeamCatalog:
     def provider_reason(self, provider: Provider) -> str:
         if self.login.problem:
             return f"{self.login.problem} Run `counsel login` again, or `counsel logout`."
-        if provider.name in self._providers:
-            return ""
+        if not self.login.asked_at or provider.name in self._providers:
+            return ""  # without a list the server decides
         return f"The team server {self.login.host} does not offer {provider.label}."
 
     def reason(self, model: Model, provider: Provider) -> str:
         if reason := self.provider_reason(provider):
             return reason
+        if not self.login.asked_at:
+            return ""
         known = (model.provider, model.id) in self._ids or (model.provider, model.wire_id) in self._wire_ids
         if known or (not model.listed and model.provider in self._open):
             return ""
@@ -144,6 +146,13 @@ async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) ->
     return about
 
 
+def remember(settings: Settings, login: TeamLogin, about: Mapping[str, Any]) -> None:
+    """Keep what the server offers now."""
+    now = read(settings.home)
+    if now is not None and now.identity == login.identity:  # nobody has logged in elsewhere meanwhile
+        write_models(settings.home, login.url, login.person, about)
+
+
 class Refresh:
     """Keeps the list of models current, in the background of calls that use it."""
 
@@ -161,17 +170,24 @@ class Refresh:
         recently = time.monotonic() - self._asked.get(login.identity, -FRESH) < (5.0 if now else FRESH)
         if recently or (not now and 0 <= age < FRESH):
             return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # a thread: a later call does it
+            return
         self._asked[login.identity] = time.monotonic()
-        task = asyncio.ensure_future(self._ask(login, settings))
+        task = loop.create_task(self._ask(login, settings))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, login: TeamLogin, settings: Settings) -> None:
         try:
             about = await ask(self._transport, login, settings.env)
-            await asyncio.to_thread(write_models, settings.home, login.url, login.person, about)
+            await asyncio.to_thread(remember, settings, login, about)
         except (CounselError, OSError):
             return  # the call itself reports what is wrong
+
+    async def idle(self) -> None:
+        await asyncio.gather(*self._tasks)
 
     async def close(self) -> None:
         for task in list(self._tasks):

@@ -57,6 +57,10 @@ class Router:
         self._catalogs: OrderedDict[int, _CallerCatalog] = OrderedDict()
         self._refresh = Refresh(transport)
 
+    async def refreshed(self) -> None:
+        """Wait until no list of a team's models is being read."""
+        await self._refresh.idle()
+
     async def close(self) -> None:
         await self._refresh.close()
         await self.transport.close()
@@ -66,6 +70,8 @@ class Router:
 
     def _cached(self, caller: Caller) -> _CallerCatalog:
         settings = caller.settings
+        if settings.team:
+            self._refresh.soon(settings)
         cached = self._catalogs.get(id(settings))
         if cached is None or cached.settings is not settings:
             cached = self._catalogs[id(settings)] = _CallerCatalog(settings, Catalog.load(settings))
@@ -128,7 +134,6 @@ class Router:
         own = self.catalog(caller).own_target(model) if settings.team_offline == "local" else None
 
         def answer(call: Call) -> AsyncIterator[Event]:
-            self._refresh.soon(settings)
             return self._stream_from_team(call, target, own, settings, team_limits)
 
         return Route(

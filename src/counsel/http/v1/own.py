@@ -14,6 +14,7 @@ from counsel import strict_json
 from counsel.engine.context.images import kind
 from counsel.engine.store import completion_json
 from counsel.errors import CounselError, InvalidArgument
+from counsel.http.v1 import reading
 from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
@@ -101,8 +102,7 @@ def _request(body: Json) -> CompletionRequest:
         request = completion_json.load(body.get("request", {}))
     except (msgspec.ValidationError, ValueError, TypeError) as error:
         raise BadRequest(f"Invalid request: {error}.", "request") from None
-    if not request.turns:
-        raise BadRequest("'turns' must not be empty.", "request.turns")
+    _check(request)
     return replace(
         request,
         turns=tuple(_turn(turn) for turn in request.turns),
@@ -113,6 +113,23 @@ def _request(body: Json) -> CompletionRequest:
         previous=None,
         continuation_id=None,
     )
+
+
+def _check(request: CompletionRequest) -> None:
+    """What the types do not say. A limit below one would be a cost below zero."""
+    if not request.turns:
+        raise BadRequest("'turns' must not be empty.", "request.turns")
+    exact = request.exact
+    counts = {
+        "max_output": (request.max_output, 1),
+        "output_limit": (request.output_limit, 1),
+        "exact.thinking_budget": (exact.thinking_budget, 0),
+    }
+    for name, (value, least) in counts.items():
+        if value is not None and value < least:
+            raise BadRequest(f"'{name}' must be at least {least}, not {value}.", f"request.{name}")
+    if len(request.tools) > reading.MOST_TOOLS:
+        raise BadRequest(f"'tools' has more than {reading.MOST_TOOLS} entries.", "request.tools")
 
 
 def _turn(turn: Turn) -> Turn:
@@ -127,4 +144,4 @@ def _image(image: Image) -> Image:
         media_type, _ = kind(image.data, image.name)
     except InvalidArgument as error:
         raise BadRequest(error.message, "request.turns") from None
-    return Image(media_type, image.data, image.name[:200], None, image.width, image.height)
+    return Image(media_type, image.data, image.name[:200])  # its size decides about its price: not as it came
