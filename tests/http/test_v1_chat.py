@@ -201,7 +201,11 @@ async def test_nothing_is_answered_without_the_token(v1: V1, fake_api: FakeAPI) 
                     shape = await answer.json()
                     kind = "authentication_error" if "messages" in path else "invalid_request_error"
                     assert shape["error"]["type"] == kind
-        for headers in ({"x-api-key": TOKEN}, {"Authorization": f"Bearer {TOKEN}"}):
+        both = {"x-api-key": "wrong", "Authorization": "Bearer wrong"}
+        async with session.post("/v1/messages", json=ASK, headers=both) as answer:
+            assert answer.status == 401
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        for headers in ({"x-api-key": TOKEN}, bearer, {**both, **bearer}, {**both, "x-api-key": TOKEN}):
             async with session.get("/v1/models", headers=headers) as answer:
                 assert answer.status == 200
         async with session.get("/api/jobs", headers={"x-api-key": TOKEN}) as answer:

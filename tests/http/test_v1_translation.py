@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,32 @@ async def test_tools_images_and_reasoning_make_a_round_trip(
     look_first(fake_api)
     assert await CLIENTS[client](v1, model, stream=stream) == "A cat."
     VENDORS[model](fake_api.calls[1].body)
+
+
+async def test_calls_of_models_that_number_none_have_different_ids_in_every_turn(
+    v1: V1, fake_api: FakeAPI
+) -> None:
+    """Other vendors refuse the same id twice; Gemini gets back what it sent, which is none."""
+    call = {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}
+    chunk = {"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]}
+    fake_api.script(raw=f"data: {json.dumps(chunk)}\n\n", times=2)
+    tools: Any = [{"name": "look", "input_schema": {"type": "object"}}]
+    messages: list[Any] = [{"role": "user", "content": "x"}]
+    names = []
+    for model in (GEMINI, GEMINI, CLAUDE):
+        answer = await v1.anthropic.messages.create(
+            model=model, max_tokens=99, messages=messages, tools=tools
+        )
+        for block in answer.content:
+            if block.type == "tool_use":
+                names.append(block.id)
+                result = {"type": "tool_result", "tool_use_id": block.id, "content": "fur"}
+                shown = [each.model_dump(exclude_none=True) for each in answer.content]
+                messages += [{"role": "assistant", "content": shown}, {"role": "user", "content": [result]}]
+    assert len(set(names)) == 2
+    _, first, _ = fake_api.calls[1].body["contents"]
+    assert first["parts"] == [call]
+    assert all(name in str(fake_api.calls[2].body) for name in names)
 
 
 async def test_reasoning_of_another_vendor_is_not_sent_to_it(v1: V1, fake_api: FakeAPI) -> None:

@@ -52,9 +52,12 @@ def test_an_event_of_the_job_ends_every_slots_text() -> None:
     assert [item.data.get("text") for item in items] == ["a", "x", None, "b", "y"]
 
 
-def test_thinking_is_dropped_and_what_is_no_event_stays() -> None:
-    items = merged([text("a", 0), event("thinking", text="hm"), text("b", 1), None])
-    assert items == [text("ab", 0), None]
+def test_thinking_is_joined_and_what_is_no_event_stays() -> None:
+    """A part ends it: its signature belongs to the thinking before it."""
+    part = event("part", part={"type": "thinking"})
+    thoughts = [event("thinking", text=word) for word in ("h", "m", "so")]
+    items = merged([thoughts[0], thoughts[1], part, thoughts[2], text("a", 0), text("b", 1), None])
+    assert [item and item.data.get("text") for item in items] == ["hm", None, "so", "ab", None]
 
 
 def test_pieces_are_not_joined_without_end() -> None:

@@ -8,13 +8,20 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+
 from counsel.types import Json, Thought, ToolCall, VendorBlock
+
+# Ids that wires count for vendors that send none, in every answer from the beginning.
+_COUNTED = re.compile(r"(?:gemini_)?call_\d+").fullmatch
 
 
 class Parts:
     def __init__(self) -> None:
         self._parts: list[Json] = []
         self._pieces: list[str] = []  # of the last part's text
+        self._suffix = ""
 
     def text(self, delta: str) -> None:
         self._add("text", delta)
@@ -25,7 +32,7 @@ class Parts:
     def thought(self, thought: Thought) -> Json:
         """The vendor's block. Most arrive behind their text, those of Chat Completions at the end of the answer."""
         self._settle()
-        about = {"wire": thought.wire, "item": thought.item}
+        about = {"wire": thought.wire, "item": self._renamed(thought.item)}
         unsigned = [part for part in self._parts if part["type"] == "thinking" and "item" not in part]
         if unsigned and thought.wire != "gemini":
             unsigned[-1].update(about)
@@ -35,7 +42,12 @@ class Parts:
 
     def call(self, call: ToolCall) -> Json:
         self._settle()
-        part = {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}
+        part = {
+            "type": "tool_call",
+            "id": self._unique(call.id),
+            "name": call.name,
+            "arguments": call.arguments,
+        }
         if call.namespace:
             part["namespace"] = call.namespace
         self._parts.append(part)
@@ -54,6 +66,17 @@ class Parts:
     def all(self) -> tuple[Json, ...]:
         self._settle()
         return tuple(self._parts)
+
+    def _unique(self, call_id: str) -> str:
+        """A client sends all turns back: their calls need different ids."""
+        if not _COUNTED(call_id):
+            return call_id
+        self._suffix = self._suffix or secrets.token_hex(6)
+        return f"{call_id}_{self._suffix}"
+
+    def _renamed(self, item: Json) -> Json:
+        """Gemini's signature names the call that it belongs to."""
+        return {**item, "call": self._unique(item["call"])} if isinstance(item.get("call"), str) else item
 
     def _add(self, kind: str, delta: str) -> None:
         last = self._parts[-1] if self._parts else None

@@ -19,7 +19,8 @@ class EventQueue:
     """A queue whose length does not grow with every word that a model says.
 
     A delta of four characters takes 400 bytes as an event. Behind a slow reader the texts of one model become
-    one, and thinking, which is not needed later, is dropped; answer text is never lost. What is no `JobEvent` stays.
+    one, and so does its thinking: a client of a vendor's API sends it back with a signature, which holds for all of it.
+    What is no `JobEvent` stays.
 
     A reader that can take an event at once gives `push`: a third of the cost of a live stream's delta was to wake the task
     that reads this queue. It is called only while nothing waits here.
@@ -51,12 +52,14 @@ class EventQueue:
 
 
 def merged(items: Iterable[object]) -> list[Any]:
-    """The same events, with the texts that follow each other in one slot as one."""
+    """The same events, with the texts that follow each other in one slot as one, and its thinking as another."""
     merger = _Merger()
     for item in items:
         if isinstance(item, TextAdded):
             merger.text(item)
-        elif not isinstance(item, ThinkingAdded):
+        elif isinstance(item, ThinkingAdded):
+            merger.thinking(item)
+        else:
             merger.other(item)
     return merger.finished()
 
@@ -66,7 +69,10 @@ class _Merger:
 
     def __init__(self) -> None:
         self._items: list[Any] = []
-        self._open: dict[str, tuple[int, list[str], int]] = {}  # by slot: place in `_kept`, pieces, their end
+        self._open: dict[
+            str, tuple[int, list[str], int]
+        ] = {}  # by slot: place in `_items`, pieces, their end
+        self._thoughts: dict[str, tuple[int, list[str]]] = {}  # by slot: place in `_items`, pieces
 
     def text(self, event: TextAdded) -> None:
         text, offset = event.text, event.offset
@@ -78,19 +84,34 @@ class _Merger:
         pieces.append(text)
         self._open[event.slot] = index, pieces, offset + len(text)
 
+    def thinking(self, event: ThinkingAdded) -> None:
+        if event.slot not in self._thoughts:
+            self._thoughts[event.slot] = len(self._items), []
+            self._items.append(event)
+        self._thoughts[event.slot][1].append(event.text)
+
     def other(self, item: object) -> None:
         slot = item.slot if isinstance(item, JobEvent) else ""
-        for name in [slot] if slot else list(self._open):
+        for name in [slot] if slot else [*self._open, *self._thoughts]:
             self._close(name)
+            self._close_thinking(name)
         self._items.append(item)
 
     def finished(self) -> list[Any]:
         for name in list(self._open):
             self._close(name)
+        for name in list(self._thoughts):
+            self._close_thinking(name)
         return self._items
 
     def _close(self, slot: str) -> None:
         if slot in self._open:
             index, pieces, _ = self._open.pop(slot)
-            event = self._items[index]
-            self._items[index] = replace(event, text="".join(pieces))
+            self._join(index, pieces)
+
+    def _close_thinking(self, slot: str) -> None:
+        if slot in self._thoughts:
+            self._join(*self._thoughts.pop(slot))
+
+    def _join(self, index: int, pieces: list[str]) -> None:
+        self._items[index] = replace(self._items[index], text="".join(pieces))

@@ -305,7 +305,7 @@ class _Messages:
         images: list[Image] = []
         for index, part in enumerate(blocks):
             place = f"{where}.content.{index}"
-            if part.get("type") in {"document", "search_result", "tool_reference"}:
+            if part.get("type") in ("document", "search_result", "tool_reference"):
                 self._untranslated.append(str(part["type"]))
                 continue
             reading.choice(part.get("type"), ("text", "image"), f"{place}.type")
@@ -340,7 +340,7 @@ class _Messages:
                         reading.checked(block.get("input"), dict, f"{place}.input"),
                     )
                 )
-            elif kind in {"thinking", "redacted_thinking"}:
+            elif kind in ("thinking", "redacted_thinking"):
                 thoughts += _thought(block)
             else:  # what the vendor's own tools did
                 name = reading.checked(kind, str, f"{place}.type")
