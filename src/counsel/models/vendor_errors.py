@@ -144,8 +144,10 @@ def parse_error(status: int | None, body: object, headers: Mapping[str, str] | N
 
 
 def _own(body: object) -> Json | None:
-    is_own = isinstance(body, dict) and body.get("code") in BY_CODE and isinstance(body.get("error"), str)
-    return body if is_own else None  # type: ignore[return-value] # by its kind
+    if not isinstance(body, dict) or not isinstance(body.get("error"), str):
+        return None
+    code = body.get("code")
+    return body if isinstance(code, str) and code in BY_CODE else None
 
 
 def _field(body: object) -> str:
