@@ -1,6 +1,6 @@
 // The screen is in the hash: `#/jobs/ID?status=failed`. A reload, a bookmark and the back button work without the server.
 
-export const SCREENS = ['ask', 'consensus', 'jobs', 'servers', 'skills', 'usage', 'agents', 'settings'] as const;
+export const SCREENS = ['ask', 'consensus', 'jobs', 'servers', 'skills', 'usage', 'agents', 'settings', 'people', 'account'] as const;
 export type Screen = (typeof SCREENS)[number];
 
 export interface Route {

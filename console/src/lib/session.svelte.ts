@@ -1,13 +1,35 @@
 // Whether this browser is signed in, and where the server runs.
 import { api, ApiError, onSignedOut, type Schema } from './api';
+import type { Screen } from './router.svelte';
 
 export type Session = Schema['ConsoleSession'];
+export interface Methods { team: boolean; issuer: string | null }
 
-export const session = $state<{ state: 'unknown' | 'in' | 'out' | 'unreachable'; about: Session | null; error: ApiError | null }>({
+// Why a sign-in with the issuer failed: the words that `/login/callback` puts into the address.
+const PROBLEMS: Record<string, { text: string; hint: string }> = {
+  denied: { text: 'You may not use this server.', hint: 'Ask an admin of the team to add you with the e-mail address that you signed in with.' },
+  expired: { text: 'This sign-in was used before, took too long, or began in another browser.', hint: 'Sign in again.' },
+  refused: { text: 'The sign-in was cancelled, or the provider refused it.', hint: 'Sign in again, or ask whoever runs the provider.' },
+  invalid: { text: 'The provider’s answer could not be verified, so nobody was signed in.', hint: 'Sign in again. If it stays so, whoever runs the server finds the reason in its log.' },
+  provider: { text: 'The sign-in provider cannot be reached.', hint: 'Try again in a moment, or sign in with your token.' },
+};
+// What is about the server's own machine, which is not the team's; and what only a team has.
+const OF_THE_MACHINE: readonly Screen[] = ['servers', 'skills', 'agents', 'settings'];
+const OF_A_TEAM: readonly Screen[] = ['people', 'account'];
+
+export const session = $state<{ state: 'unknown' | 'in' | 'out' | 'unreachable'; about: Session | null; error: ApiError | null; methods: Methods }>({
   state: 'unknown',
   about: null,
   error: null,
+  methods: { team: false, issuer: null },
 });
+
+/** Whether a screen makes sense here, for this person. */
+export function offers(screen: Screen): boolean {
+  const person = session.about?.person;
+  if (!person) return !OF_A_TEAM.includes(screen);
+  return !OF_THE_MACHINE.includes(screen) && (screen !== 'people' || person.role === 'admin');
+}
 
 onSignedOut(() => {
   session.state = 'out';
@@ -17,7 +39,9 @@ onSignedOut(() => {
 export async function begin(): Promise<void> {
   if (location.pathname === '/login') {
     const key = location.hash.slice(1);
+    const problem = PROBLEMS[new URLSearchParams(location.search).get('problem') ?? ''];
     history.replaceState(null, '', '/'); // the key stays in no history
+    if (problem) session.error = new ApiError(problem.text, 'SIGN_IN_FAILED', problem.hint, 401);
     if (key) {
       await signIn(key);
       return;
@@ -36,6 +60,15 @@ export async function signIn(key: string): Promise<void> {
     return;
   }
   await load();
+}
+
+/** How people sign in to this server. */
+async function ask(): Promise<void> {
+  try {
+    session.methods = await api.get<Methods>('/login/methods');
+  } catch {
+    session.methods = { team: false, issuer: null };
+  }
 }
 
 /** What was pasted: a key, the token, or the whole link. */
@@ -57,6 +90,7 @@ export async function load(): Promise<void> {
     session.state = 'in';
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
+    if (error.status === 401) await ask();
     session.state = error.status === 401 ? 'out' : 'unreachable';
     session.error = error.status === 401 ? session.error : error;
   }

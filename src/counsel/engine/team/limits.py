@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from counsel import budgets
-from counsel.engine.store.limits import LimitRow
+from counsel.engine.store.limits import Kind, LimitRow
 from counsel.engine.store.records import BudgetLimit, RateLimit, RateState
-from counsel.errors import RateLimited
+from counsel.errors import InvalidArgument, NotFound, RateLimited
 from counsel.lazy_dataclass import dataclass
+from counsel.models.catalog import Catalog
 from counsel.people import Person
 from counsel.setting_values import Period
 from counsel.text import counted
@@ -19,9 +21,11 @@ from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
+    from counsel.settings import Settings
 
 FRESH_SECONDS = 1.0  # a changed limit counts everywhere after this
 AGAIN = 5.0  # seconds to wait for the end of a call, which nobody knows
+MOST_CALLS = 1_000_000
 _PERIODS: tuple[Period, ...] = ("day", "month")
 
 
@@ -101,7 +105,7 @@ class TeamLimits:
 
     async def of_call(self, person: Person, provider: str | None) -> tuple[list[TeamBudget], list[TeamRate]]:
         """`provider`: to which it goes; None: all that apply to the person, with every provider's."""
-        rows = [row for row in await self.rows() if _applies(row, person, provider)]
+        rows = [row for row in await self.rows() if applies(row, person, provider)]
         now = self._clock()
         return [limit for row in rows for limit in _budgets(row, now)], [
             rate for row in rows for rate in _rates(row)
@@ -110,7 +114,7 @@ class TeamLimits:
     async def report(self, person: Person) -> list[Json]:
         """What is left of each budget that applies to a person; an admin sees everyone's."""
         rows = await self.rows()
-        chosen = rows if person.is_admin else [row for row in rows if _applies(row, person, None)]
+        chosen = rows if person.is_admin else [row for row in rows if applies(row, person, None)]
         limits = [limit for row in chosen for limit in _budgets(row, self._clock())]
         states = await self._store.budget_states([limit.stored() for limit in limits])
         return [
@@ -131,12 +135,56 @@ class TeamLimits:
         ]
 
 
-def _applies(row: LimitRow, person: Person, provider: str | None) -> bool:
+def applies(row: LimitRow, person: Person, provider: str | None) -> bool:
     if row.kind == "person":
         return row.name == person.id
     if row.kind == "group":
         return row.name in person.groups
     return provider is None or row.name == provider
+
+
+async def checked(
+    store: Store,
+    settings: Settings,
+    *,
+    kind: Kind,
+    name: str,
+    day: float | None,
+    month: float | None,
+    per_minute: int | None,
+    at_once: int | None,
+) -> LimitRow:
+    """A row for the table: the person, group or provider exists. Raises `NotFound`, `InvalidArgument`."""
+    stored, shown = await _resolved(store, settings, kind, name)
+    for amount in (day, month):
+        if amount is not None and not (math.isfinite(amount) and amount >= 0):
+            raise InvalidArgument("A budget is a number of US dollars, 0 or more.")
+    for count in (per_minute, at_once):
+        if count is not None and not 0 <= count <= MOST_CALLS:
+            raise InvalidArgument(f"A number of calls is from 0 to {MOST_CALLS:,}.")
+    return LimitRow(kind, stored, day, month, per_minute, at_once, shown)
+
+
+async def _resolved(store: Store, settings: Settings, kind: Kind, name: str) -> tuple[str, str]:
+    from counsel.engine.team.people import names
+    from counsel.engine.team.people.directory import Directory
+
+    if kind == "group":
+        group = names.group(name)
+        return group, group
+    if kind == "provider":
+        known = [row.provider.name for row in Catalog.load(settings).providers()]
+        if name.lower() not in known:
+            raise NotFound(
+                f"There is no provider {name[:80]!r}.", hint="`counsel models` lists them with their models."
+            )
+        return name.lower(), name.lower()
+    directory = Directory(store.people)
+    for record in await directory.listed():
+        if record.person.id == name:
+            return record.person.id, record.person.name
+    person = (await directory.find(name)).person
+    return person.id, person.name
 
 
 def _budgets(row: LimitRow, now: float) -> Iterator[TeamBudget]:

@@ -1,0 +1,76 @@
+"""Documents of a team's people, limits and own keys."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+
+class PersonRow(TypedDict):
+    id: str
+    name: str
+    role: Literal["admin", "member", "read-only"]
+    groups: list[str]
+    created_at: Annotated[str, "ISO 8601."]
+    disabled_at: Annotated[str | None, "Since when the person cannot sign in; null: they can."]
+    used_at: Annotated[str | None, "When one of the person's tokens was used last, to the minute."]
+    tokens: Annotated[int, "How many work."]
+
+
+class People(TypedDict):
+    people: list[PersonRow]
+
+
+class AddPerson(TypedDict):
+    name: Annotated[str, "An e-mail address, if the person signs in with the issuer."]
+    role: NotRequired[Literal["admin", "member", "read-only"]]
+    groups: NotRequired[list[str]]
+
+
+class ChangePerson(TypedDict):
+    role: NotRequired[Literal["admin", "member", "read-only"]]
+    groups: NotRequired[list[str]]
+    disabled: NotRequired[Annotated[bool, "true ends every token and session of the person at once."]]
+
+
+class NewToken(TypedDict):
+    person: PersonRow
+    token: Annotated[str, "Shown this once; only its hash is stored."]
+
+
+class Limit(TypedDict):
+    kind: Literal["person", "group", "provider"]
+    name: Annotated[str, "A person's id, or the group's or provider's name."]
+    shown: Annotated[str, "A person's name; else the same as `name`."]
+    day_usd: Annotated[float | None, "Most US dollars per day (UTC); null: no limit."]
+    month_usd: Annotated[float | None, "Most US dollars per month (UTC)."]
+    per_minute: Annotated[int | None, "Most calls that begin within a minute."]
+    at_once: Annotated[int | None, "Most calls at the same time."]
+
+
+class Limits(TypedDict):
+    limits: list[Limit]
+
+
+class SetLimit(TypedDict):
+    kind: Literal["person", "group", "provider"]
+    name: Annotated[str, "A person's name or id, or the group's or provider's name."]
+    day_usd: NotRequired[float | None]
+    month_usd: NotRequired[float | None]
+    per_minute: NotRequired[int | None]
+    at_once: NotRequired[int | None]
+
+
+class OwnKey(TypedDict):
+    provider: str
+    label: str
+    stored_at: Annotated[str | None, "When your own key was stored; null: the server's is used."]
+    server: Annotated[bool, "Whether the server has a key for it."]
+    url: Annotated[str, "Where a person gets a key."]
+
+
+class OwnKeys(TypedDict):
+    keys: list[OwnKey]
+
+
+class StoreOwnKey(TypedDict):
+    key: str
