@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from counsel.http import probes
@@ -25,6 +27,7 @@ from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
 if TYPE_CHECKING:
+    from counsel.engine.engine import Engine
     from counsel.http.team.access import TeamAccess
 
 
@@ -72,6 +75,7 @@ def unguarded(
             Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
             *probes.routes(engine, settings, closing.is_set),
             *console.routes(),
+            *_login(engine, settings),
             *routes,
         ],
         exception_handlers={404: api.not_found, 405: api.not_allowed, Exception: api.failed},
@@ -84,3 +88,18 @@ def unguarded(
         await mcp.close()
 
     return HttpApp(inner, close)
+
+
+def _login(engine: LocalEngine, settings: Settings) -> list[BaseRoute]:
+    """How people sign in. One person's server has links and a token; a team's may have an issuer."""
+    routes: list[BaseRoute] = []
+    issuer, is_team = None, bool(getattr(engine, "is_team", False))
+    if is_team:
+        from counsel.http.team import login
+
+        routes, issuer = login.oidc(lambda: cast("Engine", engine).store, settings)
+
+    async def methods(_: Request) -> Response:
+        return JSONResponse({"team": is_team, "issuer": issuer}, headers=api.FRESH)
+
+    return [Route("/login/methods", methods), *routes]

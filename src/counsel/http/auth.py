@@ -28,8 +28,8 @@ from counsel.text import counted
 from counsel.types import Json
 
 if TYPE_CHECKING:
-    from counsel.engine.store.people import SignedIn
     from counsel.http.team.access import TeamAccess
+    from counsel.http.team.sessions import TeamSession
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -43,7 +43,17 @@ OPEN_TO_ALL = frozenset({"/health", "/ready"})
 METRICS = "/metrics"
 METRICS_ONLY = "counsel.metrics_only"  # in a request's scope: the sender has COUNSEL_METRICS_TOKEN
 # The console's page, and `/assets/`: it has no data.
-PAGE = frozenset({"/", "/login", "/favicon.ico", "/licenses.md"})
+PAGE = frozenset(
+    {
+        "/",
+        "/login",
+        "/login/methods",
+        "/login/oidc",
+        "/login/callback",
+        "/favicon.ico",
+        "/licenses.md",
+    }
+)
 SESSION = "/api/session"
 V1 = "/v1/"  # other vendors' APIs: their clients send the token as `x-api-key`, too, and read errors in their shape
 MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
@@ -136,18 +146,20 @@ class Guard:
         self._proxies.apply(scope)
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get(b"origin")
-        scope[SESSIONS] = {"sessions": self._sessions, "session": None}
+        scope[SESSIONS] = {"sessions": self._sessions, "session": None, "team": self._team}
         sending = _with_cors(send, origin) if origin in self._origins and origin else send
         refusal = self._refusal(scope, headers, origin) or await self._access(scope, headers)
         if refusal is not None:
             await refuse(*refusal, sending, scope["path"])
         elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _preflight(sending)
-        elif self._team is not None and (who := scope.get(SIGNED_IN)):
-            await self._team.answer(self.app, scope, receive, sending, who)
         else:
             session = scope[SESSIONS]["session"]
-            await self.app(scope, receive, _for_page(sending, session) if session else sending)
+            sending = _for_page(sending, session) if session else sending
+            if self._team is not None and (who := scope.get(SIGNED_IN)):
+                await self._team.answer(self.app, scope, receive, sending, who)
+            else:
+                await self.app(scope, receive, sending)
 
     def _refusal(
         self, scope: Scope, headers: dict[bytes, str], origin: str | None
@@ -187,15 +199,35 @@ class Guard:
     async def _team_access(
         self, team: TeamAccess, scope: Scope, headers: dict[bytes, str]
     ) -> tuple[int, CounselError] | None:
+        token = _bearer(headers) or headers.get(b"x-api-key", "").strip()
         try:
-            secret = _bearer(headers) or headers.get(b"x-api-key", "").strip()
             client = scope.get("client")
-            who: SignedIn | None = await team.signed_in(secret, str(client[0]) if client else "")
+            who = await team.signed_in(token, str(client[0]) if client else "")
+            if who is None and not token and b"authorization" not in headers:
+                return await self._team_page_access(team, scope, headers)
         except CounselError as error:
             return 503, error
         if who is None:
-            return self._page_refusal(scope, headers)
+            return self._no_access(headers)
         scope[SIGNED_IN] = who
+        return None
+
+    async def _team_page_access(
+        self, team: TeamAccess, scope: Scope, headers: dict[bytes, str]
+    ) -> tuple[int, CounselError] | None:
+        """The console's cookie, and only from its own page; or a request that signs in."""
+        if not scope["path"].startswith("/api/") or not is_from_own_page(
+            scope["method"], headers, self._is_own_origin
+        ):
+            return self._no_access(headers)
+        session = await team.session(cookies(scope["headers"], team.cookie)[:MOST_COOKIES])
+        if session is None and (scope["path"], scope["method"]) != (SESSION, "POST"):
+            return self._no_access(headers)
+        if refusal := self._other_user(scope):
+            return refusal
+        if session is not None:
+            scope[SESSIONS]["session"] = session
+            scope[SIGNED_IN] = session.signed_in
         return None
 
     def _page_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
@@ -207,13 +239,22 @@ class Guard:
         ):
             session = self._session(scope)
             if session is not None or (scope["path"], scope["method"]) == (SESSION, "POST"):
-                if self._local and not scope.get(FORWARDED) and not _is_own(scope):
-                    return 403, Forbidden(
-                        "This browser belongs to another user of the machine.",
-                        hint="Run counsel and the browser as the same user.",
-                    )
+                if refusal := self._other_user(scope):
+                    return refusal
                 scope[SESSIONS]["session"] = session
                 return None
+        return self._no_access(headers)
+
+    def _other_user(self, scope: Scope) -> tuple[int, CounselError] | None:
+        """Of this machine: cookies ignore ports, so another user's server may have got this one."""
+        if not self._local or scope.get(FORWARDED) or _is_own(scope):
+            return None
+        return 403, Forbidden(
+            "This browser belongs to another user of the machine.",
+            hint="Run counsel and the browser as the same user.",
+        )
+
+    def _no_access(self, headers: dict[bytes, str]) -> tuple[int, CounselError]:
         return 401, AuthenticationFailed(
             "The token is wrong." if b"authorization" in headers else "A token is required.",
             hint="Send `Authorization: Bearer TOKEN`; "
@@ -297,7 +338,7 @@ def is_from_own_page(
     return site == "same-origin" or (site is None and (marked or origin is not None))
 
 
-def _for_page(send: Send, session: ConsoleSession) -> Send:
+def _for_page(send: Send, session: ConsoleSession | TeamSession) -> Send:
     """Nothing that `/api` answers to a browser is shown as a page or loaded by another one; signing out ends streams."""
     ended = False
 

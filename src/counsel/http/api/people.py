@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from counsel.argument_schema import Checker
+from counsel.argument_schema import Checker, Schema
 from counsel.errors import InvalidArgument, NotFound, NotPermitted
 from counsel.front.json_messages import quoted
-from counsel.http.api.endpoint import ApiCall, Reply
+from counsel.http.api.endpoint import ApiCall
 from counsel.models import provider_keys
 from counsel.people import ROLES
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from counsel.engine.team.own_keys import OwnKeys
     from counsel.engine.team.people.directory import Directory, NewToken
 
-_ROLE = {"type": "string", "enum": list(ROLES)}
-_GROUPS = {"type": "array", "items": {"type": "string"}}
+_ROLE: Schema = {"type": "string", "enum": list(ROLES)}
+_GROUPS: Schema = {"type": "array", "items": {"type": "string"}}
 _ADDING = Checker(
     "person",
     {
@@ -38,8 +38,8 @@ _CHANGING = Checker(
         "additionalProperties": False,
     },
 )
-_MONEY = {"type": ["number", "null"], "minimum": 0}
-_COUNT = {"type": ["integer", "null"], "minimum": 0, "maximum": 1_000_000}
+_MONEY: Schema = {"type": "number", "minimum": 0}  # null is as good as nothing
+_COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": 1_000_000}
 _LIMIT = Checker(
     "limit",
     {
@@ -97,7 +97,7 @@ async def add(call: ApiCall) -> object:
     made = await directory.add(
         str(body["name"]), str(body.get("role", "member")), _strings(body.get("groups"))
     )
-    return Reply(await _new_token(directory, made), 201)
+    return await _new_token(directory, made)
 
 
 async def change(call: ApiCall) -> object:
@@ -172,7 +172,7 @@ async def limits(call: ApiCall) -> object:
 async def set_limit(call: ApiCall) -> object:
     from counsel.engine.team.limits import checked
 
-    body = _LIMIT.check(call.body)
+    body: dict[str, Any] = _LIMIT.check(call.body)
     store = _store(call)
     row = await checked(
         store,

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from counsel.http.api import openapi
 from counsel.http.api.endpoint import METHODS, ApiRoute, Context, not_found, starlette_route
-from counsel.http.api.tables import agent_files, asking, machine, team
+from counsel.http.api.tables import agent_files, asking, limits, machine, team
 from counsel.mcp.identity import ClientIdentity
 from counsel.models.embedded_process import EmbeddedModel
 from counsel.requests import Engine
@@ -23,6 +23,7 @@ ROUTES: tuple[ApiRoute, ...] = (
     *machine.ROWS,
     *agent_files.ROWS,
     *team.ROWS,
+    *limits.ROWS,
     ApiRoute(
         "GET",
         "/api/openapi.json",

@@ -18,6 +18,8 @@ from counsel.http.console.sessions import LONGEST_KEY, LONGEST_SECONDS
 
 if TYPE_CHECKING:
     from counsel.http.console.sessions import ConsoleSession, ConsoleSessions
+    from counsel.http.team.access import TeamAccess
+    from counsel.http.team.sessions import TeamSession
 
 _CHECKER = Checker(
     "session",
@@ -34,16 +36,16 @@ async def sign_in(call: ApiCall) -> object:
     key = str(_CHECKER.check(call.body)["key"]).strip()
     if len(key) > LONGEST_KEY:
         raise InvalidArgument(f"A key has at most {LONGEST_KEY:,} characters.")
-    sessions = _sessions(call)
     try:
-        value = await asyncio.to_thread(sessions.sign_in, key)
+        team = _team(call)
+        value = await (team.sign_in(key) if team else asyncio.to_thread(_sessions(call).sign_in, key))
     except AuthenticationFailed as error:
         return failed_with(error, 401)
     return _empty(call, value, LONGEST_SECONDS)
 
 
 async def show(call: ApiCall) -> object:
-    session: ConsoleSession | None = call.request.scope[SESSIONS]["session"]
+    session: ConsoleSession | TeamSession | None = call.request.scope[SESSIONS]["session"]
     if call.person is not None:  # paths of the server are nothing for its people
         return {
             "expires_at": session.expires_at if session else None,
@@ -52,6 +54,12 @@ async def show(call: ApiCall) -> object:
             "home": "",
             "user_home": "",
             "host": call.request.headers.get("host", ""),
+            "person": {
+                "id": call.person.id,
+                "name": call.person.name,
+                "role": call.person.role,
+                "groups": list(call.person.groups),
+            },
         }
     project = (session.project if session else "") or str(call.caller().cwd)
     return {
@@ -61,14 +69,23 @@ async def show(call: ApiCall) -> object:
         "home": str(call.settings.home),
         "user_home": str(workspace_of(call.settings.env, Path(project)).home),
         "host": call.request.headers.get("host", ""),
+        "person": None,
     }
 
 
 async def sign_out(call: ApiCall) -> object:
-    session: ConsoleSession | None = call.request.scope[SESSIONS]["session"]
-    if session is not None:
+    session = call.request.scope[SESSIONS]["session"]
+    team = _team(call)
+    if session is not None and team:
+        await team.sign_out(session)
+    elif session is not None:
         await asyncio.to_thread(_sessions(call).end, session)
     return _empty(call, "", 0)
+
+
+def _team(call: ApiCall) -> TeamAccess | None:
+    team: TeamAccess | None = call.request.scope[SESSIONS]["team"]
+    return team
 
 
 def _sessions(call: ApiCall) -> ConsoleSessions:
@@ -87,7 +104,7 @@ def _empty(call: ApiCall, value: str, seconds: int) -> Response:
     secure = call.request.url.scheme == "https" or origin.lower().startswith("https://")
     response = Response(status_code=204, headers=FRESH)
     response.set_cookie(
-        cookie_name(_sessions(call).cookie, secure=secure),
+        cookie_name((_team(call) or _sessions(call)).cookie, secure=secure),
         value,
         max_age=seconds,
         path="/",

@@ -1,4 +1,4 @@
-"""Who sends a request to a team's server: people by their tokens, and the operator by COUNSEL_TOKEN.
+"""Who sends a request to a team's server: people by their tokens or the console's sessions, the operator by COUNSEL_TOKEN.
 
 A token is looked up for every request and remembered for a second at most. Requests that are being answered are known
 by their token: when that ends, or its person is disabled, on whichever server, they end at once, streams included.
@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,6 +20,7 @@ from counsel.engine.team.audit import Audit, Sender
 from counsel.engine.team.people import names
 from counsel.errors import CounselError
 from counsel.http.team.ending import Ending
+from counsel.http.team.sessions import COOKIE, SESSION_PREFIX, TeamSession, TeamSessions, wrong_token
 from counsel.people import OPERATOR
 from counsel.settings import load as load_settings
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counsel.http")
 OPERATOR_TOKEN = "COUNSEL_TOKEN"  # noqa: S105 - the operator's token has no id, this is its variable
+SESSION = "/api/session"
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
 _LOOK = 1.0  # seconds between two looks at tokens in use; a change wakes earlier
@@ -40,9 +42,12 @@ End: TypeAlias = Callable[[], None]
 class TeamAccess:
     """`store`: waits until the engine is open."""
 
+    cookie = COOKIE
+
     def __init__(self, store: Callable[[], Awaitable[Store]], operator_token: str = "") -> None:
         self._store = store
         self._operator = operator_token.encode()
+        self._sessions: TeamSessions | None = None
         self._known: dict[str, tuple[float, SignedIn | None]] = {}  # by the token's hash
         self._used: dict[str, float] = {}  # by the token's id
         self._live: dict[str, set[End]] = {}  # by the token's id: ends a request
@@ -96,8 +101,41 @@ class TeamAccess:
             store.people.mark_used(person.token, time.time())
         return person
 
+    # ── the console's sessions ──
+
+    async def session(self, values: Iterable[str]) -> TeamSession | None:
+        """Of the cookies' values the first one that is a session."""
+        for value in values:
+            if found := await (await self._console()).find(value):
+                self._watch()
+                return found
+        return None
+
+    async def sign_in(self, token: str) -> str:
+        """A session for a token: the cookie's value. Raises `AuthenticationFailed`."""
+        who = await self.signed_in(token)
+        if who is None:
+            raise wrong_token()
+        return await (await self._console()).start(who.person, who.token)
+
+    async def sign_out(self, session: TeamSession) -> None:
+        await (await self._console()).end(session)
+
+    async def _console(self) -> TeamSessions:
+        if self._sessions is None:
+            self._sessions = TeamSessions((await self._store()).sessions, self._operator.decode())
+        return self._sessions
+
+    # ── answering ──
+
     async def answer(self, app: App, scope: Scope, receive: Receive, send: Send, who: SignedIn) -> None:
-        """Run the application for a person; the response ends with the token."""
+        """Run the application for a person; the response ends with the token or the session.
+
+        Not the one that ends the session itself.
+        """
+        if scope["path"] == SESSION:
+            await app(scope, receive, send)
+            return
         ending = Ending(receive, send)
         with self._answering(who, ending.end):
             await app(scope, ending.receive, ending.send)
@@ -139,7 +177,11 @@ class TeamAccess:
 
     async def _end_invalid(self, store: Store) -> None:
         used = [token for token in self._live if token != OPERATOR_TOKEN]
-        valid = await store.people.still_valid(used) if used else set[str]()
+        sessions = [name for name in used if name.startswith(SESSION_PREFIX)]
+        tokens = [name for name in used if not name.startswith(SESSION_PREFIX)]
+        valid = await store.people.still_valid(tokens) if tokens else set[str]()
+        if sessions:
+            valid |= await store.sessions.still_valid(sessions, time.time())
         for token in used:
             if token not in valid:
                 for end in list(self._live.get(token, ())):

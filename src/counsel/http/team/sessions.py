@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from counsel.engine.store.people import SignedIn
 from counsel.engine.store.sessions import NewSession, SessionRecord
 from counsel.errors import AuthenticationFailed
 from counsel.http.console.sessions import IDLE_SECONDS, LONGEST_SECONDS, TOUCH_SECONDS
@@ -20,10 +21,12 @@ from counsel.lazy_dataclass import dataclass
 from counsel.people import OPERATOR, Person
 
 if TYPE_CHECKING:
-    from counsel.engine.store.sessions import SessionStore
+    from counsel.engine.store.people import SignedIn
+from counsel.engine.store.sessions import SessionStore
 
 MOST = 20  # of one person; the one that was used longest ago makes room
 COOKIE = "counsel_team_session"
+SESSION_PREFIX = "s_"  # of a session's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,15 @@ class TeamSession:
     id: str
     person: Person
     expires_at: float
+    project = ""  # folders of the server are nothing for its people
+
+    @property
+    def signed_in(self) -> SignedIn:
+        return SignedIn(self.person, self.id, self.expires_at)
+
+    def is_over(self) -> bool:
+        """`TeamAccess` ends its requests."""
+        return False
 
 
 class TeamSessions:
@@ -59,7 +71,7 @@ class TeamSessions:
         value, now = secrets.token_urlsafe(32), self._clock()
         await self._store.start(
             NewSession(
-                id=f"s_{secrets.token_hex(8)}",
+                id=f"{SESSION_PREFIX}{secrets.token_hex(8)}",
                 sha=hashed(value),
                 person=person.id,
                 origin=self._operator if person.id == OPERATOR.id else origin,

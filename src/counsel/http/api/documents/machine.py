@@ -315,6 +315,13 @@ class SignIn(TypedDict):
     key: Annotated[str, "The part of the link behind `#`, or the token."]
 
 
+class SignedInPerson(TypedDict):
+    id: str
+    name: str
+    role: Literal["admin", "member", "read-only"]
+    groups: list[str]
+
+
 class ConsoleSession(TypedDict):
     expires_at: Annotated[
         float | None, "Seconds since 1970, if the page is not used; null: no cookie was used."
@@ -324,3 +331,6 @@ class ConsoleSession(TypedDict):
     home: Annotated[str, "COUNSEL_HOME."]
     user_home: Annotated[str, "The home folder: `~` in a path."]
     host: Annotated[str, "The host and port that this request was sent to."]
+    person: Annotated[
+        SignedInPerson | None, "Who has signed in to a team's server; null: it is one person's."
+    ]

@@ -21,7 +21,7 @@ ROWS: tuple[ApiRoute, ...] = (
         handlers.add,
         "Add a person; the token is in this answer only. For admins.",
         body=people.AddPerson,
-        answers={201: people.NewToken},
+        answers={200: people.NewToken},
         team="admin",
     ),
     ApiRoute(
