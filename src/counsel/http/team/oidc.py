@@ -222,7 +222,7 @@ class Issuer:
         return Identity(
             self.config.issuer,
             subject,
-            email.strip().lower() if isinstance(email, str) and verified else "",
+            _address(email) if verified else "",
             name if isinstance(name, str) else "",
             _groups(claims.get(self.config.groups_claim)) if self.config.groups_claim else None,
         )
@@ -289,6 +289,12 @@ def _usable(document: Json) -> Any:
         if isinstance(key, dict) and key.get("kty") in {"RSA", "EC", "OKP"} and key.get("use", "sig") == "sig"
     ]
     return {"keys": kept}
+
+
+def _address(email: object) -> str:
+    """Of an address with both of its parts; anything else is none."""
+    name, _, domain = email.strip().lower().rpartition("@") if isinstance(email, str) else ("", "", "")
+    return f"{name}@{domain}" if name and domain else ""
 
 
 def _groups(claim: object) -> tuple[str, ...]:
