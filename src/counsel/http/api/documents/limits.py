@@ -1,40 +1,8 @@
-"""Documents of a team's people, limits and own keys."""
+"""Limits and own keys as the API shows them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, NotRequired, TypedDict
-
-
-class PersonRow(TypedDict):
-    id: str
-    name: str
-    role: Literal["admin", "member", "read-only"]
-    groups: list[str]
-    created_at: Annotated[str, "ISO 8601."]
-    disabled_at: Annotated[str | None, "Since when the person cannot sign in; null: they can."]
-    used_at: Annotated[str | None, "When one of the person's tokens was used last, to the minute."]
-    tokens: Annotated[int, "How many work."]
-
-
-class People(TypedDict):
-    people: list[PersonRow]
-
-
-class AddPerson(TypedDict):
-    name: Annotated[str, "An e-mail address, if the person signs in with the issuer."]
-    role: NotRequired[Literal["admin", "member", "read-only"]]
-    groups: NotRequired[list[str]]
-
-
-class ChangePerson(TypedDict):
-    role: NotRequired[Literal["admin", "member", "read-only"]]
-    groups: NotRequired[list[str]]
-    disabled: NotRequired[Annotated[bool, "true ends every token and session of the person at once."]]
-
-
-class NewToken(TypedDict):
-    person: PersonRow
-    token: Annotated[str, "Shown this once; only its hash is stored."]
 
 
 class Limit(TypedDict):

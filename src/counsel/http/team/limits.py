@@ -1,4 +1,4 @@
-"""`/api/people`, `/api/limits` and `/api/own-keys` of a team's server, for its console and for programs."""
+"""`/api/team/limits` and `/api/team/keys`: what people may spend, and the keys that they bring."""
 
 from __future__ import annotations
 
@@ -6,38 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from counsel.argument_schema import Checker, Schema
-from counsel.errors import InvalidArgument, NotFound, NotPermitted
-from counsel.front.json_messages import quoted
+from counsel.errors import NotFound, NotPermitted
 from counsel.http.api.endpoint import ApiCall
+from counsel.http.person import note
 from counsel.models import provider_keys
-from counsel.people import ROLES
 
 if TYPE_CHECKING:
     from counsel.engine.store.limits import LimitRow
-    from counsel.engine.store.people import PersonRecord
     from counsel.engine.store.protocol import Store
     from counsel.engine.team.own_keys import OwnKeys
-    from counsel.engine.team.people.directory import Directory, NewToken
 
-_ROLE: Schema = {"type": "string", "enum": list(ROLES)}
-_GROUPS: Schema = {"type": "array", "items": {"type": "string"}}
-_ADDING = Checker(
-    "person",
-    {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "role": _ROLE, "groups": _GROUPS},
-        "required": ["name"],
-        "additionalProperties": False,
-    },
-)
-_CHANGING = Checker(
-    "person",
-    {
-        "type": "object",
-        "properties": {"role": _ROLE, "groups": _GROUPS, "disabled": {"type": "boolean"}},
-        "additionalProperties": False,
-    },
-)
 _MONEY: Schema = {"type": "number", "minimum": 0}  # null is as good as nothing
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": 1_000_000}
 _LIMIT = Checker(
@@ -78,83 +56,6 @@ def _store(call: ApiCall) -> Store:
     return cast("Store", store)
 
 
-# ── people ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _directory(call: ApiCall) -> Directory:
-    from counsel.engine.team.people.directory import Directory
-
-    return Directory(_store(call).people)
-
-
-async def listed(call: ApiCall) -> object:
-    return {"people": [_shown(record) for record in await _directory(call).listed()]}
-
-
-async def add(call: ApiCall) -> object:
-    directory = _directory(call)
-    body = _ADDING.check(call.body)
-    made = await directory.add(
-        str(body["name"]), str(body.get("role", "member")), _strings(body.get("groups"))
-    )
-    return await _new_token(directory, made)
-
-
-async def change(call: ApiCall) -> object:
-    directory = _directory(call)
-    record = await _record(directory, call.name)
-    body = _CHANGING.check(call.body)
-    name = record.person.name
-    if "disabled" in body:
-        if body["disabled"] and call.person and record.person.id == call.person.id:
-            raise InvalidArgument("You cannot disable yourself.", hint="Another admin can.")
-        record = await (directory.disable(name) if body["disabled"] else directory.enable(name))
-    if "role" in body or "groups" in body:
-        from counsel.engine.team.people import names
-
-        role = names.role(str(body["role"])) if "role" in body else None
-        groups = _strings(body["groups"]) if "groups" in body else None
-        record = await directory.change(name, role=role, groups=groups)
-    return _shown(record)
-
-
-async def rotate(call: ApiCall) -> object:
-    directory = _directory(call)
-    record = await _record(directory, call.name)
-    return await _new_token(directory, await directory.rotate(record.person.name))
-
-
-async def _record(directory: Directory, identity: str) -> PersonRecord:
-    for record in await directory.listed():
-        if record.person.id == identity:
-            return record
-    raise NotFound(f"There is no person {quoted(identity)!r}.", hint="GET /api/people lists everyone.")
-
-
-async def _new_token(directory: Directory, made: NewToken) -> dict[str, object]:
-    return {"person": _shown(await directory.find(made.person.name)), "token": made.secret}
-
-
-def _shown(record: PersonRecord) -> dict[str, object]:
-    from counsel.engine.results import iso
-
-    used = [token.used for token in record.tokens if token.used]
-    return {
-        "id": record.person.id,
-        "name": record.person.name,
-        "role": record.person.role,
-        "groups": list(record.person.groups),
-        "created_at": iso(record.created),
-        "disabled_at": None if record.disabled is None else iso(record.disabled),
-        "used_at": iso(max(used)) if used else None,
-        "tokens": len(record.tokens),
-    }
-
-
-def _strings(values: object) -> list[str]:
-    return [str(value) for value in values] if isinstance(values, list) else []
-
-
 # ── limits ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -185,7 +86,20 @@ async def set_limit(call: ApiCall) -> object:
         at_once=body.get("at_once"),
     )
     await store.limits.set(row)
+    note(
+        call.context.engine,
+        call.request.scope,
+        "people changed",
+        row.shown or row.name,
+        f"limits: {_words(row)}",
+    )
     return _limit(row)
+
+
+def _words(row: LimitRow) -> str:
+    """For the audit log."""
+    values = {"day": row.day, "month": row.month, "per minute": row.per_minute, "at once": row.at_once}
+    return ", ".join(f"{name} {value:g}" for name, value in values.items() if value is not None) or "none"
 
 
 def _limit(row: LimitRow) -> dict[str, object]:
@@ -210,13 +124,15 @@ async def own_keys(call: ApiCall) -> object:
 
 async def store_own_key(call: ApiCall) -> object:
     keys, person = _keys(call)
-    await keys.set(person, call.name, str(_KEY.check(call.body)["key"]), call.settings)
+    name = await keys.set(person, call.name, str(_KEY.check(call.body)["key"]), call.settings)
+    note(call.context.engine, call.request.scope, "people changed", name, "own key stored")
     return await _listed_keys(call, keys, person)
 
 
 async def remove_own_key(call: ApiCall) -> object:
     keys, person = _keys(call)
-    await keys.remove(person, call.name, call.settings)
+    name = await keys.remove(person, call.name, call.settings)
+    note(call.context.engine, call.request.scope, "people changed", name, "own key removed")
     return await _listed_keys(call, keys, person)
 
 

@@ -1,0 +1,52 @@
+"""Routes for what people of a team may spend, and for the keys that they bring. One person's server refuses them."""
+
+from __future__ import annotations
+
+from counsel.http.api.documents import limits
+from counsel.http.api.endpoint import ApiRoute
+from counsel.http.team import limits as handlers
+
+ROWS: tuple[ApiRoute, ...] = (
+    ApiRoute(
+        "GET",
+        "/api/team/limits",
+        handlers.limits,
+        "Budgets and rate limits: those that apply to you; for admins, all.",
+        answers={200: limits.Limits},
+        team="person",
+    ),
+    ApiRoute(
+        "PUT",
+        "/api/team/limits",
+        handlers.set_limit,
+        "Set the limits of a person, a group or a provider; what is left out or null has none. For admins.",
+        body=limits.SetLimit,
+        answers={200: limits.Limit},
+        team="admin",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/team/keys",
+        handlers.own_keys,
+        "For which providers you have stored keys of your own. They are never shown.",
+        answers={200: limits.OwnKeys},
+        team="person",
+    ),
+    ApiRoute(
+        "PUT",
+        "/api/team/keys/{provider}",
+        handlers.store_own_key,
+        "Store a key of your own, encrypted; your calls use it instead of the server's.",
+        body=limits.StoreOwnKey,
+        answers={200: limits.OwnKeys},
+        team="person",
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/team/keys/{provider}",
+        handlers.remove_own_key,
+        "Remove a key of your own.",
+        answers={200: limits.OwnKeys},
+        team="person",
+    ),
+)
