@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from counsel.http.console.sessions import IDLE_SECONDS
 from counsel.http.team import sessions
 from fake import FakeAPI
 from support.team_browser import TeamBrowser
@@ -118,13 +119,13 @@ async def test_a_session_ends_when_it_is_not_used_and_after_seven_days(
     person = (await team.people.find("Ann")).person
     value = await known.start(person, "oidc")
     for _ in range(13):
-        now[0] += sessions.IDLE_SECONDS - 1
+        now[0] += IDLE_SECONDS - 1
         assert await known.find(value) is not None
         await team.engine.store.flush()
-    now[0] += sessions.IDLE_SECONDS
+    now[0] += IDLE_SECONDS
     assert await known.find(value) is None, "after seven days"
     value = await known.start(person, "oidc")
-    now[0] += sessions.IDLE_SECONDS + 1
+    now[0] += IDLE_SECONDS + 1
     assert await known.find(value) is None, "twelve hours without use"
 
 

@@ -123,6 +123,10 @@ ROUTES: dict[tuple[str, str], list[Ask] | str] = {
     ("DELETE", "/api/session"): SAME,
     ("GET", "/api/openapi.json"): SAME,
     ("GET", "/api/team/me"): SAME,
+    ("GET", "/api/team/limits"): [get("/api/team/limits")],
+    ("GET", "/api/team/keys"): [get("/api/team/keys")],
+    ("PUT", "/api/team/keys/{provider}"): SAME,
+    ("DELETE", "/api/team/keys/{provider}"): [delete("/api/team/keys/openai")],
     **{
         (row.method, row.path): ADMIN if row.team == "admin" else REFUSED
         for row in routes.ROUTES
