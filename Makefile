@@ -3,7 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-postgres chaos upgrade-check check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
+.PHONY: demo test test-postgres chaos upgrade-check restore-check check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
 
 demo: $(VENV)/.runtime
 	$(BIN)/counsel demo
@@ -27,6 +27,10 @@ chaos: $(VENV)/.dev
 FROM ?= 5b0a8cb3
 upgrade-check: $(VENV)/.dev
 	cd tests && PYTHONPATH=.:../src ../$(BIN)/python -m team.upgrade $(FROM)
+
+# pg_dump during work, restored into another database, on which the jobs continue.
+restore-check: $(VENV)/.dev
+	cd tests && PYTHONPATH=.:../src ../$(BIN)/python -m team.restore
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -91,6 +91,12 @@ async def follow(fleet: Fleet, asked: Asked) -> None:
             await asyncio.sleep(_AGAIN)
 
 
+async def follow_when_asked(fleet: Fleet, asked: Asked, when: float) -> None:
+    await asyncio.sleep(when)
+    await submit(fleet, asked)
+    await follow(fleet, asked)
+
+
 async def events(response: aiohttp.ClientResponse) -> Any:
     name = ""
     async for line in response.content:
