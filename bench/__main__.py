@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".cache" / "bench"
 PACKAGES = {"converse": ["converse-mcp-server@3.6.0"]}  # bench.servers installs its own peer
-SCRIPTS = ("start", "commands", "wires", "converse", "v1", "streams", "servers", "skills", "console")
+SCRIPTS = ("start", "commands", "wires", "converse", "v1", "streams", "servers", "skills", "console", "team")
 
 
 def install() -> None:

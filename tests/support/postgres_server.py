@@ -80,6 +80,11 @@ class PostgresServer:
             "initdb", "-D", "data", "-U", "counsel", "-A", "trust", "-E", "UTF8", "--locale", locale, "-N"
         )
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """On the main thread: the server ends with the thread that started it."""
         options = [part for setting in _SETTINGS for part in ("-c", setting)]

@@ -40,6 +40,11 @@ class Member:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         return (self._home / "stderr").read_text()
 
@@ -122,7 +127,8 @@ class Fleet:
         self, kind: str, name: str, *, database: str | None = None, program: str = sys.executable, **env: str
     ) -> Member:
         """`database`: its own way to the database, such as a proxy."""
-        known = {"COUNSEL_DATABASE": database or self.database}
+        address = database or self.database
+        known = {"COUNSEL_DATABASE": address} if address else {}  # none: SQLite
         member = Member(name, kind, self._folder, {**self.env, **known, **env}, program)
         self.members.append(member)
         return member
