@@ -199,6 +199,9 @@ class LocalEngine(Engine, Protocol):
     def home_is_ours(self) -> bool:
         """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
 
+    async def drain(self, seconds: float) -> None:
+        """Before `close`, in a team: take no more jobs, and let those that run end, at most so long."""
+
     async def metrics_text(self, *, people: bool = False) -> str:
         """`/metrics`, in Prometheus' text format. `people`: also by person."""
 

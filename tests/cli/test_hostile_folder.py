@@ -61,6 +61,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "demo": ((),),
     "console": (("--json", "--no-build"), ("--detach", "--no-browser", "--no-build")),
     "serve": (("--port", "0"),),
+    "worker": (("--database", "postgresql://127.0.0.1:1/x"),),
     "daemon": (("status",), ("stop",)),
     "database": (
         ("status",),

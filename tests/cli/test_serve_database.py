@@ -47,7 +47,7 @@ async def refused(home: Path, url: str) -> str:
         "postgresql://user:hush-hush@[/name",
     ],
 )
-@pytest.mark.parametrize("command", ["serve"])
+@pytest.mark.parametrize("command", ["serve", "worker"])
 def test_a_password_on_the_command_line_is_refused_and_not_repeated(
     user: User, command: str, url: str
 ) -> None:
@@ -57,6 +57,13 @@ def test_a_password_on_the_command_line_is_refused_and_not_repeated(
     assert "COUNSEL_DATABASE" in outcome.err
     assert "PGPASSFILE" in outcome.err
     assert "hush" not in outcome.out + outcome.err
+
+
+def test_a_worker_without_a_database_says_how_to_name_one(user: User) -> None:
+    user.command = "worker"
+    outcome = user.run()
+    assert outcome.code == 1
+    assert "COUNSEL_DATABASE" in outcome.err
 
 
 async def test_a_database_without_tables_is_named_with_the_command_that_makes_them(

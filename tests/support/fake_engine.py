@@ -62,6 +62,9 @@ class FakeEngine:
     async def not_ready(self, _: int) -> list[Any]:
         return []
 
+    async def drain(self, seconds: float) -> None:
+        pass
+
     async def metrics_text(self, *, people: bool = False) -> str:
         return f"counsel_jobs {len(self.jobs)}\n"
 

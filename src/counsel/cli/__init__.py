@@ -69,6 +69,7 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "console": CommandRow("counsel.cli.console:console", "Open the console: counsel in your browser."),
     "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP over HTTP, at /mcp."),
+    "worker": CommandRow("counsel.cli.worker:worker", "Run jobs of a team, beside its servers."),
     "daemon": CommandRow("counsel.cli.daemon:daemon", "Show or stop the daemon."),
     "database": CommandRow(
         "counsel.cli.database:database", "Prepare a PostgreSQL database that several servers share."

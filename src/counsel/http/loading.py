@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from counsel import __version__, strict_json
 from counsel.errors import Internal
@@ -48,6 +48,7 @@ MODULES = (
 class HttpApp:
     app: App
     close: Callable[[], Awaitable[None]]  # before the server exits: calls stay in the database
+    drain: Callable[[], Coroutine[Any, Any, None]] | None = None  # before that: a team's jobs may end
 
 
 class _Stored(Protocol):
@@ -102,6 +103,10 @@ class LoadingApp:
         if self._engine is None:
             raise Internal("counsel could not be started.")
         return cast("_Stored", self._engine).store
+
+    async def drain(self) -> None:
+        if self._app is not None and self._engine is not None:
+            await self._engine.drain(self._settings.drain_seconds)
 
     async def close(self) -> None:
         if self._app is not None:

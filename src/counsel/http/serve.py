@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from counsel.daemon.draining import until_hurried
 from counsel.daemon.process_limits import MOST_CONNECTIONS, limit_accept_warnings, most_connections
 from counsel.errors import ConfigInvalid
 from counsel.http import auth
@@ -61,6 +63,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._announce = announce
+        self._hurry = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -93,8 +96,21 @@ class Server(uvicorn.Server):
             self._announce(host, port)
 
     async def shutdown(self, sockets: Any = None) -> None:
+        await self._drain()
         await self._app.close()
         await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The second signal ends a team's server at once: others continue its jobs."""
+        if self.should_exit:
+            self._hurry.set()
+            self.force_exit = self._app.drain is not None
+        super().handle_exit(sig, frame)
+
+    async def _drain(self) -> None:
+        """It still answers meanwhile: clients wait for jobs, and `/ready` tells the load balancer."""
+        if self._app.drain is not None:
+            await until_hurried(self._app.drain(), self._hurry)
 
 
 async def serve(
@@ -119,7 +135,8 @@ async def serve(
         team=team,
         metrics_token=settings.metrics_token,
     )
-    app = HttpApp(RequestIds(guard, logged=settings.log_format == "json"), loading.close)
+    ids = RequestIds(guard, logged=settings.log_format == "json")
+    app = HttpApp(ids, loading.close, loading.drain if is_team else None)
     server = Server(app, host, port, loading.load, settings.max_connections)
     loading.failed = partial(setattr, server, "should_exit", True)
     try:

@@ -101,11 +101,12 @@ class Runner:
         self.periodic = Periodic(self, store, home, secret)
         self._own_keys: OwnKeys | None = None
         self._closing = False
+        self._draining = False
         store.running = self._new_jobs
 
     @property
     def closing(self) -> bool:
-        return self._closing
+        return self._closing or self._draining
 
     def start(self) -> None:
         self.periodic.start()
@@ -339,6 +340,7 @@ class Runner:
 
     async def drain(self, seconds: float) -> None:
         """Take no more jobs from a team's queue, and wait until those that run have ended, at most so long."""
+        self._draining = True
         if self.queue:
             self.queue.stop_taking()
             until = time.monotonic() + seconds

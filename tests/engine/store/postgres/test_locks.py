@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counsel.engine.store.postgres import submission
+from counsel.engine.store.postgres import fencing, submission
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import LostJob, NewJob
@@ -127,3 +127,24 @@ async def test_writes_that_lock_in_opposite_orders_all_take_effect(opened: Open)
         await asyncio.gather(ours.database.write(both(0, "ab")), theirs.database.write(both(1, "ba")))
     rows = await ours.database.rows("SELECT expires FROM counsel.answers")
     assert [row[0] for row in rows] == [9e9 + 2] * 2
+
+
+async def test_a_server_that_is_suspended_inside_a_transaction_keeps_its_locks_for_seconds_only(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.store.postgres.writer.STALLED_MS", 300)
+    ours, theirs = opened(), opened()
+    job = new_job()
+    await ours.submit(job)
+
+    async def lock(db: Transaction) -> bool:
+        return await fencing.holds(fence(job), db)
+
+    paused = Paused(lock)
+    pending = ours.database.write(paused)
+    await paused.has_run.wait()
+    async with asyncio.timeout(30):
+        adopted = await theirs.adopt(job.id, job.owner, "theirs")
+    assert adopted
+    paused.may_commit.set()  # it goes on
+    assert not await pending  # the write runs again, and finds that the job is another's

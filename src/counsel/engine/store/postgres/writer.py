@@ -25,6 +25,7 @@ from counsel.errors import ConfigInvalid
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
 PATIENCE = 20.0  # seconds that writes wait for a database that was reachable before
+STALLED_MS = 5_000  # a process that is suspended inside a transaction would keep its locks, and others would wait for it
 _WHEN_CLOSING = 2.0
 _BATCH = 500  # writes in one commit; bounds how long a caller waits for others
 _SHORTLY = 0.005  # seconds that a write waits for the next one, to share its commit
@@ -150,8 +151,10 @@ class Writer:
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             await self._ready()
-            self._connection = await connections.connect(self._info)
-            self.pid = self._connection.info.backend_pid
+            connection = await connections.connect(self._info)
+            await connection.execute(f"SET idle_in_transaction_session_timeout = {STALLED_MS}".encode())
+            self._connection = connection
+            self.pid = connection.info.backend_pid
         return self._connection
 
     def _patience(self) -> float:
