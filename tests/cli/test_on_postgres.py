@@ -74,6 +74,8 @@ def test_a_command_finds_no_work_of_the_teams_people(
     for table in ("jobs", "conversations"):
         postgres_server.execute(f"UPDATE counsel.{table} SET person = 'someone'", "counsel")
     assert completers.jobs(*parameter(), "7f3a") == []
+    assert json.loads(counsel("conversations", "list", "--json").out)["conversations"] == []
+    assert json.loads(counsel("jobs", "--json", "--standalone").out)["jobs"] == []
     assert counsel("conversations", "show", "9be01").code == 1
 
 

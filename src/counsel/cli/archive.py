@@ -10,6 +10,7 @@ from counsel.cli import output, user
 
 if TYPE_CHECKING:
     from counsel.engine.history.archive import Archive
+    from counsel.engine.store.protocol import Store
 
 T = TypeVar("T")
 
@@ -21,13 +22,14 @@ def reading() -> Iterator[Archive]:
     from counsel.engine.store import open_store
 
     home = user.caller().settings.home
-    archive = Archive(home, open_store(home, without_loop=True))
+    whole = open_store(home, without_loop=True)
+    archive = Archive(home, _own(whole))
     try:
         if archive.problem:
             output.message(f"warning: {archive.problem}")
         yield archive
     finally:
-        run(archive.close())
+        run(whole.close())
 
 
 def change(work: Callable[[Archive], Coroutine[Any, Any, T]]) -> T:
@@ -40,14 +42,22 @@ def change(work: Callable[[Archive], Coroutine[Any, Any, T]]) -> T:
 async def _changed(work: Callable[[Archive], Coroutine[Any, Any, T]]) -> T:
     """In one event loop: a server's connections belong to the loop that made them."""
     from counsel.engine.history.archive import Archive
+    from counsel.engine.store import open_store
 
-    archive = Archive(user.caller().settings.home)
+    home = user.caller().settings.home
+    whole = open_store(home)
+    archive = Archive(home, _own(whole))
     try:
         if archive.problem:
             output.message(f"warning: {archive.problem}")
         return await work(archive)
     finally:
-        await archive.close()
+        await whole.close()
+
+
+def _own(store: Store) -> Store:
+    """Of a team's database: what belongs to nobody of the team."""
+    return store if store.team is None else store.scoped("")
 
 
 def run(read: Coroutine[Any, Any, T]) -> T:

@@ -66,10 +66,10 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
         output.message(_console(settings, settings.public_url or http.address(at, number)))
 
     async def open_engine(home: Path) -> LocalEngine:
-        from counsel.daemon.server import GARBAGE, default_engine  # when it listens
+        from counsel.daemon.server import GARBAGE, whole_engine  # when it listens
 
         gc.set_threshold(GARBAGE)
-        return await default_engine(home)
+        return await whole_engine(home)
 
     try:
         await http.serve(open_engine, settings, host, port, announce)

@@ -57,8 +57,15 @@ def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int
     return 0
 
 
-async def default_engine(home: Path) -> LocalEngine:
+async def whole_engine(home: Path) -> LocalEngine:
     engine: LocalEngine = await import_module("counsel.engine.engine").open_engine(home)
+    return engine
+
+
+async def default_engine(home: Path) -> LocalEngine:
+    """For this machine's own clients: without the work of people whose team shares the database."""
+    whole = await import_module("counsel.engine.engine").open_engine(home)
+    engine: LocalEngine = whole.for_machine()
     return engine
 
 

@@ -145,6 +145,14 @@ class Engine:
 
         return PersonEngine(self, person, token, address)
 
+    def for_machine(self) -> Engine:
+        """This engine for its own machine's socket, commands and programs: without the work of a team's people."""
+        if not self.is_team:
+            return self
+        from counsel.engine.team.people.scoped_engine import MachineEngine
+
+        return MachineEngine(self)
+
     @cached_property
     def audit(self) -> Audit:
         """The audit log of a team."""

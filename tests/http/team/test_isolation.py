@@ -201,6 +201,18 @@ async def test_no_route_knows_of_anothers_work(team: TeamServer, ann: Ids) -> No
     assert len((await team.ann.get("/api/jobs"))[1]["jobs"]) == 3  # type: ignore[attr-defined]
 
 
+async def test_the_list_that_is_followed_is_ones_own(team: TeamServer, ann: Ids) -> None:
+    bob = await team.person("Bob")
+    for api, count in ((bob, 0), (team.ann, 3)):  # type: ignore[attr-defined]
+        async with api.session.get("/api/events", params={"jobs": "1"}) as answer:
+            async for line in answer.content:
+                if line.startswith(b"data: "):
+                    jobs = json.loads(line[6:])["jobs"]
+                    break
+        assert len(jobs) == count
+        assert (ann.running in {job["job_id"] for job in jobs}) == bool(count)
+
+
 def _timeless(answer: tuple[int, str]) -> tuple[int, str]:
     """Without the moments of a report that begins now."""
     status, text = answer

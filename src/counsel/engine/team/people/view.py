@@ -13,13 +13,13 @@ from counsel import pending_calls
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
 from counsel.engine.jobs import ids
-from counsel.engine.jobs.running import Running
 from counsel.engine.store.audit import Action
 from counsel.engine.store.records import JobDetail, JobRecord
 from counsel.engine.team.audit import Sender
 from counsel.engine.team.people.archive import PersonArchive
+from counsel.engine.team.people.scoped_engine import ScopedEngine
 from counsel.errors import FileNotAllowed, NotFound, NotPermitted
-from counsel.people import OPERATOR, Person, owners_seen_by
+from counsel.people import OPERATOR, Person
 from counsel.request_rules import is_name
 from counsel.requests import ChatRequest, CompletionRequest, NewKey, Request
 from counsel.results import Cancellation
@@ -29,29 +29,12 @@ from counsel.types import Json
 _LONGEST = 40  # characters of a chosen name that stay readable
 
 
-class PersonEngine(Engine):
+class PersonEngine(ScopedEngine):
     def __init__(self, whole: Engine, person: Person, token: str = "", address: str = "") -> None:
-        self._whole = whole
+        super().__init__(whole, person.id)
         self.person = person
         self._sender = Sender(person, token, address)
-        self.home = whole.home
-        self.store = whole.store.scoped(person.id)
-        self.router = whole.router
-        self.budgets = whole.budgets
-        self.summariser = whole.summariser
-        self.runner = whole.runner
         self.archive = PersonArchive(whole.home, self.store, person, self._note)
-
-    @property
-    def _summaries_late(self) -> float:
-        return self._whole._summaries_late  # noqa: SLF001 - this is the same engine
-
-    @_summaries_late.setter
-    def _summaries_late(self, until: float) -> None:
-        self._whole._summaries_late = until  # noqa: SLF001 - this is the same engine
-
-    def for_person(self, person: Person, token: str = "", address: str = "") -> Engine:
-        return self._whole.for_person(person, token, address)
 
     def _note(self, action: Action, what: str, detail: str = "") -> None:
         self._whole.audit.note(self._sender, action, what, detail)
@@ -116,15 +99,6 @@ class PersonEngine(Engine):
         """The whole engine is closed by whoever opened it."""
 
     # ── whose is it? ──
-
-    def _running(self, job_id: str) -> Running | None:
-        return self._mine(super()._running(job_id))
-
-    def _ended(self, job_id: str) -> Running | None:
-        return self._mine(super()._ended(job_id))
-
-    def _mine(self, running: Running | None) -> Running | None:
-        return running if running and running.job.caller.owner in owners_seen_by(self.person.id) else None
 
     def _own_key(self, key: str | None) -> str | None:
         """Two people may choose the same key, and a job's id is made of it."""
