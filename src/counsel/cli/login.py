@@ -89,7 +89,7 @@ def _token(address: str, *, from_stdin: bool) -> str:
         text = sys.stdin.read(provider_keys.LONGEST + 1)
     else:
         output.message(
-            f"Get a token at {address}/ (settings, “Use on a laptop”), or from whoever runs the server."
+            f"Get a token at {address}/ (account, “Use on a laptop”), or from whoever runs the server."
         )
         text = str(click.prompt("Token", hide_input=True, err=True))
     return provider_keys.parsed(text)

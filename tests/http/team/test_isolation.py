@@ -123,6 +123,8 @@ ROUTES: dict[tuple[str, str], list[Ask] | str] = {
     ("DELETE", "/api/session"): SAME,
     ("GET", "/api/openapi.json"): SAME,
     ("GET", "/api/team/me"): SAME,
+    ("POST", "/api/team/me/tokens"): SAME,
+    ("DELETE", "/api/team/me/tokens/{token}"): [delete("/api/team/me/tokens/t_unknown")],
     ("GET", "/api/team/limits"): [get("/api/team/limits")],
     ("GET", "/api/team/keys"): [get("/api/team/keys")],
     ("PUT", "/api/team/keys/{provider}"): SAME,

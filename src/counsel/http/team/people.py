@@ -6,12 +6,15 @@ import time
 from typing import Protocol, cast
 
 from counsel.argument_schema import Checker, Schema
+from counsel.engine.store.people import PersonRecord, SignedIn
 from counsel.engine.store.protocol import Store
 from counsel.engine.team.people import documents, names
 from counsel.engine.team.people.directory import LONGEST_DAYS, Directory
-from counsel.errors import NotFound
+from counsel.errors import Conflict, NotFound, NotPermitted
 from counsel.http.api.endpoint import ApiCall
+from counsel.http.auth import SIGNED_IN
 from counsel.http.person import note
+from counsel.http.team.sessions import SESSION_PREFIX
 from counsel.people import OPERATOR, ROLES
 from counsel.types import Json
 
@@ -19,6 +22,9 @@ _DAYS: Schema = {"type": "integer", "minimum": 1, "maximum": LONGEST_DAYS}
 _GROUPS: Schema = {"type": "array", "items": {"type": "string"}, "maxItems": names.MOST_GROUPS}
 _ROLE: Schema = {"type": "string", "enum": ROLES}
 LONGEST_OVERLAP = 30 * 86400
+OWN_DAYS = 90  # of a token that a person makes for a machine, unless it says otherwise
+MOST_OWN_DAYS = 365
+MOST_TOKENS = 20
 
 
 def _checker(tool: str, required: tuple[str, ...] = (), /, **properties: Schema) -> Checker:
@@ -37,6 +43,11 @@ _CHANGE = _checker(
 )
 _OVERLAP: Schema = {"type": "integer", "minimum": 0, "maximum": LONGEST_OVERLAP}
 _ROTATE = _checker("rotate", days=_DAYS, overlap=_OVERLAP)
+_OWN_TOKEN = _checker(
+    "tokens",
+    days={"type": "integer", "minimum": 1, "maximum": MOST_OWN_DAYS},
+    label={"type": "string"},
+)
 _TOKEN = _checker("tokens", days=_DAYS, label={"type": "string"})
 
 
@@ -74,6 +85,36 @@ async def me(call: ApiCall) -> object:
             "tokens": [],
         }
     return documents.person(await directory.find(call.person.name))
+
+
+async def add_own_token(call: ApiCall) -> object:
+    """Not with a token: whoever finds one must not be able to make others of it."""
+    asked: Json = _OWN_TOKEN.check(call.body)
+    directory, own = _directory(call), await _own(call)
+    who: SignedIn = call.request.scope[SIGNED_IN]
+    if not who.token.startswith(SESSION_PREFIX):
+        raise NotPermitted("A token makes no other tokens.", hint="Sign in to the console, or ask an admin.")
+    if len(own.tokens) >= MOST_TOKENS:
+        raise Conflict(f"You have {len(own.tokens)} tokens.", hint="End those that you no longer use.")
+    made = await directory.add_token(
+        own.person.name, days=asked.get("days", OWN_DAYS), label=asked.get("label", "laptop")
+    )
+    _changed(call, made.person.name, f"token {made.token.id} added")
+    return documents.new_token(made)
+
+
+async def end_own_token(call: ApiCall) -> object:
+    token, own = str(call.request.path_params["token"]), await _own(call)
+    record = await _directory(call).end_token(own.person.name, token)
+    _changed(call, record.person.name, f"token {token} ended")
+    return documents.person(record)
+
+
+async def _own(call: ApiCall) -> PersonRecord:
+    directory = _directory(call)
+    if call.person is None or call.person.id == OPERATOR.id:
+        raise NotFound("The operator has no tokens but COUNSEL_TOKEN.", hint="Add a person for yourself.")
+    return await directory.find(call.person.name)
 
 
 async def add(call: ApiCall) -> object:

@@ -19,6 +19,23 @@ ROWS: tuple[ApiRoute, ...] = (
         team="person",
     ),
     ApiRoute(
+        "POST",
+        "/api/team/me/tokens",
+        people.add_own_token,
+        "A token for a machine of one's own, such as a laptop (`counsel login`); only from the console.",
+        body=team.AddToken,
+        answers={200: team.NewToken},
+        team="person",
+    ),
+    ApiRoute(
+        "DELETE",
+        "/api/team/me/tokens/{token}",
+        people.end_own_token,
+        "End a token of one's own.",
+        answers={200: team.Person},
+        team="person",
+    ),
+    ApiRoute(
         "GET",
         "/api/team/people",
         people.listed,

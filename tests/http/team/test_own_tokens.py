@@ -1,0 +1,48 @@
+"""People make tokens for their own machines in the console, and end them."""
+
+from __future__ import annotations
+
+from fake import FakeAPI
+from support.team_browser import TeamBrowser
+from support.team_server import OPERATOR, TeamServer
+
+TOKENS = "/api/team/me/tokens"
+
+
+async def test_a_person_makes_a_token_for_a_laptop_in_the_console(
+    team: TeamServer, fake_api: FakeAPI
+) -> None:
+    ann = await team.person("Ann")
+    async with TeamBrowser(team.address) as browser:
+        assert (await browser.fetch("POST", "/api/session", {"key": team.tokens["Ann"]}))[0] == 204
+        status, made = await browser.fetch("POST", TOKENS, {"label": "my laptop"})
+        assert status == 200
+        assert (made["name"], made["role"]) == ("Ann", "member")
+        assert made["expires_at"], "it ends by itself"
+        laptop = await team.client(made["token"])
+        status, about = await laptop.get("/v1/counsel")
+        assert (status, about["person"]["name"]) == (200, "Ann")
+        labels = [token["label"] for token in (await browser.fetch("GET", "/api/team/me"))[1]["tokens"]]
+        assert "my laptop" in labels
+
+        # a token makes no others, for whoever finds one
+        for client in (laptop, ann):
+            status, refused = await client.post(TOKENS, {})
+            assert status == 403, refused
+        assert (await (await team.client(OPERATOR)).post(TOKENS, {}))[0] == 404
+        assert (await browser.fetch("POST", TOKENS, {"days": 4000}))[0] == 400
+
+        await team.person("Bob")
+        bob = await team.client(team.tokens["Bob"])
+        assert (await bob.delete(f"{TOKENS}/{made['token_id']}"))[0] == 404, "another person's"
+        assert (await browser.fetch("DELETE", f"{TOKENS}/{made['token_id']}"))[0] == 200
+        assert (await laptop.get("/v1/counsel"))[0] == 401
+    assert fake_api.requests == []
+
+
+async def test_the_number_of_tokens_is_bounded(team: TeamServer) -> None:
+    await team.person("Ann")
+    async with TeamBrowser(team.address) as browser:
+        await browser.fetch("POST", "/api/session", {"key": team.tokens["Ann"]})
+        statuses = [(await browser.fetch("POST", TOKENS, {}))[0] for _ in range(20)]
+    assert statuses == [200] * 19 + [409]
