@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 
+from counsel import settings
 from counsel.engine.engine import open_engine
 from counsel.engine.store.records import StoreError
 from counsel.errors import ConfigInvalid
+from counsel.http.worker_probes import WorkerProbes
+from support.fake_engine import FakeEngine
 from support.user import User
 
 if TYPE_CHECKING:
@@ -96,3 +100,26 @@ async def test_a_database_that_cannot_be_reached_is_named(
         await open_engine(home)
     assert "cannot be used" in refusal.value.message
     assert "COUNSEL_DATABASE" in (refusal.value.hint or "")
+
+
+async def test_a_workers_probes_answer_an_orchestrator_and_prometheus() -> None:
+    """In this process: the worker itself is in tests/team/test_workers.py."""
+    loaded = settings.load({"COUNSEL_METRICS_TOKEN": "a-metrics-token"})
+    draining = False
+    server = await WorkerProbes(FakeEngine(), loaded, lambda: draining).serve("127.0.0.1", 0)
+    base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with aiohttp.ClientSession(base) as session:
+
+        async def status(path: str, **headers: str) -> int:
+            async with session.get(path, headers=headers) as response:
+                return response.status
+
+        assert await status("/health") == 200
+        assert await status("/ready") == 200
+        assert await status("/metrics") == 401
+        assert await status("/metrics", Authorization="Bearer a-metrics-token") == 200
+        assert await status("/api/jobs") == 404
+        draining = True
+        assert await status("/ready") == 503
+    server.close()
+    await server.wait_closed()

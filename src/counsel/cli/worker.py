@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -22,13 +21,12 @@ from counsel.settings import Settings, load
     "--concurrency", type=click.IntRange(1), help="Jobs at the same time (default: COUNSEL_CONCURRENCY, 64)."
 )
 @click.option(
-    "--health-port",
+    "--probe-port",
     type=click.IntRange(0, 65535),
-    help="Answer /health and /ready on this port; 0: any free one.",
+    help="Answer /health, /ready and /metrics there (default: COUNSEL_PROBE_PORT).",
 )
-@click.option("--health-host", default="127.0.0.1", show_default=True, help="Address for that port.")
 @database_option
-def worker(concurrency: int | None, health_port: int | None, health_host: str, database: str | None) -> None:
+def worker(concurrency: int | None, probe_port: int | None, database: str | None) -> None:
     """Run jobs of a team: more capacity for the servers that share its database.
 
     SIGTERM lets its jobs finish for COUNSEL_DRAIN_SECONDS; the others continue on other servers. A second signal ends it
@@ -45,10 +43,10 @@ def worker(concurrency: int | None, health_port: int | None, health_host: str, d
             "A worker needs the database of a team.",
             hint="Set COUNSEL_DATABASE, or pass --database postgresql://USER@HOST/NAME.",
         )
-    asyncio.run(_run(settings, health_host, health_port))
+    asyncio.run(_run(settings, probe_port))
 
 
-async def _run(settings: Settings, host: str, port: int | None) -> None:
+async def _run(settings: Settings, port: int | None) -> None:
     from counsel import caller, logs
     from counsel.daemon.draining import until_hurried
     from counsel.daemon.process_limits import prepare_process
@@ -61,15 +59,15 @@ async def _run(settings: Settings, host: str, port: int | None) -> None:
         engine.register_caller(caller.here("worker", cwd=Path.cwd()))
         stopping, hurry = asyncio.Event(), asyncio.Event()
         _handle_signals(stopping, hurry)
-        health = await _health(engine, settings, host, port, stopping)
+        probes = await _probes(engine, settings, port, stopping)
         output.message(f"counsel worker runs up to {settings.concurrency} jobs. Ctrl-C stops it.")
         await stopping.wait()
         output.message(
             f"counsel worker takes no more jobs; those that run have {settings.drain_seconds} seconds to finish."
         )
         await until_hurried(engine.drain(settings.drain_seconds), hurry)
-        if health is not None:
-            health.close()
+        if probes is not None:
+            probes.close()
     finally:
         await engine.close(keep=True)
 
@@ -82,15 +80,15 @@ def _handle_signals(stopping: asyncio.Event, hurry: asyncio.Event) -> None:
         asyncio.get_running_loop().add_signal_handler(number, handle)
 
 
-async def _health(
-    engine: LocalEngine, settings: Settings, host: str, port: int | None, stopping: asyncio.Event
+async def _probes(
+    engine: LocalEngine, settings: Settings, port: int | None, stopping: asyncio.Event
 ) -> asyncio.Server | None:
-    """For an orchestrator; no token, and nothing else is answered."""
-    if port is None:
+    """For an orchestrator and Prometheus; nothing else is answered."""
+    if port is None and not settings.probe_port:
         return None
-    from counsel.http import worker_health
+    from counsel.http.worker_probes import WorkerProbes
 
-    server = await worker_health.serve(engine, settings, host, port, stopping.is_set)
-    with suppress(IndexError):
-        output.message(f"Health: http://{host}:{server.sockets[0].getsockname()[1]}/health")
+    probes = WorkerProbes(engine, settings, stopping.is_set)
+    server = await probes.serve(settings.host, settings.probe_port if port is None else port)
+    output.message(f"Probes: http://{settings.host}:{server.sockets[0].getsockname()[1]}/ready")
     return server

@@ -1,4 +1,4 @@
-"""Who may work on which job: rows of procrastinate, beside our own (docs/decisions/24-procrastinate.md).
+"""Who may work on which job: rows of procrastinate, beside our own (docs/decisions/27-procrastinate.md).
 
 A row is written, taken and deleted in the transactions that write, adopt and end our job, so both always agree. Finishing
 and retrying a row requires that it is still the same attempt of the same worker: procrastinate's own functions match the id
