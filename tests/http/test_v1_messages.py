@@ -10,7 +10,9 @@ import anthropic
 import pytest
 
 from fake import FakeAPI
+from support import v1_views
 from support.v1 import V1, served
+from support.v1_views import SHAPES
 
 USER: dict[str, Any] = {"role": "user", "content": "hello"}
 CLAUDE = "claude-sonnet-4-6"
@@ -24,49 +26,21 @@ async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
         yield made
 
 
-SHAPES: list[dict[str, Any]] = [
-    {},
-    {"text": "Grüße 🦉 \u2028 end", "deltas": 7, "comments": True},
-    {"thinking": "Let me see.", "text": "Yes."},
-    {"tool_calls": [{"name": "look", "arguments": {"where": "here"}}, {"name": "look", "arguments": {}}]},
-    {"thinking": "I look.", "text": "Let me look.", "tool_calls": [{"name": "look", "arguments": {"n": 1}}]},
-    {"text": "cut", "finish": "length"},
-    {"usage": {"input": 50, "output": 20, "cache_read": 40, "cache_write": 5}},
-]
-
-
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 async def test_the_sdk_sees_the_vendors_answer(v1: V1, fake_api: FakeAPI, shape: dict[str, Any]) -> None:
     fake_api.script(**shape, times=None)
     ask = {**ASK, "tools": TOOLS}
     ours, theirs = [await client.messages.create(**ask) for client in (v1.anthropic, v1.anthropic_vendor)]
-    assert _seen(ours) == _seen(theirs)
+    assert v1_views.message(ours) == v1_views.message(theirs)
     streams, kinds = [], []
     for client in (v1.anthropic, v1.anthropic_vendor):
         async with client.messages.stream(**ask) as stream:
             kinds.append(
                 [event.type async for event in stream if event.type.startswith(("message", "content"))]
             )
-            streams.append(_seen(await stream.get_final_message()))
+            streams.append(v1_views.message(await stream.get_final_message()))
     assert streams[0] == streams[1]
-    assert _unrepeated(kinds[0]) == _unrepeated(kinds[1])
-
-
-def _unrepeated(kinds: list[str]) -> list[str]:
-    """Deltas may be of another size."""
-    return [kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before]
-
-
-def _seen(answer: Any) -> Any:
-    shown = answer.model_dump(exclude_none=True)
-    for name in ("id", "counsel"):
-        shown.pop(name, None)
-    for name in ("service_tier", "cache_creation"):
-        shown["usage"].pop(name, None)
-    for block in shown["content"]:
-        if block["type"] == "tool_use":
-            block.pop("id")
-    return shown
+    assert v1_views.unrepeated(kinds[0]) == v1_views.unrepeated(kinds[1])
 
 
 async def test_a_body_is_passed_on_as_it_came_to_the_vendor_whose_api_it_is(

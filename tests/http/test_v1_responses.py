@@ -10,8 +10,10 @@ import openai
 import pytest
 
 from fake import FakeAPI, FakeProcess
+from support import v1_views
 from support.api_client import running
 from support.v1 import V1, address, sdks, served, vendors
+from support.v1_views import SHAPES
 
 ASK: dict[str, Any] = {"model": "gpt-5", "input": "hello"}
 TOOLS: Any = [
@@ -25,17 +27,6 @@ async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
         yield made
 
 
-SHAPES: list[dict[str, Any]] = [
-    {},
-    {"text": "Grüße 🦉 \u2028 end", "deltas": 7, "comments": True},
-    {"thinking": "Let me see.", "text": "Yes."},
-    {"tool_calls": [{"name": "look", "arguments": {"where": "here"}}, {"name": "look", "arguments": {}}]},
-    {"thinking": "I look.", "text": "Let me look.", "tool_calls": [{"name": "look", "arguments": {"n": 1}}]},
-    {"text": "cut", "finish": "length"},
-    {"usage": {"input": 50, "output": 20, "reasoning": 7, "cache_read": 40}},
-]
-
-
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
 async def test_the_sdk_sees_the_vendors_answer(v1: V1, fake_api: FakeAPI, shape: dict[str, Any]) -> None:
     fake_api.script(**shape, times=None)
@@ -46,27 +37,11 @@ async def test_the_sdk_sees_the_vendors_answer(v1: V1, fake_api: FakeAPI, shape:
         async with client.responses.stream(**ask) as stream:
             events = [event async for event in stream]
         kinds.append([event.type for event in events])
-        ends.append(_seen(events[-1].response))
+        ends.append(v1_views.response(events[-1].response))
     if shape.get("finish") != "length":  # the fake's plain answer says `completed`
-        assert _seen(ours) == _seen(theirs) == ends[0]
+        assert v1_views.response(ours) == v1_views.response(theirs) == ends[0]
     assert ends[0] == ends[1]
-    assert _unrepeated(kinds[0]) == _unrepeated(kinds[1])
-
-
-def _unrepeated(kinds: list[str]) -> list[str]:
-    return [kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before]
-
-
-def _seen(answer: Any) -> Any:
-    shown = answer.model_dump(exclude_none=True)
-    names = ("status", "model", "object", "output", "usage", "incomplete_details", "error")
-    for item in shown["output"]:
-        item.pop("id")
-        item.pop("call_id", None)
-        for part in item.get("content") or ():
-            part.pop("parsed", None)
-        item.pop("parsed_arguments", None)
-    return {name: shown.get(name) for name in names}
+    assert v1_views.unrepeated(kinds[0]) == v1_views.unrepeated(kinds[1])
 
 
 async def test_a_body_is_passed_on_as_it_came_and_the_vendor_stores_nothing(

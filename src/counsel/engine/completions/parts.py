@@ -1,7 +1,7 @@
 """A completion's answer as a list of parts, in the order in which the model gave them.
 
 {"type": "thinking", "text": …, "wire": …, "item": …}   `item`: the vendor's own block, if it must be sent back
-{"type": "text", "text": …}
+{"type": "text", "text": …}                             `wire`, `citations`, `length`: of a vendor's own search
 {"type": "tool_call", "id": …, "name": …, "arguments": {…}}   `namespace`: in which the vendor has the tool
 {"type": "vendor", "wire": …, "item": …}                what the vendor's own tools did
 """
@@ -56,7 +56,11 @@ class Parts:
     def vendor(self, block: VendorBlock) -> Json:
         self._settle()
         part = {"type": "vendor", "wire": block.wire, "item": block.item}
-        self._parts.append(part)
+        if block.item["type"] != "citations":
+            self._parts.append(part)
+        elif self._parts and self._parts[-1]["type"] == "text":
+            about = {name: value for name, value in block.item.items() if name != "type"}
+            self._parts[-1].update({"wire": block.wire, **about})
         return part
 
     @property
@@ -80,7 +84,7 @@ class Parts:
 
     def _add(self, kind: str, delta: str) -> None:
         last = self._parts[-1] if self._parts else None
-        if last is None or last["type"] != kind or "item" in last:
+        if last is None or last["type"] != kind or "wire" in last:
             self._settle()
             self._parts.append({"type": kind, "text": ""})
         self._pieces.append(delta)

@@ -14,7 +14,7 @@ from counsel.results import AnswerMetadata, ChatResult
 from counsel.types import Json, Usage
 
 LARGEST = 32 * 1024 * 1024  # bytes of a body, as at Anthropic
-Reason: TypeAlias = Literal["stop", "length", "tool_calls", "filtered"]
+Reason: TypeAlias = Literal["stop", "length", "tool_calls", "filtered", "paused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,20 @@ class Ended:
     reason: Reason
     model: str
     refusal: str = ""  # the vendor's explanation
+    refusal_kind: str | None = None  # the vendor's word for it; `refusal`: the model itself refused
+    recommended: str | None = None  # the model that the vendor recommends instead
     stopped_by: str | None = None
     ignored: tuple[str, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)  # for `counsel` in the answer
     metadata: AnswerMetadata | None = None
 
 
-_REASONS: dict[str, Reason] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
+_REASONS: dict[str, Reason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "paused": "paused",
+}
 
 
 def ended(asked: Asked, result: ChatResult) -> Ended:
@@ -110,6 +117,8 @@ def refused(asked: Asked, error: CounselError) -> Ended | None:
         reason="filtered",
         model=asked.model,
         refusal=error.vendor_text or "",
+        refusal_kind=error.vendor_reason,
+        recommended=error.recommended_model,
         ignored=asked.ignored,
         about={"job_id": error.job_id, "error": error.message},
     )

@@ -11,7 +11,13 @@ from counsel.http.v1 import chat_request, errors, opaque
 from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.types import Json, Usage
 
-FINISH = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "filtered": "content_filter"}
+FINISH = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "filtered": "content_filter",
+    "paused": "stop",
+}
 
 
 class ChatCompletions:
@@ -33,7 +39,7 @@ class ChatCompletions:
             message["reasoning_details"] = details
         if calls := [_call(part) for part in answer.parts if part["type"] == "tool_call"]:
             message["tool_calls"] = calls
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": FINISH[answer.reason]}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
         return {
             **_head(asked, job, "chat.completion"),
             "choices": [choice],
@@ -46,6 +52,11 @@ class ChatCompletions:
 
     def error(self, error: CounselError, status: int | None = None) -> Json:
         return errors.openai(error, status)
+
+
+def _finish(answer: Ended) -> str:
+    """A model that refuses has ended its answer; a filter has cut it."""
+    return "stop" if answer.refusal_kind == "refusal" else FINISH[answer.reason]
 
 
 def _head(asked: Asked, job: str, kind: str) -> Json:
@@ -126,7 +137,7 @@ class ChatRenderer:
 
     def end(self, answer: Ended) -> bytes:
         delta = {"refusal": answer.refusal} if answer.refusal else {}
-        lines = _line(self._chunk(delta, FINISH[answer.reason], counsel=dict(answer.about)))
+        lines = _line(self._chunk(delta, _finish(answer), counsel=dict(answer.about)))
         if self._asked.wants_usage:
             lines += _line({**self._head, "choices": [], "usage": usage(answer.usage)})
         return lines + b"data: [DONE]\n\n"

@@ -11,7 +11,13 @@ from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.types import Json, Usage
 
 WIRE = messages_request.WIRE
-STOP = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "filtered": "refusal"}
+STOP = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "filtered": "refusal",
+    "paused": "pause_turn",
+}
 
 
 class Messages:
@@ -53,14 +59,20 @@ def _ending(answer: Ended) -> Json:
     reason = "stop_sequence" if answer.stopped_by else STOP[answer.reason]
     ending: Json = {"stop_reason": reason, "stop_sequence": answer.stopped_by}
     if answer.reason == "filtered":
-        about = {"type": "refusal", "category": None, "explanation": answer.refusal or None}
+        about = {
+            "type": "refusal",
+            "category": answer.refusal_kind if answer.refusal_kind != "refusal" else None,
+            "explanation": answer.refusal or None,
+            **({"recommended_model": answer.recommended} if answer.recommended else {}),
+        }
         ending["stop_details"] = about
     return ending
 
 
 def _blocks(part: Json) -> list[Json]:
     if part["type"] == "text":
-        return [{"type": "text", "text": part["text"]}] if part["text"] else []
+        cited = {"citations": part["citations"]} if part.get("wire") == WIRE else {}
+        return [{"type": "text", "text": part["text"], **cited}] if part["text"] else []
     if part["type"] == "tool_call":
         return [{"type": "tool_use", "id": part["id"], "name": part["name"], "input": part["arguments"]}]
     if part["type"] == "vendor":
@@ -86,6 +98,7 @@ def _usage(used: Usage) -> Json:
         "cache_creation_input_tokens": used.cache_write,
         "cache_read_input_tokens": used.cache_read,
         "output_tokens": used.output,
+        **({"output_tokens_details": {"thinking_tokens": used.reasoning}} if used.reasoning else {}),
     }
 
 
@@ -124,6 +137,11 @@ class MessagesRenderer:
 
     def _vendor(self, block: Json) -> bytes:
         """What the vendor's own tool did. Its arguments are streamed like those of a client's tool."""
+        if block["type"] == "citations":
+            deltas = (
+                self._delta({"type": "citations_delta", "citation": each}) for each in block["citations"]
+            )
+            return b"".join(deltas) + self._end_block() if self._open == "text" else b""
         if not block["type"].endswith("_tool_use"):
             return self._begin(block["type"], block) + self._end_block()
         whole = strict_json.dumps(block.get("input") or {})

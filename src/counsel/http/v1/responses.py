@@ -14,6 +14,7 @@ from counsel.types import Json, Usage
 
 WIRE = responses_request.WIRE
 _ARGUMENTS = ("arguments", "function_call_arguments")
+_POSITIONS = ("start_index", "end_index")
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 
@@ -70,7 +71,8 @@ def open_response(asked: Asked, job: str, status: str = "in_progress") -> Json:
 
 
 def ended(asked: Asked, job: str, answer: Ended, items: list[Json]) -> Json:
-    incomplete = _INCOMPLETE.get(answer.reason)
+    # A model that refuses has ended its answer; a filter has cut it.
+    incomplete = None if answer.refusal_kind == "refusal" else _INCOMPLETE.get(answer.reason)
     return {
         **open_response(asked, job, "incomplete" if incomplete else "completed"),
         "incomplete_details": {"reason": incomplete} if incomplete else None,
@@ -90,7 +92,8 @@ def failed(asked: Asked, job: str, error: CounselError) -> Json:
 
 def _items(part: Json, names: Names, asked: Asked) -> list[Json]:
     if part["type"] == "text":
-        return [_message(part["text"], names.next("msg"))] if part["text"] else []
+        message = _message(part["text"], names.next("msg"), notes=_annotations(part, part["text"]))
+        return [message] if part["text"] else []
     if part["type"] == "tool_call":
         return [_call(part, names, asked)]
     if part["type"] == "vendor":
@@ -98,8 +101,19 @@ def _items(part: Json, names: Names, asked: Asked) -> list[Json]:
     return [_reasoning(part, part["text"], names.next("rs"))] if part["text"] or "item" in part else []
 
 
-def _message(text: str, name: str, status: str = "completed") -> Json:
-    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _annotations(about: Json, text: str) -> list[Json]:
+    """OpenAI's, with their positions in `text`, which may begin with another message's text."""
+    if about.get("wire") != WIRE:
+        return []
+    shift = len(text) - about["length"]
+    return [
+        {name: value + shift if name in _POSITIONS else value for name, value in note.items()}
+        for note in about["citations"]
+    ]
+
+
+def _message(text: str, name: str, status: str = "completed", *, notes: list[Json] | None = None) -> Json:
+    part = {"type": "output_text", "text": text, "annotations": notes or [], "logprobs": []}
     return {
         "type": "message",
         "id": name,
@@ -201,11 +215,28 @@ class ResponsesRenderer:
             closed = self._end_item()
             return closed + self._call(_call(part, self._names, self._asked))
         if part["type"] == "vendor":
-            return self._end_item() + self._whole(part["item"]) if part["wire"] == WIRE else b""
+            return self._vendor(part)
         if self._open == "reasoning":
             return self._end_item(part)
         closed = self._end_item()
         return closed + self._whole(_reasoning(part, "", self._names.next("rs")))
+
+    def _vendor(self, part: Json) -> bytes:
+        if part["wire"] != WIRE:
+            return b""
+        if part["item"]["type"] != "citations":
+            return self._end_item() + self._whole(part["item"])
+        if self._open != "message":
+            return b""
+        notes = _annotations({**part["item"], "wire": WIRE}, "".join(self._pieces))
+        added = [
+            self._event(
+                "response.output_text.annotation.added",
+                {**self._there(), "annotation_index": index, "annotation": note},
+            )
+            for index, note in enumerate(notes)
+        ]
+        return b"".join(added) + self._end_item(notes=notes)
 
     def _call(self, item: Json) -> bytes:
         index = len(self._items)
@@ -254,13 +285,13 @@ class ResponsesRenderer:
             "response.output_item.added", {"output_index": len(self._items), "item": item}
         )
 
-    def _end_item(self, thought: Json | None = None) -> bytes:
+    def _end_item(self, thought: Json | None = None, *, notes: list[Json] | None = None) -> bytes:
         """`thought`: the vendor's block of the reasoning that ends."""
         if not self._open:
             return b""
         text, there = "".join(self._pieces), self._there()
         if self._open == "message":
-            item = _message(text, self._id)
+            item = _message(text, self._id, notes=notes)
             ends = self._event("response.output_text.done", {**there, "text": text, "logprobs": []})
             ends += self._event("response.content_part.done", {**there, "part": item["content"][0]})
         else:

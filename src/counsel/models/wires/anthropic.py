@@ -17,7 +17,7 @@ from counsel.models.wires.call_settings import (
     wire_options,
     without_none,
 )
-from counsel.models.wires.openai_chat import parsed_arguments
+from counsel.models.wires.openai_chat import citations, parsed_arguments
 from counsel.text import is_blank
 from counsel.types import (
     Call,
@@ -392,7 +392,7 @@ class MessagesReader:
         if block["type"] == "tool_use":
             return [ToolUse(ToolCall(block["id"], block["name"], block["input"]))]
         if block["type"] == "text":
-            return []
+            return [citations(WIRE, cited, whole)] if (cited := block.get("citations")) else []
         kind = Thought if block["type"] in {"thinking", "redacted_thinking"} else VendorBlock
         return [kind(WIRE, block)]
 

@@ -42,6 +42,7 @@ from counsel.types import (
     Turn,
     Usage,
     UsageReport,
+    VendorBlock,
 )
 
 WIRE = "openai_chat"
@@ -205,6 +206,11 @@ def _call(call: ToolCall) -> dict[str, object]:
 def source_name(title: str | None, url: str) -> str:
     """X.AI titles its sources "1", "2" …: the URL is more useful."""
     return title if title and not title.isdigit() else url
+
+
+def citations(wire: str, found: list[Json], text: str) -> VendorBlock:
+    """Of the text before it, `text`: a client's may be longer, because paragraphs are put between texts."""
+    return VendorBlock(wire, {"type": "citations", "citations": found, "length": len(text)})
 
 
 def parsed_arguments(raw: str | None) -> dict[str, object]:

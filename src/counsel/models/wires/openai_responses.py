@@ -21,6 +21,7 @@ from counsel.models.wires.call_settings import (
 )
 from counsel.models.wires.openai_chat import (
     bearer,
+    citations,
     named_schema,
     parsed_arguments,
     reported_cost,
@@ -321,6 +322,8 @@ class ResponsesReader:
         if item.get("type") == "message":
             for index, part in enumerate(item.get("content") or ()):
                 events += self._content(part, item_index, index)
+                if notes := part.get("annotations"):
+                    events.append(citations(WIRE, notes, part.get("text") or ""))
         elif item.get("type") == "reasoning":
             for kind, parts in (("summary", item.get("summary")), ("reasoning", item.get("content"))):
                 for index, part in enumerate(parts or ()):

@@ -1,0 +1,105 @@
+"""Answers as vendors really send them: the SDK of each API sees the same through counsel, except for what is listed here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from fake import FakeAPI
+from models.vendor_responses import FOLDER
+from support import v1_views
+from support.v1 import V1, served
+
+MODELS = {"anthropic": "claude-sonnet-4-6", "openai_chat": "deepseek-chat", "openai_responses": "gpt-5.1"}
+STREAMS = {
+    file.stem: file
+    for folder in (FOLDER, FOLDER.with_name("oracles") / "streams")
+    for file in sorted(folder.glob("*.sse"))
+    if file.stem.partition("-")[0] in MODELS
+}
+_PARAGRAPHS = "texts around another block are paragraphs: each later one begins with an empty line"
+_TAGS = "reasoning in <think> tags is reasoning, as with models that have a field for it"
+DIFFERENCES = {
+    "anthropic-two_text_blocks": _PARAGRAPHS,
+    "anthropic-web_search": f"{_PARAGRAPHS}; searches are not counted in the usage",
+    "openai_chat-thinking_tags": _TAGS,
+    "openai_chat-thinking_tag_unclosed": _TAGS,
+    "openai_chat-google_separate_reasoning": "reasoning that the vendor bills is part of the output tokens",
+    "openai_chat-separate_reasoning": "reasoning that the vendor bills is part of the output tokens",
+    "openai_chat-deepseek": "DeepSeek counts its cache in fields of its own, too",
+    "openai_chat-byok": "OpenRouter's cost is in `counsel`",
+    "openai_chat-openrouter_bill": "OpenRouter's cost is in `counsel`",
+    "openai_chat-fragments": "OpenRouter's `reasoning` is `reasoning_content`, and a role is sent once",
+    "openai_chat-wrong_request_midway": "an error before the first word has a status of its own",
+    "openai_responses-error_midway": "the SDK cannot read the vendor's stream: it begins with another event",
+}
+# Streams of compatible servers, which the SDK cannot read: through counsel it can.
+UNREADABLE = frozenset(
+    {
+        "openai_chat-whole_message",
+        "openai_chat-pieces_and_whole",
+        "openai_responses-content_filter",
+        "openai_responses-whole_text",
+        "openai_responses-pieces_and_whole",
+        "openai_responses-two_text_blocks",
+        "openai_responses-citation",
+    }
+)
+
+
+@pytest.fixture
+async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
+    async with served(tmp_path, fake_api) as made:
+        yield made
+
+
+async def _seen(client: Any, wire: str, name: str) -> Any:
+    model, question = MODELS[wire], f"<{name}>"
+    user: Any = {"role": "user", "content": question}
+    try:
+        if wire == "anthropic":
+            async with client.messages.stream(model=model, max_tokens=1000, messages=[user]) as stream:
+                shown = v1_views.message(await stream.get_final_message())
+        elif wire == "openai_responses":
+            async with client.responses.stream(model=model, input=question) as stream:
+                shown = v1_views.response([event async for event in stream][-1].response)
+        else:
+            shown = await v1_views.chat_stream(client, model=model, messages=[user])
+    except (openai.APIError, anthropic.APIError) as error:
+        return type(error).__name__
+    except (RuntimeError, AttributeError):
+        return "unreadable"
+    return _without_nothing({**shown, "model": None})
+
+
+def _without_nothing(value: Any) -> Any:
+    """counsel sends a zero where some vendors send no count, and an empty content where some send none."""
+    if isinstance(value, list):
+        return [_without_nothing(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    rows = {name: _without_nothing(inner) for name, inner in value.items()}
+    return {name: inner for name, inner in rows.items() if inner not in (0, None, "", {}, [])}
+
+
+@pytest.mark.parametrize("wire", MODELS)
+async def test_the_sdk_sees_what_the_vendor_sent(v1: V1, fake_api: FakeAPI, wire: str) -> None:
+    clients = (v1.anthropic, v1.anthropic_vendor) if wire == "anthropic" else (v1.openai, v1.openai_vendor)
+    names = [name for name in STREAMS if name.partition("-")[0] == wire]
+    assert len(names) > 8
+    for name in names:
+        fake_api.script(raw=STREAMS[name].read_text("utf-8"), contains=f"<{name}>", times=None)
+        ours, theirs = [await _seen(client, wire, name) for client in clients]
+        if name in UNREADABLE:
+            assert (name, theirs) == (name, "unreadable")
+            assert isinstance(ours, dict), name
+        elif name in DIFFERENCES:
+            assert ours != theirs, f"{name} has no difference: take it out of the list"
+            assert ours != "unreadable"
+        else:
+            assert (name, ours) == (name, theirs)

@@ -1,0 +1,72 @@
+"""What a vendor's SDK sees of an answer, without what must differ between counsel and the vendor: ids and times."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
+
+# Answers as the fake gives them: `FakeAPI.script(**shape)`.
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"text": "Grüße 🦉 \u2028 end", "deltas": 7, "comments": True},
+    {"thinking": "Let me see.", "text": "Yes."},
+    {"tool_calls": [{"name": "look", "arguments": {"where": "here"}}, {"name": "look", "arguments": {}}]},
+    {"thinking": "I look.", "text": "Let me look.", "tool_calls": [{"name": "look", "arguments": {"n": 1}}]},
+    {"text": "cut", "finish": "length"},
+    {"usage": {"input": 50, "output": 20, "reasoning": 7, "cache_read": 40}},
+]
+
+
+def chat(answer: Any) -> Any:
+    shown = answer.model_dump(exclude_none=True)
+    for name in ("id", "created", "counsel", "system_fingerprint", "service_tier"):
+        shown.pop(name, None)
+    for choice in shown["choices"]:
+        message = choice["message"]
+        for name in ("reasoning_details", "annotations", "parsed"):
+            message.pop(name, None)
+        for call in message.get("tool_calls") or ():
+            call.pop("id")
+            call.pop("index", None)
+    return shown
+
+
+def message(answer: Any) -> Any:
+    shown = answer.model_dump(exclude_none=True)
+    for name in ("id", "counsel"):
+        shown.pop(name, None)
+    for name in ("service_tier", "cache_creation"):
+        shown["usage"].pop(name, None)
+    for block in shown["content"]:
+        if block["type"] == "tool_use":
+            block.pop("id")
+    return shown
+
+
+def response(answer: Any) -> Any:
+    shown = answer.model_dump(exclude_none=True)
+    names = ("status", "model", "object", "output", "usage", "incomplete_details", "error")
+    for item in shown["output"]:
+        item.pop("id")
+        item.pop("call_id", None)
+        for part in item.get("content") or ():
+            part.pop("parsed", None)
+        item.pop("parsed_arguments", None)
+    return {name: shown.get(name) for name in names}
+
+
+async def chat_stream(client: openai.AsyncOpenAI, **ask: Any) -> Any:
+    options: Any = {"include_usage": True}
+    state = ChatCompletionStreamState()
+    async for chunk in await client.chat.completions.create(**ask, stream=True, stream_options=options):
+        with suppress(openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError):
+            state.handle_chunk(chunk)
+    return chat(state.current_completion_snapshot)
+
+
+def unrepeated(kinds: list[str]) -> list[str]:
+    """The types of events: deltas may be of another size."""
+    return [kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before]
