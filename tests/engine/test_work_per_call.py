@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections import Counter
 from types import FrameType
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from counsel.engine.engine import Engine
-from counsel.requests import ChatRequest, NewKey
+from counsel.requests import ChatRequest, CompletionRequest, NewKey
+from counsel.types import Turn
 from engine.conftest import MakeCaller
 from fake import FakeAPI
 
@@ -82,3 +84,48 @@ async def test_a_key_that_is_new_is_not_looked_up(
     assert looked_up == []
     await engine.submit(request, who, key="b")
     assert looked_up == ["b"]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+async def test_the_row_of_a_job_that_cannot_run_again_waits_for_its_end(
+    engine: Engine,
+    caller: MakeCaller,
+    fake_api: FakeAPI,
+    monkeypatch: pytest.MonkeyPatch,
+    stored: bool,
+) -> None:
+    """One commit instead of two; a job that another process could continue is on the disk while it runs."""
+    monkeypatch.setattr("counsel.engine.store.sqlite.jobs._UNREPEATED", 3600)
+    fake_api.script(gate="answer")
+    request = CompletionRequest(model="gpt-5", turns=(Turn("user", "q"),), stored=stored)
+    job = await engine.submit(request, caller())
+    submitted = engine.runner.running[job].written
+    assert submitted is not None
+    await fake_api.wait_for(count=1)
+    if stored:
+        await submitted
+    assert submitted.done() == stored
+    fake_api.open_gate("answer")
+    await engine.wait(job)
+    assert submitted.done()
+    record = await engine.store.job(job)
+    assert record is not None
+    assert record.status == "completed"
+
+
+async def test_a_job_that_has_just_begun_writes_no_events(
+    engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.jobs.periodic._TICK", 3600)
+    fake_api.script(gate="answer", gate_after=1)
+    job = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
+    await fake_api.wait_for(count=1)
+    running = engine.runner.running[job]
+    await engine.runner.periodic.tick()
+    stored = [running.live.is_stored]
+    monkeypatch.setattr(running, "since", time.monotonic() - 7200)
+    await engine.runner.periodic.tick()
+    stored.append(running.live.is_stored)
+    assert stored == [False, True]
+    fake_api.open_gate("answer")
+    await engine.wait(job)

@@ -12,6 +12,7 @@ import pytest
 
 from counsel.engine.jobs.events import Live
 from counsel.http.auth import Message
+from counsel.http.team.ending import Ending
 from counsel.http.v1.api import Api, Asked
 from counsel.http.v1.chat import ChatCompletions
 from counsel.http.v1.messages import Messages
@@ -83,3 +84,17 @@ async def test_no_text_is_lost_or_moved_whichever_way_it_goes(api: Api) -> None:
         stream.close()
         assert deltas(client.received) == "".join(words)
         assert client.at_once > 10
+
+
+async def test_no_chunk_passes_a_token_that_has_ended() -> None:
+    client = Client(0)
+    client.takes_chunk = lambda: True  # type: ignore[method-assign]
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    ending = Ending(receive, client.send, client)
+    assert ending.takes_chunk()
+    ending.end()
+    assert not ending.takes_chunk()
+    assert not Ending(receive, client.send).takes_chunk()

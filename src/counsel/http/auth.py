@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from counsel import paths
 from counsel.errors import AuthenticationFailed, ConfigInvalid, CounselError, RateLimited, Refused
 from counsel.http import peer
+from counsel.http.chunks import CONNECTION
 from counsel.http.console.sessions import ConsoleSession, ConsoleSessions
 from counsel.http.proxies import FORWARDED, Proxies
 from counsel.http.v1 import errors as v1_errors
@@ -155,7 +156,9 @@ class Guard:
             await _preflight(sending)
         else:
             session = scope[SESSIONS]["session"]
-            sending = _for_page(sending, session) if session else sending
+            if session:
+                scope.get("state", {}).pop(CONNECTION, None)  # `_for_page` must see what is sent
+                sending = _for_page(sending, session)
             if self._team is not None and (who := scope.get(SIGNED_IN)):
                 await self._team.answer(self.app, scope, receive, sending, who)
             else:

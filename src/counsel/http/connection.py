@@ -16,6 +16,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from counsel.daemon.process_limits import MOST_CONNECTIONS, PendingConnections
+from counsel.http.chunks import CONNECTION, chunk
 from counsel.http.joined_writes import JoinedWrites
 from counsel.lazy_dataclass import dataclass
 
@@ -26,7 +27,6 @@ SLOWEST_BODY = 16 * 1024  # bytes of it that have come
 READ_TIMEOUT = 120.0  # seconds without reading an answer, after which a client counts as gone
 MOST_PIECES = 4_000  # chunks of a body, and one more for every
 SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 eight minutes
-CONNECTION = "connection"  # in the state of a request's scope
 RESERVED = 32  # connections beyond the limit, for `/health` and for the answer that there are too many
 
 _SLICE = 16 * 1024  # h11 limits incomplete heads, not one that arrives whole in one piece
@@ -75,10 +75,6 @@ class Parser(h11.Connection):
             if self._pieces > MOST_PIECES + self.received // SMALLEST_PIECE:
                 raise h11.RemoteProtocolError("the body's chunks are too small")
         return event
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 class Connection(H11Protocol):
@@ -149,10 +145,9 @@ class Connection(H11Protocol):
         else:  # an answer has been started and cannot be taken back
             self.transport.close()
 
-    # ── writing ──
+    # ── writing: `Chunks` ──
 
     def takes_chunk(self) -> bool:
-        """Whether a chunk of the present answer can be written now: the client is there, and has read what was sent."""
         return (
             self.conn.is_chunked
             and self.conn.our_state is h11.SEND_BODY
@@ -161,7 +156,6 @@ class Connection(H11Protocol):
         )
 
     def write_chunk(self, data: bytes) -> None:
-        """Without the layers of ASGI, which cost a live stream as much as the write itself."""
         self._writes.write_at_once(chunk(data))
 
     # ── time limits ──

@@ -66,6 +66,15 @@ async def test_a_quick_write_is_there_at_once_with_what_waited_for_it(database: 
     assert count(database) == 2
 
 
+async def test_a_write_that_may_wait_goes_with_one_that_is_less_patient(database: Database) -> None:
+    patient = database.shortly(put("a"), 3600)
+    await database.shortly(put("b"))
+    assert patient.done()
+    assert count(database) == 2
+    await database.shortly(put("c"))
+    assert count(database) == 3
+
+
 async def test_a_quick_write_stays_behind_those_before_it(database: Database) -> None:
     go_on = threading.Event()
     order: list[str] = []

@@ -50,8 +50,10 @@ class Periodic:
         runner = self._runner
         if not runner.running:
             return
+        now = time.monotonic()
         for running in list(runner.running.values()):
-            running.flush(self._store)
+            if now - running.since > _TICK:  # most calls end before: their row has everything
+                running.flush(self._store)
         if self._store.is_current():
             runner.ownership.hold()
         for standing in await self._store.standing(list(runner.running)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import field
 
 from counsel.engine.jobs.events import Live
@@ -35,6 +36,7 @@ class Running:
     live: Live
     fence: Fence
     title: str = ""
+    since: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] = field(init=False)
     result: Result | None = None
     failure: CounselError | None = (

@@ -112,6 +112,11 @@ class Task:
         chosen["models"] = list(self.models)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
 
+    @property
+    def can_run_again(self) -> bool:
+        """In another process, from what is stored."""
+        return self.completion is None or self.completion.stored
+
     def asked_for(self, setting: str) -> bool:
         """False for a setting that the caller left to us: no notice is needed when a model does not take it."""
         return getattr(self, setting, True) is not None

@@ -19,6 +19,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.team.audit import Audit, Sender
 from counsel.engine.team.people import names
 from counsel.errors import CounselError
+from counsel.http.chunks import CONNECTION
 from counsel.http.team.ending import Ending
 from counsel.http.team.sessions import COOKIE, SESSION_PREFIX, TeamSession, TeamSessions, wrong_token
 from counsel.people import OPERATOR
@@ -136,7 +137,8 @@ class TeamAccess:
         if scope["path"] == SESSION:
             await app(scope, receive, send)
             return
-        ending = Ending(receive, send)
+        state = scope.setdefault("state", {})
+        ending = state[CONNECTION] = Ending(receive, send, state.get(CONNECTION))
         with self._answering(who, ending.end):
             await app(scope, ending.receive, ending.send)
         if ending.task is not None:

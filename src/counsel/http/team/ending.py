@@ -10,14 +10,16 @@ from counsel.errors import AuthenticationFailed
 
 if TYPE_CHECKING:
     from counsel.http.auth import Message, Receive, Send
+    from counsel.http.chunks import Chunks
 
 
 class Ending:
     """A request whose token ends: its client gets no further byte, and the application sees that it has left."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, chunks: Chunks | None = None) -> None:
         self._receive = receive
         self._send = send
+        self._chunks = chunks
         self._started = self._finished = False
         self._ended = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -45,6 +47,13 @@ class Ending:
         self._started = True
         self._finished = message["type"] == "http.response.body" and not message.get("more_body")
         await self._send(message)
+
+    def takes_chunk(self) -> bool:
+        return not self._ended.is_set() and self._chunks is not None and self._chunks.takes_chunk()
+
+    def write_chunk(self, data: bytes) -> None:
+        assert self._chunks is not None  # it takes chunks
+        self._chunks.write_chunk(data)
 
     async def _close(self) -> None:
         if self._finished:

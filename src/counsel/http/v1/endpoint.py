@@ -29,7 +29,7 @@ from counsel.errors import (
 )
 from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
-from counsel.http.connection import CONNECTION
+from counsel.http.chunks import CONNECTION, Chunks
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.person import engine_of, identity_of
 from counsel.http.v1 import api as v1
@@ -39,7 +39,7 @@ from counsel.http.v1.chat import ChatCompletions
 from counsel.http.v1.messages import Messages
 from counsel.http.v1.own import Own
 from counsel.http.v1.responses import RESPONSES, open_response
-from counsel.http.v1.stream import Chunks, Stream
+from counsel.http.v1.stream import Stream
 from counsel.job_events import JobEvent
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import CompletionRequest, Engine, Request

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from counsel.errors import CounselError
 from counsel.http.auth import Send
+from counsel.http.chunks import Chunks
 from counsel.http.v1 import errors
 from counsel.http.v1.api import Api, Asked, Ended
 from counsel.job_events import JobEvent, Noticed, PartAdded, TextAdded, ThinkingAdded
@@ -18,13 +18,6 @@ _HEADERS = [
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
-
-
-class Chunks(Protocol):
-    """The connection, beside ASGI (`http/connection.py`)."""
-
-    def takes_chunk(self) -> bool: ...
-    def write_chunk(self, data: bytes) -> None: ...
 
 
 class Stream:

@@ -42,6 +42,7 @@ class Database:
         self._writer = Writer(self.file)
         self._tried = time.monotonic()
         self._to_disk: asyncio.TimerHandle | None = None
+        self._due = 0.0  # when what waits is written, by the loop's clock
 
     @property
     def in_memory(self) -> bool:
@@ -80,14 +81,17 @@ class Database:
         self._writer.put((work, done))
         return done
 
-    def shortly(self, work: Work[T]) -> Write[T]:
-        """A write that may wait a few milliseconds for the next one, to share its commit."""
-        done: Write[T] = Write()
-        self._writer.waiting.append((work, done))
-        if len(self._writer.waiting) == 1:
-            from asyncio import get_running_loop
+    def shortly(self, work: Work[T], seconds: float = _SHORTLY) -> Write[T]:
+        """A write that may wait a moment for the next one, to share its commit."""
+        from asyncio import get_running_loop
 
-            get_running_loop().call_later(_SHORTLY, self._writer.put)
+        done: Write[T] = Write()
+        loop = get_running_loop()
+        due = loop.time() + seconds
+        if not self._writer.waiting or due < self._due:
+            self._due = due
+            loop.call_at(due, self._writer.put)
+        self._writer.waiting.append((work, done))
         return done
 
     def quickly(self, work: Work[T]) -> asyncio.Future[T]:

@@ -56,6 +56,8 @@ _WITH_MEMBER = (
     "CASE WHEN EXISTS (SELECT 1 FROM json_each(cancelled_members) WHERE value = ?2) THEN cancelled_members "
     "ELSE json_insert(cancelled_members, '$[#]', ?2) END"
 )
+# Seconds that the row of a job may wait which no process can continue: most completions end before, and are one commit.
+_UNREPEATED = 0.2
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
 _MOST_VALUES = 500  # in one statement
 
@@ -66,7 +68,11 @@ class Jobs:
     # ── writes ───────────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, job: NewJob, *, may_wait: bool = False) -> Pending[Submitted]:
-        return (self.database.shortly if may_wait else self.database.write)(_insert(job))
+        if not may_wait:
+            return self.database.write(_insert(job))
+        if job.task.can_run_again:
+            return self.database.shortly(_insert(job))
+        return self.database.shortly(_insert(job), _UNREPEATED)
 
     def adopt(self, job: str, dead_owner: str, owner: str) -> Pending[AdoptedJob | None]:
         def work(db: sqlite3.Connection) -> AdoptedJob | None:
