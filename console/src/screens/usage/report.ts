@@ -6,7 +6,7 @@ export type Report = Schema['UsageReport'];
 export type Budget = Schema['BudgetReport'];
 
 /** `Today`, `This month, openai`. */
-export const titleOf = ({ period, provider }: Budget): string => `${period === 'day' ? 'Today' : 'This month'}${provider ? `, ${provider}` : ''}`;
+export const titleOf = ({ period, provider, person, group }: Budget): string => [period === 'day' ? 'Today' : 'This month', provider, person, group && `group ${group}`].filter(Boolean).join(', ');
 export type Sum = Schema['UsageSum'];
 export type Series = Schema['UsageSeries'];
 export type By = 'model' | 'provider' | 'project' | 'client';

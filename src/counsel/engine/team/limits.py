@@ -95,7 +95,11 @@ class TeamLimits:
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._rows: list[LimitRow] = []
-        self._read = -FRESH_SECONDS
+        self._read = float("-inf")
+
+    def read_again(self) -> None:
+        """The next call reads the table."""
+        self._read = float("-inf")
 
     async def rows(self) -> list[LimitRow]:
         now = time.monotonic()

@@ -56,7 +56,7 @@ class PersonEngine(ScopedEngine):
                     request.continuation_id, may_begin=isinstance(request, CompletionRequest)
                 )
                 request = replace(request, continuation_id=name)
-            own = replace(caller, person=self.person)
+            own = await self.runner.own_keys.applied(replace(caller, person=self.person))
             job = await super().submit(request, own, background=background, key=self._own_key(key))
         except (NotPermitted, FileNotAllowed) as error:
             self._note("refused", type(request).__name__, error.message)
@@ -92,8 +92,9 @@ class PersonEngine(ScopedEngine):
         return [job for job in jobs if job is not None and job.is_open]
 
     async def budget_report(self, settings: Settings) -> list[Json]:
-        """The server's budgets tell what all others have spent."""
-        return await self._whole.budget_report(settings) if self.person.is_admin else []
+        """Those that apply to the person. The server's own tell what all others have spent: they are for admins."""
+        servers = await self._whole.budget_report(settings) if self.person.is_admin else []
+        return [*servers, *await self.budgets.team.report(self.person)]
 
     async def close(self, *, keep: bool = False) -> None:
         """The whole engine is closed by whoever opened it."""

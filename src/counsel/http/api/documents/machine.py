@@ -123,6 +123,8 @@ class BudgetReport(TypedDict):
     budget: Annotated[str, "`day`, `month`, `day:openai` …"]
     period: Literal["day", "month"]
     provider: Annotated[str | None, "null: all of them."]
+    person: NotRequired[Annotated[str | None, "Of a team: whose it is."]]
+    group: NotRequired[Annotated[str | None, "Of a team: its members spend it together."]]
     limit_usd: float
     spent_usd: float
     reserved_usd: Annotated[float, "For calls that run."]
