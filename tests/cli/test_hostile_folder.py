@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("migrate", "--database", "postgresql://127.0.0.1:1/x"),
         ("import", "--database", "postgresql://127.0.0.1:1/x"),
     ),
-    "people": (("list",), ("add", "x"), ("audit",)),
+    "people": (("list",), ("add", "x"), ("audit",), ("limits",), ("limit", "x"), ("keys", "list")),
     "ask-service": (("--session", "x"),),
     "stdio": ((),),
     "review": ((), ("--staged",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -78,3 +79,56 @@ def test_without_a_database_the_command_says_what_it_needs(user: User) -> None:
     user.command = "people"
     assert user.run("list").code == 1
     assert "COUNSEL_DATABASE" in user.err
+
+
+def test_limits_are_set_changed_listed_and_removed(person: User) -> None:
+    person.json("add", "Ada")
+    assert person.json("limit", "ada", "--day", "5", "--at-once", "3") == {
+        "kind": "person", "name": "Ada", "day_usd": 5.0, "month_usd": None, "per_minute": None, "at_once": 3,
+    }  # fmt: skip
+    assert person.json("limit", "Ada", "--day", "none", "--per-minute", "10")["at_once"] == 3
+    assert person.json("limit", "--group", "ops", "--month", "100")["name"] == "ops"
+    assert person.json("limit", "--provider", "OpenAI", "--day", "1.5")["name"] == "openai"
+    rows = person.json("limits")["limits"]
+    assert [(row["kind"], row["name"], row["per_minute"]) for row in rows] == [
+        ("group", "ops", None), ("person", "Ada", 10), ("provider", "openai", None),
+    ]  # fmt: skip
+    assert "Ada" in person.counsel("limits")
+    assert person.run("limit", "Ada", "--per-minute", "none", "--at-once", "none").code == 0
+    assert "no limits" in person.err
+    assert len(person.json("limits")["limits"]) == 2
+    for wrong in (
+        ("nobody", "--day", "1"),
+        ("Ada", "--day", "much"),
+        ("Ada", "--day", "-1"),
+        ("Ada", "--day", "nan"),
+        ("Ada", "--at-once", "1.5"),
+        ("Ada", "--group", "ops", "--day", "1"),
+        ("--provider", "nobody", "--day", "1"),
+        (),
+    ):
+        assert person.run("limit", *wrong).code != 0, wrong
+
+
+def test_keys_of_people_are_piped_listed_resealed_and_removed(
+    person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNSEL_SECRET_KEY", "s" * 40)
+    person.json("add", "Ada")
+    key = "sk-own-key-of-ada-0123456789"
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{key}\n"))
+    outcome = person.run("keys", "set", "openai", "--person", "Ada")
+    assert outcome.code == 0, outcome.err
+    assert key not in outcome.out + outcome.err
+    (row,) = person.json("keys", "list", "--person", "Ada")["keys"]
+    assert row["provider"] == "openai"
+    monkeypatch.setenv("COUNSEL_SECRET_KEY_OLD", "s" * 40)
+    monkeypatch.setenv("COUNSEL_SECRET_KEY", "t" * 40)
+    assert person.run("keys", "reseal").code == 0
+    assert "1 encrypted anew" in person.err
+    monkeypatch.setattr("sys.stdin", io.StringIO(key))
+    assert person.run("keys", "set", "openai").code == 1
+    assert "--person" in person.err
+    assert person.run("keys", "remove", "openai", "--person", "Ada").code == 0
+    assert person.json("keys", "list", "--person", "Ada")["keys"] == []
+    assert key not in str(person.json("audit"))

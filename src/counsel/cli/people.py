@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from counsel.cli import json_option, output, times, user
+from counsel.cli import json_option, output, times
+from counsel.cli.people_keys import keys
+from counsel.cli.people_limits import limit, limits
+from counsel.cli.team_database import note, stored
 from counsel.errors import InvalidArgument
 from counsel.people import ROLES
 from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.engine.store.people import PersonRecord
-    from counsel.engine.store.protocol import Store
     from counsel.engine.team.people.directory import Directory, NewToken
 
 T = TypeVar("T")
@@ -29,6 +30,10 @@ def people() -> None:
 
     Runs where COUNSEL_DATABASE names the team's database. Admins without that use the console, or /api/team/people.
     """
+
+
+for _command in (keys, limit, limits):
+    people.add_command(_command)
 
 
 def _days(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,7 +55,7 @@ _force = click.option("--force", is_flag=True, help="Also if it is the last admi
 def add(name: str, role: str | None, groups: tuple[str, ...], days: int | None, as_json: bool) -> None:
     """Add a person. Their token is shown once."""
     made = _with(lambda directory: directory.add(name, role or "member", groups, days))
-    _note(made.person.name, f"added as {made.person.role}, token {made.token.id}")
+    note(made.person.name, f"added as {made.person.role}, token {made.token.id}")
     _print_token(made, as_json=as_json)
 
 
@@ -127,7 +132,7 @@ def rotate(name: str, days: int | None, overlap: str | None, as_json: bool) -> N
     """Make a new token for a person, and end all others."""
     seconds = _seconds(overlap) if overlap else 0.0
     made = _with(lambda directory: directory.rotate(name, days=days, overlap=seconds))
-    _note(made.person.name, f"rotated, token {made.token.id}")
+    note(made.person.name, f"rotated, token {made.token.id}")
     _print_token(made, as_json=as_json)
 
 
@@ -145,7 +150,7 @@ def token(name: str, label: str, end: str | None, days: int | None, as_json: boo
         )
         return
     made = _with(lambda directory: directory.add_token(name, days=days, label=label))
-    _note(made.person.name, f"token {made.token.id} added")
+    note(made.person.name, f"token {made.token.id} added")
     _print_token(made, as_json=as_json)
 
 
@@ -164,7 +169,7 @@ def audit(since: str, person: str | None, limit: int, as_json: bool) -> None:
 
     folded = names.folded(person) if person else None
     start = time.time() - _seconds(since)
-    records = _stored(lambda store: store.audit.read(start, folded, limit))
+    records = stored(lambda store: store.audit.read(start, folded, limit))
     if as_json:
         output.document({"records": [documents.audited(record) for record in records]})
         return
@@ -187,53 +192,17 @@ def audit(since: str, person: str | None, limit: int, as_json: bool) -> None:
         output.message("Nothing was recorded in that time.")
 
 
-# ── the database ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def _stored(work: Callable[[Store], Awaitable[T]]) -> T:
-    from counsel.engine.store import open_store
-
-    settings = user.caller().settings
-    if not settings.database:
-        raise InvalidArgument(
-            "No database is named.",
-            hint="Set COUNSEL_DATABASE to the team's PostgreSQL database, or use the server's /api/team/people.",
-        )
-
-    async def run() -> T:
-        store = open_store(settings.home, database=settings.database)
-        try:
-            return await work(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(run())
-
-
 def _with(work: Callable[[Directory], Awaitable[T]]) -> T:
     from counsel.engine.team.people.directory import Directory
 
-    return _stored(lambda store: work(Directory(store.people)))
-
-
-def _note(name: str, detail: str) -> None:
-    """Whoever can write to the database is its operator."""
-    from counsel.engine.team.audit import Audit, Sender
-    from counsel.people import OPERATOR
-
-    async def write(store: Store) -> None:
-        audit_log = Audit(store.audit, user.caller().settings.audit_days, prompts=False)
-        audit_log.note(Sender(OPERATOR, "", "command line"), "people changed", name, detail)
-        await store.flush()
-
-    _stored(write)
+    return stored(lambda store: work(Directory(store.people)))
 
 
 # ── what is printed ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _changed(record: PersonRecord, what: str, *, as_json: bool) -> None:
-    _note(record.person.name, what)
+    note(record.person.name, what)
     if as_json:
         output.document(_shown(record))
     else:

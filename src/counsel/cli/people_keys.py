@@ -1,0 +1,171 @@
+"""`counsel people keys`: vendors' keys that people bring to a team's server. A key is typed or piped, never an argument.
+
+With `counsel login` it is your own account at the server; with COUNSEL_DATABASE, on the server, anyone's (`--person`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+
+from counsel.cli import json_option, output, user
+from counsel.cli.team_database import note, stored
+from counsel.errors import AuthenticationFailed, InvalidArgument, from_dict
+
+if TYPE_CHECKING:
+    from counsel.engine.store.protocol import Store
+
+_person = click.option("--person", metavar="NAME", help="Whose it is, where COUNSEL_DATABASE is set.")
+
+
+@click.group()
+def keys() -> None:
+    """Bring your own vendor keys: the server uses them for your calls only, and never shows them."""
+
+
+@keys.command("set")
+@click.argument("provider")
+@_person
+@json_option
+def set_(provider: str, person: str | None, as_json: bool) -> None:
+    """Store a key. It is typed without an echo, or read from standard input."""
+    key = _typed(provider)
+
+    async def work(store: Store, identity: str) -> str:
+        from counsel.engine.team.own_keys import OwnKeys
+
+        return await OwnKeys(store).set(identity, provider, key, user.caller().settings)
+
+    _change("PUT", provider, person, work, {"key": key}, "stored", as_json=as_json)
+
+
+@keys.command()
+@click.argument("provider")
+@_person
+@json_option
+def remove(provider: str, person: str | None, as_json: bool) -> None:
+    """Remove a key: the server's own is used again."""
+
+    async def work(store: Store, identity: str) -> str:
+        from counsel.engine.team.own_keys import OwnKeys
+
+        return await OwnKeys(store).remove(identity, provider, user.caller().settings)
+
+    _change("DELETE", provider, person, work, None, "removed", as_json=as_json)
+
+
+@keys.command("list")
+@_person
+@json_option
+def list_(person: str | None, as_json: bool) -> None:
+    """List the providers for which there is a key of your own."""
+    if person is None and _login():
+        rows = {row["provider"]: row["stored_at"] for row in _asked("GET", "")["keys"] if row["stored_at"]}
+    else:
+
+        async def work(store: Store) -> dict[str, str]:
+            from counsel.engine.results import iso
+
+            listed = await store.person_keys.stored(await _identity(store, person))
+            return {provider: iso(at) for provider, at in listed.items()}
+
+        rows = stored(work)
+    if as_json:
+        output.document({"keys": [{"provider": name, "stored_at": at} for name, at in rows.items()]})
+    elif rows:
+        output.table(["provider", "stored"], [[name, at[:16].replace("T", " ")] for name, at in rows.items()])
+    else:
+        output.message("No keys of your own: the server's are used.")
+
+
+@keys.command()
+def reseal() -> None:
+    """Encrypt all keys with COUNSEL_SECRET_KEY that COUNSEL_SECRET_KEY_OLD has encrypted. On the server."""
+
+    async def work(store: Store) -> int:
+        from counsel.engine.team.own_keys import OwnKeys
+
+        return await OwnKeys(store).reseal(user.caller().settings)
+
+    count = stored(work)
+    output.message(f"{count} encrypted anew; COUNSEL_SECRET_KEY_OLD is no longer needed.")
+
+
+def _change(
+    method: str, provider: str, person: str | None, work: Any, body: Any, what: str, *, as_json: bool
+) -> None:
+    if person is None and _login():
+        _asked(method, f"/{quote(provider, safe='')}", body)
+        name = provider
+    else:
+
+        async def on(store: Store) -> str:
+            changed: str = await work(store, await _identity(store, person))
+            return changed
+
+        name = stored(on)
+        note(person or "", f"own key of {name} {what}")
+    if as_json:
+        output.document({"provider": name, what: True})
+    else:
+        output.message(f"{name}: the key is {what}.")
+
+
+async def _identity(store: Store, person: str | None) -> str:
+    from counsel.engine.team.people.directory import Directory
+
+    if person is None:
+        raise InvalidArgument(
+            "Whose key is it?", hint="Add --person NAME, or join the server: counsel login."
+        )
+    return (await Directory(store.people).find(person)).person.id
+
+
+def _login() -> bool:
+    settings = user.caller().settings
+    return bool(settings.team) and not settings.database
+
+
+def _asked(method: str, path: str, body: Any = None) -> Any:
+    """The team's server that this machine has joined."""
+    login = user.caller().settings.team
+    assert login is not None
+
+    async def ask() -> Any:
+        import aiohttp
+
+        headers = {"Authorization": f"Bearer {login.token}"}
+        try:
+            async with (
+                aiohttp.ClientSession(headers=headers, trust_env=True) as session,
+                session.request(
+                    method,
+                    f"{login.url}/api/team/keys{path}",
+                    json=body,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=30),
+                ) as answer,
+            ):
+                document = await answer.json(content_type=None)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise AuthenticationFailed(
+                f"{login.host} did not answer ({type(error).__name__}).",
+                hint="`counsel login --status` checks it.",
+            ) from None
+        if answer.status != 200:
+            raise from_dict(document)
+        return document
+
+    return asyncio.run(ask())
+
+
+def _typed(provider: str) -> str:
+    from counsel.models import provider_keys
+
+    if not sys.stdin.isatty():
+        return sys.stdin.read(provider_keys.LONGEST + 1)
+    return str(click.prompt(f"Your key of {provider}", hide_input=True, err=True))

@@ -1,0 +1,48 @@
+"""The team's database for `counsel people`: whoever can write to it is its operator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from counsel.cli import user
+from counsel.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from counsel.engine.store.protocol import Store
+
+T = TypeVar("T")
+
+
+def stored(work: Callable[[Store], Awaitable[T]]) -> T:
+    from counsel.engine.store import open_store
+
+    settings = user.caller().settings
+    if not settings.database:
+        raise InvalidArgument(
+            "No database is named.",
+            hint="Set COUNSEL_DATABASE to the team's PostgreSQL database, or use the server's /api/team/people.",
+        )
+
+    async def run() -> T:
+        store = open_store(settings.home, database=settings.database)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())
+
+
+def note(name: str, detail: str) -> None:
+    """Whoever can write to the database is its operator."""
+    from counsel.engine.team.audit import Audit, Sender
+    from counsel.people import OPERATOR
+
+    async def write(store: Store) -> None:
+        audit_log = Audit(store.audit, user.caller().settings.audit_days, prompts=False)
+        audit_log.note(Sender(OPERATOR, "", "command line"), "people changed", name, detail)
+        await store.flush()
+
+    stored(write)
