@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -120,7 +121,7 @@ def test_keys_of_people_are_piped_listed_resealed_and_removed(
     outcome = person.run("keys", "set", "openai", "--person", "Ada")
     assert outcome.code == 0, outcome.err
     assert key not in outcome.out + outcome.err
-    (row,) = person.json("keys", "list", "--person", "Ada")["keys"]
+    (row,) = json.loads(person.counsel("keys", "list", "--person", "Ada", "--json"))["keys"]
     assert row["provider"] == "openai"
     monkeypatch.setenv("COUNSEL_SECRET_KEY_OLD", "s" * 40)
     monkeypatch.setenv("COUNSEL_SECRET_KEY", "t" * 40)
@@ -130,5 +131,5 @@ def test_keys_of_people_are_piped_listed_resealed_and_removed(
     assert person.run("keys", "set", "openai").code == 1
     assert "--person" in person.err
     assert person.run("keys", "remove", "openai", "--person", "Ada").code == 0
-    assert person.json("keys", "list", "--person", "Ada")["keys"] == []
+    assert json.loads(person.counsel("keys", "list", "--person", "Ada", "--json"))["keys"] == []
     assert key not in str(person.json("audit"))
