@@ -67,7 +67,7 @@ SEARCH_CALL = {
 CUSTOM_CALL = {
     "type": "custom_tool_call",
     "id": "ctc_1",
-    "call_id": "call_1",
+    "call_id": "call_a",
     "name": "apply_patch",
     "input": "*** Begin Patch",
     "status": "completed",
@@ -75,7 +75,7 @@ CUSTOM_CALL = {
 TEAM_CALL = {
     "type": "function_call",
     "id": "fc_1",
-    "call_id": "call_2",
+    "call_id": "call_b",
     "name": "close",
     "namespace": "team",
     "arguments": "{}",
@@ -116,7 +116,7 @@ async def test_what_openais_own_tools_did_reaches_a_client_of_its_api(
     search, patch, close = response.output
     assert (search.type, search.action.query) == ("web_search_call", "cats")
     assert (patch.type, patch.name, patch.input) == ("custom_tool_call", "apply_patch", "*** Begin Patch")
-    assert (close.name, close.namespace, close.call_id) == ("close", "team", "call_2")
+    assert (close.name, close.namespace, close.call_id) == ("close", "team", "call_b")
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
