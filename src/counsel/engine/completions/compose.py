@@ -39,7 +39,8 @@ def _problems(request: CompletionRequest, route: Route) -> list[str]:
         return problems
     if request.tools and not route.model.tools:
         problems.append("it cannot use tools")
-    if request.web_search and not request.tools and not (route.model.web_search or is_native):
+    searches = request.web_search and not request.tools and not request.as_counsel
+    if searches and not (route.model.web_search or is_native):
         problems.append("it cannot search the web")
     images = _images(request)
     if images and not route.model.vision:
