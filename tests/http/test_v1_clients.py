@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agents import rigs
 from fake import FakeAPI
 from support.api_client import TOKEN
 from support.client_programs import environment, program
@@ -67,6 +69,22 @@ async def test_claude_code_reads_a_file_with_any_model(
     output = await _run(program("claude"), "-p", "What is in notes.txt?", cwd=project, env=env)
     assert "Mirabelle!" in output
     assert any(SECRET in str(call.body) for call in fake_api.calls), "the tool's result reached the model"
+
+
+@pytest.mark.parametrize(("agent", "model"), [("codex", "codex"), ("claude", "claude:opus")])
+async def test_a_real_agent_answers_as_a_model(
+    tmp_path: Path, fake_api: FakeAPI, agent: str, model: str
+) -> None:
+    rig = {"codex": rigs.codex, "claude": rigs.claude}[agent](fake_api, tmp_path / "agent")
+    fake_api.script(text="Mirabelle!", times=None)
+    messages: Any = [{"role": "user", "content": "What is the cat called?"}]
+    env = {name: value for name, value in rig.env.items() if name != "COUNSEL_HOME"}
+    async with served(tmp_path / "counsel", fake_api, CLIENT_CWD=str(rig.project), **env) as v1:
+        answer = await v1.openai.chat.completions.create(model=model, messages=messages)
+        assert answer.choices[0].message.content == "Mirabelle!"
+        stream = await v1.openai.chat.completions.create(model=model, messages=messages, stream=True)
+        chunks = [chunk async for chunk in stream]
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Mirabelle!"
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "claude-sonnet-4-6", "gemini-2.5-pro", "deepseek-chat"])

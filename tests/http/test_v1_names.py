@@ -96,6 +96,35 @@ async def test_a_consensus_streams_progress_as_reasoning_and_then_the_answers(
     assert headers["x-counsel-ignored"] == "max_tokens"
 
 
+async def test_a_consensus_over_responses(v1: V1) -> None:
+    model = "consensus:gpt-5, claude-sonnet-4-6"
+    async with v1.openai.responses.stream(model=model, input="which?") as stream:
+        final: Any = await stream.get_final_response()
+    reasoning, message = final.output
+    assert "gpt-5 has answered" in reasoning.summary[0].text
+    assert "## claude-sonnet-4-6" in message.content[0].text
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "gpt-5",
+        "claude-sonnet-4-6",
+        "gemini-2.5-pro",
+        "deepseek-chat",
+        "auto",
+        "codex",
+        "consensus",
+        "gpt-5, opus",
+    ],
+)
+async def test_tokens_are_counted_for_every_vendor(v1: V1, fake_api: FakeAPI, model: str) -> None:
+    messages: Any = [{"role": "user", "content": "four words or so " * 100}]
+    counted = await v1.anthropic.messages.count_tokens(model=model, messages=messages)
+    assert 400 <= counted.input_tokens <= 2_000
+    assert fake_api.calls == []
+
+
 async def test_a_consensus_refuses_what_it_cannot_do(v1: V1, fake_api: FakeAPI) -> None:
     ask = {"model": "consensus:gpt-5,claude-sonnet-4-6", "messages": [USER]}
     for change in ({"tools": TOOLS}, {"response_format": {"type": "json_object"}}):

@@ -46,7 +46,7 @@ def vendors(fake: Any) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[V1]:
-    async with here(folder, fake, **vendors(fake), **env) as api, sdks(address(api), fake.url) as made:
+    async with here(folder, fake, **{**vendors(fake), **env}) as api, sdks(address(api), fake.url) as made:
         yield made
 
 

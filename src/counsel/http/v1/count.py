@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.context import tokens
-from counsel.http.v1 import messages_request
+from counsel.http.v1 import consensus, messages_request
 from counsel.types import Call, Json, Model
 
 
@@ -23,6 +23,6 @@ def _model(name: str, caller: Caller) -> Model:
     """Images count differently. Raises `ModelNotFound`."""
     from counsel.models.catalog import Catalog
 
-    if name.lower() == "auto" or registry.resolve(name):
+    if name.lower() == "auto" or "," in name or consensus.is_named(name) or registry.resolve(name):
         return Model(name, "", name)
     return Catalog.load(caller.settings).lookup(name)
