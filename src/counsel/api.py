@@ -291,7 +291,7 @@ class Counsel:
         if self._engine is None:
             from counsel.engine.engine import open_engine
 
-            self._engine = (await open_engine(self._caller.settings.home)).for_machine()
+            self._engine = (await open_engine(self._caller.settings.home, takes_jobs=False)).for_machine()
             self._engine.register_caller(self._caller)
         return self._engine
 

@@ -30,7 +30,7 @@ async def engine(
         from counsel.engine.engine import open_engine
 
         logs.setup(caller.settings, stderr=caller.settings.log_level == "debug")
-        local = (await open_engine(caller.settings.home)).for_machine()
+        local = (await open_engine(caller.settings.home, takes_jobs=False)).for_machine()
         if continues:
             local.register_caller(caller)
         try:

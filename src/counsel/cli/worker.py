@@ -50,11 +50,11 @@ async def _run(settings: Settings, port: int | None) -> None:
     from counsel import caller, logs
     from counsel.daemon.draining import until_hurried
     from counsel.daemon.process_limits import prepare_process
-    from counsel.daemon.server import default_engine
+    from counsel.daemon.server import whole_engine
 
     prepare_process()
     logs.setup(settings, stderr=True)
-    engine = await default_engine(settings.home)
+    engine = await whole_engine(settings.home)
     try:
         engine.register_caller(caller.here("worker", cwd=Path.cwd()))
         stopping, hurry = asyncio.Event(), asyncio.Event()

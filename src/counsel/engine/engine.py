@@ -59,11 +59,11 @@ _SUMMARY_WAIT = 2.0  # seconds that a synchronous call waits for its summary
 _SUMMARY_PAUSE = 60.0  # seconds without waiting for a summariser that was late
 
 
-async def open_engine(home: Path | None = None) -> Engine:
+async def open_engine(home: Path | None = None, *, takes_jobs: bool = True) -> Engine:
     """An engine on COUNSEL_HOME. Several may share it: they share one database."""
     engine = Engine(home or load_settings().home)
     try:
-        await engine.open()
+        await engine.open(takes_jobs=takes_jobs)
     except BaseException:
         await engine.store.close()
         raise
@@ -93,14 +93,16 @@ class Engine:
         self.archive = Archive(home, self.store)
         self._summaries_late = 0.0  # no waiting for summaries until then
 
-    async def open(self) -> None:
-        """Begin to work. In a team the database must be usable: raises `ConfigInvalid` or `StoreError`."""
+    async def open(self, *, takes_jobs: bool = True) -> None:
+        """Begin to work. `takes_jobs`: also on what other processes of a team were asked. In a team the database must be usable: raises `ConfigInvalid` or `StoreError`."""
         if self.store.team:
             self._secret.value = await self.store.team.secret()
             await self.runner.ownership.begin()
             from counsel.engine.team import opening
 
-            self.runner.queue = await opening.open_queue(self.runner, self.store, self.store.team, self.home)
+            self.runner.queue = await opening.open_queue(
+                self.runner, self.store, self.store.team, self.home, takes_jobs=takes_jobs
+            )
         self.runner.start()
 
     async def drain(self, seconds: float) -> None:

@@ -29,9 +29,9 @@ async def server(
     """A server on a machine of its own, with the same keys, that runs so many jobs at a time."""
     engines: list[Engine] = []
 
-    async def opened(name: str, concurrency: int = 64) -> Engine:
+    async def opened(name: str, concurrency: int = 64, *, takes_jobs: bool = True) -> Engine:
         monkeypatch.setenv("COUNSEL_CONCURRENCY", str(concurrency))
-        engine = await open_engine(tmp_path / name)
+        engine = await open_engine(tmp_path / name, takes_jobs=takes_jobs)
         engine.register_caller(caller())
         engines.append(engine)
         return engine
@@ -106,6 +106,26 @@ async def test_turns_over_two_servers_keep_their_order_and_a_waiting_client_does
     texts = [message.text for message in await first.store.messages("mine") if message.role == "user"]
     assert [text[-1] for text in texts] == list("012345")
     assert len(fake_api.log.requests) == 6
+
+
+async def test_a_program_that_asks_runs_its_own_turns_and_takes_nothing_of_others(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    first = await server("a", concurrency=0)
+    others = await first.submit(ask("of others"), caller(), background=True)
+    program = await server("b", takes_jobs=False)
+    fake_api.script(gate="g", gate_after=0, times=1)
+    turns = [await program.submit(ask("turn 1", "mine"), caller(), background=True)]
+    await fake_api.wait_for(contains="turn 1")
+    assert program.runner.queue
+    program.runner.queue.wake()
+    assert await queue(first) == ["todo", "doing"]
+    assert others not in program.runner.running
+    turns.append(await program.submit(ask("turn 2", "mine"), caller(), background=True))
+    fake_api.open_gate("g")
+    async with asyncio.timeout(60):
+        for job in turns:
+            await program.wait(job)
 
 
 async def test_a_waiting_client_comes_before_background_jobs(

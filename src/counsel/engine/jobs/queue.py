@@ -12,6 +12,9 @@ class JobQueue(Protocol):
     def entry(self, job: Job, fingerprint: str) -> QueueEntry:
         """Where a new job is offered, and whether this process has room for it."""
 
+    def offered(self, job: str) -> None:
+        """A job that was asked here waits for whoever takes it."""
+
     def wake(self) -> None:
         """A job has ended: there may be room."""
 

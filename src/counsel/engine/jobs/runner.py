@@ -176,7 +176,9 @@ class Runner:
     async def _start_written(self, arrival: Arrival, new: NewJob) -> None:
         submitted = await self._store.submit(new)
         arrival.job.conversation = submitted.conversation
-        if submitted.is_new and submitted.is_ours and not self._closing:
+        if self.queue and not submitted.is_ours:
+            self.queue.offered(arrival.job.id)
+        elif submitted.is_new and not self._closing:
             self._start(arrival.job, arrival.continues)
 
     def _start(self, job: Job, continues: bool, seq: int = 0) -> Running:

@@ -21,7 +21,7 @@ def owners(team: Team) -> Owners:
     return DatabaseOwners(team.presence)
 
 
-async def open_queue(runner: Runner, store: Store, team: Team, home: Path) -> TeamQueue:
+async def open_queue(runner: Runner, store: Store, team: Team, home: Path, *, takes_jobs: bool) -> TeamQueue:
     """Offers and takes jobs from now on. Raises `ConfigInvalid` where procrastinate is not installed."""
     try:
         from counsel.engine.team.queue.queue import TeamQueue
@@ -33,6 +33,6 @@ async def open_queue(runner: Runner, store: Store, team: Team, home: Path) -> Te
             hint="Run `pip install 'counsel[team]'`, or unset COUNSEL_DATABASE.",
         ) from None
     concurrency = load_settings({**os.environ, "COUNSEL_HOME": str(home)}).concurrency
-    queue = TeamQueue(runner, store, team.queue, concurrency, str(home))
+    queue = TeamQueue(runner, store, team.queue, concurrency, str(home), takes_jobs=takes_jobs)
     await queue.open()
     return queue

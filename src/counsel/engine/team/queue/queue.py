@@ -66,8 +66,20 @@ class _Retry(procrastinate.BaseRetryStrategy):
 
 
 class TeamQueue:
-    def __init__(self, runner: Runner, store: Store, queue: Queue, concurrency: int, home: str) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        store: Store,
+        queue: Queue,
+        concurrency: int,
+        home: str,
+        *,
+        takes_jobs: bool = True,
+    ) -> None:
+        """`takes_jobs`: also others'. A process that ends with its one question would break theirs off, and cost twice."""
         self._runner = runner
+        self._takes_others = takes_jobs
+        self._offered: set[str] = set()  # jobs of this process that waited in the queue at the last look
         self._store = store
         self._queue = queue
         self._concurrency = concurrency
@@ -94,6 +106,10 @@ class TeamQueue:
         here = self._is_taking and (is_nested or self._has_room())
         return QueueEntry(name, priority, self._queue.worker if here else None)
 
+    def offered(self, job: str) -> None:
+        self._offered.add(job)
+        self.wake()
+
     def wake(self) -> None:
         """There may be room, or something to take."""
         self._manager.wake()
@@ -117,8 +133,8 @@ class TeamQueue:
     def _queues(self) -> list[str]:
         if not self._is_taking:
             return []
-        names = [_UPKEEP]
-        if self._has_room():
+        names = [_UPKEEP] if self._takes_others else []
+        if self._has_room() and (self._takes_others or self._offered):
             for fingerprint in self._runner.callers.fingerprints():
                 names += [fingerprint, f"{fingerprint}@{self._machine}"]
         return names
@@ -174,6 +190,9 @@ class TeamQueue:
             try:
                 if self._runner.ownership.may_judge():
                     await self._queue.reap(DEAD_AFTER)
+                if self._offered:
+                    rows = await self._store.standing(list(self._offered))
+                    self._offered = {row.id for row in rows if row.status == "processing" and not row.owner}
                 if time.monotonic() - looked > _STRAYS:
                     looked = time.monotonic()
                     await self._give_back_strays()
