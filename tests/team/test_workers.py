@@ -147,3 +147,31 @@ async def test_nothing_of_a_suspended_worker_is_accepted_and_a_worker_that_drain
     texts = [row[0] for row in team.sql(f"SELECT text FROM counsel.messages WHERE job = '{job}' ORDER BY n")]
     assert texts == ["suspended", "gpt-5 says: suspended"]
     assert [row[0] for row in team.sql(f"SELECT attempt FROM counsel.jobs WHERE id = '{job}'")] == [2]
+
+
+async def test_a_server_that_drains_answers_those_who_wait_and_the_load_balancer(
+    tmp_path: Path, postgres_server: PostgresServer, fake_api: FakeAPI
+) -> None:
+    with postgres_server.migrated() as url:
+        async with Fleet(tmp_path, url, keys(fake_api)) as fleet:
+            server = fleet.add("serve", "alone", COUNSEL_DRAIN_SECONDS="60")
+            await fleet.start()
+            fake_api.script(gate="g", gate_after=1)
+            body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hello"}]}
+            call = asyncio.create_task(fleet.session.post(f"{server.url}/v1/chat/completions", json=body))
+            await fake_api.wait_for(deltas=1)
+            server.signal(signal.SIGTERM)
+            async with asyncio.timeout(LONGEST):
+                while await status(fleet, f"{server.url}/ready") != 503:  # noqa: ASYNC110 - the server tells
+                    await asyncio.sleep(0.1)
+            fake_api.open_gate("g")
+            async with asyncio.timeout(LONGEST):
+                response = await call
+                answer = await response.json()
+            assert answer["choices"][0]["message"]["content"] == "gpt-5 says: hello"
+            assert await server.stop() == 0
+
+
+async def status(fleet: Fleet, url: str) -> int:
+    async with fleet.session.get(url) as response:
+        return response.status
