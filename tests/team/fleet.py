@@ -58,6 +58,7 @@ class Member:
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
             "COUNSEL_HOME": str(self._home / "home"),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # to try another tree's sources
         }
         with (self._home / "stderr").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(

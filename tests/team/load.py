@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from team.fleet import Fleet
+from team.fleet import Fleet, Member
 
 _AGAIN = 0.2  # seconds
 ENDS = ("done", "failed", "cancelled")
@@ -46,11 +46,11 @@ def consensus(prompt: str) -> Asked:
     )
 
 
-async def submit(fleet: Fleet, asked: Asked) -> None:
+async def submit(fleet: Fleet, asked: Asked, member: Member | None = None) -> None:
     """To any server, until one has taken it. The key makes it one job."""
     while not asked.id:
         asked.sent += 1
-        server = fleet.a_server()
+        server = member or fleet.a_server()
         try:
             async with fleet.session.post(
                 f"{server.url}/api/jobs",

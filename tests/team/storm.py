@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fake import FakeProcess
+from fake import FakeProcess, marked
 from support.postgres_proxy import PostgresProxy
 from support.postgres_server import PostgresServer
 from team import checks, load
@@ -19,6 +19,8 @@ from team.fleet import Fleet, Member
 SUSPENDED = (
     20.0  # seconds: an owner that is not seen for 15 is dead (docs/decisions/23-presence-in-postgresql.md)
 )
+SLOW = 4.0  # seconds until the vendor begins to answer a call that is under way when its process is stopped
+SLOWS = 3
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,20 @@ class Plan:
 
     @property
     def jobs(self) -> int:
-        return self.chats + self.councils + self.conversations * self.turns
+        slow = SLOWS * (1 if self.workers else 2)
+        return self.chats + self.councils + self.conversations * self.turns + slow
 
 
 class Storm:
     def __init__(
-        self, plan: Plan, fleet: Fleet, server: PostgresServer, cut: tuple[Member, PostgresProxy]
+        self,
+        plan: Plan,
+        fleet: Fleet,
+        server: PostgresServer,
+        fake: FakeProcess,
+        cut: tuple[Member, PostgresProxy],
     ) -> None:
+        self._fake = fake
         self._plan = plan
         self._fleet = fleet
         self._server = server
@@ -53,6 +62,7 @@ class Storm:
 
     async def run(self) -> None:
         async with asyncio.timeout(self._plan.limit), asyncio.TaskGroup() as group:
+            self._group = group
             for job in self._lone():
                 group.create_task(self._ask(job, self._fleet.random.uniform(0, self._plan.seconds)))
             for number in range(self._plan.conversations):
@@ -104,6 +114,7 @@ class Storm:
     async def _suspend(self) -> None:
         await asyncio.sleep(self._plan.seconds / 4)
         member = self._fleet.a_server(besides=self._cut[0])
+        await self._occupy(member)
         member.signal(signal.SIGSTOP)
         await asyncio.sleep(SUSPENDED)
         member.signal(signal.SIGCONT)
@@ -111,13 +122,27 @@ class Storm:
 
     async def _cut_off(self) -> None:
         """Its connections are cut, and new ones refused for longer than its heartbeats; the process lives."""
-        proxy = self._cut[1]
+        member, proxy = self._cut
         await asyncio.sleep(self._plan.seconds / 3)
+        if member.kind == "serve":
+            await self._occupy(member)
         proxy.refuses = True
         proxy.cut_all()
         await asyncio.sleep(SUSPENDED)
         proxy.refuses = False
         self.done[f"database cut off from {self._cut[0].name} for {SUSPENDED:.0f} s"] += 1
+
+    async def _occupy(self, member: Member) -> None:
+        """Calls that the process has under way when it is stopped, and whose answers it has when it goes on."""
+        jobs = [
+            load.chat(f"slow {number} of {member.name}. {marked(latency=SLOW)}") for number in range(SLOWS)
+        ]
+        for job in jobs:
+            await load.submit(self._fleet, job, member)
+            self.asked.append(job)
+            self._group.create_task(load.follow(self._fleet, job))
+        text = f"of {member.name}."
+        await asyncio.to_thread(self._fake.wait_for, contains=text, count=SLOWS, timeout=60)
 
     async def _restart_postgres(self, when: float) -> None:
         await asyncio.sleep(when)
@@ -142,7 +167,7 @@ async def storm(
             kind = "worker" if plan.workers else "serve"
             cut = fleet.add(kind, f"{kind}-cut", database=proxy.url)
             await fleet.start()
-            weather = Storm(plan, fleet, server, (cut, proxy))
+            weather = Storm(plan, fleet, server, fake, (cut, proxy))
             try:
                 await weather.run()
             except* TimeoutError:
