@@ -79,6 +79,11 @@ def examine(
     return outcome
 
 
+def clock() -> float:
+    """What turns the vendor's monotonic times, which all processes share, into the database's."""
+    return time.time() - time.monotonic()
+
+
 def _ends(outcome: Outcome, jobs: dict[str, Any], asked: Sequence[Asked]) -> None:
     ids = [each.id for each in asked]
     if len(set(ids)) != len(ids):
@@ -117,9 +122,7 @@ def _calls(
     asked: Sequence[Asked],
 ) -> None:
     """No request begins after the reply to the same call was stored, nor after its job has ended; turns one by one."""
-    clock = (
-        time.time() - time.monotonic()
-    )  # the vendor's log has the monotonic clock, which all processes share
+    offset = clock()
     stored: dict[tuple[str, str], float] = {}
     for job, key, at in read("SELECT job, key, at FROM counsel.calls"):
         stored[job, key] = at
@@ -134,16 +137,19 @@ def _calls(
         finished = sum(request["state"] == "finished" for request in sent)
         repeated += finished - 1 if finished > 1 else 0
         for until, what in ((stored.get((job, key)), f"its reply {key}"), (jobs[job][2], "its end")):
-            late = [request for request in sent if until and request["at"] + clock > until + MARGIN]
+            late = [request for request in sent if until and request["at"] + offset > until + MARGIN]
             if late:
                 outcome.problems.append(f"{job}: {len(late)} requests after {what} was stored")
     outcome.numbers["replies that were lost with their process and asked again"] = repeated
     outcome.numbers["requests that were cut off"] = sum(r["state"] != "finished" for r in requests)
-    _order(outcome, by_call, jobs, clock)
+    _order(outcome, by_call, jobs, offset)
 
 
 def _order(
-    outcome: Outcome, by_call: dict[tuple[str, str], list[dict[str, Any]]], jobs: dict[str, Any], clock: float
+    outcome: Outcome,
+    by_call: dict[tuple[str, str], list[dict[str, Any]]],
+    jobs: dict[str, Any],
+    offset: float,
 ) -> None:
     conversations: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for job, row in jobs.items():
@@ -152,7 +158,7 @@ def _order(
         ordered = [job for _, job in sorted(turns)]
         for earlier, later in itertools.pairwise(ordered):
             starts = [
-                request["at"] + clock
+                request["at"] + offset
                 for call, sent in by_call.items()
                 if call[0] == later
                 for request in sent

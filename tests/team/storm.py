@@ -133,7 +133,7 @@ class Storm:
         self.done[f"database cut off from {self._cut[0].name} for {SUSPENDED:.0f} s"] += 1
 
     async def _occupy(self, member: Member) -> None:
-        """Calls that the process has under way when it is stopped, and whose answers it has when it goes on."""
+        """Calls that are under way when a process is stopped, and whose answers it has when it goes on."""
         jobs = [
             load.chat(f"slow {number} of {member.name}. {marked(latency=SLOW)}") for number in range(SLOWS)
         ]
@@ -159,7 +159,8 @@ async def storm(
     fake.set(default={"latency": 0.3, "chunk_delay": 0.1, "deltas": 4})
     server.execute(checks.WATCH, "counsel")
     try:
-        async with PostgresProxy(url) as proxy, Fleet(folder, url, env, plan.seed) as fleet:
+        few = {"COUNSEL_CONCURRENCY": "4"}  # so that jobs wait in the queue, and workers take them
+        async with PostgresProxy(url) as proxy, Fleet(folder, url, env | few, plan.seed) as fleet:
             for number in range(plan.servers - (0 if plan.workers else 1)):
                 fleet.add("serve", f"server-{number}")
             for number in range(1, plan.workers):

@@ -26,7 +26,7 @@ async def test_a_team_under_fire(
 
     plan = Plan(
         servers=2,
-        workers=0,
+        workers=1,
         chats=40,
         councils=6,
         conversations=2,
