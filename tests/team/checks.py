@@ -13,7 +13,7 @@ from typing import Any
 from team.load import Asked
 
 EVENTS_PER_ATTEMPT = 1_000_000  # each attempt numbers its events from a multiple of it
-MARGIN = 0.5  # seconds between a reply's time and its commit
+MARGIN = 2.0  # seconds between looking for a reply and sending the request, on a busy machine
 # Written down by the database itself: an event of an attempt that no longer owned the job, a job that ends a second time,
 # a job that is opened again, an attempt that goes back.
 WATCH = f"""
@@ -124,7 +124,8 @@ def _calls(
     """No request begins after the reply to the same call was stored, nor after its job has ended; turns one by one."""
     offset = clock()
     stored: dict[tuple[str, str], float] = {}
-    for job, key, at in read("SELECT job, key, at FROM counsel.calls"):
+    committed = "extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8"
+    for job, key, at in read(f"SELECT job, key, {committed} FROM counsel.calls"):
         stored[job, key] = at
     by_call: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for request in requests:

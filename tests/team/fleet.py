@@ -72,11 +72,9 @@ class Member:
         self.starts += 1
 
     async def ready(self, session: aiohttp.ClientSession) -> None:
-        """Until a server listens. A worker has nothing to ask."""
+        """Until a server listens; meanwhile it may be killed and started again. A worker has nothing to ask."""
         async with asyncio.timeout(STARTS):
             while self.kind == "serve":
-                assert self._process is not None
-                assert self._process.returncode is None, self.log
                 with contextlib.suppress(aiohttp.ClientError):
                     async with session.get(f"{self.url}/health") as response:
                         if response.status == 200:
@@ -146,6 +144,9 @@ class Fleet:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below the range of outgoing connections: one of those could have the port while its server starts again."""
+    while True:
+        port = random.randint(18_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -27,14 +27,14 @@ async def test_a_team_under_fire(
     plan = Plan(
         servers=2,
         workers=1,
-        chats=40,
+        chats=32,
         councils=6,
         conversations=2,
         turns=7,
         kills=6,
         restarts=1,
-        seconds=30,
-        limit=170,
+        seconds=24,
+        limit=400,
     )
     if os.environ.get("COUNSEL_CHAOS"):  # make chaos
         plan = Plan(

@@ -98,5 +98,5 @@ def test_a_request_after_its_reply_was_stored_is_noticed() -> None:
         }
 
     assert checks.examine(read, [request(999.0)], [asked]).problems == []
-    late = checks.examine(read, [request(999.0), request(1002.0)], [asked]).problems
+    late = checks.examine(read, [request(999.0), request(1004.0)], [asked]).problems
     assert len(late) == 2, late  # after its reply, and after its end
