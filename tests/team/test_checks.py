@@ -78,7 +78,7 @@ def test_a_request_after_its_reply_was_stored_is_noticed() -> None:
     asked.id, asked.end = "job", "done"
     asked.seen = [(1, "done", "")]
     asked.texts = {"": "hi"}
-    rows = {
+    rows: dict[str, list[tuple[Any, ...]]] = {
         "counsel.jobs": [("job", "completed", 1, 1000.0, "c", 1, '{"content": "hi"}', None)],
         "counsel.calls": [("job", "answer:gpt-5", 1000.0)],
         "counsel.messages": [("c", "user", "job"), ("c", "assistant", "job")],
