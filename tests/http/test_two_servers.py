@@ -97,6 +97,23 @@ async def test_a_session_that_was_ended_is_unknown_to_both_servers(mcp: Http, pr
     assert both(proxy)
 
 
+async def test_many_sessions_of_one_person_make_room(
+    mcp: Http, proxy: RoundRobin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = pytest.importorskip("counsel.engine.store.postgres.mcp_sessions")
+    monkeypatch.setattr(stored, "MOST", 2)
+    first = {}
+    for _ in range(3):
+        await mcp.initialize()
+        first = first or dict(mcp.held)
+        del mcp.held["Mcp-Session-Id"]
+    mcp.held = first
+    for _ in range(2):
+        async with mcp.post(mcp.message("ping")) as response:
+            assert response.status == 404
+    assert both(proxy)
+
+
 async def test_a_call_is_cancelled_through_the_other_server(
     mcp: Http, proxy: RoundRobin, fake_api: FakeAPI
 ) -> None:

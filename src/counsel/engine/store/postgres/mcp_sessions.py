@@ -7,6 +7,7 @@ from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.protocol import Pending
 
 IDLE = 3_600.0  # seconds after which a session that nobody used is over
+MOST = 1_000  # of one person: those that were not used for longest make room
 _FRESH = "seen > clock_timestamp() - make_interval(secs => %s)"
 
 
@@ -21,6 +22,12 @@ class McpSessions:
                 name,
                 person,
                 state,
+            )
+            await db.execute(
+                "DELETE FROM counsel.mcp_sessions WHERE id IN (SELECT id FROM counsel.mcp_sessions "
+                "WHERE person = %s ORDER BY seen DESC OFFSET %s)",
+                person,
+                MOST,
             )
 
         return self._database.write(work)
