@@ -11,6 +11,7 @@ from counsel.engine.store.postgres import fencing, submission
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import LostJob, NewJob
+from counsel.errors import Conflict
 from counsel.job_events import Noticed
 from engine.store.postgres.conftest import Open
 from support.stored import completed, fence, new_job, reply
@@ -148,3 +149,24 @@ async def test_a_server_that_is_suspended_inside_a_transaction_keeps_its_locks_f
     assert adopted
     paused.may_commit.set()  # it goes on
     assert not await pending  # the write runs again, and finds that the job is another's
+
+
+async def test_a_clients_key_is_for_one_question_at_two_servers_at_once(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.store.postgres.writer.STALLED_MS", 60_000)
+    ours, theirs = opened(), opened()
+    prefix, questions = f"http-{'a' * 32}-", ("b" * 32, "c" * 32)
+    first, second = (new_job(key=f"{prefix}{question}") for question in questions)
+    paused = Paused(submission.insert(first))
+    writing = ours.database.write(paused)
+    await paused.has_run.wait()
+    late = theirs.submit(second)
+    await waits_for_a_lock(ours, late)
+    paused.may_commit.set()
+    assert (await writing).is_new
+    with pytest.raises(Conflict):
+        await late
+    assert await theirs.job(second.id) is None
+    again = await theirs.submit(first)
+    assert not again.is_new

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from counsel.engine.store.postgres import conversations, queue
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.records import NewJob, Submitted
-from counsel.errors import NotFound
+from counsel.errors import Conflict, NotFound
 from counsel.people import owners_seen_by
+
+# A key of `POST /api/jobs` or `/v1`: what the client sent, then its question, both as hashes.
+_IDEMPOTENT = re.compile(r"(.*(?:http|v1)-[0-9a-f]{32}-)[0-9a-f]{32}").fullmatch
 
 
 def insert(job: NewJob) -> Work[Submitted]:
@@ -17,6 +21,8 @@ def insert(job: NewJob) -> Work[Submitted]:
             await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"job {job.id}")
         if await _exists(db, job.id):
             return Submitted(is_new=False, conversation=job.conversation)
+        if job.key and (match := _IDEMPOTENT(job.key)):
+            await _check_key(db, job.key, match[1])
         name = job.conversation
         if job.task.tag:
             person = job.origin.owner
@@ -33,6 +39,16 @@ def insert(job: NewJob) -> Work[Submitted]:
         return Submitted(is_new=True, conversation=name, is_ours=is_ours)
 
     return work
+
+
+async def _check_key(db: Transaction, key: str, prefix: str) -> None:
+    """A client's key is for one question, also when two servers get it with two at the same moment."""
+    await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"key {prefix}")
+    sql = "SELECT 1 FROM counsel.jobs WHERE key >= %s AND key < %s AND key != %s LIMIT 1"
+    if await db.row(sql, prefix, f"{prefix}~", key):
+        raise Conflict(
+            "Idempotency-Key was used for another question.", hint="Use a new key for each question."
+        )
 
 
 async def _exists(db: Transaction, job: str) -> bool:
