@@ -255,6 +255,13 @@ class Settings:
     metrics_people: bool = _setting(
         "COUNSEL_METRICS_PEOPLE", False, "Add calls, tokens, cost and errors of each person to `/metrics`."
     )
+    probe_port: int = _setting(
+        "COUNSEL_PROBE_PORT",
+        0,
+        "Port on which `counsel worker` answers `/health`, `/ready` and `/metrics`; 0: none.",
+        minimum=0,
+        maximum=65535,
+    )
     max_connections: int = _setting(
         "COUNSEL_MAX_CONNECTIONS", 1_000, "Most open connections of `counsel serve`.", minimum=8
     )

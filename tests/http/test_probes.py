@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,6 +18,7 @@ from counsel.engine.history.call_metrics import MOST_MODELS, MOST_PEOPLE, OTHER,
 from counsel.engine.store.records import UsageRecord
 from counsel.http import probes
 from counsel.http.loading import LoadingApp
+from counsel.http.worker_probes import WorkerProbes
 from fake import FakeAPI
 from support import api_client
 from support.api_client import Api
@@ -197,3 +199,20 @@ def test_names_are_escaped() -> None:
     metrics.called(used('a"b\\c\nd', "m"), None)
     text = "\n".join(line for family in prometheus._counted(metrics) for line in family) + "\n"
     assert families(text)["counsel_calls"].samples[0].labels["provider"] == 'a"b\\c\nd'
+
+
+async def test_a_worker_answers_probes_and_shows_metrics_to_their_token_only(tmp_path: Path) -> None:
+    loaded = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_METRICS_TOKEN": "only-for-prometheus"})
+    server = await WorkerProbes(FakeEngine(), loaded, lambda: False).serve("127.0.0.1", 0)
+    base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, aiohttp.ClientSession() as session:
+        for path, token, status in (
+            ("/health", "", 200),
+            ("/ready", "", 200),
+            ("/metrics", "", 401),
+            ("/metrics", "wrong", 401),
+            ("/metrics", "only-for-prometheus", 200),
+        ):
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with session.get(f"{base}{path}", headers=headers) as answer:
+                assert (answer.status, path, token) == (status, path, token)

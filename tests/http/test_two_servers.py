@@ -102,7 +102,7 @@ async def test_many_sessions_of_one_person_make_room(
 ) -> None:
     stored = pytest.importorskip("counsel.engine.store.postgres.mcp_sessions")
     monkeypatch.setattr(stored, "MOST", 2)
-    first = {}
+    first: dict[str, str] = {}
     for _ in range(3):
         await mcp.initialize()
         first = first or dict(mcp.held)

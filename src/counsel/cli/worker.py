@@ -47,13 +47,14 @@ def worker(concurrency: int | None, probe_port: int | None, database: str | None
 
 
 async def _run(settings: Settings, port: int | None) -> None:
-    from counsel import caller, logs
+    from counsel import caller, logs, tracing
     from counsel.daemon.draining import until_hurried
     from counsel.daemon.process_limits import prepare_process
     from counsel.daemon.server import whole_engine
 
     prepare_process()
     logs.setup(settings, stderr=True)
+    tracing.setup(settings)
     engine = await whole_engine(settings.home)
     try:
         engine.register_caller(caller.here("worker", cwd=Path.cwd()))
@@ -70,6 +71,7 @@ async def _run(settings: Settings, port: int | None) -> None:
             probes.close()
     finally:
         await engine.close(keep=True)
+        await asyncio.to_thread(tracing.close)
 
 
 def _handle_signals(stopping: asyncio.Event, hurry: asyncio.Event) -> None:
