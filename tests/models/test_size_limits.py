@@ -18,7 +18,7 @@ from counsel.errors import CounselError, TimedOut, UpstreamError
 from counsel.models import answer_limit, compression
 from counsel.models.transport import Transport
 from counsel.models.vendor_errors import LONGEST_WAIT, parse_error
-from counsel.models.wires.openai_chat import parsed_arguments
+from counsel.models.wires.openai_shared import parsed_arguments
 from counsel.text import TextBuffer
 from counsel.types import Call, Endpoint, Event, Finished, Limits, Model, Notice, Provider, Text, Turn
 from fake.raw import RawServer, bomb, event

@@ -9,6 +9,7 @@ from typing import Any
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires import anthropic_client
 from counsel.models.wires.call_settings import (
     joined,
     limited,
@@ -17,13 +18,12 @@ from counsel.models.wires.call_settings import (
     wire_options,
     without_none,
 )
-from counsel.models.wires.openai_chat import citations, parsed_arguments
+from counsel.models.wires.openai_shared import citations, parsed_arguments
 from counsel.text import is_blank
 from counsel.types import (
     Call,
     Endpoint,
     Event,
-    Exact,
     Finished,
     Image,
     Json,
@@ -68,10 +68,12 @@ class Anthropic:
         if call.exact and call.exact.native and call.exact.native.wire == WIRE:
             return self._passed_on(call.exact.native, call, model, endpoint)
         settings = resolve_settings(call, model)
-        thinking, limit = _requested_thinking(call, model) or _thinking(model, settings.effort, call, options)
+        thinking, limit = anthropic_client.requested_thinking(call, model) or _thinking(
+            model, settings.effort, call, options
+        )
         # The vendor refuses a temperature together with thinking.
         temperature = None if thinking else settings.temperature
-        shaping, unsent = sampling(call.exact, model, {} if thinking else _SAMPLING)
+        shaping, unsent = sampling(call.exact, model, {} if thinking else anthropic_client.SAMPLING)
         messages = _messages(call)
         _mark_stable_prefix(messages)
         body: dict[str, object] = {
@@ -87,7 +89,7 @@ class Anthropic:
                 thinking=thinking,
                 output_config=_output_config(model, settings.effort, call),
                 tools=_tools(call, options, search=settings.web_search) or None,
-                tool_choice=_tool_choice(call.exact),
+                tool_choice=anthropic_client.tool_choice(call.exact),
                 stop_sequences=list(call.exact.stop) if call.exact and call.exact.stop else None,
             ),
             **shaping,
@@ -113,32 +115,10 @@ class Anthropic:
     def _passed_on(self, native: Native, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         """The client's own request: only what this model refuses is left out."""
         options = wire_options(model, endpoint)
-        refused = _SHAPING if model.temperature is None else ()
-        left_out = tuple(name for name in refused if name in native.body)
-        body = {name: value for name, value in native.body.items() if name not in left_out}
-        body |= {"model": model.wire_id, "stream": True, **options.get("body", {})}
-        if (paused := call.turns[-1].native) is not None:  # models/paused_turns.py continues its own answer
-            body["messages"] = [*native.body["messages"], {"role": "assistant", "content": paused}]
+        body, left_out = anthropic_client.passed_on(native, call, model, options)
         version = {"anthropic-version": options["api_version"]} if "api_version" in options else {}
         headers = {**self.headers(endpoint), **native.headers, **version, **options.get("headers", {})}
         return Prepared(_url(endpoint), headers, _within_budget(body, call), left_out)
-
-
-_SAMPLING = {"top_p": "top_p", "top_k": "top_k"}
-_SHAPING = ("temperature", "top_p", "top_k")
-_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
-
-
-def _tool_choice(exact: Exact | None) -> dict[str, object] | None:
-    if exact is None or (exact.tool_choice is None and exact.parallel_tool_calls is None):
-        return None
-    wanted = exact.tool_choice or "auto"
-    choice: dict[str, object] = (
-        {"type": "tool", "name": wanted[1:]} if wanted.startswith("=") else {"type": _CHOICES[wanted]}
-    )
-    if exact.parallel_tool_calls is not None and wanted != "none":
-        choice["disable_parallel_tool_use"] = not exact.parallel_tool_calls
-    return choice
 
 
 def _within_budget(body: dict[str, object], call: Call) -> dict[str, object]:
@@ -152,14 +132,6 @@ def _within_budget(body: dict[str, object], call: Call) -> dict[str, object]:
         return body
     smaller = {**thinking, "budget_tokens": limit // 2} if limit // 2 >= MIN_BUDGET else {"type": "disabled"}
     return {**body, "thinking": smaller}
-
-
-def _requested_thinking(call: Call, model: Model) -> tuple[dict[str, object] | None, int] | None:
-    """Of a client that counts thinking in tokens. `max_tokens` includes it."""
-    if call.exact is None or call.exact.thinking_budget is None:
-        return None
-    limit, budget = min(call.max_output or model.output, model.output), call.exact.thinking_budget
-    return ({"type": "enabled", "budget_tokens": budget} if budget else None), limit
 
 
 def _url(endpoint: Endpoint) -> str:

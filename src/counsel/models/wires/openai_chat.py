@@ -7,7 +7,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
@@ -17,9 +16,16 @@ from counsel.models.wires.call_settings import (
     limited,
     resolve_settings,
     sampling,
-    strictly,
     wire_options,
     without_none,
+)
+from counsel.models.wires.openai_shared import (
+    bearer,
+    named_schema,
+    parsed_arguments,
+    reported_cost,
+    source_name,
+    tool_choice,
 )
 from counsel.models.wires.think_tags import ThinkTags
 from counsel.text import TextBuffer, is_blank, missing
@@ -27,7 +33,6 @@ from counsel.types import (
     Call,
     Endpoint,
     Event,
-    Exact,
     Finished,
     Image,
     Json,
@@ -42,7 +47,6 @@ from counsel.types import (
     Turn,
     Usage,
     UsageReport,
-    VendorBlock,
 )
 
 WIRE = "openai_chat"
@@ -105,28 +109,6 @@ def _format(call: Call, options: Mapping[str, object]) -> dict[str, object] | No
     if style == "json_object" or call.schema is None:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": named_schema(call)}
-
-
-def named_schema(call: Call) -> dict[str, object]:
-    name, strict = (call.exact.schema_name, call.exact.schema_strict) if call.exact else ("answer", None)
-    return {
-        "name": name,
-        "schema": call.schema,
-        "strict": strictly(call.schema) if strict is None else strict,
-    }
-
-
-def tool_choice(exact: Exact | None, *, nested: bool) -> object:
-    """`nested`: Chat Completions has the name one level deeper than Responses."""
-    if exact is None or exact.tool_choice is None or not exact.tool_choice.startswith("="):
-        return exact.tool_choice if exact else None
-    name = {"name": exact.tool_choice[1:]}
-    return {"type": "function", **({"function": name} if nested else name)}
-
-
-def bearer(endpoint: Endpoint) -> dict[str, str]:
-    key = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
-    return {**key, **endpoint.provider.headers}
 
 
 def _effort(model: Model, settings: SentSettings) -> dict[str, object]:
@@ -201,25 +183,6 @@ def _image(image: Image) -> dict[str, object]:
 def _call(call: ToolCall) -> dict[str, object]:
     function = {"name": call.name, "arguments": json.dumps(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
-
-
-def source_name(title: str | None, url: str) -> str:
-    """X.AI titles its sources "1", "2" …: the URL is more useful."""
-    return title if title and not title.isdigit() else url
-
-
-def citations(wire: str, found: list[Json], text: str) -> VendorBlock:
-    """Of the text before it, `text`: a client's may be longer, because paragraphs are put between texts."""
-    return VendorBlock(wire, {"type": "citations", "citations": found, "length": len(text)})
-
-
-def parsed_arguments(raw: str | None) -> dict[str, object]:
-    """A model can be cut off within its arguments, or write invalid JSON: the tool then reports what is missing."""
-    try:
-        arguments = strict_json.loads(raw or "{}")
-    except ValueError:
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
 
 
 _REASONS: dict[str, Any] = {
@@ -412,23 +375,6 @@ def _status(error: object) -> int | None:
         return None
     values = (error.get(name) for name in ("code", "status_code", "status"))
     return next((status for status in values if isinstance(status, int) and status >= 400), None)
-
-
-_TICKS = 10_000_000_000  # of a dollar (docs.x.ai, "Cost Tracking")
-
-
-def reported_cost(usage: Json) -> float | None:
-    """The cost that the vendor itself reports: X.AI and OpenRouter do."""
-    if isinstance(ticks := usage.get("cost_in_usd_ticks"), int):
-        return ticks / _TICKS
-    cost = usage.get("cost")
-    if not isinstance(cost, int | float):
-        return None
-    # With the user's own key for the upstream vendor, `cost` is OpenRouter's fee alone.
-    upstream = (usage.get("cost_details") or {}).get("upstream_inference_cost")
-    if isinstance(upstream, int | float) and usage.get("is_byok", not cost):
-        return float(cost + upstream)
-    return float(cost)
 
 
 def _usage(counts: Json) -> Usage:

@@ -19,7 +19,7 @@ from counsel.models.wires.call_settings import (
     wire_options,
     without_none,
 )
-from counsel.models.wires.openai_chat import (
+from counsel.models.wires.openai_shared import (
     bearer,
     citations,
     named_schema,

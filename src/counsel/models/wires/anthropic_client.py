@@ -1,0 +1,45 @@
+"""Anthropic Messages for a client of an API in front of it: its own request, and settings that only it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from counsel.types import Call, Exact, Model, Native
+
+SAMPLING = {"top_p": "top_p", "top_k": "top_k"}
+_SHAPING = ("temperature", "top_p", "top_k")
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+
+
+def tool_choice(exact: Exact | None) -> dict[str, object] | None:
+    if exact is None or (exact.tool_choice is None and exact.parallel_tool_calls is None):
+        return None
+    wanted = exact.tool_choice or "auto"
+    choice: dict[str, object] = (
+        {"type": "tool", "name": wanted[1:]} if wanted.startswith("=") else {"type": _CHOICES[wanted]}
+    )
+    if exact.parallel_tool_calls is not None and wanted != "none":
+        choice["disable_parallel_tool_use"] = not exact.parallel_tool_calls
+    return choice
+
+
+def requested_thinking(call: Call, model: Model) -> tuple[dict[str, object] | None, int] | None:
+    """Of a client that counts thinking in tokens. `max_tokens` includes it."""
+    if call.exact is None or call.exact.thinking_budget is None:
+        return None
+    limit, budget = min(call.max_output or model.output, model.output), call.exact.thinking_budget
+    return ({"type": "enabled", "budget_tokens": budget} if budget else None), limit
+
+
+def passed_on(
+    native: Native, call: Call, model: Model, options: Mapping[str, Any]
+) -> tuple[dict[str, object], tuple[str, ...]]:
+    """The client's own body, and what of it this model refuses and is left out."""
+    refused = _SHAPING if model.temperature is None else ()
+    left_out = tuple(name for name in refused if name in native.body)
+    body = {name: value for name, value in native.body.items() if name not in left_out}
+    body |= {"model": model.wire_id, "stream": True, **options.get("body", {})}
+    if (paused := call.turns[-1].native) is not None:  # models/paused_turns.py continues its own answer
+        body["messages"] = [*native.body["messages"], {"role": "assistant", "content": paused}]
+    return body, left_out

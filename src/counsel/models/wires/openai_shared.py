@@ -1,0 +1,65 @@
+"""What the wires of OpenAI's two APIs have in common, some of it with Anthropic's."""
+
+from __future__ import annotations
+
+from counsel import strict_json
+from counsel.models.wires.call_settings import strictly
+from counsel.types import Call, Endpoint, Exact, Json, VendorBlock
+
+
+def named_schema(call: Call) -> dict[str, object]:
+    name, strict = (call.exact.schema_name, call.exact.schema_strict) if call.exact else ("answer", None)
+    return {
+        "name": name,
+        "schema": call.schema,
+        "strict": strictly(call.schema) if strict is None else strict,
+    }
+
+
+def tool_choice(exact: Exact | None, *, nested: bool) -> object:
+    """`nested`: Chat Completions has the name one level deeper than Responses."""
+    if exact is None or exact.tool_choice is None or not exact.tool_choice.startswith("="):
+        return exact.tool_choice if exact else None
+    name = {"name": exact.tool_choice[1:]}
+    return {"type": "function", **({"function": name} if nested else name)}
+
+
+def bearer(endpoint: Endpoint) -> dict[str, str]:
+    key = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+    return {**key, **endpoint.provider.headers}
+
+
+def source_name(title: str | None, url: str) -> str:
+    """X.AI titles its sources "1", "2" …: the URL is more useful."""
+    return title if title and not title.isdigit() else url
+
+
+def citations(wire: str, found: list[Json], text: str) -> VendorBlock:
+    """Of the text before it, `text`: a client's may be longer, because paragraphs are put between texts."""
+    return VendorBlock(wire, {"type": "citations", "citations": found, "length": len(text)})
+
+
+def parsed_arguments(raw: str | None) -> dict[str, object]:
+    """A model can be cut off within its arguments, or write invalid JSON: the tool then reports what is missing."""
+    try:
+        arguments = strict_json.loads(raw or "{}")
+    except ValueError:
+        return {}
+    return arguments if isinstance(arguments, dict) else {}
+
+
+_TICKS = 10_000_000_000  # of a dollar (docs.x.ai, "Cost Tracking")
+
+
+def reported_cost(usage: Json) -> float | None:
+    """The cost that the vendor itself reports: X.AI and OpenRouter do."""
+    if isinstance(ticks := usage.get("cost_in_usd_ticks"), int):
+        return ticks / _TICKS
+    cost = usage.get("cost")
+    if not isinstance(cost, int | float):
+        return None
+    # With the user's own key for the upstream vendor, `cost` is OpenRouter's fee alone.
+    upstream = (usage.get("cost_details") or {}).get("upstream_inference_cost")
+    if isinstance(upstream, int | float) and usage.get("is_byok", not cost):
+        return float(cost + upstream)
+    return float(cost)
