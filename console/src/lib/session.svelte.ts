@@ -32,7 +32,9 @@ export function offers(screen: Screen): boolean {
 }
 
 onSignedOut(() => {
-  session.state = 'out';
+  void ask().then(() => {
+    session.state = 'out';
+  });
 });
 
 /** At the start: with the one-time key of `/login#KEY`, if there is one, else with the cookie. */
@@ -80,6 +82,7 @@ export function keyOf(pasted: string): string {
 
 export async function signOut(): Promise<void> {
   await api.delete('/api/session');
+  await ask();
   session.state = 'out';
   session.about = null;
 }
