@@ -132,7 +132,7 @@ async def test_a_call_is_cancelled_through_the_other_server(
 async def test_a_client_that_hangs_up_and_comes_back_at_the_other_server_keeps_its_job(
     mcp: Http, proxy: RoundRobin, fake_api: FakeAPI, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_sessions, "RETURN_WITHIN", 1.0)
+    monkeypatch.setattr(mcp_sessions, "RETURN_WITHIN", 4.0)
     monkeypatch.setattr(mcp_sessions, "CANCEL_WITHIN", 0.0)
     await mcp.initialize()
     fake_api.script(text="long", gate="long", gate_after=0)
