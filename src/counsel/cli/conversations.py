@@ -1,4 +1,4 @@
-"""`counsel conversations`: list, show, search, export and delete conversations."""
+"""`counsel conversations`: list, show, search, export, share and delete conversations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from counsel.cli import ListingGroup, archive, completers, ids, json_option, output, times, user
 from counsel.cli.confirm import confirm
+from counsel.errors import InvalidArgument
 from counsel.text import counted
 from counsel.types import Json
 
@@ -139,3 +140,47 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
         output.document({"deleted": list(names)})
     else:
         output.message(f"deleted {', '.join(names)}")
+
+
+@conversations.command()
+@click.argument("name", metavar="ID")
+@json_option
+def share(name: str, as_json: bool) -> None:
+    """Let your team read a conversation that you have at its server.
+
+    Everyone there can read it, its images and what you add, until you unshare it. ID is the whole id.
+    """
+    _shared(name, on=True, as_json=as_json)
+
+
+@conversations.command()
+@click.argument("name", metavar="ID")
+@json_option
+def unshare(name: str, as_json: bool) -> None:
+    """Let nobody else read a conversation any more that you have at your team's server."""
+    _shared(name, on=False, as_json=as_json)
+
+
+def _shared(name: str, *, on: bool, as_json: bool) -> None:
+    login = user.caller().settings.team
+    if login is None:
+        raise InvalidArgument(
+            "Only conversations at a team's server can be shared.", hint="Run `counsel login URL` first."
+        )
+    from counsel.cli import connect
+    from counsel.models import team
+    from counsel.models.transport import Transport
+
+    async def ask() -> Json:
+        transport = Transport()
+        try:
+            return dict(await team.share(transport, login, user.caller().env, name, on=on))
+        finally:
+            await transport.close()
+
+    shown = connect.run(ask())
+    sharing = shown.get("shared")
+    if as_json:
+        output.document({"id": name, "shared": sharing})
+    else:
+        output.message(f"{name} is {'shared with the team' if sharing else 'no longer shared'}.")

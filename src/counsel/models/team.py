@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from counsel.errors import CounselError, UpstreamError
 from counsel.models import proxies
@@ -131,6 +132,15 @@ def _number(row: Mapping[str, Any], name: str, default: int) -> int:
 
 
 # ── asking the server ────────────────────────────────────────────────────────────────────────────────
+
+
+async def share(
+    transport: Transport, login: TeamLogin, env: Mapping[str, str], conversation: str, *, on: bool
+) -> Mapping[str, Any]:
+    """Share a conversation of the person at the server with the team, or no longer: the conversation."""
+    where = endpoint(login, proxies.network(env, login.url), Provider("team", "", WIRE, login.url))
+    path = f"/api/conversations/{quote(conversation, safe='')}/{'share' if on else 'unshare'}"
+    return await transport.get_json(where, path, ASKING, body=b"{}")
 
 
 async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) -> Mapping[str, Any]:

@@ -129,15 +129,20 @@ class Transport:
             await self._sleep(wait)
 
     async def get_json(
-        self, endpoint: Endpoint, path: str, limits: Limits = _DEFAULT_LIMITS
+        self, endpoint: Endpoint, path: str, limits: Limits = _DEFAULT_LIMITS, body: bytes | None = None
     ) -> dict[str, object]:
-        """One GET below the provider's base URL: a listing of models, or the proof that a key is accepted."""
+        """One GET below the provider's base URL: a listing of models, or the proof that a key is accepted.
+
+        With a body: one POST.
+        """
         url = _below(endpoint.base_url, path)
         deadlines = Deadlines(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
         no_model = Model(id=path, provider=endpoint.provider.name, wire_id=path)
         headers = ALL_WIRES[endpoint.provider.wire].headers(endpoint)
         try:
-            response = await self._sender.send(url, headers, limits, endpoint, until=deadlines.ends)
+            response = await self._sender.send(
+                url, headers, limits, endpoint, until=deadlines.ends, body=body
+            )
             with closing(response):
                 if response.status != 200:
                     raise as_error(await response_bodies.error_report(response), endpoint, no_model)

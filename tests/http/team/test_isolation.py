@@ -14,9 +14,13 @@ from uuid import uuid4
 import pytest
 from PIL import Image
 
+from counsel.errors import CounselError
 from counsel.http.api import routes
 from counsel.http.v1 import endpoint as v1
 from counsel.mcp.tools import TOOLS as MCP_TOOLS
+from counsel.models import team as team_models
+from counsel.models.transport import Transport
+from counsel.team_login import TeamLogin
 from fake import FakeAPI
 from support.api_client import Api
 from support.team_server import TeamServer
@@ -400,6 +404,22 @@ async def test_a_shared_conversation_is_read_by_the_team_and_continued_by_its_ow
     assert (await bob.get(f"/api/conversations/{ann.conversation}"))[0] == 404
     async with bob.session.get(f"/api/images/{ann.image}") as answer:
         assert answer.status == 404
+
+
+async def test_a_laptop_shares_a_conversation_at_the_server(team: TeamServer, ann: Ids) -> None:
+    bob = await team.person("Bob")
+    login = TeamLogin(team.address, team.tokens["Ann"])
+    transport = Transport()
+    try:
+        shown = await team_models.share(transport, login, {}, ann.conversation, on=True)
+        assert (await bob.get(f"/api/conversations/{ann.conversation}"))[0] == 200
+        assert cast(Any, shown)["shared"]["by"] == "Ann"
+        assert "shared" not in await team_models.share(transport, login, {}, ann.conversation, on=False)
+        with pytest.raises(CounselError):
+            await team_models.share(transport, login, {}, "conv_../../jobs", on=True)
+    finally:
+        await transport.close()
+    assert (await bob.get(f"/api/conversations/{ann.conversation}"))[0] == 404
 
 
 async def test_cached_answers_are_not_shared(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from counsel import paths
 from counsel.caller import Caller
 from counsel.errors import NotPermitted
 from counsel.requests import Request, ReviewRequest
@@ -23,7 +24,11 @@ def check(request: Request) -> None:
 
 def check_agent(agent: str, caller: Caller) -> None:
     """Agents run on the server, as its user."""
-    if caller.person is not None and not caller.settings.team_agents:
+    if caller.person is None:
+        return
+    if caller.settings.team_agents:
+        paths.private_folder(caller.cwd)  # where the agent works: a folder of the person's own
+    else:
         raise NotPermitted(
             f"{agent} does not run on a team's server.",
             hint=f"{_OWN} Whoever runs the server can allow agents with COUNSEL_TEAM_AGENTS.",
