@@ -157,7 +157,7 @@ def share(name: str, as_json: bool) -> None:
 @click.argument("name", metavar="ID")
 @json_option
 def unshare(name: str, as_json: bool) -> None:
-    """Let nobody else read a conversation any more that you have at your team's server."""
+    """Stop sharing a conversation with your team."""
     _shared(name, on=False, as_json=as_json)
 
 
