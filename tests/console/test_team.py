@@ -6,16 +6,17 @@ import json
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from fake import FakeProcess
 from support.accessibility import violations
-from support.browser import TOKEN, Console
+from support.browser import SECONDS, TOKEN, Console
 from support.oidc_provider import CLIENT, SECRET, OidcProvider
 from support.terminal import user_env
 
@@ -71,6 +72,19 @@ def add(console: Console, name: str, role: str) -> str:
         check=True,
     )
     return str(json.loads(done.stdout)["token"])
+
+
+def ask_and_share(console: Console, token: str) -> None:
+    def send(path: str, body: object) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(
+            f"{console.url}{path}", json.dumps(body).encode(), headers, method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return dict(json.load(answer))
+
+    asked = send("/api/jobs", {"prompt": "What is a lighthouse?", "model": "gpt-5"})
+    send(f"/api/conversations/{asked['continuation']['id']}/share", {})
 
 
 def screens(page: Page) -> list[str]:
@@ -133,8 +147,12 @@ def test_an_admin_signs_in_with_the_issuer_and_adds_a_person_who_signs_in_with_t
     expect(bob.get_by_role("navigation", name="Screens")).to_be_attached()
     assert "People" not in screens(bob)
     console.errors.clear()
+    ask_and_share(console, token)
+    bob.goto(f"{console.url}/#/ask")
+    expect(bob.get_by_role("navigation", name="Conversations").get_by_text("shared")).to_be_visible()
     bob.goto(f"{console.url}/#/usage")
-    expect(bob.get_by_text("$2.50 left")).to_be_visible()
+    expect(bob.get_by_text("left", exact=False).first).to_be_visible()
+    expect(bob.get_by_text("Today, Bob")).to_be_visible()
     bob.goto(f"{console.url}/#/account")
     bob.get_by_role("button", name="Set your key of OpenAI").click()
     bob.get_by_label("Key", exact=True).fill("sk-own-key-of-bob-0123456789")
