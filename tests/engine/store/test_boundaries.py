@@ -112,6 +112,8 @@ def test_without_the_driver_a_database_url_says_what_to_install(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("counsel.engine.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
+    # The import below makes the package anew: without this, others would find an empty one in its parent afterwards.
+    monkeypatch.setattr("counsel.engine.store.postgres", None, raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setenv("COUNSEL_DATABASE", "postgresql://localhost/counsel")
     with pytest.raises(ConfigInvalid) as refused:
