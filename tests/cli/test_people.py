@@ -133,3 +133,20 @@ def test_keys_of_people_are_piped_listed_resealed_and_removed(
     assert person.run("keys", "remove", "openai", "--person", "Ada").code == 0
     assert json.loads(person.counsel("keys", "list", "--person", "Ada", "--json"))["keys"] == []
     assert key not in str(person.json("audit"))
+
+
+def test_usage_is_shown_by_person(person: User, url: str) -> None:
+    import psycopg
+
+    ann = person.json("add", "Ann")["id"]
+    with psycopg.connect(url) as connection:
+        for cost in (0.5, None):
+            connection.execute(
+                "INSERT INTO counsel.usage (at, job, tool, provider, model, client, ms, code, input, output, "
+                "reasoning, cache_read, cache_write, cost, project, person) VALUES "
+                "(extract(epoch from now()), 'job_1', 'chat', 'openai', 'gpt-5', 'x', 5, '', 10, 20, 0, 0, 0, %s, '', %s)",
+                (cost, ann),
+            )
+    (row,) = person.json("usage")["people"]
+    assert (row["name"], row["calls"], row["input_tokens"], row["cost_complete"]) == ("Ann", 2, 20, False)
+    assert "$0.5000+" in person.counsel("usage", "--since", "1h")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from counsel import amounts
 from counsel.cli import json_option, output, times
 from counsel.cli.people_keys import keys
 from counsel.cli.people_limits import limit, limits
@@ -152,6 +153,40 @@ def token(name: str, label: str, end: str | None, days: int | None, as_json: boo
     made = _with(lambda directory: directory.add_token(name, days=days, label=label))
     note(made.person.name, f"token {made.token.id} added")
     _print_token(made, as_json=as_json)
+
+
+@people.command()
+@click.option(
+    "--since", default="30d", show_default=True, metavar="TIME", help="How far back, such as `12h` or `30d`."
+)
+@json_option
+def usage(since: str, as_json: bool) -> None:
+    """Show what each person used, without what they asked."""
+    from counsel.engine.team.people import documents
+
+    start = time.time() - _seconds(since)
+    rows = stored(lambda store: store.people.usage(start))
+    if as_json:
+        output.document({"people": [documents.used(row) for row in rows]})
+        return
+    table = [
+        [
+            row.name or row.person or "(nobody)",
+            str(row.calls),
+            str(row.failed) if row.failed else "",
+            str(row.input),
+            str(row.output),
+            amounts.dollars(row.cost, complete=not row.unpriced),
+            times.ago(row.last),
+        ]
+        for row in rows
+    ]
+    if table:
+        output.table(
+            ["name", "calls", "failed", "in", "out", "cost", "last call"], table, shortened=("name",)
+        )
+    else:
+        output.message("No calls in that time.")
 
 
 @people.command()

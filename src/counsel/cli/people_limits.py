@@ -106,10 +106,8 @@ def _values(row: LimitRow) -> tuple[float | None, ...]:
 
 
 def _words(row: LimitRow) -> str:
-    names = ("US dollars a day", "US dollars a month", "calls a minute", "calls at once")
-    parts = [
-        f"{value:g} {name}" for name, value in zip(names, _values(row), strict=True) if value is not None
-    ]
+    names = ("${:g} a day", "${:g} a month", "{:g} calls a minute", "{:g} calls at once")
+    parts = [name.format(value) for name, value in zip(names, _values(row), strict=True) if value is not None]
     return ", ".join(parts) or "no limits"
 
 

@@ -40,11 +40,29 @@ class SignedIn:
     expires: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PersonUsage:
+    """What one person's calls used in a period, without what they asked."""
+
+    person: str  # an id; "": calls that belong to nobody in the team
+    name: str  # "" for an id that is no person's
+    calls: int
+    failed: int
+    input: int
+    output: int
+    cost: float
+    unpriced: int  # calls whose cost is not known
+    last: float
+
+
 class PeopleStore(Protocol):
     """Names are compared without case, by their `folded` form."""
 
     async def listed(self) -> list[PersonRecord]:
         """By name, each with its tokens that have not expired."""
+
+    async def usage(self, since: float) -> list[PersonUsage]:
+        """Of everyone who made calls since then, most expensive first."""
 
     async def named(self, folded: str) -> PersonRecord | None: ...
 

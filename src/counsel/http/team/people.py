@@ -163,6 +163,14 @@ async def end_token(call: ApiCall) -> object:
     return documents.person(record)
 
 
+async def usage(call: ApiCall) -> object:
+    _directory(call)
+    store = cast(_Stored, call.context.engine).store
+    await store.flush()
+    rows = await store.people.usage(time.time() - call.query["seconds"])
+    return {"people": [documents.used(row) for row in rows]}
+
+
 async def audit(call: ApiCall) -> object:
     _directory(call)
     query = call.query

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
-from counsel.engine.store.people import CHANGED, PersonRecord, SignedIn, TokenRecord
+from counsel.engine.store.people import CHANGED, PersonRecord, PersonUsage, SignedIn, TokenRecord
 from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.connections import Row
 from counsel.engine.store.postgres.database import Database
@@ -23,6 +23,17 @@ class People:
 
     async def listed(self) -> list[PersonRecord]:
         return await self._records("TRUE ORDER BY p.folded")
+
+    async def usage(self, since: float) -> list[PersonUsage]:
+        rows = await self._database.rows(
+            "SELECT u.person, COALESCE(p.name, ''), COUNT(*), COUNT(*) FILTER (WHERE u.code != ''), "
+            "SUM(u.input)::int8, SUM(u.output)::int8, COALESCE(SUM(u.cost), 0)::float8, "
+            "COUNT(*) FILTER (WHERE u.cost IS NULL), MAX(u.at) "
+            "FROM counsel.usage u LEFT JOIN counsel.people p ON p.id = u.person WHERE u.at >= %s "
+            "GROUP BY u.person, p.name ORDER BY 7 DESC, 3 DESC, 1",
+            since,
+        )
+        return [PersonUsage(*row) for row in rows]
 
     async def named(self, folded: str) -> PersonRecord | None:
         records = await self._records("p.folded = %s", folded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from counsel.engine import results
 from counsel.engine.store.audit import AuditRecord
-from counsel.engine.store.people import PersonRecord, TokenRecord
+from counsel.engine.store.people import PersonRecord, PersonUsage, TokenRecord
 from counsel.engine.team.people.directory import NewToken
 from counsel.types import Json
 
@@ -54,6 +54,20 @@ def audited(record: AuditRecord) -> Json:
         "action": record.action,
         "object": record.object,
         "detail": record.detail,
+    }
+
+
+def used(row: PersonUsage) -> Json:
+    return {
+        "person": row.person,
+        "name": row.name,
+        "calls": row.calls,
+        "failed": row.failed,
+        "input_tokens": row.input,
+        "output_tokens": row.output,
+        "cost_usd": round(row.cost, 6),
+        "cost_complete": not row.unpriced,
+        "last_at": results.iso(row.last),
     }
 
 

@@ -68,6 +68,24 @@ class NewToken(TypedDict):
     token: str
 
 
+class PersonUsed(TypedDict):
+    person: Annotated[str, "An id; empty: calls that belong to nobody in the team."]
+    name: str
+    calls: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    cost_complete: Annotated[bool, "False: the price of some calls is not known."]
+    last_at: Annotated[str, "ISO 8601, UTC."]
+
+
+class TeamUsage(TypedDict):
+    """Most expensive first."""
+
+    people: list[PersonUsed]
+
+
 class Audited(TypedDict):
     at: Annotated[str, "ISO 8601, UTC."]
     person: Annotated[str, "An id; empty: nobody who is known."]

@@ -7,6 +7,7 @@ from counsel.http.api.endpoint import ApiRoute, number, text
 from counsel.http.team import people
 
 _WEEK = 7 * 86400
+_MONTH = 30 * 86400
 _LONGEST = 3650 * 86400
 
 ROWS: tuple[ApiRoute, ...] = (
@@ -85,6 +86,15 @@ ROWS: tuple[ApiRoute, ...] = (
         "Change a person's role or groups, disable or enable them.",
         body=team.ChangePerson,
         answers={200: team.Person},
+        team="admin",
+    ),
+    ApiRoute(
+        "GET",
+        "/api/team/usage",
+        people.usage,
+        "What each person's calls used, without what they asked; for admins.",
+        query=(number("seconds", _MONTH, _LONGEST, "How far back."),),
+        answers={200: team.TeamUsage},
         team="admin",
     ),
     ApiRoute(
