@@ -246,7 +246,7 @@ class Settings:
     ready_queue_seconds: int = _setting(
         "COUNSEL_READY_QUEUE_SECONDS",
         300,
-        "`/ready` fails when a job has waited this long for a server that takes it; 0: never.",
+        "`/ready` names a job that has waited this long for a server that takes it; 0: never.",
         minimum=0,
     )
     metrics_token: str = _setting(

@@ -69,9 +69,11 @@ class Readiness:
 
 
 def response(reasons: list[Json]) -> Response:
+    """A late queue is told, and is no reason to send requests elsewhere: all servers have the same one."""
+    ready = all(reason["code"] == "queue" for reason in reasons)
     document = {
-        "status": "not_ready" if reasons else "ready",
+        "status": "ready" if ready else "not_ready",
         "version": __version__,
         "reasons": reasons,
     }
-    return JSONResponse(document, 503 if reasons else 200, headers=_FRESH)
+    return JSONResponse(document, 200 if ready else 503, headers=_FRESH)
