@@ -7,18 +7,20 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from counsel.caller import Caller
-from counsel.engine.consult.call import Fold
+from counsel.engine.consult.fold import Fold
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.jobs.events import Live
 from counsel.errors import CounselError
 from counsel.job_events import JobEvent, TextFold
 from counsel.requests import ChatRequest
-from counsel.types import Json
+from counsel.settings import Settings
+from counsel.types import Json, Text, Withdrawn
 from fake import FakeAPI
 
 ORDER = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}
@@ -200,8 +202,12 @@ def test_earlier_text_stays_when_only_the_end_is_discarded() -> None:
 
 
 def test_text_is_taken_back_as_it_was_repaired() -> None:
-    fold = Fold()
+    job: Any = SimpleNamespace(tool="chat", caller=SimpleNamespace(settings=Settings()))
+    route: Any = SimpleNamespace(name="gpt-5")
+    live = Live("job_1", ("gpt-5",))
+    handlers = Fold(job, live, "0", "answer", route).handlers()
     for piece in ("kept", "\ud83d", "\ude00 and hal"):
-        if repaired := fold.repair.feed(piece):
-            fold.buffer.append(repaired)
-    assert fold.without("\ud83d\ude00 and hal") == len("kept")
+        handlers[Text](Text(piece))
+    assert live.slots["0"].text() == "kept\U0001f600 and hal"
+    handlers[Withdrawn](Withdrawn("\ud83d\ude00 and hal", "it was cut"))
+    assert live.slots["0"].text() == "kept"

@@ -1,0 +1,254 @@
+"""One answer while its events arrive: its text, what followers see of it, what it has used, and the reply that it becomes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from counsel.engine.completions.parts import Parts
+from counsel.engine.consult.budget import CallBudget
+from counsel.engine.consult.routes import Route
+from counsel.engine.context import tokens
+from counsel.engine.history import call_log
+from counsel.engine.jobs.events import Live
+from counsel.engine.jobs.model import Job
+from counsel.engine.store.model import Reply
+from counsel.job_events import ToolRun, Wait
+from counsel.live_json import LiveJson
+from counsel.models import answer_limit
+from counsel.requests import SEVERAL
+from counsel.results import AnswerNotice
+from counsel.text import TextBuffer, TextRepair
+from counsel.tracing import NO_SPAN, Span
+from counsel.types import (
+    Call,
+    Finished,
+    Notice,
+    Text,
+    Thinking,
+    Thought,
+    ToolCall,
+    ToolRan,
+    ToolUse,
+    Usage,
+    UsageReport,
+    VendorBlock,
+    Withdrawn,
+)
+
+MOST_NOTICES = 500  # kept of one answer: sources, retries, warnings
+MOST_TOOLS = 2_000  # tool calls kept of one answer
+_NOTHING = Usage()
+
+
+def shown_name(job: Job, live: Live, slot: str, route: Route) -> str:
+    """The model as followers know it."""
+    return live.slots[slot].model if job.tool in SEVERAL else route.name
+
+
+class Fold:
+    """The model is asked. `buffer` has its text, which followers share unless it is JSON that counsel reads."""
+
+    def __init__(
+        self, job: Job, live: Live, slot: str, phase: str, route: Route, *, is_json: bool = False
+    ) -> None:
+        self._job, self._live, self._slot, self._route = job, live, slot, route
+        self._most = job.caller.settings.max_answer_bytes
+        self._size = 0  # bytes of `buffer`
+        self._unbilled = 0  # quarter tokens received since usage was last reported
+        self._usage = _NOTHING
+        self._notices: list[AnswerNotice] = []
+        self._left_out: list[str] = []
+        self._tools: list[ToolRun] = []
+        self._repair = TextRepair()
+        self._shown = LiveJson() if is_json else None
+        self.began = time.monotonic()
+        self.finished: Finished | None = None
+        self.budget: CallBudget | None = None
+        self.span: Span = NO_SPAN
+        self.parts = Parts() if job.tool == "completion" else None
+        shared = live.begin(slot, phase)
+        self.buffer = TextBuffer() if is_json else shared
+
+    @property
+    def is_full(self) -> bool:
+        return self._size > self._most
+
+    @property
+    def reservations(self) -> tuple[str, ...]:
+        return tuple(self.budget.reservations) if self.budget else ()
+
+    def handlers(self) -> dict[type, Callable[[Any], None]]:
+        """What each kind of event does."""
+        return {
+            Text: lambda event: self._on_text(event.delta),
+            Withdrawn: self._on_withdrawn,
+            Thinking: lambda event: self._on_thinking(event.delta),
+            UsageReport: lambda event: self._on_usage(event.usage),
+            Notice: self.on_notice,
+            ToolUse: lambda event: self._on_tool_call(event.call),
+            Thought: self._on_thought,
+            VendorBlock: self._on_vendor_block,
+            ToolRan: self._on_tool,
+            Finished: lambda event: setattr(self, "finished", event),
+        }
+
+    # ── text ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def push(self, delta: str) -> bool:
+        """Text that comes straight from the vendor's socket; False: it has to come as an event."""
+        if self._size + answer_limit.size(delta) > self._most:
+            return False  # whoever reads the events ends the answer there
+        self._on_text(delta)
+        return True
+
+    def _on_text(self, delta: str) -> None:
+        """Clients written in Rust reject a whole message for half a surrogate pair."""
+        if self._repair.waits or not delta.isascii():
+            delta = self._repair.feed(delta)
+        if not delta:
+            return
+        if self._size + (count := answer_limit.size(delta)) > self._most:
+            delta = answer_limit.first_bytes(delta, self._most - self._size)
+        self._size += count
+        self._unbilled += 2 * count - len(delta)  # as `tokens.estimate` counts
+        self._add_text(delta)
+
+    def _add_text(self, delta: str) -> None:
+        if self.parts is not None:
+            self.parts.text(delta)
+        if self._shown is not None:
+            self.buffer.append(delta)
+            delta = self._shown.feed(delta)
+        self._live.text(self._slot, delta)
+
+    def end_text(self) -> None:
+        if rest := self._repair.rest():
+            self._add_text(rest)
+
+    def cut_off(self) -> None:
+        """The transport limits the answer of one request; agents and answers of several requests are limited here."""
+        self.on_notice(answer_limit.notice(self._route.name, self._most))
+        self.finished = Finished("length")
+
+    def _on_withdrawn(self, withdrawn: Withdrawn) -> None:
+        keep = length = self._without(withdrawn.text)
+        if self._shown is not None:
+            self.buffer.cut(length)
+            self._shown = LiveJson()
+            keep = len(self._shown.feed(self.buffer.text()))
+        name = shown_name(self._job, self._live, self._slot, self._route)
+        self._live.restart(self._slot, "retried", withdrawn.why, model=name, after=name, keep=keep)
+        self._size = answer_limit.size(self.buffer.text())
+
+    def _without(self, withdrawn: str) -> int:
+        """The length of the text without its withdrawn end, which was repaired on arrival like the rest."""
+        self._repair = TextRepair()
+        return len(self.buffer.text().removesuffix(TextRepair().feed(withdrawn)))
+
+    # ── everything else ──────────────────────────────────────────────────────────────────────────────
+
+    def _on_thinking(self, delta: str) -> None:
+        self._unbilled += 2 * answer_limit.size(delta) - len(delta)
+        if self.parts is not None:
+            self.parts.thinking(delta)
+        self._live.thinking(self._slot, delta)
+
+    def _on_thought(self, thought: Thought) -> None:
+        if self.parts is not None:
+            self._live.part(self._slot, self.parts.thought(thought))
+
+    def _on_vendor_block(self, block: VendorBlock) -> None:
+        if self.parts is not None:
+            self._live.part(self._slot, self.parts.vendor(block))
+
+    def _on_tool_call(self, call: ToolCall) -> None:
+        if self.parts is not None:
+            self._live.part(self._slot, self.parts.call(call))
+        else:
+            self._live.tool(self._slot, call.name)
+
+    def _on_tool(self, ran: ToolRan) -> None:
+        run = ToolRun(ran.server, ran.tool, ran.ms, ran.ok)
+        if len(self._tools) < MOST_TOOLS:
+            self._tools.append(run)
+        self._live.tool(self._slot, ran.name, run)
+
+    def _on_usage(self, usage: Usage) -> None:
+        self._usage, self._unbilled = usage, 0
+
+    def on_notice(self, notice: Notice) -> None:
+        if notice.kind == "retry":
+            call_log.retries(self._job, notice)
+        self._keep_notice(notice)
+        setting = notice.data.get("setting") if self.parts is not None else None
+        self._live.notice(self._slot, notice.kind, notice.text, setting)
+        if wait := notice.data.get("wait"):
+            at = time.time() + wait
+            moment = time.strftime("%H:%M:%S", time.localtime(at))
+            reason = notice.data.get("reason", "it failed")
+            self._live.wait(self._slot, Wait("retry", f"the next attempt at {moment} ({reason})", at=at))
+
+    def _keep_notice(self, notice: Notice) -> None:
+        if notice.kind == "left_out":
+            self._left_out.append(notice.data.get("setting", notice.text))
+        elif len(self._notices) < MOST_NOTICES or notice.data.get("incomplete"):
+            self._notices.append(AnswerNotice(notice.kind, notice.text, notice.data))
+
+    # ── what it becomes ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _is_cut(self) -> bool:
+        return any(notice.is_incomplete for notice in self._notices)
+
+    def reply(self, call: Call) -> Reply:
+        finished = self.finished or Finished()
+        asked_for = self._job.task.asked_for
+        return Reply(
+            text=self.buffer.text(),
+            provider=self._route.provider,
+            model=self._route.name,
+            usage=self.spent(call) if self._is_cut else _priced(self._route, self._usage),
+            finish_reason=finished.reason,
+            ms=round((time.monotonic() - self.began) * 1000),
+            vendor_model=finished.model,
+            left_out=tuple(name for name in dict.fromkeys(self._left_out) if asked_for(name)),
+            notices=tuple(self._notices),
+            session=finished.session,
+            tools=tuple(self._tools),
+            parts=self.parts.all() if self.parts is not None else (),
+            vendor=finished.vendor if self.parts is not None else {},
+            position=finished.position,
+            is_json=self._shown is not None,
+        )
+
+    def spent(self, call: Call) -> Usage:
+        """The usage of a call that failed or was cut off. Vendors bill a stream that breaks off or is cancelled, but report
+        usage only at its end: the rest is estimated. An agent's input is not known and not estimated.
+        """
+        route = self._route
+        reported = _priced(route, self._usage) if self._usage.total else Usage(cost_usd=0.0)
+        complete = self.finished is not None and reported.total and not self._is_cut
+        if complete or not self._unbilled:
+            return reported
+        input_tokens = 0
+        if route.model is not None and not reported.input:
+            input_tokens = call.tokens or tokens.estimate_call(call, route.model)
+        estimated = Usage(input=input_tokens, output=-(-self._unbilled // 4), estimated=True)
+        return reported + _priced(route, estimated)
+
+
+def _priced(route: Route, usage: Usage) -> Usage:
+    """The usage with its price, which failed and cancelled calls have, too."""
+    if usage.cost_usd is not None or usage == _NOTHING:
+        return usage
+    return Usage(
+        usage.input,
+        usage.output,
+        usage.reasoning,
+        usage.cache_read,
+        usage.cache_write,
+        route.cost(usage),
+        usage.estimated,
+    )
