@@ -52,6 +52,12 @@ def answers(page: Page) -> Locator:
     return page.locator(".answer .markdown")
 
 
+def pick(page: Page, model: str) -> None:
+    page.get_by_label("Find a model or an agent").fill(model)
+    expect(options(page).first).to_contain_text(model)  # the list may still be on its way
+    page.keyboard.press("Enter")
+
+
 def options(page: Page) -> Locator:
     return page.get_by_role("listbox", name="Models and agents").get_by_role("option")
 
@@ -205,8 +211,7 @@ def test_a_question_without_an_answer_is_not_lost(console: Console) -> None:
     console.vendors.script(status=401)
     page = console.open("#/ask")
     page.get_by_role("button", name="Model: auto").click()
-    page.get_by_label("Find a model or an agent").fill("gpt-5")
-    page.keyboard.press("Enter")
+    pick(page, "gpt-5")
     page.evaluate(PASTE, [PIXEL, "image/png", "pasted.png"])
     page.get_by_label("Files and images").set_input_files(
         {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"the notes: alpha"}
@@ -223,8 +228,7 @@ def test_a_question_without_an_answer_is_not_lost(console: Console) -> None:
     expect(page.locator(".bubble")).to_contain_text("Which key is wrong?")
     expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")
     page.get_by_role("button", name="Ask again with").click()
-    page.get_by_label("Find a model or an agent").fill("gpt-5.5")
-    page.keyboard.press("Enter")
+    pick(page, "gpt-5.5")
     finished(page, 2)
     body = str(console.vendors.calls[-1]["body"])
     assert PIXEL in body
@@ -311,8 +315,7 @@ def test_an_answer_is_stopped_and_asked_again_of_another_model(console: Console)
     expect(options(page).first).to_contain_text("per 1M")
     page.get_by_label("Find a model or an agent").fill("grok-4.7")
     expect(options(page)).to_contain_text("Set XAI_API_KEY")
-    page.get_by_label("Find a model or an agent").fill("gpt-5")
-    page.keyboard.press("Enter")
+    pick(page, "gpt-5")
     ask(page, "Now?")
     finished(page, 3)
     expect(page.get_by_role("alert")).to_contain_text("OpenAI refused the key")
