@@ -14,12 +14,9 @@ from starlette.routing import BaseRoute, Route
 
 from counsel.http import probes
 from counsel.http.api import endpoint as api
-from counsel.http.auth import Guard
 from counsel.http.console import files as console
-from counsel.http.console.sessions import ConsoleSessions
+from counsel.http.guarding import guarded
 from counsel.http.loading import HttpApp
-from counsel.http.proxies import Proxies
-from counsel.http.request_ids import RequestIds
 from counsel.http.streamable import Streamable
 from counsel.http.v1.endpoint import V1
 from counsel.mcp.identity import ClientIdentity
@@ -43,18 +40,7 @@ def build(
 ) -> HttpApp:
     """The whole application: everything but `/health` and the console's page requires the token or a session."""
     inner = unguarded(engine, settings, routes, identity)
-    sessions = None if team else ConsoleSessions(settings.home, secret)
-    guard = Guard(
-        inner.app,
-        secret=secret,
-        host=host,
-        origins=settings.cors_origins,
-        sessions=sessions,
-        proxies=Proxies.of(settings),
-        team=team,
-        metrics_token=settings.metrics_token,
-    )
-    return HttpApp(RequestIds(guard, logged=settings.log_format == "json"), inner.close)
+    return HttpApp(guarded(inner.app, settings, host=host, secret=secret, team=team), inner.close)
 
 
 def unguarded(

@@ -19,12 +19,9 @@ from counsel.daemon.draining import until_hurried
 from counsel.daemon.process_limits import MOST_CONNECTIONS, limit_accept_warnings, most_connections
 from counsel.errors import ConfigInvalid
 from counsel.http import auth
-from counsel.http.auth import Guard
 from counsel.http.connection import Connection, Pool
-from counsel.http.console.sessions import ConsoleSessions
+from counsel.http.guarding import guarded
 from counsel.http.loading import HttpApp, LoadingApp, OpenEngine
-from counsel.http.proxies import Proxies
-from counsel.http.request_ids import RequestIds
 from counsel.settings import Settings
 
 if TYPE_CHECKING:
@@ -123,20 +120,9 @@ async def serve(
         auth.check_bind(host, secret)
     listener = listen(host, port)
     loading = LoadingApp(open_engine, settings, announce)
-    sessions = None if is_team else ConsoleSessions(settings.home, secret)
     team = _team_access(loading, secret) if is_team else None
-    guard = Guard(
-        loading,
-        secret=secret,
-        host=host,
-        origins=settings.cors_origins,
-        sessions=sessions,
-        proxies=Proxies.of(settings),
-        team=team,
-        metrics_token=settings.metrics_token,
-    )
-    ids = RequestIds(guard, logged=settings.log_format == "json")
-    app = HttpApp(ids, loading.close, loading.drain if is_team else None)
+    before = guarded(loading, settings, host=host, secret=secret, team=team)
+    app = HttpApp(before, loading.close, loading.drain if is_team else None)
     server = Server(app, host, port, loading.load, settings.max_connections)
     loading.failed = partial(setattr, server, "should_exit", True)
     try:

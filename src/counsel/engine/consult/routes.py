@@ -116,15 +116,7 @@ class Router:
                 return self._stream(call, target, limits)
             return self._stream_or_successor(call, target, successor, limits)
 
-        return Route(
-            model.id,
-            model.provider,
-            answer,
-            lambda usage: prices.cost(model, usage),
-            model,
-            target.endpoint.provider.wire,
-            _account(target.endpoint),
-        )
+        return _route(target, answer)
 
     def _to_team(self, target: Target, caller: Caller) -> Route:
         """The team's server knows its vendors' successors; offline, this machine's own key may be used."""
@@ -136,15 +128,7 @@ class Router:
         def answer(call: Call) -> AsyncIterator[Event]:
             return self._stream_from_team(call, target, own, settings, team_limits)
 
-        return Route(
-            model.id,
-            model.provider,
-            answer,
-            lambda usage: prices.cost(model, usage),
-            model,
-            target.endpoint.provider.wire,
-            _account(target.endpoint),
-        )
+        return _route(target, answer)
 
     async def _stream_from_team(
         self, call: Call, target: Target, own: Target | None, settings: Settings, limits: Limits
@@ -193,6 +177,19 @@ class Router:
         async with aclosing(self._stream(call, successor, limits)) as events:
             async for event in events:
                 yield event
+
+
+def _route(target: Target, answer: Callable[[Call], AsyncIterator[Event]]) -> Route:
+    model = target.model
+    return Route(
+        model.id,
+        model.provider,
+        answer,
+        lambda usage: prices.cost(model, usage),
+        model,
+        target.endpoint.provider.wire,
+        _account(target.endpoint),
+    )
 
 
 def _account(endpoint: Endpoint) -> str:

@@ -22,6 +22,7 @@ from counsel.engine.store.postgres.team import Team
 from counsel.engine.store.postgres.uploads import Uploads
 from counsel.engine.store.postgres.usage import Usage
 from counsel.engine.store.records import NewJob
+from counsel.errors import Internal
 
 
 class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
@@ -132,8 +133,8 @@ class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
     async def check(self) -> None:
         pass
 
-    async def sweep(self, max_bytes: int = 0) -> int:
-        raise NotImplementedError(max_bytes)
+    async def sweep(self, max_bytes: int = 0) -> int:  # noqa: ARG002 - the protocol has it
+        raise Internal("A person's view of the store is not swept: the whole store is.")
 
     async def back_up(self) -> None:
         pass
