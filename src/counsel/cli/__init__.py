@@ -68,7 +68,7 @@ COMMANDS: dict[str, CommandRow] = {
         "counsel.cli.demo:demo", "Try counsel without a key, with a tiny model on this machine."
     ),
     "console": CommandRow("counsel.cli.console:console", "Open the console: counsel in your browser."),
-    "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP over HTTP, at /mcp."),
+    "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP, the console and the model APIs over HTTP."),
     "worker": CommandRow("counsel.cli.worker:worker", "Run jobs of a team, beside its servers."),
     "daemon": CommandRow("counsel.cli.daemon:daemon", "Show or stop the daemon."),
     "database": CommandRow(

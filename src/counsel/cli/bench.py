@@ -66,9 +66,9 @@ def council(
     standalone: bool,
     as_json: bool,
 ) -> None:
-    """Compare a single model, a vote, refinement and a judge on questions with known answers.
+    """Compare one model, a vote, refinement and a judge.
 
-    FILE has one JSON object a line: {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked
+    They answer questions with known answers. FILE has one JSON object a line: {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked
     once; all ways are read off the same answers.
 
     counsel bench council questions.jsonl -m gpt-latest,opus-latest,gemini-latest --judge auto --max-cost 5

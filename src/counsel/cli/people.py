@@ -89,9 +89,9 @@ def list_(as_json: bool) -> None:
 @_force
 @json_option
 def disable(name: str, force: bool, as_json: bool) -> None:
-    """Let a person in no more: their tokens and sessions stop working everywhere at once.
+    """End a person's access.
 
-    Their running jobs continue to a stored end. Nothing is deleted; `enable` lets them back in.
+    Their tokens and sessions stop working everywhere at once. Their running jobs continue to a stored end. Nothing is deleted; `enable` lets them back in.
     """
     _changed(_with(lambda directory: directory.disable(name, force=force)), "disabled", as_json=as_json)
 
@@ -144,7 +144,10 @@ def rotate(name: str, days: int | None, overlap: str | None, as_json: bool) -> N
 @_days
 @json_option
 def token(name: str, label: str, end: str | None, days: int | None, as_json: bool) -> None:
-    """Make a further token for a person, for another machine; or end one."""
+    """Make a further token for a person, or end one.
+
+    For another machine, for example.
+    """
     if end is not None:
         _changed(
             _with(lambda directory: directory.end_token(name, end)), f"token {end} ended", as_json=as_json

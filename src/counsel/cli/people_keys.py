@@ -24,7 +24,10 @@ _person = click.option("--person", metavar="NAME", help="Whose it is, where COUN
 
 @click.group()
 def keys() -> None:
-    """Bring your own vendor keys: the server uses them for your calls only, and never shows them."""
+    """Bring your own vendor keys.
+
+    The server uses them for your calls only, and never shows them.
+    """
 
 
 @keys.command("set")
@@ -84,7 +87,10 @@ def list_(person: str | None, as_json: bool) -> None:
 
 @keys.command()
 def reseal() -> None:
-    """Encrypt all keys with COUNSEL_SECRET_KEY that COUNSEL_SECRET_KEY_OLD has encrypted. On the server."""
+    """Encrypt all keys anew, on the server.
+
+    With COUNSEL_SECRET_KEY, what COUNSEL_SECRET_KEY_OLD had encrypted.
+    """
 
     async def work(store: Store) -> int:
         from counsel.engine.team.own_keys import OwnKeys

@@ -43,9 +43,9 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 @click.option("--at-once", callback=_count, metavar="N", help="Most calls at the same time.")
 @json_option
 def limit(name: str | None, group: str | None, provider: str | None, as_json: bool, **values: Any) -> None:
-    """Limit what a person, a group or a provider may use, on all servers.
+    """Limit a person, a group or a provider.
 
-    Options that are left out stay as they are; `none` removes a limit. Without options it shows what is set.
+    The limits hold on all servers together. Options that are left out stay as they are; `none` removes a limit. Without options it shows what is set.
     """
     chosen = [(kind, value) for kind, value in _kinds(name, group, provider) if value]
     if len(chosen) != 1:

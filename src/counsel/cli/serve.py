@@ -23,9 +23,10 @@ from counsel.settings import Settings, load
 @click.option("--transport", type=click.Choice(["http", "stdio"]), help="Transport (default: http).")
 @database_option
 def serve(host: str | None, port: int | None, transport: str | None, database: str | None) -> None:
-    """Serve MCP over HTTP at /mcp, the API at /api and the console at /, protected by a token.
+    """Serve MCP at /mcp, the console at /, counsel's API at /api, and OpenAI's and Anthropic's APIs at /v1.
 
-    The token is COUNSEL_TOKEN; if that is not set, the first start creates one in COUNSEL_HOME/token.
+    A token protects all of them. It is COUNSEL_TOKEN; if that is not set, the first start creates one in
+    COUNSEL_HOME/token.
     """
     use_database(database)
     settings = load()
