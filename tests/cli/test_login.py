@@ -88,7 +88,7 @@ def test_login_status_and_logout(person: User, monkeypatch: pytest.MonkeyPatch, 
     assert done.code == 0, done.err
     assert f"joined {url} as ada (member)" in done.err
     assert "1 model" in done.err
-    assert "own keys are not used" in done.err
+    assert "own keys" not in done.err  # it has none
     assert "clock" in done.err
     file = person.counsel_home / "team.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -107,6 +107,23 @@ def test_login_status_and_logout(person: User, monkeypatch: pytest.MonkeyPatch, 
     assert "Nothing was changed" in person.run().err
     person.command = "login"
     assert json.loads(person.counsel("--status", "--json")) == {"joined": False}
+
+
+def test_who_has_keys_learns_that_they_are_not_used(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0000000000000000")
+    assert "own keys are not used" in log_in(person, monkeypatch, url).err
+
+
+@pytest.mark.parametrize(("token", "message"), [("", "No token was given"), ("a b", "This is not a token")])
+def test_what_is_no_token_is_named_so(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str, token: str, message: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(token + "\n"))
+    done = person.run(url, "--token-stdin")
+    assert done.code == 1
+    assert message in done.err
 
 
 def test_a_token_that_is_refused_is_not_stored(

@@ -92,7 +92,7 @@ def _token(address: str, *, from_stdin: bool) -> str:
             f"Get a token at {address}/ (account, “Use on a laptop”), or from whoever runs the server."
         )
         text = str(click.prompt("Token", hide_input=True, err=True))
-    return provider_keys.parsed(text)
+    return provider_keys.parsed(text, "token")
 
 
 def _asked(login_: TeamLogin) -> Mapping[str, Any]:
@@ -210,6 +210,12 @@ def _notes(joined: TeamLogin, about: Mapping[str, Any]) -> list[str]:
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")
         if loaded.env.get(name) and loaded.source(name) == "environment"
     ]
-    if not joined.problem:
+    if not joined.problem and _has_own_keys(loaded):
         notes.append("this machine's own keys are not used while you are logged in")
     return notes
+
+
+def _has_own_keys(loaded: settings.Settings) -> bool:
+    from counsel.models import provider_keys
+
+    return any(provider_keys.source(row, loaded) for row in provider_keys.rows(loaded))

@@ -77,16 +77,16 @@ def is_well_formed(row: ProviderRow, key: str) -> bool:
 # ── the key ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parsed(text: str) -> str:
-    """The key that was typed, piped or sent."""
+def parsed(text: str, kind: str = "key") -> str:
+    """The key, or token, that was typed, piped or sent."""
     key = text.strip()
     if not key:
-        raise InvalidArgument("No key was given.", hint="Type it, or pipe it into standard input.")
+        raise InvalidArgument(f"No {kind} was given.", hint="Type it, or pipe it into standard input.")
     # without blanks, quotes and control characters
     if len(key) > LONGEST or not re.fullmatch(r"[!#-&(-~]+", key):
         raise InvalidArgument(
-            "This is not a key: it contains blanks, quotes, line breaks or other characters that no key has.",
-            hint="Give the key alone.",
+            f"This is not a {kind}: it contains blanks, quotes, line breaks or other characters that no {kind} has.",
+            hint=f"Give the {kind} alone.",
         )
     return key
 
