@@ -319,7 +319,7 @@ class Exchange:
         kept = " The text so far is kept." if self._text.length else ""
         return Retryable(
             UpstreamError(
-                f"The stream from {label} {how}.{kept}", hint="Try again.", provider=name, **self._partial()
+                f"{label}: the stream {how}.{kept}", hint="Try again.", provider=name, **self._partial()
             )
         )
 
