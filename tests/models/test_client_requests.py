@@ -1,0 +1,367 @@
+"""Requests of clients that speak a vendor's API to us: sent as they asked, without defaults of ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from counsel.models.wires import WIRES
+from counsel.models.wires.call_settings import strictly
+from counsel.models.wires.openai_responses import flat_name
+from counsel.types import (
+    Call,
+    Endpoint,
+    Exact,
+    Image,
+    Json,
+    Knobs,
+    Model,
+    Native,
+    Prepared,
+    Provider,
+    Thought,
+    ToolCall,
+    Turn,
+)
+
+NO_KNOBS = Knobs()
+HELLO = (Turn("user", "hello"),)
+LOOSE = {"type": "object", "properties": {"a": {"type": "string"}}}
+STRICT = {**LOOSE, "required": ["a"], "additionalProperties": False}
+# a model that takes everything, and one that takes nothing
+WILLING = Model(
+    "m", "p", "m-1", output=4096, effort_style="level", efforts={"high": "high"}, verbosity=True, web_search=True
+)  # fmt: skip
+STUBBORN = Model("m", "p", "m-1", temperature=None)
+
+
+def prepare(wire: str, call: Call, model: Model = WILLING, **options: Any) -> Prepared:
+    provider = Provider(wire, wire, wire, "https://x", options=options, headers={"x-gateway": "1"})
+    return WIRES[wire].prepare(call, model, Endpoint(provider, "https://x", "k"))
+
+
+def body(wire: str, call: Call, model: Model = WILLING, **options: Any) -> Json:
+    return prepare(wire, call, model, **options).body
+
+
+def exactly(
+    knobs: Knobs = NO_KNOBS, max_output: int | None = None, schema: Json | None = None, **fields: Any
+) -> Call:
+    return Call(HELLO, knobs=knobs, max_output=max_output, schema=schema, exact=Exact(**fields))
+
+
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_client_gets_no_defaults_of_ours(wire: str) -> None:
+    ours, theirs = prepare(wire, Call(HELLO)), prepare(wire, exactly())
+    assert ours.body != theirs.body
+    assert not theirs.left_out
+    assert not theirs.adapted
+    if wire == "openai_responses":
+        assert "temperature" not in theirs.body
+        assert "text" not in theirs.body
+        assert "reasoning" not in theirs.body
+
+
+def test_what_a_client_asks_for_is_sent() -> None:
+    knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
+    sent = body("openai_responses", exactly(knobs, top_p=0.25, parallel_tool_calls=False))
+    assert sent["temperature"] == 0.5
+    assert sent["top_p"] == 0.25
+    assert sent["reasoning"]["effort"] == "high"
+    assert sent["text"] == {"verbosity": "low"}
+    assert sent["parallel_tool_calls"] is False
+    assert [tool["type"] for tool in sent["tools"]] == ["web_search"]
+
+
+def test_what_the_model_does_not_take_is_left_out_and_named() -> None:
+    knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
+    prepared = prepare("openai_responses", exactly(knobs, top_p=0.25, top_k=3), STUBBORN)
+    assert set(prepared.left_out) == {
+        "temperature", "reasoning_effort", "verbosity", "tools.web_search", "top_p", "top_k"
+    }  # fmt: skip
+    assert {"temperature", "reasoning", "text", "tools", "top_p", "top_k"}.isdisjoint(prepared.body)
+
+
+def test_a_temperature_beyond_the_models_is_lowered_and_said() -> None:
+    prepared = prepare("openai_responses", exactly(Knobs(temperature=1.8)))
+    assert prepared.body["temperature"] == 1.0
+    (adapted,) = prepared.adapted
+    assert adapted.setting == "temperature"
+    assert (adapted.asked, adapted.sent) == ("1.8", "1.0")
+    assert not prepare("openai_responses", exactly(Knobs(temperature=1.0))).adapted
+
+
+@pytest.mark.parametrize(
+    ("wire", "names"),
+    [
+        ("openai_chat", {"top_p": "top_p", "frequency_penalty": "frequency_penalty", "presence_penalty": "presence_penalty"}),
+        ("anthropic", {"top_p": "top_p", "top_k": "top_k"}),
+        ("gemini", {"top_p": "topP", "top_k": "topK", "frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}),
+        ("openai_responses", {"top_p": "top_p"}),
+    ],
+)  # fmt: skip
+def test_each_wire_sends_the_sampling_settings_that_its_vendor_has(wire: str, names: dict[str, str]) -> None:
+    asked: dict[str, Any] = {"top_p": 0.5, "top_k": 7, "frequency_penalty": 0.1, "presence_penalty": 0.2}
+    prepared = prepare(wire, exactly(**asked))
+    place = prepared.body["generationConfig"] if wire == "gemini" else prepared.body
+    assert {name: place[name] for name in names.values()} == {names[name]: asked[name] for name in names}
+    assert set(prepared.left_out) == set(asked) - set(names)
+    assert not set(prepare(wire, exactly(top_p=None)).left_out)
+    assert prepare(wire, exactly(left_out=("logprobs",))).left_out == ("logprobs",)
+
+
+@pytest.mark.parametrize(
+    ("wire", "choice", "sent"),
+    [
+        ("openai_chat", "=look", {"type": "function", "function": {"name": "look"}}),
+        ("openai_chat", "required", "required"),
+        ("openai_responses", "=look", {"type": "function", "name": "look"}),
+        ("openai_responses", "none", "none"),
+        ("anthropic", "=look", {"type": "tool", "name": "look"}),
+        ("anthropic", "required", {"type": "any"}),
+        ("anthropic", "none", {"type": "none"}),
+        ("gemini", "required", {"functionCallingConfig": {"mode": "ANY"}}),
+        ("gemini", "none", {"functionCallingConfig": {"mode": "NONE"}}),
+        ("gemini", "=look", {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}}),
+    ],
+)
+def test_the_choice_of_a_tool(wire: str, choice: str, sent: object) -> None:
+    assert (
+        body(wire, exactly(tool_choice=choice))["toolConfig" if wire == "gemini" else "tool_choice"] == sent
+    )
+    assert {"tool_choice", "toolConfig"}.isdisjoint(body(wire, exactly()))
+
+
+def test_anthropic_says_parallel_tools_with_the_choice() -> None:
+    assert body("anthropic", exactly(parallel_tool_calls=False))["tool_choice"] == {
+        "type": "auto",
+        "disable_parallel_tool_use": True,
+    }
+    both = exactly(tool_choice="required", parallel_tool_calls=True)
+    assert body("anthropic", both)["tool_choice"] == {"type": "any", "disable_parallel_tool_use": False}
+    none = exactly(tool_choice="none", parallel_tool_calls=False)
+    assert body("anthropic", none)["tool_choice"] == {"type": "none"}
+
+
+def test_gemini_has_no_switch_for_parallel_tools() -> None:
+    assert prepare("gemini", exactly(parallel_tool_calls=False)).left_out == ("parallel_tool_calls",)
+    assert prepare("gemini", exactly(parallel_tool_calls=True)).left_out == ()
+
+
+def test_anthropics_clients_count_thinking_in_tokens() -> None:
+    sent = body("anthropic", exactly(thinking_budget=2048, max_output=3000, top_p=0.5))
+    assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+    assert sent["max_tokens"] == 3000, "thinking is part of it"
+    assert "temperature" not in sent
+    assert "top_p" not in sent, "the vendor refuses it with thinking"
+    assert body("anthropic", exactly(thinking_budget=2048, max_output=90_000))["max_tokens"] == WILLING.output
+    assert body("anthropic", exactly(thinking_budget=2048))["max_tokens"] == WILLING.output
+    assert "thinking" not in body("anthropic", exactly(thinking_budget=0))
+
+
+@pytest.mark.parametrize(
+    ("thinking", "limit", "sent"),
+    [
+        (3000, 3001, {"type": "enabled", "budget_tokens": 3000}),
+        (3000, 3000, {"type": "enabled", "budget_tokens": 1500}),
+        (3000, 2048, {"type": "enabled", "budget_tokens": 1024}),
+        (3000, 2047, {"type": "disabled"}),
+    ],
+)
+def test_a_budget_leaves_room_for_an_answer_beside_the_thinking(
+    thinking: int, limit: int, sent: Json
+) -> None:
+    call = replace(exactly(thinking_budget=thinking), output_limit=limit)
+    prepared = body("anthropic", call)
+    assert prepared["thinking"] == sent
+    assert prepared["max_tokens"] == limit
+
+
+@pytest.mark.parametrize(("asked", "limit", "sent"), [(500, 300, 300), (200, 300, 200), (None, 300, 300)])
+@pytest.mark.parametrize(
+    ("wire", "field"), [("openai_chat", "max_completion_tokens"), ("openai_responses", "max_output_tokens")]
+)
+def test_a_budget_bounds_the_output(wire: str, field: str, asked: int | None, limit: int, sent: int) -> None:
+    call = replace(exactly(max_output=asked), output_limit=limit)
+    assert body(wire, call, max_tokens_field=field)[field] == sent
+
+
+# ── structured output ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (STRICT, True),
+        (LOOSE, False),
+        ({**STRICT, "additionalProperties": True}, False),
+        ({**STRICT, "required": []}, False),
+        ({"type": "object"}, False),
+        ({"type": "string"}, True),
+        ({"anyOf": [STRICT, {"type": "null"}]}, True),
+        ({"anyOf": [STRICT, LOOSE]}, False),
+        ({"type": "array", "items": LOOSE}, False),
+        ({**STRICT, "properties": {"a": LOOSE}}, False),
+        ({**STRICT, "$defs": {"b": LOOSE}}, False),
+        ({**STRICT, "properties": {"a": {"enum": ["x"]}}}, True),
+    ],
+)
+def test_strict_mode_is_asked_for_where_openai_takes_the_schema(schema: Json, strict: bool) -> None:
+    assert strictly(schema) is strict
+    form = body("openai_responses", Call(HELLO, schema=schema))["text"]["format"]
+    assert form == {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}
+
+
+def test_a_client_names_its_schema_and_decides_about_strict_mode() -> None:
+    call = exactly(schema=LOOSE, schema_name="reply", schema_strict=True)
+    assert body("openai_chat", call)["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "schema": LOOSE, "strict": True},
+    }
+    assert (
+        body("openai_responses", exactly(schema=STRICT, schema_strict=False))["text"]["format"]["strict"]
+        is False
+    )
+
+
+@pytest.mark.parametrize(
+    ("style", "schema", "sent"),
+    [
+        ("json_object", STRICT, {"type": "json_object"}),
+        ("json_schema", None, {"type": "json_object"}),
+        ("none", STRICT, None),
+    ],
+)
+def test_what_a_compatible_server_knows_of_json(style: str, schema: Json | None, sent: object) -> None:
+    call = exactly(schema=schema, json_object=True)
+    assert body("openai_chat", call, structured_output=style).get("response_format") == sent
+    assert "response_format" not in body("openai_chat", exactly(), structured_output=style)
+
+
+def test_anthropic_gets_the_schema_in_its_output_settings() -> None:
+    assert body("anthropic", Call(HELLO, schema=STRICT))["output_config"]["format"] == {
+        "type": "json_schema",
+        "schema": STRICT,
+    }
+
+
+# ── a body of the same vendor's API goes on as it is ─────────────────────────────────────────────────
+
+NATIVE = {
+    "model": "alias", "stream": False, "temperature": 0.5, "top_p": 0.1, "metadata": {"a": 1}, "max_tokens": 700,
+    "max_output_tokens": 700, "messages": [{"role": "user", "content": "hi"}], "input": "hi", "store": True,
+    "top_k": 5, "include": ["x"],
+}  # fmt: skip
+
+
+def native(wire: str, **changes: Any) -> Call:
+    exact = Exact(native=Native(wire, {**NATIVE, **changes}, {"anthropic-beta": "b"}))
+    return Call(HELLO, exact=exact)
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai_responses"])
+def test_a_clients_own_body_is_passed_on(wire: str) -> None:
+    prepared = prepare(wire, native(wire), headers={"x-extra": "2"}, body={"service_tier": "flex"})
+    assert prepared.body["model"] == "m-1"
+    assert prepared.body["stream"] is True
+    assert prepared.body["service_tier"] == "flex"
+    assert prepared.body["metadata"] == {"a": 1}
+    assert prepared.body["temperature"] == 0.5
+    assert prepared.left_out == ()
+    assert prepared.headers["anthropic-beta"] == "b"
+    assert prepared.headers["x-extra"] == "2"
+    assert prepared.headers["x-gateway"] == "1"
+
+
+def test_a_body_of_another_vendors_api_is_translated() -> None:
+    assert "metadata" not in body("anthropic", native("openai_responses"))
+    assert "metadata" not in body("openai_responses", native("anthropic"))
+
+
+@pytest.mark.parametrize(
+    ("wire", "refused"),
+    [("anthropic", ("temperature", "top_p", "top_k")), ("openai_responses", ("temperature", "top_p"))],
+)
+def test_only_what_the_model_refuses_is_left_out(wire: str, refused: tuple[str, ...]) -> None:
+    prepared = prepare(wire, native(wire), STUBBORN)
+    assert prepared.left_out == refused
+    assert set(refused).isdisjoint(prepared.body)
+    assert prepared.body["metadata"] == {"a": 1}
+
+
+def test_null_is_no_setting() -> None:
+    call = native("openai_responses", temperature=None, top_p=None)
+    assert prepare("openai_responses", call, STUBBORN).left_out == ()
+
+
+def test_openai_stores_nothing_and_sends_its_reasoning_encrypted() -> None:
+    sent = body("openai_responses", native("openai_responses"))
+    assert sent["store"] is False
+    assert sent["include"] == ["x", "reasoning.encrypted_content"]
+    again = body("openai_responses", native("openai_responses", include=["reasoning.encrypted_content"]))
+    assert again["include"] == ["reasoning.encrypted_content"]
+    assert body("openai_responses", native("openai_responses", include=None), STUBBORN)["include"] is None
+    assert body("openai_responses", native("openai_responses"), encrypted=False)["include"] == ["x"]
+
+
+def test_a_clients_own_body_stays_within_the_budget() -> None:
+    assert body("anthropic", replace(native("anthropic"), output_limit=300))["max_tokens"] == 300
+    call = replace(native("openai_responses"), output_limit=300)
+    assert body("openai_responses", call)["max_output_tokens"] == 300
+
+
+def test_a_models_version_of_the_api_is_kept() -> None:
+    prepared = prepare("anthropic", native("anthropic"), api_version="2030-01-01")
+    assert prepared.headers["anthropic-version"] == "2030-01-01"
+    plain = prepare("anthropic", native("anthropic")).headers["anthropic-version"]
+    assert plain not in {"", "2030-01-01"}
+
+
+def test_a_paused_answer_is_continued_behind_the_clients_messages() -> None:
+    paused = [{"type": "text", "text": "so far"}]
+    call = replace(native("anthropic"), turns=(*HELLO, Turn("assistant", native=paused)))
+    assert body("anthropic", call)["messages"] == [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": paused},
+    ]
+
+
+# ── parts of turns ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("wire", "sent"),
+    [
+        ("anthropic", {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}}),
+        ("openai_chat", {"type": "image_url", "image_url": {"url": "https://a/b.png"}}),
+        ("openai_responses", {"type": "input_image", "image_url": "https://a/b.png", "detail": "auto"}),
+    ],
+)
+def test_an_image_that_the_vendor_fetches(wire: str, sent: Json) -> None:
+    call = Call((Turn("user", "look", images=(Image("image/png", b"", url="https://a/b.png"),)),))
+    prepared = body(wire, call, replace(WILLING, vision=True))
+    (turn,) = prepared["input" if wire == "openai_responses" else "messages"]
+    assert sent in [{k: v for k, v in part.items() if k != "cache_control"} for part in turn["content"]]
+
+
+def test_a_compatible_servers_reasoning_goes_back_to_it_alone() -> None:
+    thoughts = (Thought("openai_chat", {"reasoning": "hm"}), Thought("anthropic", {"signature": "s"}))
+    turn = Turn("assistant", "", tool_calls=(ToolCall("1", "look", {}),), thoughts=thoughts)
+    sent = body("openai_chat", Call((*HELLO, turn)))["messages"][1]
+    assert sent["reasoning"] == "hm"
+    assert "signature" not in sent
+
+
+def test_a_tools_flat_name_fits_and_stays_apart_from_others() -> None:
+    assert flat_name("files", "read") == "files__read"
+    longest = flat_name("n" * 30, "t" * 32)
+    assert longest == f"{'n' * 30}__{'t' * 32}"
+    first, second = flat_name("n" * 30, "t" * 33), flat_name("n" * 30, "t" * 34)
+    assert len(first) == len(second) == 64
+    assert first != second
+    assert first.startswith(f"{'n' * 30}__{'t' * 20}")
