@@ -25,6 +25,7 @@ from counsel.job_events import (
     Started,
     TextAdded,
     ThinkingAdded,
+    ToolInputAdded,
     ToolRun,
     ToolUsed,
     Wait,
@@ -91,6 +92,9 @@ _READERS: dict[str, _Reader] = {
         seq, at, slot, _text(data, "text"), data.get("offset", 0)
     ),
     "tool": _tool,
+    "tool_input": lambda seq, at, slot, data: ToolInputAdded(
+        seq, at, slot, _text(data, "text"), data.get("offset", 0), _text(data, "id"), _text(data, "name")
+    ),
     "part": lambda seq, at, slot, data: PartAdded(seq, at, slot, data.get("part") or {}),
     "notice": lambda seq, at, slot, data: Noticed(
         seq, at, slot, _text(data, "kind_of"), _text(data, "text"), data.get("setting")

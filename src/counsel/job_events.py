@@ -22,6 +22,7 @@ EventKind: TypeAlias = Literal[
     "restarted",
     "thinking",
     "tool",
+    "tool_input",
     "part",
     "notice",
     "model_finished",
@@ -201,6 +202,24 @@ class ToolUsed(JobEvent):
     @property
     def data(self) -> EventData:
         return {"name": self.name, **(self.run.to_json() if self.run else {})}
+
+
+@dataclass(slots=True)
+class ToolInputAdded(JobEvent):
+    """Of a completion: a piece of a tool call's arguments, at `offset`. The whole call follows as a `PartAdded`."""
+
+    text: str
+    offset: int
+    id: str
+    name: str
+    namespace: str = ""
+    item: EventData | None = None  # of a kind that only clients of the vendor's API know
+
+    kind = "tool_input"
+
+    @property
+    def data(self) -> EventData:
+        return {"id": self.id, "name": self.name, "text": self.text, "offset": self.offset}
 
 
 @dataclass(slots=True)

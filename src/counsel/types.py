@@ -148,6 +148,7 @@ class Call:
     # Takes text as it arrives, or returns False: then the text is an event. Waking a task for each delta costs as much as
     # the rest of the delta's way. None: all text is events.
     push: Callable[[str], bool] | None = field(default=None, repr=False, compare=False)
+    streams_tools: bool = False  # pieces of tool calls are events
     hurry: float | None = (
         None  # another model can answer: from this time on (the loop's clock) do not wait for retries
     )
@@ -311,6 +312,20 @@ class Thinking:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolInput:
+    """A piece of a tool call's arguments, as the vendor writes them. The whole call follows as a `ToolUse`.
+
+    Only calls with `Call.streams_tools` get it: nothing can be tried again after the first piece.
+    """
+
+    id: str
+    name: str
+    delta: str  # the first of a call may be empty
+    namespace: str = ""
+    item: Json | None = None  # of a kind that only clients of the vendor's API know: a `VendorBlock` follows
+
+
+@dataclass(frozen=True, slots=True)
 class ToolUse:
     call: ToolCall
 
@@ -368,7 +383,17 @@ class Finished:
 
 
 Event: TypeAlias = (
-    Text | Withdrawn | Thinking | Thought | ToolUse | VendorBlock | ToolRan | UsageReport | Notice | Finished
+    Text
+    | Withdrawn
+    | Thinking
+    | Thought
+    | ToolInput
+    | ToolUse
+    | VendorBlock
+    | ToolRan
+    | UsageReport
+    | Notice
+    | Finished
 )
 
 
@@ -376,7 +401,7 @@ class Wire(Protocol):
     """A vendor's format, both ways. One small module each in `models/wires/`; no I/O inside.
 
     `prepare` turns a call into a request body and names the settings that the model does not accept.
-    `reader` makes a fold over the stream: SSE events in, our events out. It raises `CounselError` for an error
+    `reader` makes a fold over the stream: SSE events in, our events out (`ToolInput` only if asked for). It raises `CounselError` for an error
     event, and `finish` raises `UpstreamError` when the stream ended before its proper end.
     """
 
@@ -384,7 +409,7 @@ class Wire(Protocol):
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]: ...
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared: ...
-    def reader(self) -> StreamReader: ...
+    def reader(self, *, streams_tools: bool = False) -> StreamReader: ...
 
 
 @dataclass(frozen=True, slots=True)

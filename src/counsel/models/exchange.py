@@ -29,6 +29,7 @@ from counsel.types import (
     StreamReader,
     Text,
     Thinking,
+    ToolInput,
     Usage,
     UsageReport,
 )
@@ -55,12 +56,14 @@ class Exchange:
         sent: int = 0,
         reservation: Reservation | None = None,
         push: Callable[[str], bool] | None = None,
+        streams_tools: bool = False,
     ) -> None:
-        """`sent`: roughly the tokens of the request. `push`: see `Call`."""
+        """`sent`: roughly the tokens of the request. `push`, `streams_tools`: see `Call`."""
         self._sender, self._refused_fields, self._prepared = sender, refused_fields, prepared
         self._deadlines, self._endpoint, self._model = deadlines, deadlines.endpoint, model
         self._sent, self._reservation, self._push = sent, reservation, push
-        self._reader: StreamReader = ALL_WIRES[deadlines.endpoint.provider.wire].reader()
+        wire = ALL_WIRES[deadlines.endpoint.provider.wire]
+        self._reader: StreamReader = wire.reader(streams_tools=streams_tools)
         self._allowance = answer_limit.Allowance(deadlines.limits.answer)
         self._parser: EventParser | JsonAnswer = EventParser(deadlines.limits.answer + 2**20)
         self._decoder = compression.decoder("")
@@ -199,7 +202,7 @@ class Exchange:
                     self._usage, self._unreported = event.usage, 0  # type: ignore[union-attr]
                 continue
             self.passed_on = True
-            if kind is Text or kind is Thinking:
+            if kind is Text or kind is Thinking or kind is ToolInput:
                 delta: str = event.delta  # type: ignore[union-attr]
                 self._unreported += 2 * answer_limit.size(delta) - len(delta)
                 if kind is Text:

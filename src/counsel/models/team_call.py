@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from counsel import strict_json
 from counsel.errors import CounselError, UpstreamError
@@ -34,6 +35,7 @@ from counsel.types import (
     Text,
     Thinking,
     Thought,
+    ToolInput,
     ToolUse,
     Usage,
     UsageReport,
@@ -167,6 +169,7 @@ class _Attempts:
             deadlines,
             self.model,
             sent=self.call.tokens,
+            streams_tools=self.call.streams_tools,
             reservation=_Unsettled(self.reservation) if self.reservation else None,
         )
 
@@ -192,6 +195,8 @@ class Replay:
         self._text = ""
         self._thinking = 0  # characters
         self._parts: list[Event] = []
+        self._inputs: dict[str, str] = {}  # by call: the arguments so far
+        self._repeated: dict[str, str] = {}  # the same, as they arrive again
         self._seen = ""  # of the text that arrives again
         self._again: list[Event] = []  # parts that have arrived again
         self._skip = 0  # characters of thinking
@@ -199,10 +204,11 @@ class Replay:
 
     @property
     def has_begun(self) -> bool:
-        return bool(self._text or self._thinking or self._parts)
+        return bool(self._text or self._thinking or self._parts or self._inputs)
 
     def again(self) -> None:
         self._seen, self._again, self._skip = "", [], self._thinking
+        self._repeated = {}
         self._catches_up = bool(self._text)
 
     def new(self, events: list[Event]) -> Iterator[Event]:
@@ -211,10 +217,13 @@ class Replay:
                 yield from self._on_text(event.delta)
             elif isinstance(event, Thinking):
                 yield from self._on_thinking(event.delta)
+            elif isinstance(event, ToolInput):
+                yield from self._on_input(event)
             elif isinstance(event, ToolUse | Thought | VendorBlock):
                 yield from self._on_part(event)
             else:
                 if isinstance(event, Finished):
+                    self._check_calls()
                     yield from self._caught_up()
                 yield event
 
@@ -234,10 +243,7 @@ class Replay:
         before, self._text = self._text, self._seen
         if not self._seen.startswith(before):
             if not self._may_withdraw:
-                raise UpstreamError(
-                    "The team server was restarted in the middle of the answer.",
-                    hint="Send the request again.",
-                )
+                raise _restarted()
             yield Withdrawn(before, "The team server was restarted: the answer begins again.")
             before = ""
         if rest := self._seen[len(before) :]:
@@ -250,8 +256,28 @@ class Replay:
             self._thinking += len(new)
             yield Thinking(new)
 
+    def _on_input(self, piece: ToolInput) -> Iterator[Event]:
+        """A call that is followed again comes whole, or from its beginning."""
+        before, again = self._inputs.get(piece.id), self._repeated.get(piece.id, "") + piece.delta
+        self._repeated[piece.id] = again
+        if before is None or len(again) > len(before):
+            self._inputs[piece.id] = again
+            yield replace(piece, delta=again[len(before or "") :])
+
+    def _check_calls(self) -> None:
+        """Another answer has other calls: what was passed on of one cannot be taken back."""
+        whole = {part.call.id for part in self._parts if isinstance(part, ToolUse)}
+        if not whole.issuperset(self._inputs):
+            raise _restarted()
+
     def _on_part(self, part: Event) -> Iterator[Event]:
         self._again.append(part)
         if len(self._again) > len(self._parts):
             self._parts.append(part)
             yield part
+
+
+def _restarted() -> UpstreamError:
+    return UpstreamError(
+        "The team server was restarted in the middle of the answer.", hint="Send the request again."
+    )

@@ -99,6 +99,7 @@ class Transport:
                 model,
                 sent=call.tokens,
                 push=call.push,
+                streams_tools=call.streams_tools,
                 reservation=reservation,
             )
             try:

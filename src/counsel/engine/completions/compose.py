@@ -90,6 +90,7 @@ def compose(request: CompletionRequest, route: Route) -> Call:
         schema=request.schema,
         exact=None if request.as_counsel else exact,
         output_limit=request.output_limit,
+        streams_tools=request.is_streamed,
     )
     if route.model is None:
         return _for_agent(call)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import secrets
+from dataclasses import replace
 
-from counsel.types import Json, Thought, ToolCall, VendorBlock
+from counsel.types import Json, Thought, ToolCall, ToolInput, VendorBlock
 
 # Ids that wires count for vendors that send none, in every answer from the beginning.
 _COUNTED = re.compile(r"(?:gemini_)?call_\d+").fullmatch
@@ -52,6 +53,11 @@ class Parts:
             part["namespace"] = call.namespace
         self._parts.append(part)
         return part
+
+    def input(self, piece: ToolInput) -> ToolInput:
+        """With the id that the whole call will have."""
+        is_own = piece.item is None  # a vendor's own kind of call keeps the vendor's id
+        return replace(piece, id=self._unique(piece.id)) if is_own and _COUNTED(piece.id) else piece
 
     def vendor(self, block: VendorBlock) -> Json:
         self._settle()

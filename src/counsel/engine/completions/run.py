@@ -73,7 +73,7 @@ async def _first_answer(
             reply = await consultation.ask(step, route, call)
         except CounselError as error:
             # What a client has read cannot be taken back.
-            is_read = request.is_streamed and consultation.live.slots[chat.SLOT].length
+            is_read = request.is_streamed and consultation.live.slots[chat.SLOT].is_read
             if is_read or not another_may_answer(error):
                 raise
             chain.failed(route, error)

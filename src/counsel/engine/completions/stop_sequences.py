@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
 
-from counsel.types import Event, Finished, Text
+from counsel.types import Event, Finished, Text, ToolInput, ToolUse
 
 
 async def cut(events: AsyncIterator[Event], sequences: tuple[str, ...]) -> AsyncIterator[Event]:
@@ -21,7 +21,7 @@ async def cut(events: AsyncIterator[Event], sequences: tuple[str, ...]) -> Async
                     yield Finished("stop", vendor={"stop_sequence": search.match})
                     return
                 continue
-            if isinstance(event, Finished) and (rest := search.rest()):
+            if isinstance(event, Finished | ToolInput | ToolUse) and (rest := search.rest()):
                 yield Text(rest)
             yield event
 

@@ -176,6 +176,9 @@ class Consultation:
     def recall(self, step: Step, reply: Reply) -> Reply:
         """Show a stored answer like a new one, without asking a model."""
         self.live.begin(step.slot, step.phase)
+        for part in reply.parts:
+            if part["type"] == "tool_call":
+                self.live.part(step.slot, part)
         self.live.text(step.slot, reply.shown)
         self.live.finish(step.slot, reply.provider, reply.ms, len(reply.shown), _amounts(reply))
         return reply

@@ -29,6 +29,7 @@ from counsel.types import (
     Thinking,
     Thought,
     ToolCall,
+    ToolInput,
     ToolRan,
     ToolUse,
     Usage,
@@ -62,6 +63,7 @@ class Fold:
         self._left_out: list[str] = []
         self._tools: list[ToolRun] = []
         self._repair = TextRepair()
+        self._input_repairs: dict[str, TextRepair] = {}  # by tool call
         self._shown = LiveJson() if is_json else None
         self.began = time.monotonic()
         self.finished: Finished | None = None
@@ -87,6 +89,7 @@ class Fold:
             Thinking: lambda event: self._on_thinking(event.delta),
             UsageReport: lambda event: self._on_usage(event.usage),
             Notice: self.on_notice,
+            ToolInput: self._on_tool_input,
             ToolUse: lambda event: self._on_tool_call(event.call),
             Thought: self._on_thought,
             VendorBlock: self._on_vendor_block,
@@ -162,6 +165,15 @@ class Fold:
     def _on_vendor_block(self, block: VendorBlock) -> None:
         if self.parts is not None:
             self._live.part(self._slot, self.parts.vendor(block))
+
+    def _on_tool_input(self, piece: ToolInput) -> None:
+        delta = piece.delta
+        self._unbilled += 2 * answer_limit.size(delta) - len(delta)
+        if self.parts is None:
+            return
+        if piece.id in self._input_repairs or not delta.isascii():
+            delta = self._input_repairs.setdefault(piece.id, TextRepair()).feed(delta)
+        self._live.tool_input(self._slot, self.parts.input(piece), delta)
 
     def _on_tool_call(self, call: ToolCall) -> None:
         if self.parts is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from counsel.job_events import JobEvent, TextAdded, ThinkingAdded
+from counsel.job_events import JobEvent, TextAdded, ThinkingAdded, ToolInputAdded
 
 MANY = 1_000  # events that wait before texts are put together
 _PIECE = 1 << 16  # characters up to which texts are joined: joining longer ones repeatedly costs more
@@ -59,6 +59,8 @@ def merged(items: Iterable[object]) -> list[Any]:
             merger.text(item)
         elif isinstance(item, ThinkingAdded):
             merger.thinking(item)
+        elif isinstance(item, ToolInputAdded):
+            merger.tool_input(item)
         else:
             merger.other(item)
     return merger.finished()
@@ -73,6 +75,7 @@ class _Merger:
             str, tuple[int, list[str], int]
         ] = {}  # by slot: place in `_items`, pieces, their end
         self._thoughts: dict[str, tuple[int, list[str]]] = {}  # by slot: place in `_items`, pieces
+        self._input: tuple[int, list[str]] | None = None  # of the newest tool call, if it is the last item
 
     def text(self, event: TextAdded) -> None:
         text, offset = event.text, event.offset
@@ -90,7 +93,18 @@ class _Merger:
             self._items.append(event)
         self._thoughts[event.slot][1].append(event.text)
 
+    def tool_input(self, event: ToolInputAdded) -> None:
+        if self._input is not None:
+            index, pieces = self._input
+            before = self._items[index]
+            if index == len(self._items) - 1 and (before.slot, before.id) == (event.slot, event.id):
+                pieces.append(event.text)
+                return
+        self.other(event)
+        self._input = len(self._items) - 1, [event.text]
+
     def other(self, item: object) -> None:
+        self._close_input()
         slot = item.slot if isinstance(item, JobEvent) else ""
         for name in [slot] if slot else [*self._open, *self._thoughts]:
             self._close(name)
@@ -98,6 +112,7 @@ class _Merger:
         self._items.append(item)
 
     def finished(self) -> list[Any]:
+        self._close_input()
         for name in list(self._open):
             self._close(name)
         for name in list(self._thoughts):
@@ -112,6 +127,11 @@ class _Merger:
     def _close_thinking(self, slot: str) -> None:
         if slot in self._thoughts:
             self._join(*self._thoughts.pop(slot))
+
+    def _close_input(self) -> None:
+        if self._input is not None:
+            self._join(*self._input)
+            self._input = None
 
     def _join(self, index: int, pieces: list[str]) -> None:
         self._items[index] = replace(self._items[index], text="".join(pieces))

@@ -32,6 +32,7 @@ from counsel.job_events import (
     Started,
     TextAdded,
     ThinkingAdded,
+    ToolInputAdded,
     ToolRun,
     ToolUsed,
     Wait,
@@ -39,6 +40,7 @@ from counsel.job_events import (
 )
 from counsel.lazy_dataclass import dataclass
 from counsel.text import TextBuffer
+from counsel.types import ToolInput
 
 SlotStatus: TypeAlias = Literal["waiting", "processing", "completed", "failed", "cancelled", "interrupted"]
 MOST_THINKING = (
@@ -63,6 +65,13 @@ class Slot:
     thinking: TextBuffer = field(default_factory=TextBuffer)  # of all phases, up to MOST_THINKING
     thought: int = 0  # characters of all its thinking
     thinking_stored: int = 0
+    inputs: dict[str, int] = field(default_factory=dict)  # by tool call: characters of its arguments so far
+    has_calls: bool = False  # or results of a vendor's own tools
+
+    @property
+    def is_read(self) -> bool:
+        """Followers have something that no other answer can continue."""
+        return bool(self.length or self.inputs or self.has_calls)
 
     @property
     def length(self) -> int:
@@ -109,7 +118,19 @@ class Live:
         if self._accepts(slot):
             self._emit(Noticed(*self._stamp(slot), kind_of, text, setting))
 
+    def tool_input(self, slot: str, piece: ToolInput, delta: str) -> None:
+        """Not stored: the whole call is."""
+        inputs = self.slots[slot].inputs
+        offset = inputs.get(piece.id, 0)
+        inputs[piece.id] = offset + len(delta)
+        if self._listeners:
+            call = ToolInputAdded(
+                self.seq, time.time(), slot, delta, offset, piece.id, piece.name, piece.namespace, piece.item
+            )
+            self._publish(call)
+
     def part(self, slot: str, part: EventData) -> None:
+        self.slots[slot].has_calls |= part["type"] != "thinking"
         self._emit(PartAdded(*self._stamp(slot), part))
 
     def tool(self, slot: str, name: str, run: ToolRun | None = None) -> None:
@@ -171,6 +192,7 @@ class Live:
             state.forget_thinking()  # another attempt, which thinks anew
         state.status, state.phase, state.error = "processing", phase, None
         state.buffer, state.flushed = TextBuffer(), 0
+        state.inputs, state.has_calls = {}, False
         state.asked, state.first = time.time(), None
         self._emit(ModelStarted(*self._stamp(slot), state.model, phase))
         return state.buffer

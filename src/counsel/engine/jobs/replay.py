@@ -23,8 +23,10 @@ from counsel.job_events import (
     ModelFailed,
     ModelFinished,
     ModelStarted,
+    PartAdded,
     TextAdded,
     TextFold,
+    ThinkingAdded,
 )
 from counsel.requests import SEVERAL
 from counsel.results import ModelState
@@ -41,7 +43,8 @@ async def follow(
     while True:
         mark = store.mark(job_id)
         now = await look()  # before the events: when it is over, they are all there
-        for event in await store.events(job_id, seen):
+        news = await store.events(job_id, seen)
+        for event in news if seen else _newest_attempts(news):
             seen = event.seq
             if isinstance(event, LAST_EVENTS):
                 last = event.seq
@@ -56,6 +59,18 @@ async def follow(
         for event in _missing_text(now, await _answers(store, now), folded, end - 1):
             yield event
     yield _ending(now, end)
+
+
+def _newest_attempts(events: list[JobEvent]) -> Iterator[JobEvent]:
+    """Without the content of attempts that another attempt in the same phase has replaced."""
+    started = {(event.slot, event.phase): event.seq for event in events if isinstance(event, ModelStarted)}
+    phases: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, ModelStarted):
+            phases[event.slot] = event.phase
+        newest = started.get((event.slot, phases.get(event.slot, "")), 0)
+        if event.seq >= newest or not isinstance(event, TextAdded | ThinkingAdded | PartAdded):
+            yield event
 
 
 def _missing_text(

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from counsel.errors import ContentFiltered, CounselError
+from counsel.job_events import ToolInputAdded
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerMetadata, ChatResult
@@ -132,6 +133,9 @@ class Renderer(Protocol):
     def start(self) -> bytes: ...
     def text(self, delta: str) -> bytes: ...
     def thinking(self, delta: str) -> bytes: ...
+    def tool_input(self, call: ToolInputAdded) -> bytes:
+        """A piece of a tool call's arguments, the first one with an offset of 0. The whole call follows as a part."""
+
     def part(self, part: Json) -> bytes:
         """A whole tool call, the vendor's block of the thinking so far, or what a tool of the vendor's did."""
 

@@ -9,6 +9,7 @@ from counsel import strict_json
 from counsel.errors import CounselError
 from counsel.http.v1 import chat_request, errors, opaque
 from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.job_events import ToolInputAdded
 from counsel.types import Json, Usage
 
 FINISH = {
@@ -115,7 +116,9 @@ class ChatRenderer:
         # A chunk around a text delta: everything but the text is the same in all of them.
         before, after = strict_json.encode(self._chunk({"content": "\0"})).split(b'"\\u0000"')
         self._before, self._after = b"data: " + before, after + b"\n\n"
-        self._calls = self._thoughts = 0
+        self._calls: dict[str, int] = {}  # by id: the index
+        self._written: set[str] = set()  # calls of which arguments were sent
+        self._thoughts = 0
 
     def start(self) -> bytes:
         return _line(self._chunk({"role": "assistant", "content": ""}))
@@ -126,10 +129,30 @@ class ChatRenderer:
     def thinking(self, delta: str) -> bytes:
         return _line(self._chunk({"reasoning_content": delta}))
 
+    def tool_input(self, call: ToolInputAdded) -> bytes:
+        if call.item is not None:
+            return b""
+        first = call.id not in self._calls
+        index = self._calls.setdefault(call.id, len(self._calls))
+        if call.text.strip():
+            self._written.add(call.id)
+        function = {"name": call.name, "arguments": call.text} if first else {"arguments": call.text}
+        about = {"id": call.id, "type": "function"} if first else {}
+        return _line(self._chunk({"tool_calls": [{"index": index, **about, "function": function}]}))
+
+    def _tool_call(self, part: Json) -> bytes:
+        whole = _call(part)
+        if part["id"] not in self._calls:
+            index = self._calls[part["id"]] = len(self._calls)
+            return _line(self._chunk({"tool_calls": [{"index": index, **whole}]}))
+        if part["id"] in self._written:
+            return b""
+        rest = {"index": self._calls[part["id"]], "function": {"arguments": whole["function"]["arguments"]}}
+        return _line(self._chunk({"tool_calls": [rest]}))
+
     def part(self, part: Json) -> bytes:
         if part["type"] == "tool_call":
-            index, self._calls = self._calls, self._calls + 1
-            return _line(self._chunk({"tool_calls": [{"index": index, **_call(part)}]}))
+            return self._tool_call(part)
         if part["type"] == "vendor":
             return b""
         index, self._thoughts = self._thoughts, self._thoughts + 1

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -138,19 +138,22 @@ class V1:
             raise errors.BadRequest("The request's body must be a JSON object.")
         return value
 
-    async def submit(self, asked: Asked, key: str | None, scope: Scope) -> str:
+    async def submit(self, asked: Asked, key: str | None, scope: Scope) -> tuple[str, bool]:
+        """The job, and whether it is that of an earlier request with the same key."""
         background = asked.background or key is not None
         engine = cast(Completing, self.engine(scope))
         request = consensus.request_of(asked) if consensus.is_named(asked.model) else asked.request
         if key is None:
-            return await engine.submit(request, self.caller(scope), background=background)
+            return await engine.submit(request, self.caller(scope), background=background), False
         async with self._keyed:
             others = await engine.keys_like(key[: key.rindex("-") + 1])
             if others and key not in others:
                 raise Conflict(
                     "Idempotency-Key was used for another request.", hint="Use a new key for each request."
                 )
-            return await engine.submit(request, self.caller(scope), background=background, key=key)
+            repeats = key in others and isinstance(request, CompletionRequest)
+            job = await engine.submit(request, self.caller(scope), background=background, key=key)
+            return job, repeats
 
     async def attended(
         self, work: Coroutine[Any, Any, None], receive: Receive, stopped: Callable[[], Awaitable[None]]
@@ -228,7 +231,7 @@ class _Request:
         asked = replace(asked, request=request)
         if consensus.is_named(asked.model):
             asked = replace(asked, ignored=consensus.ignored(asked))
-        job = await self.app.submit(asked, key, self.scope)
+        job, repeats = await self.app.submit(asked, key, self.scope)
         stays = asked.background or key is not None
         if asked.background and not asked.stream:
             await self.reply(open_response(asked, job, "queued"), 200, *_about(job))
@@ -238,7 +241,9 @@ class _Request:
             if not stays:
                 await self.engine.cancel(job)
 
-        answering = self._stream(api, asked, job) if asked.stream else self._plain(api, asked, job)
+        answering = (
+            self._stream(api, asked, job, repeats=repeats) if asked.stream else self._plain(api, asked, job)
+        )
         await self.app.attended(answering, self.receive, stopped)
 
     async def _plain(self, api: Api, asked: Asked, job: str) -> None:
@@ -266,12 +271,15 @@ class _Request:
             raise Internal("The answer has an unexpected form.")
         return v1.ended(asked, result)
 
-    async def _stream(self, api: Api, asked: Asked, job: str) -> None:
+    async def _stream(self, api: Api, asked: Asked, job: str, *, repeats: bool) -> None:
         stream = Stream(api, asked, job, self.send, _about(job), chunks=self.chunks)
         is_consensus = consensus.is_named(asked.model)
         push = None if is_consensus else stream.push
         try:
             engine = cast(Completing, self.engine)
+            if repeats and await self._has_ended(job):
+                await self._repeat(stream, asked, job)
+                return
             async with aclosing(cast(Any, engine.follow(job, push=push))) as events:
                 async for event in events:
                     if not is_consensus:
@@ -279,12 +287,24 @@ class _Request:
                     elif line := consensus.progress(event):
                         await stream.note(line)
             await self._finish(stream, asked, job)
+        except CounselError as error:
+            await stream.fail(error)
         except asyncio.CancelledError:
             if self.app.is_closing:
                 await stream.fail(_stopping())
             raise
         finally:
             stream.close()
+
+    async def _has_ended(self, job: str) -> bool:
+        _, detail = await cast(stored.Storing, self.engine).completion(job)
+        return not detail.is_open
+
+    async def _repeat(self, stream: Stream, asked: Asked, job: str) -> None:
+        """The answer to a request with an Idempotency-Key that was answered before."""
+        with suppress(CounselError):
+            await stream.replay(await self._ended(asked, job))
+        await self._finish(stream, asked, job)
 
     async def _finish(self, stream: Stream, asked: Asked, job: str) -> None:
         try:

@@ -8,6 +8,7 @@ from counsel import strict_json
 from counsel.errors import CounselError
 from counsel.http.v1 import errors, messages_request, opaque
 from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.job_events import ToolInputAdded
 from counsel.types import Json, Usage
 
 WIRE = messages_request.WIRE
@@ -112,6 +113,8 @@ class MessagesRenderer:
         self._job = job
         self._index = -1
         self._open = ""  # the type of the open block
+        self._calls: dict[str, int] = {}  # open tool calls, by id: the index of their block
+        self._written: set[str] = set()  # calls of which arguments were sent
         self._before = b""  # of a text delta: everything in front of its text
 
     def start(self) -> bytes:
@@ -151,14 +154,32 @@ class MessagesRenderer:
             + self._end_block()
         )
 
+    def tool_input(self, call: ToolInputAdded) -> bytes:
+        """The call's block stays open until the call is whole, whatever other blocks come in between."""
+        if call.item is not None:
+            return b""
+        opened = b"" if call.id in self._calls else self._begin_tool(call.id, call.name)
+        if not call.text:
+            return opened
+        if call.text.strip():
+            self._written.add(call.id)
+        return opened + self._input(call.id, call.text)
+
+    def _begin_tool(self, call_id: str, name: str) -> bytes:
+        opened = self._begin("tool_use", {"type": "tool_use", "id": call_id, "name": name, "input": {}})
+        self._calls[call_id], self._open = self._index, ""
+        return opened
+
+    def _input(self, call_id: str, text: str) -> bytes:
+        delta = {"type": "input_json_delta", "partial_json": text}
+        return _event("content_block_delta", {"index": self._calls[call_id], "delta": delta})
+
     def _tool(self, part: Json) -> bytes:
-        block = {"type": "tool_use", "id": part["id"], "name": part["name"], "input": {}}
-        whole = strict_json.dumps(part["arguments"])
-        return (
-            self._begin("tool_use", block)
-            + self._delta({"type": "input_json_delta", "partial_json": whole})
-            + self._end_block()
-        )
+        name = part["id"]
+        data = b"" if name in self._calls else self._begin_tool(name, part["name"])
+        if name not in self._written:
+            data += self._input(name, strict_json.dumps(part["arguments"]))
+        return data + _event("content_block_stop", {"index": self._calls.pop(name)})
 
     def _thought(self, part: Json) -> bytes:
         """The signature of the thinking that was just sent; or a block of which nothing was sent."""

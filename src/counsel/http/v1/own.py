@@ -17,6 +17,7 @@ from counsel.errors import CounselError, InvalidArgument
 from counsel.http.v1 import reading
 from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.http.v1.errors import BadRequest
+from counsel.job_events import ToolInputAdded
 from counsel.requests import CompletionRequest
 from counsel.results import usage_to_json
 from counsel.types import Image, Json, Turn
@@ -51,6 +52,10 @@ class OwnRenderer:
 
     def thinking(self, delta: str) -> bytes:
         return _event("thinking", delta)
+
+    def tool_input(self, call: ToolInputAdded) -> bytes:
+        about = {"namespace": call.namespace} if call.namespace else {}
+        return _event("tool_input", {"id": call.id, "name": call.name, "delta": call.text, **about})
 
     def part(self, part: Json) -> bytes:
         return _event("part", part)

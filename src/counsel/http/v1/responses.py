@@ -10,10 +10,17 @@ from counsel import strict_json
 from counsel.errors import CounselError
 from counsel.http.v1 import errors, opaque, responses_request
 from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.http.v1.custom_input import CustomInput
+from counsel.job_events import ToolInputAdded
+from counsel.lazy_dataclass import dataclass
+from counsel.text import missing
 from counsel.types import Json, Usage
 
 WIRE = responses_request.WIRE
-_ARGUMENTS = ("arguments", "function_call_arguments")
+_FIELDS = {  # by the type of a call: the field with its arguments, and the name of their events
+    "function_call": ("arguments", "function_call_arguments"),
+    "custom_tool_call": ("input", "custom_tool_call_input"),
+}
 _POSITIONS = ("start_index", "end_index")
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
@@ -142,10 +149,23 @@ def _call(part: Json, names: Names, asked: Asked) -> Json:
     if namespace:
         head["namespace"] = namespace
     if about.get("custom"):
-        text = part["arguments"].get("input")
-        return {"type": "custom_tool_call", "id": names.next("ctc"), **head, "input": str(text or "")}
-    made = json.dumps(part["arguments"])
-    return {"type": "function_call", "id": names.next("fc"), **head, "arguments": made}
+        return {
+            "type": "custom_tool_call",
+            "id": names.next("ctc"),
+            **head,
+            "input": _arguments(part, "input"),
+        }
+    return {
+        "type": "function_call",
+        "id": names.next("fc"),
+        **head,
+        "arguments": _arguments(part, "arguments"),
+    }
+
+
+def _arguments(part: Json, field: str) -> str:
+    """A tool with free text has it as its only argument."""
+    return str(part["arguments"].get("input") or "") if field == "input" else json.dumps(part["arguments"])
 
 
 def _reasoning(part: Json, text: str, name: str) -> Json:
@@ -169,6 +189,16 @@ def usage(used: Usage) -> Json:
     }
 
 
+@dataclass(slots=True)
+class _OpenCall:
+    """A tool call while its arguments arrive."""
+
+    index: int  # of its item
+    item: Json
+    decoder: CustomInput | None  # its arguments are free text in JSON
+    sent: str = ""
+
+
 class ResponsesRenderer:
     """Items are opened by their first delta and closed by the next item."""
 
@@ -180,6 +210,7 @@ class ResponsesRenderer:
         self._id = ""  # of the open item
         self._sequence = 0
         self._items: list[Json] = []
+        self._calls: dict[str, _OpenCall] = {}
         self._open = ""  # message or reasoning
         self._pieces: list[str] = []  # of the open item
 
@@ -212,8 +243,7 @@ class ResponsesRenderer:
 
     def part(self, part: Json) -> bytes:
         if part["type"] == "tool_call":
-            closed = self._end_item()
-            return closed + self._call(_call(part, self._names, self._asked))
+            return self._call(part)
         if part["type"] == "vendor":
             return self._vendor(part)
         if self._open == "reasoning":
@@ -224,6 +254,8 @@ class ResponsesRenderer:
     def _vendor(self, part: Json) -> bytes:
         if part["wire"] != WIRE:
             return b""
+        if opened := self._calls.pop(part["item"].get("call_id") or "", None):
+            return self._end_call(opened, part["item"])
         if part["item"]["type"] != "citations":
             return self._end_item() + self._whole(part["item"])
         if self._open != "message":
@@ -238,20 +270,57 @@ class ResponsesRenderer:
         ]
         return b"".join(added) + self._end_item(notes=notes)
 
-    def _call(self, item: Json) -> bytes:
-        index = len(self._items)
+    def tool_input(self, call: ToolInputAdded) -> bytes:
+        """The call's item stays open until the call is whole, whatever other items come in between."""
+        data = b""
+        opened = self._calls.get(call.id)
+        if opened is None:
+            part = {"id": call.id, "name": call.name, "arguments": {}, "namespace": call.namespace}
+            item = call.item or _call(part, self._names, self._asked)
+            opened, data = self._begin_call(call.id, item, is_native=call.item is not None)
+        new = opened.decoder.feed(call.text) if opened.decoder else call.text
+        return data + self._input(opened, new)
+
+    def _begin_call(self, call_id: str, item: Json, *, is_native: bool) -> tuple[_OpenCall, bytes]:
+        data = self._end_item()
         is_custom = item["type"] == "custom_tool_call"
-        field, kind = ("input", "custom_tool_call_input") if is_custom else _ARGUMENTS
-        opened = {**item, field: "", "status": "in_progress"}
-        inside = {"output_index": index, "item_id": item["id"]}
-        whole = item[field]
-        done = {**inside, field: whole} if is_custom else {**inside, "name": item["name"], field: whole}
+        opened = _OpenCall(len(self._items), item, CustomInput() if is_custom and not is_native else None)
+        self._calls[call_id] = opened
         self._items.append(item)
+        shown = {**item, _FIELDS[item["type"]][0]: "", "status": "in_progress"}
+        return opened, data + self._event(
+            "response.output_item.added", {"output_index": opened.index, "item": shown}
+        )
+
+    def _input(self, opened: _OpenCall, delta: str) -> bytes:
+        if not delta:
+            return b""
+        opened.sent += delta
+        kind = _FIELDS[opened.item["type"]][1]
+        where = {"output_index": opened.index, "item_id": opened.item["id"], "delta": delta}
+        return self._event(f"response.{kind}.delta", where)
+
+    def _call(self, part: Json) -> bytes:
+        data = b""
+        if part["id"] not in self._calls:
+            _, data = self._begin_call(part["id"], _call(part, self._names, self._asked), is_native=True)
+        opened = self._calls.pop(part["id"])
+        field = _FIELDS[opened.item["type"]][0]
+        whole = _arguments(part, field)
+        if field == "arguments" and opened.sent.strip():
+            whole = opened.sent  # as the vendor wrote it
+        return data + self._end_call(opened, {**opened.item, field: whole})
+
+    def _end_call(self, opened: _OpenCall, item: Json) -> bytes:
+        field, kind = _FIELDS[item["type"]]
+        rest = self._input(opened, missing(opened.sent, item[field]))
+        inside = {"output_index": opened.index, "item_id": item["id"]}
+        name = {"name": item["name"]} if field == "arguments" else {}
+        self._items[opened.index] = item
         return (
-            self._event("response.output_item.added", {"output_index": index, "item": opened})
-            + self._event(f"response.{kind}.delta", {**inside, "delta": whole})
-            + self._event(f"response.{kind}.done", done)
-            + self._event("response.output_item.done", {"output_index": index, "item": item})
+            rest
+            + self._event(f"response.{kind}.done", {**inside, **name, field: item[field]})
+            + self._event("response.output_item.done", {"output_index": opened.index, "item": item})
         )
 
     def _whole(self, item: Json) -> bytes:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
-from counsel.errors import CounselError
+from counsel.errors import CounselError, UpstreamError
 from counsel.http.auth import Send
 from counsel.http.chunks import Chunks
 from counsel.http.v1 import errors
 from counsel.http.v1.api import Api, Asked, Ended
-from counsel.job_events import JobEvent, Noticed, PartAdded, TextAdded, ThinkingAdded
+from counsel.job_events import (
+    JobEvent,
+    ModelStarted,
+    Noticed,
+    PartAdded,
+    Restarted,
+    TextAdded,
+    ThinkingAdded,
+    ToolInputAdded,
+)
 from counsel.strict_json import encode
+from counsel.types import Json
 
 KEEPALIVE = 10.0  # seconds of silence after which a comment is sent, and the response begins if it has not
 _HEADERS = [
@@ -39,6 +50,8 @@ class Stream:
         self._headers = headers
         self._ignored = list(asked.ignored)
         self._length = 0  # characters of the text that were sent
+        self._inputs: dict[str, int] = {}  # by tool call: characters of its arguments that were sent
+        self._calls: set[str] = set()  # that were sent as a whole
         self._began = False
         self._over = False
         self._quiet = True  # nothing was sent since the last tick
@@ -52,8 +65,12 @@ class Stream:
             await self._text(event)  # type: ignore[arg-type] # by its kind
         elif kind is ThinkingAdded:
             await self._write(self._renderer.thinking(event.text))  # type: ignore[attr-defined]
+        elif kind is ToolInputAdded:
+            await self._tool_input(event)  # type: ignore[arg-type]
         elif kind is PartAdded:
-            await self._write(self._renderer.part(event.part))  # type: ignore[attr-defined]
+            await self._part(event.part)  # type: ignore[attr-defined]
+        elif kind is ModelStarted or kind is Restarted:
+            self._check_restart(event)
         elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
             self._ignored.append(event.setting)
 
@@ -85,8 +102,53 @@ class Stream:
         self._length += len(new)
         return new
 
+    async def _tool_input(self, event: ToolInputAdded) -> None:
+        """Of a call that began before this follower came, nothing is sent before it is whole."""
+        known = self._inputs.get(event.id)
+        if event.id in self._calls or (known is None and event.offset):
+            return
+        new = event.text[max(0, (known or 0) - event.offset) :]
+        self._inputs[event.id] = (known or 0) + len(new)
+        if new or known is None:
+            data = self._renderer.tool_input(replace(event, text=new))
+            if data:
+                await self._write(data)
+
+    async def _part(self, part: Json) -> None:
+        if part["type"] == "tool_call":
+            if part["id"] in self._calls:
+                return
+            self._calls.add(part["id"])
+        await self._write(self._renderer.part(part))
+
+    def _check_restart(self, event: JobEvent) -> None:
+        """What was sent cannot be taken back: neither text nor a tool call."""
+        keeps = event.offset if isinstance(event, Restarted) else 0
+        if self._length > keeps or self._inputs or self._calls:
+            raise UpstreamError("The answer was broken off and begins again.", hint="Send the request again.")
+
+    async def replay(self, answer: Ended) -> None:
+        """An answer that had ended before the client came: its parts in their order."""
+        for part in answer.parts:
+            if part["type"] == "text":
+                if part["text"]:
+                    await self._write(self._renderer.text(part["text"]))
+                if "citations" in part:
+                    item = {"type": "citations", "citations": part["citations"], "length": part["length"]}
+                    await self._part({"type": "vendor", "wire": part["wire"], "item": item})
+            elif part["type"] == "thinking":
+                if part["text"]:
+                    await self._write(self._renderer.thinking(part["text"]))
+                if "item" in part:
+                    await self._part({name: value for name, value in part.items() if name != "text"})
+            else:
+                await self._part(part)
+
     async def end(self, answer: Ended) -> None:
         self.close()
+        for part in answer.parts:  # of a job that another process ran, calls may be in its result only
+            if part["type"] == "tool_call" and part["id"] not in self._calls:
+                await self._part(part)
         await self._write(self._renderer.end(answer), last=True)
 
     async def fail(self, error: CounselError) -> None:

@@ -35,6 +35,7 @@ from counsel.types import (
     Thinking,
     Thought,
     ToolCall,
+    ToolInput,
     ToolResult,
     ToolUse,
     Turn,
@@ -60,8 +61,8 @@ class Anthropic:
         key = {"x-api-key": endpoint.key} if endpoint.key else {}
         return {**key, "anthropic-version": VERSION, **endpoint.provider.headers}
 
-    def reader(self) -> MessagesReader:
-        return MessagesReader()
+    def reader(self, *, streams_tools: bool = False) -> MessagesReader:
+        return MessagesReader(streams_tools=streams_tools)
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
@@ -270,7 +271,8 @@ _STATUS = {"overloaded_error": 529, "rate_limit_error": 429, "api_error": 500, "
 
 
 class MessagesReader:
-    def __init__(self) -> None:
+    def __init__(self, *, streams_tools: bool = False) -> None:
+        self._streams_tools = streams_tools
         self._blocks: dict[int, Json] = {}
         self._pieces: dict[int, list[str]] = {}
         self._sources: set[str] = set()
@@ -329,7 +331,12 @@ class MessagesReader:
         if block["type"] in {"text", "thinking"} and (first := block.get(block["type"])):
             self._pieces[payload["index"]].append(first)
             events.append(Text(first) if block["type"] == "text" else Thinking(first))
-        return events
+        return [*events, *self._input(block, "")]
+
+    def _input(self, block: Json, delta: str) -> list[Event]:
+        if not self._streams_tools or block["type"] != "tool_use":
+            return []
+        return [ToolInput(block["id"], block["name"], delta)]
 
     def _paragraph(self, kind: str) -> list[Event]:
         """Consecutive text blocks are one text; those before and after a search are separate paragraphs."""
@@ -348,7 +355,8 @@ class MessagesReader:
             return [Thinking(delta["thinking"])] if delta["thinking"] else []
         if kind == "input_json_delta":
             self._pieces[index].append(delta["partial_json"])
-        elif kind == "signature_delta":
+            return self._input(self._blocks[index], delta["partial_json"]) if delta["partial_json"] else []
+        if kind == "signature_delta":
             block = self._blocks[index]
             block["signature"] = (block.get("signature") or "") + delta["signature"]
         elif kind == "citations_delta":

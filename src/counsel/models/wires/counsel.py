@@ -26,6 +26,7 @@ from counsel.types import (
     Thinking,
     Thought,
     ToolCall,
+    ToolInput,
     ToolUse,
     Turn,
     UsageReport,
@@ -49,8 +50,8 @@ class Counsel:
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
         return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
 
-    def reader(self) -> CounselReader:
-        return CounselReader()
+    def reader(self, *, streams_tools: bool = False) -> CounselReader:
+        return CounselReader(streams_tools=streams_tools)
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         import msgspec  # 20 ms; imported with the first call
@@ -104,19 +105,18 @@ def _past(data: Mapping[str, object]) -> dict[str, object]:
 
 
 class CounselReader:
-    def __init__(self) -> None:
+    def __init__(self, *, streams_tools: bool = False) -> None:
+        self._streams_tools = streams_tools
         self._thoughts: list[Thought] = []
         self._error: ErrorEvent | None = None
         self._ended = False
 
     def feed(self, event: str, data: str) -> list[Event]:
         read: Any = strict_json.loads(data)
-        if event == "text":
-            return [Text(str(read))]
-        if event == "thinking":
-            return [Thinking(str(read))]
-        if event == "part":
-            return self._part(read)
+        if event in {"text", "thinking"}:
+            return [Text(str(read)) if event == "text" else Thinking(str(read))]
+        if event in {"part", "tool_input"}:
+            return self._part(read) if event == "part" else self._input(read)
         if event == "end":
             self._ended = True
             return self._end(read)
@@ -126,6 +126,11 @@ class CounselReader:
             used = read.get("usage")
             return [UsageReport(usage_from_json(used, read.get("cost_usd")))] if used else []
         return []  # of a newer release
+
+    def _input(self, piece: Json) -> list[Event]:
+        if not self._streams_tools:
+            return []
+        return [ToolInput(piece["id"], piece["name"], piece["delta"], piece.get("namespace", ""))]
 
     def _part(self, part: Json) -> list[Event]:
         if part["type"] == "tool_call":

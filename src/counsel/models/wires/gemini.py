@@ -65,7 +65,7 @@ class Gemini:
         key = {"x-goog-api-key": endpoint.key} if endpoint.key else {}
         return {**key, **endpoint.provider.headers}
 
-    def reader(self) -> GeminiReader:
+    def reader(self, *, streams_tools: bool = False) -> GeminiReader:  # noqa: ARG002 (Wire: calls arrive whole)
         return GeminiReader()
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
@@ -42,6 +43,7 @@ from counsel.types import (
     Thinking,
     Thought,
     ToolCall,
+    ToolInput,
     ToolSpec,
     ToolUse,
     Turn,
@@ -59,8 +61,8 @@ class OpenAIChat:
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
         return bearer(endpoint)
 
-    def reader(self) -> ChatReader:
-        return ChatReader()
+    def reader(self, *, streams_tools: bool = False) -> ChatReader:
+        return ChatReader(streams_tools=streams_tools)
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
@@ -202,7 +204,11 @@ _REASONS: dict[str, Any] = {
 
 
 class ChatReader:
-    def __init__(self) -> None:
+    def __init__(self, *, streams_tools: bool = False) -> None:
+        self._streams_tools = streams_tools
+        self._reported: dict[str, object] = {}  # the reasoning that was passed on before the first tool call
+        self._streamed: set[int] = set()  # tool calls of which pieces are passed on
+        self._called: set[int] = set()  # tool calls that were passed on as a whole
         self._text: list[str] = []  # as received, for the turn that is sent back
         self._refusal: list[str] = []
         self._tags = ThinkTags()
@@ -237,18 +243,22 @@ class ChatReader:
             raise UpstreamError("The stream ended before the answer was complete.")
         for index, arguments in self._arguments.items():
             self._calls[index]["function"]["arguments"] = arguments.text()
-        calls = [
-            ToolCall(call["id"], call["function"]["name"], parsed_arguments(call["function"]["arguments"]))
-            for call in self._calls.values()
-        ]
+        calls = [self._whole_call(index) for index in self._calls if index not in self._called]
         reason = _REASONS.get((self._reason or "stop").lower(), "other")
-        if calls and reason == "stop":
+        if self._calls and reason == "stop":
             reason = "tool_calls"  # several compatible servers send "stop" here
         if self._refusal:
             reason = "filtered"
         finished = Finished(reason, self._model, self._native(), vendor=self._vendor())
-        rest = [*self._tags.end(), *(ToolUse(call) for call in calls), finished]
-        return [Thought(WIRE, reasoning), *rest] if (reasoning := self._reasoning()) else rest
+        return [*self._thought(), *self._tags.end(), *(ToolUse(call) for call in calls), finished]
+
+    def _thought(self) -> list[Event]:
+        """The reasoning so far, unless it was passed on."""
+        reasoning = self._reasoning()
+        if not reasoning or reasoning == self._reported:
+            return []
+        self._reported = reasoning
+        return [Thought(WIRE, reasoning)]
 
     def _vendor(self) -> dict[str, str]:
         if self._refusal:
@@ -291,9 +301,9 @@ class ChatReader:
             events += self._content(content)
         if refusal := delta.get("refusal"):
             self._refusal.append(refusal)
-        for call in delta.get("tool_calls") or ():
-            self._tool_call(call)
         self._details.add(delta.get("reasoning_details") or ())
+        for call in delta.get("tool_calls") or ():
+            events += self._tool_call(call)
         for note in delta.get("annotations") or ():
             about = note.get("url_citation") or {}
             events += self._source(about.get("url"), about.get("title"))
@@ -311,17 +321,41 @@ class ChatReader:
             return [Thinking(piece["text"]) for piece in part.get("thinking") or () if piece.get("text")]
         return self._content(part["text"]) if part.get("text") else []
 
-    def _tool_call(self, piece: Json) -> None:
+    def _tool_call(self, piece: Json) -> list[Event]:
         index = piece.get("index", len(self._calls))
+        first = index not in self._calls
         call = self._calls.setdefault(
             index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
         )
         function = piece.get("function") or {}
         call["id"] = piece.get("id") or call["id"] or f"call_{index}"
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
-        self._arguments.setdefault(index, TextBuffer()).append(function.get("arguments") or "")
+        delta = function.get("arguments") or ""
+        self._arguments.setdefault(index, TextBuffer()).append(delta)
         if "extra_content" in piece:  # Gemini's thought signatures, through its compatible endpoint
             call["extra_content"] = piece["extra_content"]
+        return self._input(index, call, delta, first=first) if self._streams_tools else []
+
+    def _input(self, index: int, call: Json, delta: str, *, first: bool) -> list[Event]:
+        name = call["function"]["name"]
+        if first:
+            self._streamed |= {index} if name else set()
+            events = [*self._thought(), *self._complete_calls()]
+            return [*events, ToolInput(call["id"], name, delta)] if name else events
+        is_open = index in self._streamed and index not in self._called
+        return [ToolInput(call["id"], name, delta)] if is_open and delta else []
+
+    def _complete_calls(self) -> list[Event]:
+        """Another call begins: those before it are passed on if nothing can follow, because their arguments are whole."""
+        before = [index for index in self._calls if index not in self._called][:-1]
+        whole = [index for index in before if _is_object(self._arguments[index].text())]
+        self._called.update(whole)
+        return [ToolUse(self._whole_call(index)) for index in whole]
+
+    def _whole_call(self, index: int) -> ToolCall:
+        call = self._calls[index]
+        arguments = parsed_arguments(self._arguments[index].text())
+        return ToolCall(call["id"], call["function"]["name"], arguments)
 
     def _source(self, url: str | None, title: str | None) -> list[Event]:
         if not url or url in self._sources:
@@ -341,6 +375,13 @@ class ChatReader:
             **self._reasoning(),
             **({"tool_calls": list(self._calls.values())} if self._calls else {}),
         }
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(strict_json.loads(arguments), dict)
+    except ValueError:
+        return False
 
 
 class ReasoningDetails:

@@ -44,6 +44,7 @@ from counsel.types import (
     Thinking,
     Thought,
     ToolCall,
+    ToolInput,
     ToolResult,
     ToolSpec,
     ToolUse,
@@ -62,8 +63,8 @@ class OpenAIResponses:
     def headers(self, endpoint: Endpoint) -> dict[str, str]:
         return bearer(endpoint)
 
-    def reader(self) -> ResponsesReader:
-        return ResponsesReader()
+    def reader(self, *, streams_tools: bool = False) -> ResponsesReader:
+        return ResponsesReader(streams_tools=streams_tools)
 
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
@@ -210,6 +211,7 @@ _KINDS = {
     "response.reasoning_summary_text": "summary",
     "response.reasoning_text": "reasoning",
 }
+_CALLS = frozenset({"function_call", "custom_tool_call"})
 _PART_INDEX = {
     "text": "content_index",
     "refusal": "content_index",
@@ -224,7 +226,9 @@ _PIECES = {  # event type → kind, the field with the part's index, whether it 
 
 
 class ResponsesReader:
-    def __init__(self) -> None:
+    def __init__(self, *, streams_tools: bool = False) -> None:
+        self._streams_tools = streams_tools
+        self._open_calls: dict[int, ToolInput] = {}  # by the index of their item
         self._items: list[Json] = []
         self._sources: set[str] = set()
         self._parts: dict[PartKey, list[str]] = {}  # texts, thoughts and refusals received so far
@@ -308,6 +312,25 @@ class ResponsesReader:
         self._sources.add(url)
         return [Notice("source", source_name(note.get("title"), url), {"url": url})]
 
+    def _opened(self, payload: Json) -> list[Event]:
+        """A call that begins; its arguments follow in pieces."""
+        item = payload["item"]
+        if not self._streams_tools or item.get("type") not in _CALLS or not item.get("call_id"):
+            return []
+        namespace = item.get("namespace") or ""
+        name = flat_name(namespace, item["name"]) if namespace else item["name"]
+        own = item if item["type"] == "custom_tool_call" else None
+        opened = self._open_calls[payload.get("output_index", 0)] = ToolInput(
+            item["call_id"], name, "", namespace, own
+        )
+        return [opened]
+
+    def _input_delta(self, payload: Json) -> list[Event]:
+        opened = self._open_calls.get(payload.get("output_index", 0))
+        if opened is None or not payload["delta"]:
+            return []
+        return [ToolInput(opened.id, opened.name, payload["delta"], opened.namespace, opened.item)]
+
     def _item(self, payload: Json) -> list[Event]:
         item, item_index = payload["item"], payload.get("output_index", len(self._items))
         self._items.append(item)
@@ -390,6 +413,9 @@ _HANDLERS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
     "response.output_text.delta": ResponsesReader._text_delta,
     "response.content_part.done": ResponsesReader._part,
     "response.output_text.annotation.added": ResponsesReader._annotation,
+    "response.output_item.added": ResponsesReader._opened,
+    "response.function_call_arguments.delta": ResponsesReader._input_delta,
+    "response.custom_tool_call_input.delta": ResponsesReader._input_delta,
     "response.output_item.done": ResponsesReader._item,
     "response.completed": ResponsesReader._completed,
     "response.incomplete": ResponsesReader._completed,

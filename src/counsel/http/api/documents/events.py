@@ -62,6 +62,15 @@ class PartData(TypedDict):
     part: dict[str, Any]
 
 
+class ToolInputData(TypedDict):
+    """Of a call through `/v1`: a piece of a tool call's arguments. `part` has the whole call."""
+
+    id: str
+    name: str
+    text: str
+    offset: Annotated[int, "Of `text` in the arguments."]
+
+
 class NoticeData(TypedDict):
     kind_of: str
     text: str
@@ -110,6 +119,7 @@ DATA: dict[str, type] = {
     "restarted": RestartedData,
     "thinking": ThinkingData,
     "tool": ToolData,
+    "tool_input": ToolInputData,
     "part": PartData,
     "notice": NoticeData,
     "model_finished": ModelFinishedData,
