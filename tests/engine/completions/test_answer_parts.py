@@ -1,0 +1,304 @@
+"""The parts of a completion's answer, stop sequences, and what is refused before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from counsel.engine.completions import compose, history, stop_sequences
+from counsel.engine.completions.parts import Parts
+from counsel.engine.consult.routes import Route
+from counsel.errors import InvalidArgument
+from counsel.requests import CompletionRequest
+from counsel.types import (
+    Call,
+    Event,
+    Exact,
+    Finished,
+    Image,
+    Model,
+    Native,
+    Text,
+    Thinking,
+    Thought,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Turn,
+    VendorBlock,
+)
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pieces_of_one_kind_are_one_part() -> None:
+    parts = Parts()
+    assert parts.all() == ()
+    for delta in ("h", "m"):
+        parts.thinking(delta)
+    parts.text("so ")
+    parts.text("far")
+    assert parts.all() == ({"type": "thinking", "text": "hm"}, {"type": "text", "text": "so far"})
+    parts.text(", and on")
+    assert parts.all()[1] == {"type": "text", "text": "so far, and on"}
+    assert not parts.has_calls
+
+
+def test_a_vendors_block_belongs_to_the_thinking_before_it() -> None:
+    parts = Parts()
+    parts.thinking("hm")
+    parts.text("so")
+    shown = parts.thought(Thought("anthropic", {"signature": "s"}))
+    assert shown == {"type": "thinking", "wire": "anthropic", "item": {"signature": "s"}}
+    parts.thought(Thought("anthropic", {"signature": "t"}))
+    parts.thinking("again")
+    assert parts.all() == (
+        {"type": "thinking", "text": "hm", "wire": "anthropic", "item": {"signature": "s"}},
+        {"type": "text", "text": "so"},
+        {"type": "thinking", "text": "", "wire": "anthropic", "item": {"signature": "t"}},
+        {"type": "thinking", "text": "again"},
+    )
+
+
+def test_geminis_signature_stands_alone_and_names_its_call() -> None:
+    parts = Parts()
+    parts.thinking("hm")
+    call = parts.call(ToolCall("gemini_call_0", "look", {"a": 1}))
+    parts.thought(Thought("gemini", {"call": "gemini_call_0", "signature": "s"}))
+    parts.thought(Thought("gemini", {"call": None}))
+    thinking, called, signature, unnamed = parts.all()
+    assert thinking == {"type": "thinking", "text": "hm"}
+    assert called == call
+    assert signature["item"] == {"call": call["id"], "signature": "s"}
+    assert unnamed["item"] == {"call": None}
+
+
+def test_ids_that_a_wire_counts_differ_between_answers() -> None:
+    first, second = Parts(), Parts()
+    ids = [parts.call(ToolCall(f"call_{n}", "look", {}))["id"] for parts in (first, second) for n in (0, 1)]
+    assert len(set(ids)) == 4
+    assert ids[0].rpartition("_")[2] == ids[1].rpartition("_")[2], "one suffix for one answer"
+    assert first.call(ToolCall("toolu_1", "look", {}))["id"] == "toolu_1"
+    assert first.call(ToolCall("call_1x", "look", {}))["id"] == "call_1x"
+    assert first.has_calls is True
+
+
+def test_a_namespace_is_told_if_there_is_one() -> None:
+    parts = Parts()
+    assert "namespace" not in parts.call(ToolCall("a", "look", {"x": 1}))
+    assert parts.call(ToolCall("b", "look", {}, "files"))["namespace"] == "files"
+    assert parts.all()[0] == {"type": "tool_call", "id": "a", "name": "look", "arguments": {"x": 1}}
+
+
+def test_citations_belong_to_the_text_before_them() -> None:
+    parts = Parts()
+    note = VendorBlock("openai_chat", {"type": "citations", "citations": [1], "length": 2})
+    assert parts.vendor(note) == {"type": "vendor", "wire": "openai_chat", "item": note.item}
+    assert parts.all() == (), "there is no text yet"
+    parts.text("so")
+    parts.vendor(note)
+    parts.text("more")
+    assert parts.all() == (
+        {"type": "text", "text": "so", "wire": "openai_chat", "citations": [1], "length": 2},
+        {"type": "text", "text": "more"},
+    )
+    assert not parts.has_calls
+    search = VendorBlock("openai_responses", {"type": "web_search_call"})
+    parts.vendor(search)
+    assert parts.all()[-1] == {"type": "vendor", "wire": "openai_responses", "item": search.item}
+    assert parts.has_calls is True
+
+
+def test_an_answer_as_the_turn_that_is_sent_back() -> None:
+    parts = Parts()
+    parts.thinking("hm")
+    parts.thought(Thought("anthropic", {"signature": "s"}))
+    parts.thinking("unsigned")
+    parts.text("so")
+    parts.call(ToolCall("a", "look", {"x": 1}))
+    turn = history.turn("so", parts.all())
+    assert (turn.role, turn.text) == ("assistant", "so")
+    assert turn.tool_calls == (ToolCall("a", "look", {"x": 1}),)
+    assert turn.thoughts == (Thought("anthropic", {"signature": "s"}),)
+
+
+# ── stop sequences ───────────────────────────────────────────────────────────────────────────────────
+
+
+async def cut(pieces: list[str], *sequences: str) -> tuple[str, Finished, bool]:
+    """The text, the end, and whether all of the answer was read."""
+    is_read = False
+
+    async def answer() -> AsyncIterator[Event]:
+        nonlocal is_read
+        for piece in pieces:
+            yield Text(piece)
+        is_read = True
+        yield Finished("length")
+
+    events = [event async for event in stop_sequences.cut(answer(), sequences)]
+    assert isinstance(events[-1], Finished)
+    texts = [event.delta for event in events[:-1] if isinstance(event, Text)]
+    assert all(texts), "no empty piece"
+    return "".join(texts), events[-1], is_read
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sequences", "text", "match"),
+    [
+        (["one ENDtwo"], ("END",), "one ", "END"),
+        (["one E", "N", "D two"], ("END",), "one ", "END"),
+        (["one E", "N"], ("END",), "one EN", ""),
+        (["one E", "X END"], ("END",), "one EX ", "END"),
+        (["END"], ("END",), "", "END"),
+        (["a", "b"], ("c",), "ab", ""),
+        (["xab"], ("b", "ab"), "x", "ab"),
+        (["a##b##"], ("##", "b"), "a", "##"),
+        (["aab"], ("ab",), "a", "ab"),
+        (["a", "a", "b"], ("aab", "q"), "", "aab"),
+    ],
+)
+async def test_an_answer_is_cut_where_a_sequence_begins(
+    pieces: list[str], sequences: tuple[str, ...], text: str, match: str
+) -> None:
+    read, finished, is_read = await cut([*pieces, "." if match else ""], *sequences)
+    assert read == text
+    assert finished.reason == ("stop" if match else "length")
+    assert finished.vendor.get("stop_sequence", "") == match
+    assert is_read is not bool(match), "the rest is neither read nor paid for"
+
+
+async def test_text_is_passed_on_as_soon_as_it_cannot_begin_a_sequence() -> None:
+    async def answer() -> AsyncIterator[Event]:
+        for piece in ("abc", "xE", "q"):
+            yield Text(piece)
+        yield Thinking("hm")
+        yield Finished()
+
+    events = [event async for event in stop_sequences.cut(answer(), ("END",))]
+    assert events == [Text("abc"), Text("x"), Text("Eq"), Thinking("hm"), Finished()]
+
+
+# ── what a model cannot take ─────────────────────────────────────────────────────────────────────────
+
+PLAIN = Model("m", "p", "m", tools=False)
+ABLE = Model("m", "p", "m", tools=True, vision=True, web_search=True)
+LOOK = ToolSpec("look", "", {"type": "object"})
+SHOWN = Image("image/png", b"x")
+FETCHED = Image("image/png", b"", url="https://a/b.png")
+ASKED = CompletionRequest(model="m", turns=(Turn("user", "hi"),))
+
+
+def route(model: Model | None = ABLE, wire: str = "openai_chat") -> Route:
+    def answer(_: Call) -> Any:
+        raise AssertionError
+
+    return Route("m", "p", answer, lambda _: None, model, wire)
+
+
+def asked(**fields: Any) -> CompletionRequest:
+    return replace(ASKED, **fields)
+
+
+def pictures(*images: Image) -> CompletionRequest:
+    return asked(turns=(Turn("user", "hi", images=images),))
+
+
+RETURNED = asked(turns=(Turn("tool", tool_results=(ToolResult("1", "look", "ok", images=(SHOWN,)),)),))
+
+
+@pytest.mark.parametrize(
+    ("request_", "route_", "problem"),
+    [
+        (ASKED, route(PLAIN), ""),
+        (asked(tools=(LOOK,)), route(), ""),
+        (asked(tools=(LOOK,)), route(PLAIN), "it cannot use tools"),
+        (asked(tools=(LOOK,)), route(None), "does not call a client's tools"),
+        (asked(web_search=True), route(None), "does not call a client's tools"),
+        (asked(web_search=True), route(), ""),
+        (asked(web_search=True), route(PLAIN), "it cannot search the web"),
+        (asked(web_search=True, as_counsel=True), route(PLAIN), ""),
+        (asked(web_search=True, tools=(LOOK,)), route(replace(PLAIN, tools=True)), ""),
+        (
+            asked(web_search=True, exact=Exact(native=Native("anthropic", {}))),
+            route(PLAIN, "anthropic"),
+            "",
+        ),
+        (pictures(SHOWN), route(), ""),
+        (pictures(SHOWN), route(PLAIN), "it cannot see images"),
+        (pictures(SHOWN), route(None), "an agent takes no images"),
+        (RETURNED, route(PLAIN), "it cannot see images"),
+        (pictures(FETCHED), route(), ""),
+        (pictures(FETCHED), route(wire="gemini"), "it fetches no image from a URL"),
+        (pictures(SHOWN), route(wire="gemini"), ""),
+        (asked(untranslated=("document",)), route(), "it does not take document"),
+        (
+            asked(untranslated=("document",), exact=Exact(native=Native("anthropic", {}))),
+            route(wire="anthropic"),
+            "",
+        ),
+        (
+            asked(untranslated=("document",), exact=Exact(native=Native("anthropic", {}))),
+            route(wire="gemini"),
+            "it does not take document",
+        ),
+    ],
+)
+def test_what_a_model_cannot_take_is_refused(
+    request_: CompletionRequest, route_: Route, problem: str
+) -> None:
+    if not problem:
+        compose.check(request_, route_)
+        return
+    with pytest.raises(InvalidArgument, match=problem) as failed:
+        compose.check(request_, route_)
+    assert failed.value.fields["model"] == "m"
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    request = replace(pictures(SHOWN), tools=(LOOK,), untranslated=("document", "audio"))
+    with pytest.raises(InvalidArgument, match="document, audio; it cannot use tools; it cannot see images"):
+        compose.check(request, route(PLAIN))
+
+
+def test_what_auto_looks_for() -> None:
+    assert compose.needs(ASKED).tokens > 0
+    assert not compose.needs(ASKED).vision
+    assert not compose.needs(ASKED).tools
+    assert compose.needs(RETURNED).vision
+    assert compose.needs(asked(tools=(LOOK,))).tools
+    long = "word " * 1000
+    alone = compose.needs(asked(turns=(Turn("user", long),))).tokens
+    result = Turn("tool", tool_results=(ToolResult("1", "look", long),))
+    assert compose.needs(asked(turns=(Turn("user", long), result), system=long)).tokens == 3 * alone
+
+
+def test_the_call_for_a_model() -> None:
+    request = asked(
+        system="s", temperature=0.5, reasoning_effort="high", verbosity="low", web_search=True, max_output=9,
+        tools=(LOOK,), schema={"type": "object"}, output_limit=8, offered=("the tool x",), exact=Exact(top_p=0.5),
+    )  # fmt: skip
+    call = compose.compose(request, route())
+    assert (call.system, call.max_output, call.output_limit) == ("s", 9, 8)
+    assert (call.tools, call.schema) == ((LOOK,), {"type": "object"})
+    knobs = call.knobs
+    assert (knobs.temperature, knobs.effort, knobs.verbosity, knobs.web_search) == (0.5, "high", "low", True)
+    assert call.tokens > 0
+    assert call.exact == Exact(top_p=0.5, left_out=("the tool x",)), "the vendor has not that tool"
+    assert compose.compose(replace(request, as_counsel=True), route()).exact is None
+    own = replace(request, exact=Exact(native=Native("openai_chat", {"a": 1})))
+    assert compose.compose(own, route()).exact == own.exact, "the client's own body has it"
+
+
+def test_an_agent_gets_earlier_turns_before_the_question() -> None:
+    turns = (Turn("user", "one"), Turn("assistant", "two"), Turn("tool", "three"), Turn("user", "four"))
+    call = compose.compose(asked(turns=turns), route(None))
+    (turn,) = call.turns
+    assert turn.role == "user"
+    assert turn.text.endswith("four")
+    assert turn.text.index("one") < turn.text.index("two")
+    assert "three" not in turn.text
+    assert compose.compose(ASKED, route(None)).turns == (Turn("user", "hi"),)
