@@ -103,7 +103,7 @@ class Reader(driver.Reader):
             self._refuse_busy(json.dumps(error))
             if number == _SESSION and self.request.session:
                 raise LostSession
-            raise self._failure(str(error.get("message", "")))
+            raise self._failure(str(error.get("message") or ""))
         result = line.get("result") or {}
         if number == _HELLO:
             return [self._open()]
@@ -170,9 +170,9 @@ class Reader(driver.Reader):
             return []
         kind, content = update.get("sessionUpdate"), update.get("content") or {}
         if kind == "agent_message_chunk" and content.get("type") == "text":
-            return self._text(str(content.get("text", "")), update.get("messageId"))
+            return self._text(str(content.get("text") or ""), update.get("messageId"))
         if kind == "agent_thought_chunk" and content.get("type") == "text":
-            return [Thinking(str(content.get("text", "")))]
+            return [Thinking(str(content.get("text") or ""))]
         if kind == "tool_call_update" and update.get("status") == "in_progress":
             raw_input = update.get("rawInput")
             arguments = dict(raw_input) if isinstance(raw_input, dict) else {}

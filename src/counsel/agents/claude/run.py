@@ -179,7 +179,7 @@ class Reader(driver.Reader):
             return []
         status = line.get("error_status")
         if status in {401, 403}:
-            raise self.request.fail(str(line.get("error", "")), status)
+            raise self.request.fail(str(line.get("error") or ""), status)
         seconds = float(line.get("retry_delay_ms") or 0) / 1000
         message = f"Claude Code retries in {seconds:.0f} s ({line.get('error')})."
         return [Notice("retry", message, {"status": status})]
@@ -193,7 +193,7 @@ class Reader(driver.Reader):
             return self._abandon(int(abandoned.get("from_block_index") or 0))
         delta = event.get("delta") or {}
         if delta.get("type") == "text_delta":
-            steps = self._text(str(delta.get("text", "")))
+            steps = self._text(str(delta.get("text") or ""))
             self._pieces += [(int(event.get("index") or 0), step.delta) for step in steps]
             return [*steps]
         if details := delta.get("stop_details"):
@@ -201,7 +201,7 @@ class Reader(driver.Reader):
             refusal["recommended_model"] = details.get("recommended_model")
             self._vendor = {name: str(value) for name, value in refusal.items() if value}
         if delta.get("type") == "thinking_delta":
-            return [Thinking(str(delta.get("thinking", "")))]
+            return [Thinking(str(delta.get("thinking") or ""))]
         return []
 
     def _text(self, text: str) -> list[Text]:
@@ -243,7 +243,7 @@ class Reader(driver.Reader):
                 call = ToolCall(str(block.get("id")), str(block.get("name")), dict(block.get("input") or {}))
                 steps.append(ToolUse(call))
             elif block.get("type") == "text":
-                steps += self._text(self._missing_text(str(block.get("text", ""))))
+                steps += self._text(self._missing_text(str(block.get("text") or "")))
         return steps
 
     def _on_result(self, line: Json) -> list[Step]:

@@ -91,7 +91,7 @@ class ExecReader(Reader):
         elif kind == "item.completed":
             return self._item(line.get("item") or {})
         elif kind == "turn.failed":
-            raise self.request.fail(str((line.get("error") or {}).get("message", "")))
+            raise self.request.fail(str((line.get("error") or {}).get("message") or ""))
         elif kind == "turn.completed":
             self._finished = Finished("stop", session=self._thread)
             return [] if self.request.session else [UsageReport(_usage(line.get("usage") or {}))]

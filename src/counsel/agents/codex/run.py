@@ -164,7 +164,7 @@ class Reader(driver.Reader):
             return MethodUnsupported()
         if line.get("id") == _THREAD and self.request.session:
             return LostSession()
-        return self.request.fail(str(error.get("message", "")))
+        return self.request.fail(str(error.get("message") or ""))
 
     def _login(self) -> Send:
         key = self.request.caller.settings.codex_api_key
@@ -257,7 +257,7 @@ class Reader(driver.Reader):
         self._last_complete, self._unfinished = self._item, []
 
     def _text(self, params: Mapping[str, object]) -> list[Step]:
-        text, item = str(params.get("delta", "")), str(params.get("itemId"))
+        text, item = str(params.get("delta") or ""), str(params.get("itemId"))
         if item in self._comments:
             self._comments[item].append(text)
             return [Thinking(text)]
@@ -319,7 +319,7 @@ class Reader(driver.Reader):
 
 
 def _thought(params: Mapping[str, object]) -> list[Step]:
-    return [Thinking(str(params.get("delta", "")))]
+    return [Thinking(str(params.get("delta") or ""))]
 
 
 def _status(error: dict[str, object]) -> int | None:

@@ -104,7 +104,7 @@ class Reader(driver.Reader):
     def _on_message(self, line: Json) -> list[Step]:
         is_delta = "timestamp_ms" in line and "model_call_id" not in line
         blocks = (line.get("message") or {}).get("content") or []
-        text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+        text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
         if not is_delta and self._has_deltas:
             text = self._missing_text(text)
         self._has_deltas = self._has_deltas or is_delta

@@ -152,7 +152,7 @@ class Reader(driver.Reader):
             )
             return [ToolUse(call)]
         elif kind == "error" and line.get("severity") == "warning":
-            return [Notice("warning", failures.clean(str(line.get("message", "")), self.request.secrets))]
+            return [Notice("warning", failures.clean(str(line.get("message") or ""), self.request.secrets))]
         elif kind == "result":
             return self._result(line)
         return []
