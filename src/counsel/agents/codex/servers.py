@@ -124,7 +124,8 @@ def _forwarded(value: object) -> dict[str, str]:
 
 def _described(entry: Entry) -> dict[str, object]:
     """Items of `env_vars` with more than a name (`{name, source}`)."""
-    items = [item for item in entry.get("env_vars") or () if isinstance(item, Mapping)]
+    value = entry.get("env_vars")
+    items = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
     return {"env_vars": items} if items else {}
 
 
