@@ -219,8 +219,13 @@ def _prepare(
 
 
 def _left_out(knobs: Knobs, takes: frozenset[str]) -> list[str]:
-    asked = ("temperature", "effort", "verbosity", "web_search", "media_resolution")
-    return [name for name in asked if getattr(knobs, name) not in {None, False} and name not in takes]
+    names = ("temperature", "effort", "verbosity", "web_search", "media_resolution")
+    values = {name: getattr(knobs, name) for name in names}
+    return [
+        name
+        for name, value in values.items()
+        if value is not None and value is not False and name not in takes  # 0.0 == False
+    ]
 
 
 async def _run(driver: AgentDriver, request: AgentRequest) -> AsyncGenerator[Event]:
