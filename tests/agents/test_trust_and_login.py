@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from counsel.agents import failures, trust
+from counsel.agents.claude import login as claude_login
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import run as codex
+from counsel.agents.cursor import login as cursor_login
 from counsel.agents.cursor import run as cursor
 from counsel.agents.definitions import AGENTS, Workspace
 from counsel.agents.detect import describe, inside, read_json, version
@@ -216,12 +218,12 @@ def test_a_login_and_how(
 def test_logins_in_a_macs_keychain(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     caller = here("test", {"HOME": str(home)}, home)
-    assert claude.login(caller) == (False, "")
+    assert claude_login.login(caller) == (False, "")
     put(home / ".claude.json", '{"oauthAccount": broken')
-    assert claude.login(caller) == (True, "its own login (keychain)")
-    assert cursor.login(caller) == (None, "its login is in the system's keychain")
+    assert claude_login.login(caller) == (True, "its own login (keychain)")
+    assert cursor_login.login(caller) == (None, "its login is in the system's keychain")
     monkeypatch.setattr("sys.platform", "linux")
-    assert claude.login(caller) == (False, "")
+    assert claude_login.login(caller) == (False, "")
 
 
 def test_claudes_own_login_goes_before_counsels_key(home: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_terminal_without_a_cursor_gets_plain_lines(capsys: pytest.CaptureFixt
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("counsel.cli.progress.time.monotonic", lambda: now[0])
     monkeypatch.setattr(progress, "window", lambda: (20, 10))
     return now
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -31,11 +31,16 @@ LONG_WORDS = (
     ],
 )
 ONE_COLUMN = (("name",), [("first",), ("a second one",)])
+TABLES: dict[str, tuple[Sequence[str], list[tuple[str, ...]]]] = {
+    "jobs": (JOBS[0], [*JOBS[1]]),
+    "long words": (LONG_WORDS[0], [*LONG_WORDS[1]]),
+    "one column": (ONE_COLUMN[0], [*ONE_COLUMN[1]]),
+}
 WIDTHS = (None, 10, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60, 64, 72, 80, 100)
 
 
 def report() -> Iterator[str]:
-    for title, (columns, rows) in {"jobs": JOBS, "long words": LONG_WORDS, "one column": ONE_COLUMN}.items():
+    for title, (columns, rows) in TABLES.items():
         for shortened in ((), ("title",), ("title", "started")):
             if not set(shortened) <= set(columns):
                 continue
@@ -114,13 +119,13 @@ def test_how_many_cells_a_text_takes(text: str, cells: int) -> None:
 )  # fmt: skip
 def test_how_long_ago(passed: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_767_268_800.0  # noon of the first of January 2026, UTC
-    monkeypatch.setattr(times.time, "time", lambda: now)
-    monkeypatch.setattr(times.time, "localtime", time.gmtime)
+    monkeypatch.setattr("counsel.cli.times.time.time", lambda: now)
+    monkeypatch.setattr("counsel.cli.times.time.localtime", time.gmtime)
     assert times.ago(now - passed) == shown
 
 
 def test_a_moment_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times.time, "localtime", time.gmtime)
+    monkeypatch.setattr("counsel.cli.times.time.localtime", time.gmtime)
     assert times.local(1_767_268_800.0) == "2026-01-01 12:00:00"
     assert times.seconds("2026-01-01T12:00:00.000Z") == 1_767_268_800.0
 

@@ -123,7 +123,7 @@ def test_every_request_is_answered_like_this() -> None:
 def test_what_an_id_may_be(value: object, valid: bool) -> None:
     assert protocol.is_id(value) is valid
     assert protocol.reply_id({"id": value}) == (value if valid else None)
-    token = {"params": {"_meta": {"progressToken": value}}}
+    token: dict[str, Any] = {"params": {"_meta": {"progressToken": value}}}
     assert protocol.progress_token(token) == (value if valid else None)
 
 

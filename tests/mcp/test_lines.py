@@ -124,12 +124,12 @@ async def test_only_a_server_stops_reading_from_a_peer_that_reads_nothing(
 ) -> None:
     made, transport, _ = pipe(is_server=is_server)
     made.pause_writing()
-    assert made.full
+    states = [made.full]
     waiting = asyncio.ensure_future(made.drain())
     await asyncio.sleep(0)
     assert not waiting.done()
     made.resume_writing()
-    assert not made.full
+    assert [*states, made.full] == [True, False]
     await waiting
     assert transport.log == log
 

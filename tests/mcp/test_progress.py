@@ -17,14 +17,13 @@ from counsel.job_events import (
     Wait,
     Waiting,
 )
-from counsel.mcp import progress
 from counsel.mcp.progress import Growing
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("counsel.mcp.progress.time.monotonic", lambda: now[0])
     return now
 
 

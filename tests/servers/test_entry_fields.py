@@ -36,6 +36,7 @@ VALUES: dict[str, object] = {
     "an object with a number": {"A": 1, "B": True, "C": False, "D": 0.5},
     "an object with a list": {"A": []},
 }
+NO_ENTRIES: tuple[Any, ...] = ("text", None, [], 5, {})
 SHARED: dict[str, dict[str, Any]] = {
     "stdio": {
         "type": "stdio", "command": "run", "args": ["--fast"], "env": {"MODE": "x"}, "cwd": "/srv",
@@ -120,7 +121,7 @@ def variants(entry: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def report() -> Iterator[str]:
     for name, entries in ENTRIES.items():
         client = format_of(name)
-        yield from (f"# {name}: {value!r}: {outcome(client, value)}" for value in ("text", None, [], 5, {}))
+        yield from (f"# {name}: {value!r}: {outcome(client, value)}" for value in NO_ENTRIES)
         for kind, entry in entries.items():
             base = outcome(client, entry)
             yield from ["", f"# {name}, {kind}", base]
