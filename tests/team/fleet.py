@@ -29,7 +29,7 @@ class Member:
         self._home = folder / name
         self.env = env
         self._program = program
-        self._process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | None = None
         self.port = free_port() if kind == "serve" else 0
         self.starts = 0
         self.config = ""  # its config.toml
@@ -41,8 +41,8 @@ class Member:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+        assert self.process is not None
+        return self.process.pid
 
     @property
     def log(self) -> str:
@@ -61,7 +61,7 @@ class Member:
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # to try another tree's sources
         }
         with (self._home / "stderr").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
+            self.process = await asyncio.create_subprocess_exec(
                 *(self._program, "-P", "-m", "counsel", *arguments),
                 env={**fixed, "COUNSEL_TOKEN": TOKEN, **self.env},
                 cwd=self._home,
@@ -82,24 +82,24 @@ class Member:
                 await asyncio.sleep(0.1)
 
     def signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
+        assert self.process is not None
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+            self.process.send_signal(number)
         self.is_suspended = number == signal.SIGSTOP
 
     async def kill(self) -> None:
-        assert self._process is not None
+        assert self.process is not None
         self.signal(signal.SIGKILL)
-        await self._process.wait()
+        await self.process.wait()
 
     async def stop(self) -> int:
         """In order: SIGTERM; killed if that takes too long. Its exit code."""
-        assert self._process is not None
+        assert self.process is not None
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(30):
-                return await self._process.wait()
+                return await self.process.wait()
         await self.kill()
         return -9
 

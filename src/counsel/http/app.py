@@ -67,13 +67,16 @@ def unguarded(
         exception_handlers={404: api.not_found, 405: api.not_allowed, Exception: api.failed},
     )
     inner.state.closing = closing
+    inner.state.answering = set()  # `POST /api/jobs` whose clients wait
 
     async def close() -> None:
         closing.set()
         await v1.close()
         await mcp.close()
 
-    return HttpApp(inner, close)
+    return HttpApp(
+        inner, close, is_waiting=lambda: v1.is_waiting or mcp.is_waiting or bool(inner.state.answering)
+    )
 
 
 def _login(engine: LocalEngine, settings: Settings) -> list[BaseRoute]:

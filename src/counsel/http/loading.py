@@ -35,6 +35,7 @@ _STARTING = {
     "reasons": [{"code": "starting", "text": "The server is starting."}],
 }
 _AT_ONCE: dict[str, tuple[int, object]] = {"/health": (200, HEALTH), "/ready": (503, _STARTING)}
+_LOOK = 0.05  # seconds between looks whether a client waits
 MODULES = (
     "counsel.daemon.server",
     "counsel.engine.engine",
@@ -49,6 +50,7 @@ class HttpApp:
     app: App
     close: Callable[[], Awaitable[None]]  # before the server exits: calls stay in the database
     drain: Callable[[], Coroutine[Any, Any, None]] | None = None  # before that: a team's jobs may end
+    is_waiting: Callable[[], bool] = bool  # a client waits for the answer to its request
 
 
 class _Stored(Protocol):
@@ -105,8 +107,14 @@ class LoadingApp:
         return cast("_Stored", self._engine).store
 
     async def drain(self) -> None:
-        if self._app is not None and self._engine is not None:
-            await self._engine.drain(self._settings.drain_seconds)
+        """Also for clients that wait here for jobs of other servers: they have no other connection."""
+        if self._app is None or self._engine is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.drain_seconds):
+                await self._engine.drain(self._settings.drain_seconds)
+                while self._app.is_waiting():  # noqa: ASYNC110 - each interface knows its own clients
+                    await asyncio.sleep(_LOOK)
 
     async def close(self) -> None:
         if self._app is not None:

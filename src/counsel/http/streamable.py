@@ -56,8 +56,15 @@ class Streamable:
 
     async def close(self) -> None:
         """The server exits: jobs stay in the database and are not cancelled."""
-        for session in [*self._stateless_now, *self._sessions.all()]:
-            await session.close("handover")
+        await asyncio.gather(*(session.hand_over() for session in self._all()))
+
+    @property
+    def is_waiting(self) -> bool:
+        """A client waits for a tool's result."""
+        return any(session.is_waiting for session in self._all())
+
+    def _all(self) -> list[Session]:
+        return [*self._stateless_now, *self._sessions.all()]
 
     # ── one message ──
 

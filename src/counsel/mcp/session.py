@@ -53,6 +53,7 @@ Send: TypeAlias = Callable[[Json], None]
 Id: TypeAlias = str | int
 MOST_ROOTS = 100
 ROOTS_TIMEOUT = 2.0  # seconds that all calls together wait for the client to name its roots
+HAND_OVER = 3.0  # seconds in which the calls of a server that is being stopped are answered
 CONFIG_TIMEOUT = 1.0  # seconds that the first call waits for the client's files to be read
 
 
@@ -317,6 +318,21 @@ class Session:
         if active.call is not None:
             active.call.leaving = why
         active.task.cancel()
+
+    @property
+    def is_waiting(self) -> bool:
+        """A client waits for a tool's result."""
+        return any(active.call is not None for active in self.active_requests.values())
+
+    async def hand_over(self) -> None:
+        """The server is being stopped: calls are answered with their jobs, which continue. The rest ends as in `close`."""
+        calls = [active for active in self.active_requests.values() if active.call is not None]
+        for active in calls:
+            assert active.call is not None
+            active.call.stop_waiting()
+        if calls:
+            await asyncio.wait({active.task for active in calls}, timeout=HAND_OVER)
+        await self.close("handover")
 
     async def close(self, why: LeaveReason = "gone") -> None:
         """End the requests in progress. `gone`: the client left. `handover`: another daemon takes them over."""

@@ -1,8 +1,8 @@
 """One tool call as a job: submit, wait, report progress, and what happens when the caller stops waiting.
 
 A synchronous call is never lost to a client's time limit: shortly before it the call answers with the job's id
-and the job continues. It also continues when the client timed out by itself (`timed_out`). A call that its caller
-cancelled or abandoned stops upstream.
+and the job continues. So it does when a server that many clients use is stopped (`stop_waiting`). It also continues when
+the client timed out by itself (`timed_out`). A call that its caller cancelled or abandoned stops upstream.
 """
 
 from __future__ import annotations
@@ -35,6 +35,15 @@ class Call:
     on_job: Callable[[str], None] | None = None
     leaving: LeaveReason = "gone"  # why the call is being given up, set before its task is cancelled
     job: str | None = field(default=None, init=False)
+    waits_here: bool = field(default=True, init=False)  # False: the server is being stopped
+    timeout: asyncio.Timeout | None = field(default=None, init=False)  # while its caller waits
+
+    def stop_waiting(self) -> None:
+        """Answer with the job now: this server is being stopped, and another process continues it."""
+        self.waits_here, self.time_limit = False, 0.0
+        if self.timeout is not None:
+            with suppress(RuntimeError):  # the time is over already
+                self.timeout.reschedule(0.0)
 
 
 async def run(call: Call, request: Request, *, background: bool) -> Result | Accepted:
@@ -80,7 +89,7 @@ async def _wait(call: Call, job: str) -> Result | Accepted:
 
 async def _in_time(call: Call, job: str) -> Result | Accepted:
     try:
-        async with asyncio.timeout(call.time_limit):
+        async with asyncio.timeout(call.time_limit) as call.timeout:
             return await call.engine.wait(job)
     except TimeoutError:
         await call.engine.detach(job)
@@ -91,8 +100,14 @@ async def _in_time(call: Call, job: str) -> Result | Accepted:
 
 
 def still_running(accepted: Accepted, call: Call) -> Accepted:
+    if call.waits_here:
+        why = f"{call.caller.client} does not wait longer than this for one call, so the job continues in the background."
+    elif call.caller.settings.database:
+        why = "This server is being stopped. The job continues on another server of the team."
+    else:
+        why = "This server is being stopped. The job continues when counsel runs again."
     note = (
-        f"{call.caller.client} does not wait longer than this for one call, so the job continues in the background. "
+        f"{why} "
         f'Nothing is lost: call check_status with continuation_id "{call.job}" for its progress and its answer, '
         f"or cancel_job to stop it. For long work use async: true."
     )

@@ -79,6 +79,8 @@ class Exchange:
         self._ended = False
         self.passed_on = False
         self.reported = False  # the server itself says that the call failed
+        self.disconnected = False  # after the request went out, before the response began
+        self.stopping = False  # it says that it is being stopped, and that the job continues
 
     async def open(self) -> None:
         limit, until = self._deadlines.first()
@@ -89,6 +91,7 @@ class Exchange:
         except http1.ConnectTimeout:
             raise self._no_connection() from None
         except (OSError, MemoryError) as error:
+            self.disconnected = isinstance(error, http1.Disconnected)
             raise self._unreachable(error) from None
         kind = response.content_type
         if kind == "text/html":
@@ -307,14 +310,15 @@ class Exchange:
     def _reported(self, report: ErrorReport) -> Exception:
         if report.status == 407 and (proxy := self._endpoint.network.proxy):
             return network_errors.refused_by_proxy(self._endpoint, proxy, 407)
-        self.reported = report.own is not None or not self._endpoint.team
+        self.stopping = self._endpoint.team and _is_stopping(report)
+        self.reported = not self._endpoint.team or (report.own is not None and not self.stopping)
         error = as_error(report, self._endpoint, self._model, **self._partial())
         return Retryable(error, report.retry_after) if self._is_retryable(report) else error
 
     def _is_retryable(self, report: ErrorReport) -> bool:
         """A team's server has tried again already: its own failures are final, those on the way to it are not."""
         if self._endpoint.team and report.own is not None:
-            return report.status == 503 and report.own["code"] == "CANCELLED"  # it is being stopped
+            return self.stopping
         return report.retryable
 
     def _interrupted(self, how: str) -> Retryable:
@@ -345,6 +349,11 @@ class Exchange:
 
     def _partial(self) -> dict[str, object]:
         return {"partial": self._text.text()} if self._text.length else {}
+
+
+def _is_stopping(report: ErrorReport) -> bool:
+    """A team's server is being stopped; the job continues on another one."""
+    return report.own is not None and report.status == 503 and report.own["code"] == "CANCELLED"
 
 
 def _join_text(events: list[Event]) -> list[Event]:

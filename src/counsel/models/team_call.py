@@ -3,11 +3,15 @@
 A call that has a key is made once, however often it is sent: when the connection breaks, the same request follows the
 same job at the server, and what was received before is not passed on again. The server therefore does not stop the job
 when its client disconnects; a call that is given up here is ended there by a second request.
+
+A server that takes a call may be stopped or die; the job continues. So the connection is tried again for a minute, while
+a server that never had the call is given up after the usual attempts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +34,7 @@ from counsel.types import (
     Finished,
     Limits,
     Model,
+    Notice,
     Prepared,
     Reservation,
     Text,
@@ -47,6 +52,8 @@ _KEY = "idempotency-key"
 _ENDING = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
 _ENDING_ATTEMPTS = 4  # the call itself may still be on its way to the server
 _ENDING_PAUSE = 0.25  # seconds
+_PATIENCE = 60.0  # seconds without anything new from the server that has the call
+_LONGEST_PAUSE = 5.0  # seconds between two attempts then
 
 
 @dataclass(slots=True)
@@ -111,10 +118,13 @@ class _Attempts:
     reservation: Reservation | None
     used: Usage | None = None
     may_run: bool = False  # at the server, as far as is known here
+    taken: bool = False  # a server has got the call, as far as is known here
+    lost: float | None = None  # when the connection was lost then, by the loop's clock
+    failures: int = 0  # since then
 
     async def events(self) -> AsyncGenerator[Event]:
         replay = Replay(may_withdraw=self.call.exact is None)
-        for attempt in range(1, self.limits.attempts + 1):
+        for attempt in itertools.count(1):
             if self.call.permit:
                 await self.call.permit()
             exchange = self._exchange()
@@ -122,14 +132,15 @@ class _Attempts:
                 await self._open(exchange)
                 while (events := await exchange.read()) is not None:
                     for event in replay.new(events):
-                        if isinstance(event, UsageReport):
-                            self.used = event.usage
+                        self._received(event)
                         yield event
             except Retryable as retryable:
                 failure = retryable
-            except CounselError:
+            except CounselError as error:
                 self.may_run = self.may_run and not exchange.reported
-                raise
+                if not (self._has_the_call and error.fields.get("unreachable")):
+                    raise
+                failure = Retryable(error)
             else:
                 self.may_run = False
                 return
@@ -137,24 +148,55 @@ class _Attempts:
                 exchange.close()
             self.used = self.used or exchange.usage_so_far()
             self.may_run = self.may_run and not exchange.reported
-            wait = retries.wait_before_next(
-                failure, attempt, self.call, self.limits, ends=self.ends, backoff=self.calls.backoff
-            )
-            if wait is None or (replay.has_begun and not self.call.key):
+            wait = self._wait(failure, attempt, replay)
+            if wait is None:
                 try:
                     raise failure.error
                 finally:
                     del failure  # see transport.py
-            yield retries.notice(attempt, wait, failure.error, self.limits)
+            yield self._notice(attempt, wait, failure.error)
             replay.again()
             await self.calls.sleep(wait)
+
+    def _received(self, event: Event) -> None:
+        self.lost, self.failures = None, 0
+        if isinstance(event, UsageReport):
+            self.used = event.usage
+
+    @property
+    def _has_the_call(self) -> bool:
+        return self.may_run and self.taken and bool(self.call.key)
+
+    def _wait(self, failure: Retryable, attempt: int, replay: Replay) -> float | None:
+        """Seconds until the next attempt; None: there is none."""
+        if replay.has_begun and not self.call.key:
+            return None
+        if not self._has_the_call:
+            return retries.wait_before_next(
+                failure, attempt, self.call, self.limits, ends=self.ends, backoff=self.calls.backoff
+            )
+        now = asyncio.get_running_loop().time()
+        self.lost = self.lost or now
+        self.failures += 1
+        pause = min(self.calls.backoff * 2 ** min(self.failures - 1, 10), _LONGEST_PAUSE)
+        wait = max(pause, failure.retry_after or 0.0)
+        until = min(self.lost + _PATIENCE, self.ends, self.call.hurry or self.ends)
+        return wait if now + wait < until else None
+
+    def _notice(self, attempt: int, wait: float, error: CounselError) -> Notice:
+        if not self._has_the_call:
+            return retries.notice(attempt, wait, error, self.limits)
+        text = f"The connection to the team server was lost; it has the call. Again in {wait:.1f} s: {error.message}"
+        return Notice("retry", text, {"attempt": attempt + 1, "wait": wait, "reason": error.code})
 
     async def _open(self, exchange: Exchange) -> None:
         before, self.may_run = self.may_run, True
         try:
             await exchange.open()
+            self.taken = True
         except Retryable as retryable:
-            self.may_run = before or not retryable.error.fields.get("unreachable")
+            self.taken = self.taken or exchange.stopping or exchange.disconnected
+            self.may_run = before or self.taken or not retryable.error.fields.get("unreachable")
             raise
         except CounselError as error:
             self.may_run = before or not error.fields.get("unreachable")

@@ -69,7 +69,12 @@ class Endings:
         running.flush(self._store)
         running.failure = error.copy()
         running.job.status = status
-        end = JobStopped(status=status, error=error.copy(), turn=partial.turn(running.job, status))
+        end = JobStopped(
+            status=status,
+            error=error.copy(),
+            turn=partial.turn(running.job, status),
+            task=running.job.task_without_messages(),
+        )
         try:
             await asyncio.shield(asyncio.ensure_future(self._store.finish(running.fence, end)))
         except (LostJob, StoreError) as failure:
@@ -143,4 +148,5 @@ def _completed(
         completed=outcome.completed,
         usage=tuple(answer.usage for answer in consultation.unrecorded),
         has_events=running.live.is_stored,
+        task=job.task_without_messages(),
     )

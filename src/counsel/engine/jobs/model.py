@@ -49,7 +49,12 @@ class Job:
     members: Members = field(default_factory=Members)
     handed_over: bool = False  # another process goes on with it
     request: RequestContext = field(default_factory=request_context.current)  # that it came with
+    is_adopted: bool = False  # another process began it, or it waited in a team's queue
 
     @property
     def tool(self) -> str:
         return self.task.tool
+
+    def task_without_messages(self) -> str | None:
+        """What stays of a task whose messages were stored only because it waited in a queue; None: all of it."""
+        return self.task.dump() if self.is_adopted and not self.task.can_run_again else None

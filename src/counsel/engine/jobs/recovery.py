@@ -173,9 +173,15 @@ class Recovery:
         if adopted is None:
             return
         fence = Fence(job.id, self._ownership.name, adopted.record.attempt)
-        turn = partial.turn(job_of(adopted, Settings()), status)
+        stopped = job_of(adopted, Settings())
+        end = JobStopped(
+            status=status,
+            error=error.copy(),
+            turn=partial.turn(stopped, status),
+            task=stopped.task_without_messages(),
+        )
         with contextlib.suppress(LostJob):
-            await self._store.finish(fence, JobStopped(status=status, error=error.copy(), turn=turn))
+            await self._store.finish(fence, end)
 
     # ── what a job waits for ─────────────────────────────────────────────────────────────────────────
 
@@ -223,6 +229,7 @@ def job_of(adopted: AdoptedJob, settings: Settings) -> Job:
         attempt=record.attempt,
         members=Members(set(record.cancelled_members)),
         request=adopted.origin.request,
+        is_adopted=True,
     )
 
 

@@ -121,7 +121,8 @@ class Task:
         """False for a setting that the caller left to us: no notice is needed when a model does not take it."""
         return getattr(self, setting, True) is not None
 
-    def dump(self) -> str:
+    def dump(self, *, with_messages: bool = False) -> str:
+        """`with_messages`: also of a completion that is not stored; another process runs it."""
         data = {name: getattr(self, name) for name in _TASK_FIELDS}
         data["sources"] = [source.to_json() for source in self.sources]
         if self.text == self.prompt:
@@ -134,7 +135,8 @@ class Task:
         if self.completion is None:
             del data["completion"], data["stateless"]
         else:
-            data["completion"] = completion_json.dump(self.completion) if self.completion.stored else None
+            is_complete = with_messages or self.completion.stored
+            data["completion"] = completion_json.dump(self.completion) if is_complete else None
         return strict_json.dumps(data)
 
     @classmethod

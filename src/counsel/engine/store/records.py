@@ -275,6 +275,7 @@ class JobCompleted:
     completed: int
     usage: tuple[UsageRecord, ...] = ()
     has_events: bool = True  # False: nothing of this job was ever appended
+    task: str | None = None  # without the messages that it had only to reach this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +285,7 @@ class JobStopped:
     status: Status
     error: CounselError
     turn: PartialTurn
+    task: str | None = None  # as in `JobCompleted`
 
 
 JobEnd: TypeAlias = JobCompleted | JobStopped

@@ -220,6 +220,7 @@ async def _answer(call: ApiCall, job: str, *, stop_with_client: bool) -> Respons
     waiting = asyncio.ensure_future(call.engine.wait(job))
     gone = asyncio.ensure_future(_disconnected(call.request.receive))
     closing = asyncio.ensure_future(call.request.app.state.closing.wait())
+    call.request.app.state.answering.add(waiting)
     try:
         await asyncio.wait({waiting, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
@@ -230,6 +231,7 @@ async def _answer(call: ApiCall, job: str, *, stop_with_client: bool) -> Respons
             await call.engine.cancel(job)
         return Response(status_code=204)  # nobody reads it
     finally:
+        call.request.app.state.answering.discard(waiting)
         for task in (waiting, gone, closing):
             task.cancel()
             with suppress(asyncio.CancelledError, CounselError):

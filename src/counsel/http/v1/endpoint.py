@@ -90,7 +90,7 @@ class V1:
         self._closing = False
 
     async def close(self) -> None:
-        """Ends requests that would not end by themselves. Their clients get an error."""
+        """Ends requests that would not end by themselves. Their clients get an error with the job, which continues."""
         self._closing = True
         for task in list(self._active):
             task.cancel()
@@ -179,6 +179,15 @@ class V1:
     def is_closing(self) -> bool:
         return self._closing
 
+    @property
+    def is_team(self) -> bool:
+        return bool(self._identity.settings.database)
+
+    @property
+    def is_waiting(self) -> bool:
+        """A client waits for an answer."""
+        return bool(self._active)
+
 
 class _Request:
     """One HTTP request."""
@@ -251,7 +260,8 @@ class _Request:
             answer = await self._ended(asked, job)
         except asyncio.CancelledError:
             if self.app.is_closing:
-                await self.refuse(_stopping(), 503)
+                error = await self._stopping(asked, job)
+                await self.reply(api.error(error), 503, *errors.headers(error), *_about(job))
             raise
         except CounselError as error:
             refusal = v1.refused(asked, error)
@@ -291,7 +301,7 @@ class _Request:
             await stream.fail(error)
         except asyncio.CancelledError:
             if self.app.is_closing:
-                await stream.fail(_stopping())
+                await self._cut(stream, api, asked, job)
             raise
         finally:
             stream.close()
@@ -306,6 +316,35 @@ class _Request:
             await stream.replay(await self._ended(asked, job))
         await self._finish(stream, asked, job)
 
+    async def _cut(self, stream: Stream, api: Api, asked: Asked, job: str) -> None:
+        """Another counsel comes back with its key, of whatever release it is, when a stream ends before its end."""
+        if api is OWN and stream.has_begun:
+            await stream.cut()
+        else:
+            await stream.fail(await self._stopping(asked, job), 503)
+
+    async def _stopping(self, asked: Asked, job: str) -> CounselError:
+        """Where the job continues, or that it does not: its messages are not stored. Whoever repeats a request whose
+        job continues pays twice, unless it has a key.
+
+        `CANCELLED` with 503 is what laptops of every release take for a server that is being stopped.
+        """
+        stops = "This server is being stopped"
+        if not asked.request.stored and not consensus.is_named(asked.model):
+            await self.engine.cancel(job)
+            return Cancelled(f"{stops}, and this call with it.", hint="Send it again.", may_retry=True)
+        where = "on another server" if self.app.is_team else "when counsel runs again"
+        has_key = b"idempotency-key" in self.headers
+        hint = "Send the request again with the same Idempotency-Key: nothing is asked twice."
+        return Cancelled(
+            f"{stops}. Job {job} continues {where}.",
+            hint=hint
+            if has_key
+            else f"GET /api/jobs/{job} has its answer. Sent again, it would be paid for twice.",
+            job_id=job,
+            may_retry=has_key,
+        )
+
     async def _finish(self, stream: Stream, asked: Asked, job: str) -> None:
         try:
             answer = await self._ended(asked, job)
@@ -318,10 +357,6 @@ class _Request:
                 return
             answer = refusal
         await stream.end(answer)
-
-
-def _stopping() -> CounselError:
-    return Cancelled("The server is being stopped.", hint="Send the request again.")
 
 
 def _about(job: str, answer: Ended | None = None) -> Headers:

@@ -87,4 +87,6 @@ def headers(error: CounselError) -> list[tuple[bytes, bytes]]:
     wait = error.retry_after if isinstance(error, RateLimited) else None
     if wait:
         return [(b"retry-after", f"{wait:.0f}".encode())]
+    if error.fields.get("may_retry"):
+        return [(b"x-should-retry", b"true"), (b"retry-after", b"1")]
     return [] if isinstance(error, RateLimited) else [(b"x-should-retry", b"false")]

@@ -151,7 +151,16 @@ class Stream:
                 await self._part(part)
         await self._write(self._renderer.end(answer), last=True)
 
-    async def fail(self, error: CounselError) -> None:
+    @property
+    def has_begun(self) -> bool:
+        return self._began
+
+    async def cut(self) -> None:
+        """End the response without the answer's end."""
+        self.close()
+        await self._write(b"", last=True)
+
+    async def fail(self, error: CounselError, status: int | None = None) -> None:
         """With a status of its own, if nothing was sent."""
         self.close()
         if self._over:
@@ -167,8 +176,8 @@ class Stream:
             *self._headers,
             *errors.headers(error),
         ]
-        status = errors.status_of(error)
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        code = status or errors.status_of(error)
+        await self._send({"type": "http.response.start", "status": code, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
     def close(self) -> None:

@@ -22,7 +22,14 @@ def _completed(fence: Fence, end: JobCompleted) -> Work[None]:
     async def work(db: Transaction) -> None:
         await fencing.check(fence, db)
         count = await conversations.add_turn(db, end.turn)
-        await _end(db, fence.job, end.status, result=end.result(count).to_row(), completed=end.completed)
+        await _end(
+            db,
+            fence.job,
+            end.status,
+            result=end.result(count).to_row(),
+            completed=end.completed,
+            task=end.task,
+        )
         await usage.insert(db, end.usage)
         if end.has_events:
             await replies.drop_text(db, fence.job)
@@ -40,7 +47,7 @@ def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
         await fencing.check(fence, db)
         if turn := end.turn(await replies.remembered(db.rows, fence.job)):
             await conversations.add_turn(db, turn)
-        await _end(db, fence.job, end.status, error=end.error.as_dict())
+        await _end(db, fence.job, end.status, error=end.error.as_dict(), task=end.task)
         if end.error.partial or (isinstance(end.error, UpstreamError) and end.error.failed):
             await replies.drop_text(db, fence.job)
         await queue.remove(db, fence.job)
@@ -56,16 +63,18 @@ async def _end(
     result: Json | None = None,
     error: Json | None = None,
     completed: int | None = None,
+    task: str | None = None,
 ) -> None:
     await db.execute(
         "UPDATE counsel.jobs SET status = %s, finished = %s, result = %s, error = %s, outcome = %s, "
-        "completed = COALESCE(%s, completed) WHERE id = %s",
+        "completed = COALESCE(%s, completed), task = COALESCE(%s, task) WHERE id = %s",
         status,
         time.time(),
         None if result is None else strict_json.dumps(result),
         None if error is None else strict_json.dumps(error),
         strict_json.dumps(outcome(result, error)),
         completed,
+        task,
         job,
     )
     db.notify(job)

@@ -98,7 +98,7 @@ async def _job(db: Transaction, conversation: str, job: NewJob, ticket: int | No
         job.attempt,
         job.fingerprint,
         job.origin.dump(),
-        task.dump(),
+        task.dump(with_messages=not job.owner),  # whoever takes it from the queue knows only this
         task.models,
         task.images,
         len(task.models),
