@@ -216,4 +216,4 @@ async def test_a_client_of_a_server_that_only_answers_requests_gets_the_workers_
     assert len(fake_api.calls) == 3
     # The messages of `/v1` were stored for the worker only, until the end.
     tasks = postgres_server.execute("SELECT task FROM counsel.jobs WHERE tool = 'completion'", "counsel")
-    assert [json.loads(row[0])["completion"] for row in tasks] == [None]
+    assert [json.loads(str(row[0]))["completion"] for row in tasks] == [None]
