@@ -20,23 +20,16 @@ if TYPE_CHECKING:
 
 # Tests that mean SQLite itself, by what stands in them or by their names.
 _SQLITE_SOURCE = {
-    "database(": "it changes rows of SQLite",
-    "ledger(": "it reads rows of SQLite",
-    "sqlite3.": "it reads SQLite's file",
-    "Ownership(": "it proves by a file lock that an owner is dead",
+    "database(": "it is about SQLite's file",
+    "sqlite3.": "it is about SQLite's file",
 }
 _SQLITE_ONLY = {
-    "test_a_job_can_be_stopped_before_its_first_step": "SQLite's reads never let the job begin",
     "test_a_home_that_was_replaced_is_left_alone": "the home has no file of a store",
-    **dict.fromkeys(
-        (
-            "test_a_chat_its_conversation_and_its_failures",
-            "test_a_partial_answer_and_a_cancelled_one",
-            "test_a_consensus_with_and_without_failures",
-        ),
-        "its golden file holds rows of SQLite",
-    ),
 }
+
+
+# Without one of these a test opens no store.
+_USES_STORE = {"home", "engine", "caller", "fake_api", "fake_process"}
 
 
 def _needs_sqlite(request: pytest.FixtureRequest) -> str | None:
@@ -49,7 +42,8 @@ def _needs_sqlite(request: pytest.FixtureRequest) -> str | None:
 def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`make test-postgres`: engines keep their jobs in PostgreSQL."""
     is_marked = request.node.get_closest_marker("postgres") is not None
-    if not is_marked and os.environ.get("COUNSEL_TEST_STORE") != "postgres":
+    is_chosen = os.environ.get("COUNSEL_TEST_STORE") == "postgres" and _USES_STORE & set(request.fixturenames)
+    if not is_marked and not is_chosen:
         yield
         return
     if not is_marked and (reason := _needs_sqlite(request)):

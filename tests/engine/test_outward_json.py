@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import re
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from counsel.mcp.jsonlines import McpLines
 from counsel.mcp.session import Session
 from counsel.requests import ChatRequest, ConsensusRequest, Request
 from fake import FakeAPI
+from support.database import rows
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "results"
 _USAGE = {"input": 10, "output": 5}
@@ -158,17 +158,21 @@ class Interfaces:
 
     async def rows(self) -> None:
         await self.engine.store.flush()
-        with sqlite3.connect(self.engine.home / "counsel.db") as db:
-            for title, query in _ROWS.items():
-                for row in db.execute(query):
-                    self.seen.add(f"row of {title}", " | ".join(map(str, row)))
+        for title, query in _ROWS.items():
+            order = "rowid" if self.engine.store.team is None else "number"
+            for row in await rows(self.engine, query.replace("rowid", order)):
+                self.seen.add(f"row of {title}", " | ".join(map(_text, row)))
 
 
 _ROWS = {
     "jobs": "SELECT id, status, completed, total, models, result, error, title, task FROM jobs ORDER BY rowid",
     "calls": "SELECT job, calls.key, reply FROM calls JOIN jobs ON jobs.id = job ORDER BY jobs.rowid, calls.key",
-    "messages": "SELECT role, about FROM messages ORDER BY rowid",
+    "messages": "SELECT role, about FROM messages JOIN jobs ON jobs.id = job ORDER BY jobs.rowid, n",
 }
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, list) else str(value)
 
 
 def before(fake_api: FakeAPI, **rule: Any) -> None:

@@ -19,16 +19,15 @@ from counsel.errors import CounselError, InvalidArgument
 from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 from fake.raw import RawServer, bomb, event
-from support.database import database
-from support.rows import first
+from support.database import value
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
 WORKER = Path(__file__).with_name("size_limits_worker.py")
 
 
-def rows(engine: Engine, table: str) -> int:
-    return int(first(database(engine), f"SELECT COUNT(*) FROM {table}"))
+async def count(engine: Engine, table: str) -> int:
+    return int(await value(engine, f"SELECT COUNT(*) FROM {table}"))
 
 
 async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
@@ -45,7 +44,8 @@ async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
         assert f"{size:,}" in caught.value.message
         assert "2,000" in caught.value.message
         assert caught.value.fields == {"size": size, "limit": 2000}
-    assert (rows(engine, "jobs"), rows(engine, "conversations"), len(fake_api.requests)) == (0, 0, 0)
+    counts = await count(engine, "jobs"), await count(engine, "conversations"), len(fake_api.requests)
+    assert counts == (0, 0, 0)
     await engine.wait(await engine.submit(ChatRequest(prompt="x" * 2000, model="gpt-5"), who))
 
 
@@ -58,7 +58,7 @@ async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(
     again = ChatRequest(prompt="and?", model="gpt-5", continuation_id=first["continuation"]["id"])
     with pytest.raises(InvalidArgument, match="This conversation has 9,002 characters; the limit is 8,000"):
         await engine.submit(again, who)
-    assert rows(engine, "jobs") == 1
+    assert await count(engine, "jobs") == 1
 
 
 async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
@@ -74,9 +74,9 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
     assert "incomplete" in about["notices"][0]["text"]
     assert about["usage"]["output_tokens"] >= 2500  # the provider never came to count them
     assert about["cost_usd"] > 0
-    remaining = first(database(engine), "SELECT text FROM messages WHERE role = 'assistant'")
+    remaining = await value(engine, "SELECT text FROM messages WHERE role = 'assistant'")
     assert len(remaining) == 10_000
-    spent = first(database(engine), "SELECT output FROM ledger")
+    spent = await value(engine, "SELECT output FROM ledger")
     assert spent == about["usage"]["output_tokens"]
 
 
@@ -88,15 +88,15 @@ async def test_partial_text_is_journalled_once(
     job = await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=900)
     async with asyncio.timeout(20):
-        while not first(database(engine), "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):  # noqa: ASYNC110
+        while not await value(engine, "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     fake_api.open_gate("end")
     with pytest.raises(CounselError) as caught:
         await engine.wait(job)
     assert len(caught.value.fields["partial"]) > 800_000
-    events = first(database(engine), "SELECT SUM(LENGTH(data)) FROM events WHERE job = ?", job)
+    events = await value(engine, "SELECT SUM(LENGTH(data)) FROM events WHERE job = ?", job)
     assert events < 10_000
-    assert first(database(engine), "SELECT LENGTH(error) FROM jobs WHERE id = ?", job) < 1_100_000
+    assert await value(engine, "SELECT LENGTH(error) FROM jobs WHERE id = ?", job) < 1_100_000
 
 
 async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(

@@ -127,6 +127,8 @@ class Engine:
         self.runner.register_caller(caller)
         if key and (known := await self._job_of(key)):
             await self.runner.look_for_orphans(only=known)
+            if self.runner.queue:
+                self.runner.queue.offered(known)  # the server that was asked first may be gone
             return known
         try:
             arrival = await intake.receive(

@@ -22,6 +22,7 @@ async def main(count: int) -> None:
     loaded = settings.load()
     caller = Caller("worker", cwd=Path.cwd(), settings=loaded)
     engine = await open_engine(loaded.home)
+    engine.register_caller(caller)
     _say("ready")
     await asyncio.to_thread(sys.stdin.readline)
     codes = await asyncio.gather(*(_ask(engine, caller) for _ in range(count)))

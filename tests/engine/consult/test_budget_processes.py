@@ -90,5 +90,8 @@ def test_what_a_killed_process_had_reserved_is_free_again(home: Path, fake_proce
         killed.kill()
         killed.wait()
         with worker(home, fake_process, 3, "0.03") as after:
+            if "COUNSEL_DATABASE" in os.environ:  # a team's servers continue what the dead one was asked
+                fake_process.wait_for(count=6)
+                return
             go(after)
             assert outcomes(after) == {"answered": 3}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from counsel.requests import ChatRequest, ConsensusRequest
 from counsel.types import Json
 from fake import FakeAPI, marked
 from models.vendor_responses import EXPECTED, SHAPES, Shape
-from support.database import database
+from support.database import change, named_rows
 
 ASKED = [shape for shape in SHAPES if shape.expected.get("code") != "" and "model" not in shape.expected]
 
@@ -25,9 +23,9 @@ async def ask(engine: Engine, caller: Any, model: str = "auto", **fields: Any) -
     return (await engine.wait(job)).to_json()
 
 
-def ledger(engine: Engine) -> list[Mapping[str, Any]]:
-    rows = database(engine).rows("SELECT * FROM ledger ORDER BY at")
-    return [dict(row) for row in rows]
+async def ledger(engine: Engine) -> list[Mapping[str, Any]]:
+    columns = "at, job, tool, provider, model, client, ms, code, input, output, reasoning, cache_read, cache_write, cost"
+    return await named_rows(engine, columns, "FROM ledger ORDER BY at")
 
 
 def play(fake: FakeAPI, name: str, **said: Any) -> None:
@@ -53,7 +51,7 @@ async def test_no_shape_fails_silently(engine: Engine, caller: Any, fake_api: Fa
     assert {name: report[name] for name in vendor if name in report} == {
         name: vendor[name] for name in vendor if name in report
     }
-    (row,) = ledger(engine)
+    (row,) = await ledger(engine)
     assert row["code"] == error.code
     if "usage" in shape.expected:
         assert [row["input"], row["output"], row["reasoning"]] == shape.expected["usage"]
@@ -72,7 +70,7 @@ async def test_auto_goes_on_and_the_job_costs_what_both_cost(
     assert answer["content"] == "gpt-5.1 says: Where?"
     (passed,) = answer["metadata"]["passed_over"]
     assert (passed["model"], passed["code"]) == ("claude-sonnet-4-5-20250929", "CONTENT_FILTERED")
-    refused, answered = ledger(engine)
+    refused, answered = await ledger(engine)
     assert passed["cost_usd"] == refused["cost"] == 0.000165
     assert answer["metadata"]["cost_usd"] == round(refused["cost"] + answered["cost"], 10)
     assert answer["metadata"]["usage"]["output_tokens"] == 3
@@ -101,9 +99,9 @@ async def test_a_consensus_lists_refused_and_empty_answers_as_failed(
         "gemini-2.5-flash": "EMPTY_ANSWER",
     }
     assert result["phases"]["failed"][0]["partial"] == "First you need "
-    assert result["metadata"]["usage"]["input_tokens"] == sum(row["input"] for row in ledger(engine))
+    assert result["metadata"]["usage"]["input_tokens"] == sum(row["input"] for row in await ledger(engine))
     assert result["metadata"]["cost_usd"] == pytest.approx(
-        sum(row["cost"] for row in ledger(engine)), abs=1e-8
+        sum(row["cost"] for row in await ledger(engine)), abs=1e-8
     )
 
 
@@ -124,8 +122,7 @@ async def test_an_empty_answer_of_an_older_release_is_never_sent_back(
 ) -> None:
     first = await ask(engine, caller(), model)
     stored = first["continuation"]["id"]
-    with closing(sqlite3.connect(database(engine).path)) as db, db:
-        db.execute("UPDATE messages SET text = ' ' WHERE role = 'assistant'")
+    await change(engine, "UPDATE messages SET text = ' ' WHERE role = 'assistant'")
     await ask(engine, caller(), model, continuation_id=stored)
     body = fake_api.last.body
     reply = [
@@ -178,7 +175,7 @@ async def test_a_try_that_broke_and_was_repeated_is_paid_for_twice(
     answer = await ask(engine, caller(), "sonnet")
     assert len(fake_api.calls) == 2
     assert answer["metadata"]["usage"]["input_tokens"] == 1001
-    assert ledger(engine)[-1]["input"] == 1001
+    assert (await ledger(engine))[-1]["input"] == 1001
     assert "estimated" not in answer["metadata"]["usage"]
 
 
@@ -207,7 +204,7 @@ async def test_a_cancelled_stream_is_counted_by_estimate(
     with pytest.raises(CounselError):
         await engine.wait(job)
     await engine.store.flush()  # behind what was queued before it
-    (row,) = ledger(engine)
+    (row,) = await ledger(engine)
     assert row["code"] == "CANCELLED"
     assert row["input"] > 400
     assert row["output"] == 250

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +20,7 @@ from counsel.requests import ChatRequest
 from counsel.settings import Settings
 from counsel.types import Json, Text, Withdrawn
 from fake import FakeAPI
+from support.database import rows
 
 ORDER = {"COUNSEL_AUTO_ORDER": "gpt-5,sonnet"}
 SONNET = "claude-sonnet-4-5-20250929"
@@ -103,12 +102,9 @@ async def test_the_stored_answer_has_no_discarded_text(
     assert result["metadata"]["passed_over"][0]["model"] == "gpt-5"
     shown = (await engine.status(job, full_history=True)).to_json()["content"]
     assert [message["content"] for message in shown["history"]] == ["hello", "good1 good2 good3"]
-    await engine.close()
-    with closing(sqlite3.connect(home / "counsel.db")) as db:
-        stored = [
-            *db.execute("SELECT text FROM messages"),
-            *db.execute("SELECT data FROM events WHERE kind = 'text'"),
-        ]
+    await engine.store.flush()
+    stored = await rows(engine, "SELECT text FROM messages")
+    stored += await rows(engine, "SELECT data FROM events WHERE kind = 'text'")
     assert not [row for row in stored if "void" in str(row)]
 
 

@@ -20,7 +20,7 @@ from counsel.requests import ChatRequest, ConsensusRequest
 from counsel.settings import Settings
 from counsel.types import Usage
 from fake import FakeAPI
-from support.database import database
+from support.database import change
 
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 ASK = ConsensusRequest(prompt="which?", models=MODELS, continuation_id="mine")
@@ -196,12 +196,9 @@ async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
     await fake_api.wait_for(deltas=1)
     await ended.close()
     engine = await open_engine(home)
-    await database(engine).write(
-        lambda db: db.execute("UPDATE jobs SET tool = 'debate', status = 'processing'")
-    )
-    await database(engine).write(
-        lambda db: db.execute("INSERT INTO events VALUES (?, 99, 1.0, 'applause', '7', '{}')", (job,))
-    )
+    await change(engine, "UPDATE jobs SET tool = 'debate', status = 'processing'")
+    event = "INSERT INTO events (job, seq, at, kind, slot, data) VALUES (?, 99, 1.0, 'applause', '7', '{}')"
+    await change(engine, event, job)
     engine.register_caller(caller())
     await engine.runner.look_for_orphans()
     shown = (await engine.status(job)).to_json()["content"]

@@ -23,7 +23,7 @@ from counsel.errors import (
 )
 from counsel.requests import ConsensusRequest
 from engine.tools.conftest import MODELS, TOOL_SERVER, SharedTools, until
-from support.database import database
+from support.database import rows
 
 READ_ONLY = ["notes__look_up", "notes__everything", "notes__doze", "notes__die"]
 
@@ -358,8 +358,7 @@ async def test_nothing_that_tools_say_is_written_down(remote: SharedTools) -> No
     remote.fake.script(tool_calls=remote.calls("notes__look_up", note="tide"), text="At dawn.", times=None)
     job = await remote.submit()
     await remote.engine.wait(job)
-    rows = database(remote.engine).rows("SELECT * FROM events WHERE job = ?", job)
-    assert "High water" not in repr([tuple(row) for row in rows])
+    assert "High water" not in repr(await rows(remote.engine, "SELECT * FROM events WHERE job = ?", job))
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────

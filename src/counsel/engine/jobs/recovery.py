@@ -28,6 +28,7 @@ _STUCK = 25  # attempts in a row in which calls went out and none finished
 # and must not take the next process's events for those.
 EVENTS_PER_ATTEMPT = 1_000_000
 _CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
+_FRESH = 0.5  # seconds for which it is not asked again whether a server has a job's keys
 
 
 class Recovery:
@@ -53,6 +54,7 @@ class Recovery:
             store.team.queue if store.team else None
         )  # in a team, workers take the jobs of the dead from there
         self._since: dict[str, float] = {}  # interrupted calls whose client may come back, and since when
+        self._served: dict[str, tuple[float, bool]] = {}  # by job: when it was read, and what
 
     async def look(self, only: str | None = None) -> None:
         """Continue jobs whose process died, when the keys that they were asked with are here.
@@ -86,8 +88,12 @@ class Recovery:
         await queue.enqueue_missing(orphans)
         for orphan in orphans:
             job = await self._store.job(orphan)
-            if job and job.is_open and job.cancel:
+            if job is None or not job.is_open:
+                continue
+            if job.cancel:
                 await self.give_up(job, "cancelled", Cancelled(f"Job {job.id} was cancelled."))
+            elif _too_old(job) and not await self._is_served(job):
+                await self.give_up(job, "failed", _keyless(job))
 
     async def take(self, job: JobRecord) -> bool:
         """Continue or end a job that a worker has taken from the queue. False: its keys are not here."""
@@ -187,23 +193,35 @@ class Recovery:
 
     async def has_owner(self, job: JobRecord) -> bool:
         """A process runs it, or a server of the team will."""
-        if job.id in self._running or (self._queue and self._settings(job)):
+        if job.id in self._running or not await self._ownership.dead({job.owner}):
             return True
-        return not await self._ownership.dead({job.owner})
+        return await self._is_served(job)
 
     async def lacks(self, job: JobRecord) -> Wait | None:
         """What the job of a dead process waits for: None where it has an owner, or continues in a moment."""
         if not job.is_open or job.id in self._running or not await self._ownership.dead({job.owner}):
             return None
-        if self._queue and self._settings(job):
+        if await self._is_served(job):
             return await self._place_in_queue(job)
         if self._waits_for_client(job):
             return Wait("client", _CLIENT)
-        return None if self._settings(job) else self._keys(job)
+        if not self._settings(job):
+            return self._keys(job)
+        return Wait("keys", _SERVER) if self._queue else None
 
     async def lacks_keys(self, job: JobRecord) -> Wait | None:
         lacks = await self.lacks(job)
         return lacks if lacks and lacks.reason == "keys" else None
+
+    async def _is_served(self, job: JobRecord) -> bool:
+        """A server or worker of the team has the keys, or whatever else it needs."""
+        if not self._queue:
+            return False
+        now = time.monotonic()
+        self._served = {key: known for key, known in self._served.items() if now - known[0] < _FRESH}
+        if job.id not in self._served:
+            self._served[job.id] = (now, await self._queue.is_served(job.id))
+        return self._served[job.id][1]
 
     async def _place_in_queue(self, job: JobRecord) -> Wait:
         if ahead := await self._store.earlier_jobs(job.id):
@@ -248,6 +266,7 @@ def _too_old(job: JobRecord) -> bool:
 # ── messages ────────────────────────────────────────────────────────────────────────────
 
 _CLIENT = "its interrupted client to reconnect; it is given up after a minute"
+_SERVER = "a running server or worker of the team with its keys, and with the agents, MCP servers and folder that it needs"
 
 
 def _needed_keys(names: Sequence[str]) -> str:

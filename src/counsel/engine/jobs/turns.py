@@ -20,7 +20,7 @@ from counsel.job_events import Wait
 
 LacksKeys: TypeAlias = Callable[[JobRecord], Awaitable[Wait | None]]
 _LOOK = 1.0  # seconds between looks at who owns the job ahead
-_KEYLESS = 60.0  # seconds that a caller waits behind a job that waits for keys
+KEYLESS = 60.0  # seconds that a caller waits behind a job that waits for keys
 
 
 class Turns:
@@ -56,7 +56,7 @@ class Turns:
                 looked = now
                 self._orphaned.set()
                 since = (since or now) if await self._lacks_keys(first) else None
-            if since and now - since > _KEYLESS and not job.background:
+            if since and now - since > KEYLESS and not job.background:
                 raise recovery.blocked(first, await self._lacks_keys(first))
             await self._next_end(job.conversation, first.id, mark, looked + _LOOK - now)
             mark = self._store.mark(first.id)

@@ -389,6 +389,12 @@ class Queue(Protocol):
     async def beat(self) -> bool:
         """False: this worker is not registered any more."""
 
+    def serve(self, queues: Sequence[str]) -> None:
+        """Tell the others from which queues this process takes jobs, when it has room."""
+
+    async def is_served(self, job: str) -> bool:
+        """Whether a living process takes jobs from the queue of this one."""
+
     async def fetch(self, queues: Sequence[str]) -> dict[str, Any] | None:
         """Take the next row, in procrastinate's form."""
 
@@ -410,7 +416,12 @@ class Queue(Protocol):
     async def release_job(self, job: str, owner: str) -> None: ...
 
     async def unattended(self) -> list[tuple[str, str]]:
-        """Open jobs, with their owners, that have no row or are to be cancelled."""
+        """Open jobs, with their owners, that have no row, are to be cancelled, or are older than jobs are kept."""
+
+    async def turns_behind(self, jobs: Collection[str]) -> list[tuple[str, str]]:
+        """Those of them that nobody has taken yet, that a caller waits for, and that are not the first open turn of
+        their conversation; each with the first.
+        """
 
     async def enqueue_missing(self, jobs: Collection[str]) -> None:
         """Offer those of them that have no row."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal
 
 from counsel.engine.store.postgres.connections import Connection, Row, clean
@@ -41,6 +41,7 @@ class Presence:
         self._start = start
         self._rows = rows
         self._names: set[str] = set()
+        self.queues: Sequence[str] | None = None  # from which this process takes jobs; None: not known yet
         self._locked: tuple[Connection | None, set[str]] = (None, set())
         self._rowless: dict[str, float] = {}  # owners without a row, and since when we know
         self._renewed = asyncio.Event()
@@ -104,9 +105,9 @@ class Presence:
             return
         began = _now()
         cursor = await connection.execute(
-            "INSERT INTO counsel.owners (name) SELECT unnest(%s::text[]) "
-            "ON CONFLICT (name) DO UPDATE SET seen = clock_timestamp() RETURNING name, id",
-            [sorted(clean(name) for name in names)],
+            "INSERT INTO counsel.owners (name, queues) SELECT unnest(%s::text[]), %s::text[] ON CONFLICT (name) "
+            "DO UPDATE SET seen = clock_timestamp(), queues = excluded.queues RETURNING name, id",
+            [sorted(clean(name) for name in names), None if self.queues is None else list(self.queues)],
         )
         await self._lock(connection, dict(await cursor.fetchall()))
         if _now() - self.confirmed >= SURE:

@@ -13,6 +13,7 @@ from typing import Any
 
 from counsel.engine.store.postgres.commits import QUEUE_CHANNEL, Transaction
 from counsel.engine.store.postgres.database import Database
+from counsel.engine.store.postgres.presence import DEAD_AFTER
 from counsel.engine.store.records import NewJob, QueuedRow, QueueEntry
 
 TASK = "counsel.job"
@@ -145,6 +146,19 @@ class Queue:
         sql = f"UPDATE {_WORKERS} SET last_heartbeat = clock_timestamp() WHERE id = %s RETURNING id"
         return await self._database.row(sql, self.worker) is not None
 
+    def serve(self, queues: Sequence[str]) -> None:
+        self._database.presence.queues = queues  # the others see it within two seconds
+
+    async def is_served(self, job: str) -> bool:
+        row = await self._database.row(
+            f"SELECT EXISTS (SELECT 1 FROM counsel.jobs j LEFT JOIN {_ROWS} q ON q.id = j.ticket "
+            "JOIN counsel.owners o ON o.queues IS NULL OR COALESCE(q.queue_name, j.fingerprint) = ANY(o.queues) "
+            "WHERE j.id = %s AND o.seen > clock_timestamp() - make_interval(secs => %s))",
+            job,
+            DEAD_AFTER,
+        )
+        return row is not None and bool(row[0])
+
     async def fetch(self, queues: Sequence[str]) -> dict[str, Any] | None:
         """The next row, in procrastinate's form."""
         sql = f"SELECT {_COLUMNS} FROM counsel_queue.procrastinate_fetch_job_v2(%s::varchar[], %s)"
@@ -205,10 +219,23 @@ class Queue:
         return [row[0] for row in await self._database.rows(sql, owner)]
 
     async def unattended(self) -> list[tuple[str, str]]:
-        """Without a row: of an earlier release, imported, or the row was deleted by hand."""
+        """Without a row: of an earlier release, imported, or the row was deleted by hand. Or to be ended: cancelled,
+        or so old that nobody waits for its keys any longer.
+        """
         rows = await self._database.rows(
             "SELECT j.id, j.owner FROM counsel.jobs j WHERE j.status = 'processing' "
-            f"AND (j.cancel OR NOT EXISTS (SELECT 1 FROM {_ROWS} q WHERE q.id = j.ticket))"
+            "AND (j.cancel OR j.created < EXTRACT(EPOCH FROM clock_timestamp()) - j.keep_days * 86400.0 "
+            f"OR NOT EXISTS (SELECT 1 FROM {_ROWS} q WHERE q.id = j.ticket))"
+        )
+        return [(row[0], row[1]) for row in rows]
+
+    async def turns_behind(self, jobs: Collection[str]) -> list[tuple[str, str]]:
+        rows = await self._database.rows(
+            "SELECT DISTINCT ON (w.id) w.id, a.id FROM counsel.jobs w JOIN counsel.jobs a "
+            "ON a.conversation = w.conversation AND a.turn < w.turn AND a.status = 'processing' "
+            "WHERE w.id = ANY(%s::text[]) AND w.status = 'processing' AND w.owner = '' AND NOT w.background "
+            "ORDER BY w.id, a.turn",
+            list(jobs),
         )
         return [(row[0], row[1]) for row in rows]
 

@@ -208,6 +208,8 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX audit_expires ON counsel.audit (expires);
         """,
     ),
+    # From which queues an owner takes jobs. NULL: a release that does not tell, so perhaps from any.
+    Migration(1, "ALTER TABLE counsel.owners ADD COLUMN queues TEXT[]"),
 )
 VERSION = len(MIGRATIONS)
 _TABLE = """

@@ -22,6 +22,7 @@ from counsel.engine.jobs import process_identity
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Queue, Store
 from counsel.engine.store.records import QueueEntry
+from counsel.engine.team.queue.blocked import BlockedTurns
 from counsel.engine.team.queue.manager import FencedJobManager
 from counsel.errors import CounselError
 from counsel.requests import chain
@@ -79,7 +80,8 @@ class TeamQueue:
         """`takes_jobs`: also others'. A process that ends with its one question would break theirs off, and cost twice."""
         self._runner = runner
         self._takes_others = takes_jobs
-        self._offered: set[str] = set()  # jobs of this process that waited in the queue at the last look
+        self._offered: set[str] = set()  # jobs asked for here that waited in the queue at the last look
+        self._blocked = BlockedTurns(store, queue, runner.recovery)
         self._store = store
         self._queue = queue
         self._concurrency = concurrency
@@ -93,6 +95,7 @@ class TeamQueue:
 
     async def open(self) -> None:
         await self._queue.register()
+        self._queue.serve(self._served())
         self._tasks = [
             asyncio.create_task(self._work(), name="counsel-worker"),
             asyncio.create_task(self._look_after_workers(), name="counsel-reaper"),
@@ -131,10 +134,13 @@ class TeamQueue:
         return len(self._runner.running) < self._concurrency
 
     def _queues(self) -> list[str]:
-        if not self._is_taking:
-            return []
-        names = [_UPKEEP] if self._takes_others else []
-        if self._has_room() and (self._takes_others or self._offered):
+        upkeep = [_UPKEEP] if self._is_taking and self._takes_others else []
+        return upkeep + (self._served() if self._has_room() else [])
+
+    def _served(self) -> list[str]:
+        """From which this process takes jobs when it has room."""
+        names: list[str] = []
+        if self._is_taking and (self._takes_others or self._offered):
             for fingerprint in self._runner.callers.fingerprints():
                 names += [fingerprint, f"{fingerprint}@{self._machine}"]
         return names
@@ -188,11 +194,13 @@ class TeamQueue:
         while True:
             await asyncio.sleep(_LOOK)
             try:
+                self._queue.serve(self._served())
                 if self._runner.ownership.may_judge():
                     await self._queue.reap(DEAD_AFTER)
                 if self._offered:
                     rows = await self._store.standing(list(self._offered))
                     self._offered = {row.id for row in rows if row.status == "processing" and not row.owner}
+                    await self._blocked.look(self._offered)
                 if time.monotonic() - looked > _STRAYS:
                     looked = time.monotonic()
                     await self._give_back_strays()

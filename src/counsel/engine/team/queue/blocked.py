@@ -1,0 +1,36 @@
+"""Turns that wait in the queue behind a job which no living server can take: their callers get an error after a minute.
+
+One person's engine does the same in `engine/jobs/turns.py`, where each turn that waits is a task. In a team nobody has
+taken such a turn yet, so the server that was asked looks after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+from counsel.engine.jobs import recovery, turns
+from counsel.engine.store.protocol import Queue, Store
+
+
+class BlockedTurns:
+    def __init__(self, store: Store, queue: Queue, recovery: recovery.Recovery) -> None:
+        self._store = store
+        self._queue = queue
+        self._recovery = recovery
+        self._since: dict[tuple[str, str], float] = {}  # by the turn and the job ahead
+
+    async def look(self, jobs: Collection[str]) -> None:
+        """End those of them that have been blocked for too long, and that someone waits for."""
+        now = time.monotonic()
+        since: dict[tuple[str, str], float] = {}
+        for job, first in await self._queue.turns_behind(jobs):
+            ahead = await self._store.job(first)
+            lacks = await self._recovery.lacks_keys(ahead) if ahead else None
+            if ahead is None or lacks is None:
+                continue
+            since[job, first] = began = self._since.get((job, first), now)
+            record = await self._store.job(job) if now - began > turns.KEYLESS else None
+            if record and record.is_open and not record.owner:
+                await self._recovery.give_up(record, "failed", recovery.blocked(ahead, lacks))
+        self._since = since
