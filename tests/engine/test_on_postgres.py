@@ -25,6 +25,7 @@ from engine.consult.test_consensus import (  # noqa: F401
 from engine.jobs.test_cancel import test_an_orphan_is_cancelled_by_any_process  # noqa: F401
 from engine.jobs.test_races import (  # noqa: F401
     test_a_cancel_from_another_process_stops_the_job,
+    test_a_job_whose_keys_never_come_back_fails_in_the_end,
     test_one_call_sent_twice_at_once_is_made_once,
 )
 from engine.jobs.test_recovery import (  # noqa: F401
@@ -32,7 +33,9 @@ from engine.jobs.test_recovery import (  # noqa: F401
 )
 from engine.jobs.test_replay import test_another_engine_replays_a_slow_answer_in_full  # noqa: F401
 from engine.jobs.test_turns import (  # noqa: F401
+    impatient,
     test_a_turn_waits_for_one_that_another_process_adopts,
+    test_behind_a_job_without_keys_a_caller_learns_what_it_waits_for,
     test_three_turns_through_two_processes_keep_their_order,
 )
 

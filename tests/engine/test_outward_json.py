@@ -172,7 +172,7 @@ _ROWS = {
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, list) else str(value)
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, list) else str(value)
 
 
 def before(fake_api: FakeAPI, **rule: Any) -> None:

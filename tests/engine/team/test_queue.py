@@ -88,6 +88,25 @@ async def test_another_server_runs_the_job_and_its_live_text_is_followed_where_i
     assert (job in first.runner.running, await queue(first)) == (False, [])
 
 
+async def test_a_server_without_a_jobs_keys_knows_whether_another_one_can_take_it(
+    server: OpenServer, caller: MakeCaller
+) -> None:
+    first, second = await server("a", concurrency=0), await server("b")
+    other_keys = caller(OPENAI_API_KEY="sk-another-00000000000000")
+    job = await first.submit(ask("hello"), other_keys, background=True)
+
+    async def waits_for(reason: str) -> None:
+        async with asyncio.timeout(60):
+            while (await second.status(job)).to_json()["content"]["waiting_for"]["for"] != reason:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    await waits_for("slot")
+    await first.close()
+    await waits_for("keys")
+    second.register_caller(other_keys)
+    assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+
+
 async def test_turns_over_two_servers_keep_their_order_and_a_waiting_client_does_not_overtake(
     server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
 ) -> None:
@@ -256,6 +275,7 @@ async def test_a_job_whose_keys_nobody_has_waits_and_says_for_what(
 ) -> None:
     first = await server("a", concurrency=0)
     job = await first.submit(ask("hello"), caller(OPENAI_API_KEY="sk-another"), background=True)
+    await first.close()
     second = await server("b")
     state = (await second.status(job)).to_json()["content"]
     assert state["waiting_for"]["for"] == "keys"

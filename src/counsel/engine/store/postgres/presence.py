@@ -41,7 +41,7 @@ class Presence:
         self._start = start
         self._rows = rows
         self._names: set[str] = set()
-        self.queues: Sequence[str] | None = None  # from which this process takes jobs; None: not known yet
+        self.queues: Sequence[str] = ()  # from which this process takes jobs
         self._locked: tuple[Connection | None, set[str]] = (None, set())
         self._rowless: dict[str, float] = {}  # owners without a row, and since when we know
         self._renewed = asyncio.Event()
@@ -107,7 +107,7 @@ class Presence:
         cursor = await connection.execute(
             "INSERT INTO counsel.owners (name, queues) SELECT unnest(%s::text[]), %s::text[] ON CONFLICT (name) "
             "DO UPDATE SET seen = clock_timestamp(), queues = excluded.queues RETURNING name, id",
-            [sorted(clean(name) for name in names), None if self.queues is None else list(self.queues)],
+            [sorted(clean(name) for name in names), list(self.queues)],
         )
         await self._lock(connection, dict(await cursor.fetchall()))
         if _now() - self.confirmed >= SURE:

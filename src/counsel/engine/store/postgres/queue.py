@@ -151,10 +151,13 @@ class Queue:
 
     async def is_served(self, job: str) -> bool:
         row = await self._database.row(
-            f"SELECT EXISTS (SELECT 1 FROM counsel.jobs j LEFT JOIN {_ROWS} q ON q.id = j.ticket "
-            "JOIN counsel.owners o ON o.queues IS NULL OR COALESCE(q.queue_name, j.fingerprint) = ANY(o.queues) "
-            "WHERE j.id = %s AND o.seen > clock_timestamp() - make_interval(secs => %s))",
+            "WITH queue AS (SELECT COALESCE(q.queue_name, j.fingerprint) AS wanted FROM counsel.jobs j "
+            f"LEFT JOIN {_ROWS} q ON q.id = j.ticket WHERE j.id = %s) "
+            "SELECT wanted = ANY(%s::text[]) OR EXISTS (SELECT 1 FROM counsel.owners o "
+            "WHERE (o.queues IS NULL OR wanted = ANY(o.queues)) "
+            "AND o.seen > clock_timestamp() - make_interval(secs => %s)) FROM queue",
             job,
+            list(self._database.presence.queues),
             DEAD_AFTER,
         )
         return row is not None and bool(row[0])

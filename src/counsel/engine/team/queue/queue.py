@@ -111,6 +111,7 @@ class TeamQueue:
 
     def offered(self, job: str) -> None:
         self._offered.add(job)
+        self._queue.serve(self._served())  # its caller may be new here
         self.wake()
 
     def wake(self) -> None:
