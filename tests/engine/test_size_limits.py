@@ -87,7 +87,7 @@ async def test_partial_text_is_journalled_once(
     fake_api.script(size=1_000_000, delta_size=1000, gate="end", gate_after=900, cut_after=950, times=None)
     job = await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=900)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await value(engine, "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     fake_api.open_gate("end")

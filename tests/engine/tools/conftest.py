@@ -107,7 +107,7 @@ def alive(pid: int) -> bool:
 
 async def until(there: Callable[[], bool]) -> None:
     """Another process's deed can only be looked for."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not there():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
