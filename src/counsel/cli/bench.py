@@ -68,8 +68,9 @@ def council(
 ) -> None:
     """Compare one model, a vote, refinement and a judge.
 
-    They answer questions with known answers. FILE has one JSON object a line: {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked
-    once; all ways are read off the same answers.
+    They answer questions with known answers. FILE has one JSON object a line:
+    {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked once; all ways are read off the same
+    answers.
 
     counsel bench council questions.jsonl -m gpt-latest,opus-latest,gemini-latest --judge auto --max-cost 5
     """

@@ -45,7 +45,8 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 def limit(name: str | None, group: str | None, provider: str | None, as_json: bool, **values: Any) -> None:
     """Limit a person, a group or a provider.
 
-    The limits hold on all servers together. Options that are left out stay as they are; `none` removes a limit. Without options it shows what is set.
+    The limits hold on all servers together. Options that are left out stay as they are; `none` removes a limit.
+    Without options it shows what is set.
     """
     chosen = [(kind, value) for kind, value in _kinds(name, group, provider) if value]
     if len(chosen) != 1:
