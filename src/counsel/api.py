@@ -38,6 +38,7 @@ from counsel.results import (
     JobState,
     JobStatus,
     JudgeVerdict,
+    LeftOutFile,
     ModelState,
     Refinement,
     Result,
@@ -50,6 +51,7 @@ from counsel.types import Effort, Json, MediaResolution, Usage, Verbosity
 if TYPE_CHECKING:
     from counsel.engine.consult.review.source import Change
     from counsel.engine.engine import Engine
+    from counsel.engine.history.documents import BudgetReport
 
 
 class Options(TypedDict, total=False):
@@ -118,7 +120,7 @@ class Review:
     text: str  # for people
     findings: Sequence[Finding]  # the worst first
     failed: Sequence[Json]  # models that failed: `model`, `phase`, `error`, `code` …
-    left_out: Sequence[Json]  # files that were not reviewed: `file`, `reason`
+    left_out: Sequence[LeftOutFile]  # files that were not reviewed
     continuation_id: str
     job_id: str
     cost_usd: float | None  # of all calls whose price is known, failed ones included
@@ -274,7 +276,7 @@ class Counsel:
         """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
         return await (await self._open()).cancel(any_id, member)
 
-    async def budgets(self) -> list[Json]:
+    async def budgets(self) -> list[BudgetReport]:
         """What is left of each budget of a day or month, as `counsel usage --json` shows it."""
         return await (await self._open()).budget_report(self._caller.settings)
 

@@ -12,8 +12,8 @@ from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
 from counsel.caller import Caller
 from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
-from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, Result
-from counsel.types import Effort, Exact, Json, MediaResolution, ToolSpec, Turn, Verbosity
+from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, LeftOutFile, Result
+from counsel.types import Effort, Exact, MediaResolution, ToolSpec, Turn, Verbosity
 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
@@ -54,7 +54,7 @@ class ChatRequest(Question):
     model: str = "auto"
     tool: Literal["chat", "askModel"] = "chat"
     session_tag: str | None = None
-    schema: Json | None = None  # JSON Schema that the answer must match
+    schema: dict[str, object] | None = None  # JSON Schema that the answer must match
     session: str | None = None  # the session of the socket it came through, which has its own tags
 
 
@@ -79,11 +79,6 @@ class ConsensusRequest(Question):
     check_models: bool = (
         False  # refuse the request if one of the models cannot be asked, instead of asking the others
     )
-
-
-class LeftOutFile(TypedDict):
-    file: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +111,7 @@ class CompletionRequest:
     reasoning_effort: Effort | None = None
     verbosity: Verbosity | None = None
     max_output: int | None = None
-    schema: Json | None = None
+    schema: dict[str, object] | None = None
     exact: Exact = _EXACT
     untranslated: tuple[
         str, ...
@@ -187,7 +182,7 @@ class Engine(Protocol):
 class NotReady(Protocol):
     """Why a process should get no work. Everybody may read it."""
 
-    def to_json(self) -> Json: ...
+    def to_json(self) -> dict[str, object]: ...
 
 
 class LocalEngine(Engine, Protocol):

@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
 from counsel import api
 from counsel.api import Answer, Consensus, Job, Options, Review, ReviewOptions
@@ -26,7 +26,10 @@ from counsel.errors import CounselError
 from counsel.job_events import JobEvent
 from counsel.requests import Member, Order, Refine
 from counsel.results import Cancellation
-from counsel.types import Json, Usage
+from counsel.types import Usage
+
+if TYPE_CHECKING:
+    from counsel.engine.history.documents import BudgetReport
 
 __all__ = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Review", "Usage"]
 T = TypeVar("T")
@@ -136,11 +139,11 @@ class Counsel:
         """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
         return self._run(self._client.cancel(any_id, member))
 
-    def budgets(self) -> list[Json]:
+    def budgets(self) -> list[BudgetReport]:
         """What is left of each budget of a day or month, as `counsel usage --json` shows it."""
         return self._run(self._client.budgets())
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, work: Coroutine[object, object, T]) -> T:
         return self._running().run(work)
 
     def _running(self) -> _LoopThread:
@@ -175,7 +178,7 @@ class _LoopThread:
         finally:
             self._loop.close()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[object, object, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -183,7 +186,7 @@ class _LoopThread:
             future.cancel()
             raise
 
-    def end(self, work: Coroutine[Any, Any, None]) -> None:
+    def end(self, work: Coroutine[object, object, None]) -> None:
         """The last step of a generator, which may be collected anywhere, also in this thread or after the end."""
         if self._closed:
             work.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from counsel.errors import FileNotAllowed
-from counsel.types import Image, Json
+from counsel.types import Image
 
 if TYPE_CHECKING:
     from counsel.agents.driver import AgentRequest
@@ -54,7 +54,7 @@ def keep(project: Path, image: Image) -> Path:
     return path
 
 
-def described(image: Image, path: Path) -> Json:
+def described(image: Image, path: Path) -> dict[str, object]:
     """The result of `counsel images add --json` and `POST /api/images` for one image."""
     return {
         "path": str(path),

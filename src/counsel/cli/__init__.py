@@ -161,7 +161,7 @@ def cli(ctx: click.Context) -> None:
         raise ConfigInvalid(problem, hint=run_paths.HOME_HINT)
 
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
 
 def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:

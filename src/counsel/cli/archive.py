@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from counsel.cli import output, user
 
@@ -32,14 +32,14 @@ def reading() -> Iterator[Archive]:
         run(whole.close())
 
 
-def change(work: Callable[[Archive], Coroutine[Any, Any, T]]) -> T:
+def change(work: Callable[[Archive], Coroutine[object, object, T]]) -> T:
     """Run a change of the archive of this user's home, which waits for the disk or for a server."""
     from counsel.cli import connect
 
     return connect.run(_changed(work))
 
 
-async def _changed(work: Callable[[Archive], Coroutine[Any, Any, T]]) -> T:
+async def _changed(work: Callable[[Archive], Coroutine[object, object, T]]) -> T:
     """In one event loop: a server's connections belong to the loop that made them."""
     from counsel.engine.history.archive import Archive
     from counsel.engine.store import open_store
@@ -60,7 +60,7 @@ def _own(store: Store) -> Store:
     return store if store.team is None else store.scoped("")
 
 
-def run(read: Coroutine[Any, Any, T]) -> T:
+def run(read: Coroutine[object, object, T]) -> T:
     """What a coroutine that waits for nothing returns."""
     try:
         read.send(None)

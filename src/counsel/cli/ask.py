@@ -11,7 +11,6 @@ import click
 from counsel.cli import ask_options, completers, connect, json_option, live_output, output
 from counsel.errors import InvalidArgument
 from counsel.requests import DEFAULT_MODEL, ChatRequest
-from counsel.types import Json
 
 
 @click.command(cls=ask_options.QuestionCommand)
@@ -86,7 +85,7 @@ def ask(
         output.footer(ask_options.footer(result))
 
 
-def read_schema(file: str) -> Json:
+def read_schema(file: str) -> dict[str, object]:
     """The schema in a file. Raises before anything is sent."""
     import json
 

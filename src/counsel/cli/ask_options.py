@@ -25,7 +25,7 @@ from counsel.requests import Engine, Request, chain
 from counsel.results import Accepted, Result
 from counsel.types import EFFORTS
 
-Decorated = Callable[..., Any]
+Decorated = Callable[..., object]
 _STOP_SECONDS = 5  # for stopping a job and reading what it leaves
 LAST = completers.LAST
 

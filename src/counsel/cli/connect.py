@@ -45,7 +45,7 @@ async def engine(
         await remote.close()
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run(work: Coroutine[object, object, T]) -> T:
     """Run it to its end. A closed window (SIGHUP) and SIGTERM stop it in order, as Ctrl-C does."""
     signals = _StopSignals()
     try:
@@ -74,7 +74,7 @@ class Loop:
         """Open it until the loop is left."""
         return self._runner.run(self._entered.enter_async_context(context))
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[object, object, T]) -> T:
         """As `run` does, but Ctrl-C stops the work alone: it raises `Stopped`."""
         signals = _StopSignals()
         try:
@@ -90,7 +90,7 @@ class _StopSignals:
         self.received = int(signal.SIGINT)
         self._terminals = [file for file in (1, 2) if os.isatty(file)]
 
-    async def watch(self, work: Coroutine[Any, Any, T]) -> T:
+    async def watch(self, work: Coroutine[object, object, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         wanted = (signal.SIGHUP, signal.SIGTERM)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from counsel import json_reader as read
 from counsel.cli import ListingGroup, archive, completers, ids, json_option, output, times, user
 from counsel.cli.confirm import confirm
 from counsel.errors import InvalidArgument
 from counsel.text import counted
-from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.engine.history.documents import ConversationList
 
 
 @click.group(cls=ListingGroup)
@@ -24,7 +27,7 @@ def conversations() -> None:
     """
 
 
-def _limit(command: Callable[..., Any]) -> Callable[..., Any]:
+def _limit(command: Callable[..., object]) -> Callable[..., object]:
     summary = "Number of conversations to list."
     return click.option(
         "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help=summary
@@ -50,7 +53,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
         _print(archive.run(stored.search(" ".join(words), limit)), as_json=as_json)
 
 
-def _print(listing: Json, *, as_json: bool) -> None:
+def _print(listing: ConversationList, *, as_json: bool) -> None:
     if as_json:
         output.document(listing)
         return
@@ -86,16 +89,17 @@ def show(name: str, as_json: bool) -> None:
         return
     if not conversation["history"]:
         output.message("It has no messages yet.")
-    for message in conversation["history"]:
-        about = message.get("metadata", {})
-        model = about.get("model", "") if message["role"] == "assistant" else ""
+    for message in read.parts(conversation, "history"):
+        about, role = read.part(message, "metadata"), read.text(message, "role")
+        model = read.text(about, "model") if role == "assistant" else ""
         mark = f" · partial: {about['status']}" if about.get("partial") else ""
-        at = times.local(times.seconds(message["at"]))
-        head = f"── {message['role']} {model}".rstrip() + f" · {at}{mark}"
-        output.turn(head, message["content"], rendered=message["role"] == "assistant")
-    for job in conversation["unfinished"]:
-        line = f"job {job['job_id']} {job['status']}: {job['title']}"
-        output.message(f"{line} (counsel jobs {ids.short(job['job_id'])} shows it)")
+        at = times.local(times.seconds(read.text(message, "at")))
+        head = f"── {role} {model}".rstrip() + f" · {at}{mark}"
+        output.turn(head, read.text(message, "content"), rendered=role == "assistant")
+    for job in read.parts(conversation, "unfinished"):
+        name = read.text(job, "job_id")
+        line = f"job {name} {job['status']}: {job['title']}"
+        output.message(f"{line} (counsel jobs {ids.short(name)} shows it)")
 
 
 @conversations.command()
@@ -171,7 +175,7 @@ def _shared(name: str, *, on: bool, as_json: bool) -> None:
     from counsel.models import team
     from counsel.models.transport import Transport
 
-    async def ask() -> Json:
+    async def ask() -> dict[str, object]:
         transport = Transport()
         try:
             return dict(await team.share(transport, login, user.caller().env, name, on=on))

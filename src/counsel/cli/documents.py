@@ -9,17 +9,16 @@ from __future__ import annotations
 from counsel.cli import wording
 from counsel.errors import CounselError
 from counsel.results import Accepted, AnswerMetadata, Cancellation, JobList, JobStatus, JobSummary, Result
-from counsel.types import Json
 
 
-def answer(result: Result) -> Json:
+def answer(result: Result) -> dict[str, object]:
     """Of `ask` and `consensus`."""
     return {"id": result.job_id, "conversation": result.continuation.id, **_about(result), **result.to_json()}
 
 
-def _about(result: Result) -> Json:
+def _about(result: Result) -> dict[str, object]:
     metadata = result.metadata
-    about: Json = {}
+    about: dict[str, object] = {}
     if isinstance(metadata, AnswerMetadata):
         about = {"model": metadata.model, "provider": metadata.provider}
     usage = metadata.usage
@@ -32,9 +31,9 @@ def _about(result: Result) -> Json:
     }
 
 
-def accepted(job: Accepted) -> Json:
+def accepted(job: Accepted) -> dict[str, object]:
     """Of `--background`: without the status line that agents read."""
-    document: Json = {
+    document: dict[str, object] = {
         "id": job.job_id,
         "conversation": job.continuation.id,
         "status": job.continuation.status or "processing",
@@ -44,17 +43,17 @@ def accepted(job: Accepted) -> Json:
     return document
 
 
-def jobs(newest: JobList) -> Json:
+def jobs(newest: JobList) -> dict[str, object]:
     return {"jobs": [_job(each) for each in newest.jobs]}
 
 
-def _job(job: JobSummary) -> Json:
+def _job(job: JobSummary) -> dict[str, object]:
     shown = JobSummary.to_json(job)
     counts = {"completed": job.completed, "total": job.total}
     return {**shown, **job.outcome(), "id": job.job_id, "conversation": job.id, **counts}
 
 
-def status(job: JobStatus) -> Json:
+def status(job: JobStatus) -> dict[str, object]:
     """A job with its answer, as `ask` and `consensus` print it, or with its error."""
     document = _job(job)
     if job.result is not None:
@@ -75,11 +74,11 @@ def status(job: JobStatus) -> Json:
     return document | more
 
 
-def cancelled(outcome: Cancellation, message: str) -> Json:
+def cancelled(outcome: Cancellation, message: str) -> dict[str, object]:
     return {"id": outcome.job_id, **outcome.content, "message": message}
 
 
-def error(failure: CounselError) -> Json:
+def error(failure: CounselError) -> dict[str, object]:
     document = failure.as_dict()
     conversation = document.pop("continuation_id", None)
     for name in ("error", "hint"):

@@ -32,12 +32,15 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
     loaded = [
         _loaded(caller, Path(name).expanduser().absolute()) for name in files
     ]  # all of them, before the first is stored
-    stored = [{"file": str(image.path), **described(image, keep(caller.cwd, image))} for image in loaded]
+    paths = [keep(caller.cwd, image) for image in loaded]
+    stored = [
+        {"file": str(image.path), **described(image, path)} for image, path in zip(loaded, paths, strict=True)
+    ]
     if as_json:
         output.document({"images": stored})
         return
-    for image in stored:
-        output.line(image["path"])
+    for path in paths:
+        output.line(str(path))
 
 
 def _loaded(caller: Caller, path: Path) -> Image:

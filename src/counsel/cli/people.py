@@ -15,7 +15,6 @@ from counsel.cli.people_limits import limit, limits
 from counsel.cli.team_database import note, stored
 from counsel.errors import InvalidArgument
 from counsel.people import ROLES
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.engine.store.people import PersonRecord
@@ -37,7 +36,7 @@ for _command in (keys, limit, limits):
     people.add_command(_command)
 
 
-def _days(command: Callable[..., Any]) -> Callable[..., Any]:
+def _days(command: Callable[..., object]) -> Callable[..., object]:
     summary = "The token expires after so many days (default: never)."
     return click.option("--days", type=click.IntRange(1, 3650), help=summary)(command)
 
@@ -248,7 +247,7 @@ def _changed(record: PersonRecord, what: str, *, as_json: bool) -> None:
         output.message(f"{record.person.name}: {what}.")
 
 
-def _shown(record: PersonRecord) -> Json:
+def _shown(record: PersonRecord) -> dict[str, object]:
     from counsel.engine.team.people import documents
 
     return documents.person(record)

@@ -8,7 +8,6 @@ import click
 
 from counsel.cli import json_option, output, user
 from counsel.cli.team_database import note, stored
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.engine.store.limits import Kind, LimitRow
@@ -116,7 +115,7 @@ def _shown(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def _document(row: LimitRow) -> Json:
+def _document(row: LimitRow) -> dict[str, object]:
     return {
         "kind": row.kind,
         "name": row.shown or row.name,

@@ -14,7 +14,7 @@ from counsel.cli import name_lists
 from counsel.errors import InvalidArgument
 from counsel.servers import fields
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., object])
 EVERY_SCOPE = (*SCOPES, *OTHERS_SCOPES)
 # What `update --unset` removes: the flag's name and the field's.
 UNSET = {

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from counsel import amounts
 from counsel.cli import archive, json_option, output, user
 from counsel.text import counted
-from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.engine.history.documents import BudgetReport, By, UsageSum, UsageSummary
 
 _WIDE = 110  # columns that a terminal needs for all of them
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -35,45 +37,48 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
     help="Group calls by this.",
 )
 @json_option
-def usage(since: int, by: Any, as_json: bool) -> None:
+def usage(since: int, by: By, as_json: bool) -> None:
     """Show calls, tokens, cost, errors and response times."""
     with archive.reading() as records:
-        report = archive.run(records.usage(time.time() - since, by, local=not as_json))
-        report["budgets"] = archive.run(records.budgets(user.caller().settings))
+        summary = archive.run(records.usage(time.time() - since, by, local=not as_json))
+        budgets = archive.run(records.budgets(user.caller().settings))
     if as_json:
-        output.document(report)
+        output.document({**summary, "budgets": budgets})
     else:
-        _print(report)
-        _print_budgets(report["budgets"])
+        _print(summary, by)
+        _print_budgets(budgets)
         if login := user.caller().settings.team:
             output.message(f"Costs of calls through the team server {login.host} are as it computed them.")
 
 
-def _print(report: Json) -> None:
+def _print(report: UsageSummary, by: By) -> None:
     if not report["groups"]:
         output.message("No calls in this period.")
         return
     narrow = (output.width() or _WIDE) < _WIDE
     total = report["total"]
-    rows = [_row(group[report["by"]], group, narrow=narrow) for group in report["groups"]]
+    rows = [_row(group[by], group, narrow=narrow) for group in report["groups"]]
     columns = (
         ["calls", "in", "out", "cost", "p95"]
         if narrow
         else ["calls", "errors", "in", "out", "cost", "p50", "p95"]
     )
-    output.table([report["by"], *columns], [*rows, _row("total", total, narrow=narrow)])
+    output.table([by, *columns], [*rows, _row("total", total, narrow=narrow)])
     for note in _notes(total, narrow=narrow):
         output.message(note)
 
 
-def _print_budgets(budgets: list[Json]) -> None:
+def _print_budgets(budgets: list[BudgetReport]) -> None:
     """What is left, for people who have set budgets."""
     if not budgets:
         return
     rows = [
         [
             entry["budget"],
-            *(_dollars(entry[name]) for name in ("limit_usd", "spent_usd", "reserved_usd", "left_usd")),
+            *map(
+                _dollars,
+                (entry["limit_usd"], entry["spent_usd"], entry["reserved_usd"], entry["left_usd"]),
+            ),
             entry["until"][:16].replace("T", " "),
         ]
         for entry in budgets
@@ -86,22 +91,22 @@ def _dollars(usd: float) -> str:
     return amounts.dollars(usd)
 
 
-def _row(name: str, group: Json, *, narrow: bool) -> list[str]:
+def _row(name: str, group: UsageSum, *, narrow: bool) -> list[str]:
     times = group["response_ms"]
     failed = sum(group["errors"].values())
     answered = group["calls"] - failed
     known = answered - group["calls_without_usage"]
     price = amounts.dollars(group["cost_usd"], complete=not group["calls_without_price"])
     sums = [
-        amounts.count(group[f"{way}_tokens"], known=known, calls=answered, brief=narrow)
-        for way in ("input", "output")
+        amounts.count(tokens, known=known, calls=answered, brief=narrow)
+        for tokens in (group["input_tokens"], group["output_tokens"])
     ]
     if narrow:
         return [name, str(group["calls"]), *sums, price, _time(times["p95"])]
     return [name, str(group["calls"]), str(failed), *sums, price, _time(times["p50"]), _time(times["p95"])]
 
 
-def _notes(total: Json, *, narrow: bool) -> Iterator[str]:
+def _notes(total: UsageSum, *, narrow: bool) -> Iterator[str]:
     """What the marks in the table mean, where there are any."""
     if unpriced := total["calls_without_price"]:
         yield f"?, +: the price of {_calls(unpriced)} is not known and not in the sum."

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
 
 
-async def until_hurried(work: Coroutine[Any, Any, None], hurry: asyncio.Event) -> None:
+async def until_hurried(work: Coroutine[object, object, None], hurry: asyncio.Event) -> None:
     """Until the work is done or someone is in a hurry: then it is cancelled."""
     tasks = [asyncio.ensure_future(work), asyncio.ensure_future(hurry.wait())]
     try:

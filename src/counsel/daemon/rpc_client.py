@@ -26,7 +26,6 @@ from counsel.job_events import JobEvent
 from counsel.mcp.jsonlines import LinePipe
 from counsel.requests import Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, Result, result_from_json
-from counsel.types import Json
 
 START_TIMEOUT = 20.0  # seconds for a daemon to start, and to say hello
 STATED_AT_FIRST = 3.0  # seconds of failing starts with a known reason, when nothing has been asked yet
@@ -190,7 +189,9 @@ class RemoteEngine:
 
     # ── requests ──
 
-    async def _messages(self, method: str, params: Json) -> AsyncIterator[JobEvent | dict[str, object]]:
+    async def _messages(
+        self, method: str, params: dict[str, object]
+    ) -> AsyncIterator[JobEvent | dict[str, object]]:
         await self.open()
         assert self._pipe is not None  # `open` set it
         self._number += 1
@@ -269,7 +270,7 @@ class RemoteEngine:
 
     async def wait(self, job_id: str) -> Result:
         try:
-            result: Json = await self._ask("wait", job_id=job_id)
+            result: dict[str, object] = await self._ask("wait", job_id=job_id)
         finally:  # finished, or no longer awaited: no later daemon is asked to continue it
             self._forget(job_id)
         return result_from_json(result)
@@ -306,14 +307,16 @@ class RemoteEngine:
 
     # ── the console ──
 
-    async def console_open(self, caller: Caller, port: int = 0) -> Json:
+    async def console_open(self, caller: Caller, port: int = 0) -> dict[str, object]:
         """Its `url` and `port`, and the `key` of a one-time link."""
-        result: Json = await self._ask("console_open", caller=rpc_server.caller_to_json(caller), port=port)
+        result: dict[str, object] = await self._ask(
+            "console_open", caller=rpc_server.caller_to_json(caller), port=port
+        )
         return result
 
     async def console_hold(self, caller: Caller, port: int, restarted: Callable[[], None]) -> None:
         """Keep it open on this port, in every next daemon, too. Returns if one had to take another port."""
-        params: Json = {"caller": rpc_server.caller_to_json(caller), "port": port}
+        params: dict[str, object] = {"caller": rpc_server.caller_to_json(caller), "port": port}
         while True:
             try:
                 async for _ in self._messages("console_hold", params):
@@ -324,8 +327,8 @@ class RemoteEngine:
 
     # ── the daemon itself ──
 
-    async def daemon_status(self) -> Json:
-        result: Json = await self._ask("daemon_status")
+    async def daemon_status(self) -> dict[str, object]:
+        result: dict[str, object] = await self._ask("daemon_status")
         return result
 
     async def daemon_stop(self) -> None:

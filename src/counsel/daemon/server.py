@@ -25,7 +25,6 @@ from counsel.daemon.process_limits import PendingConnections, most_connections, 
 from counsel.errors import CounselError
 from counsel.lazy_import import imported
 from counsel.requests import LocalEngine
-from counsel.types import Json
 
 log = logging.getLogger("counsel.daemon")
 
@@ -279,7 +278,7 @@ class DaemonServer:
         if not self.connections:
             self.end("the home was replaced")
 
-    def status(self) -> Json:
+    def status(self) -> dict[str, object]:
         return {
             "running": True,
             "pid": os.getpid(),

@@ -9,10 +9,10 @@ from counsel import amounts
 from counsel import budgets as budgets_
 from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
+from counsel.engine.history.documents import BudgetReport
 from counsel.engine.store import DATABASE, open_store
 from counsel.paths import exists
 from counsel.settings import Settings
-from counsel.types import Json
 
 _LEAST = 0.0001  # dollars: less is nothing
 
@@ -36,7 +36,7 @@ def budgets(caller: Caller) -> Iterator[Finding]:
             )
 
 
-async def _report(settings: Settings) -> list[Json]:
+async def _report(settings: Settings) -> list[BudgetReport]:
     from counsel.engine.history import budget_report
 
     store = open_store(settings.home, without_loop=True)

@@ -27,6 +27,7 @@ from counsel.engine.consult.routes import Router
 from counsel.engine.history import timeline
 from counsel.engine.history import usage as usage_records
 from counsel.engine.history.archive import Archive
+from counsel.engine.history.documents import BudgetReport, By, UsageSeries, UsageSummary
 from counsel.engine.history.titles import SUMMARY_LENGTH, Summariser, snippet
 from counsel.engine.jobs import call_keys, changes, intake, partial, recovery, replay
 from counsel.engine.jobs.callers import Secret, SharedSecret
@@ -47,7 +48,6 @@ from counsel.results import Accepted, Cancellation, JobList, JobStatus, JobSumma
 from counsel.results.parts import labels
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.engine.team.audit import Audit
@@ -285,7 +285,7 @@ class Engine:
         async for event in self.follow(job_id):
             yield event
 
-    async def timeline(self, any_id: str) -> Json:
+    async def timeline(self, any_id: str) -> dict[str, object]:
         """When what happened to a job: `timeline.Timeline`."""
         job = await self._find(any_id)
         events = await self.store.events(job.id, 0)
@@ -317,7 +317,7 @@ class Engine:
             summary_so_far=self.runner.describer.so_far(summarised) if summarised else None,
         )
 
-    async def question(self, job_id: str) -> Json:
+    async def question(self, job_id: str) -> dict[str, object]:
         """What was asked."""
         task = await self.store.task(job_id)
         if task is None:
@@ -384,16 +384,16 @@ class Engine:
         """
         return await self.runner.busy()
 
-    async def usage(self, since: float, by: usage_records.By) -> Json:
+    async def usage(self, since: float, by: By) -> UsageSummary:
         await self.store.flush()  # of a job that has ended a moment ago, too
-        return {"since": results.iso(since), **await usage_records.summary(self.store, since, by)}
+        return await usage_records.summary(self.store, since, by)
 
-    async def budget_report(self, settings: Settings) -> list[Json]:
+    async def budget_report(self, settings: Settings) -> list[BudgetReport]:
         """What is left of each budget."""
         await self.store.flush()
         return await self.archive.budgets(settings)
 
-    async def usage_series(self, since: float, until: float, by: usage_records.By, buckets: int) -> Json:
+    async def usage_series(self, since: float, until: float, by: By, buckets: int) -> UsageSeries:
         await self.store.flush()
         return await usage_records.series(self.store, since, until, by, buckets)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from counsel.errors import ConfigInvalid, InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Json
 
 MOST_CHOICES = 20
 MAX_BYTES = 50_000_000
@@ -57,7 +56,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _object(line: str, path: Path, number: int) -> Json:
+def _object(line: str, path: Path, number: int) -> dict[str, object]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -67,7 +66,7 @@ def _object(line: str, path: Path, number: int) -> Json:
     return value
 
 
-def _question(fields: Json, path: Path, number: int) -> Question:
+def _question(fields: dict[str, object], path: Path, number: int) -> Question:
     text, choices, answer = (fields.get(name) for name in ("question", "choices", "answer"))
     if not isinstance(text, str) or not text.strip():
         raise _invalid(path, number, '"question" is missing or empty')

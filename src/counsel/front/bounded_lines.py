@@ -9,7 +9,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from counsel.types import Json
+    pass
 
 LONGEST = 64 << 20  # bytes of one message, as over HTTP: several images as data URLs
 _ENDS = 4096  # bytes of each end of a line that is too long
@@ -39,7 +39,7 @@ class TooLong:
             "Nothing was sent or stored. Send less, or name files instead."
         )
 
-    def response(self) -> Json:
+    def response(self) -> dict[str, object]:
         """The JSON-RPC error for this request; its id is null when it cannot be found in the ends."""
         import json  # rarely needed
 

@@ -26,7 +26,6 @@ from counsel.http.proxies import FORWARDED, Proxies
 from counsel.http.v1 import errors as v1_errors
 from counsel.settings import Settings
 from counsel.text import counted
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.http.team.access import TeamAccess
@@ -410,7 +409,7 @@ async def _preflight(send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def failure(error: CounselError, status: int) -> Json:
+def failure(error: CounselError, status: int) -> dict[str, object]:
     """An error as every route reports it: always with `error`, `code`, `hint` and the response's `status`."""
     document = error.as_dict()
     shown = {**document, "hint": error.hint, "status": status}

@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from counsel import __version__, strict_json
 from counsel.errors import Internal
@@ -49,7 +49,7 @@ MODULES = (
 class HttpApp:
     app: App
     close: Callable[[], Awaitable[None]]  # before the server exits: calls stay in the database
-    drain: Callable[[], Coroutine[Any, Any, None]] | None = None  # before that: a team's jobs may end
+    drain: Callable[[], Coroutine[object, object, None]] | None = None  # before that: a team's jobs may end
     is_waiting: Callable[[], bool] = bool  # a client waits for the answer to its request
 
 

@@ -20,7 +20,6 @@ from counsel.http.loading import HEALTH
 from counsel.http.person import check_admin
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
-from counsel.types import Json
 
 KEEP = 1.0  # seconds for which an answer of `/ready` is given again: anybody may ask
 _FRESH = {"cache-control": "no-store"}
@@ -53,12 +52,12 @@ class Readiness:
         self._engine = engine
         self._limit = settings.ready_queue_seconds
         self._is_draining = is_draining
-        self._known: tuple[float, list[Json]] = (-KEEP, [])
+        self._known: tuple[float, list[dict[str, object]]] = (-KEEP, [])
 
     async def answer(self, _: Request) -> Response:
         return response(await self.reasons())
 
-    async def reasons(self) -> list[Json]:
+    async def reasons(self) -> list[dict[str, object]]:
         if self._is_draining():
             return [{"code": "draining", "text": "The server is being stopped: it takes no new jobs."}]
         asked, reasons = self._known
@@ -68,7 +67,7 @@ class Readiness:
         return reasons
 
 
-def response(reasons: list[Json]) -> Response:
+def response(reasons: list[dict[str, object]]) -> Response:
     """A late queue is told, and is no reason to send requests elsewhere: all servers have the same one."""
     ready = all(reason["code"] == "queue" for reason in reasons)
     document = {

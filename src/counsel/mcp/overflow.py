@@ -11,7 +11,6 @@ from pathlib import Path
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import render
 from counsel.requests import Engine
-from counsel.types import Json
 
 _URI = re.compile(r"counsel://jobs/([A-Za-z0-9_-][A-Za-z0-9_.-]{0,79})/text(?:\?page=([0-9]{1,6}))?")
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
@@ -28,7 +27,7 @@ class StoredText:
         known = " or ".join(location for location in locations if location)
         return f"full text: {known}" if known else "raise MAX_MCP_OUTPUT_TOKENS for more"
 
-    def link(self) -> Json:
+    def link(self) -> dict[str, object]:
         return {
             "type": "resource_link",
             "uri": self.uri,
@@ -71,7 +70,7 @@ def parse(uri: str) -> tuple[str, int] | None:
     return (match[1], int(match[2] or 1)) if match else None
 
 
-async def read(engine: Engine, wanted: str, most: int) -> Json | None:
+async def read(engine: Engine, wanted: str, most: int) -> dict[str, object] | None:
     """`resources/read`: one page of a job's text, or None if there is none."""
     parsed = parse(wanted)
     if parsed is None:
@@ -100,7 +99,7 @@ def _pages(text: str, most: int) -> list[str]:
     return [*pages, text]
 
 
-async def recent(engine: Engine) -> list[Json]:
+async def recent(engine: Engine) -> list[dict[str, object]]:
     """`resources/list`: the texts of the newest finished jobs."""
     return [
         {"uri": uri(job.job_id), "name": job.title or job.job_id, "mimeType": "text/plain"}

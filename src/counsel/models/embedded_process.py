@@ -16,7 +16,6 @@ from typing import Literal, TypeAlias
 from counsel import untrusted
 from counsel.errors import CounselError, ProviderUnavailable, from_dict
 from counsel.models import embedded
-from counsel.types import Json
 
 State: TypeAlias = Literal["absent", "installing", "ready", "failed"]
 MODEL = "smollm2"
@@ -43,7 +42,7 @@ class EmbeddedModel:
     def _folder(self) -> Path:
         return embedded.folder(self._home)
 
-    def status(self) -> Json:
+    def status(self) -> dict[str, object]:
         state = self._state()
         installing = state == "installing"
         return {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypedDict
 
 from counsel.errors import ModelNotFound
 from counsel.models import prices
 from counsel.models.catalog import Catalog, ModelRow
-from counsel.types import Json
 
 
-def as_json(row: ModelRow) -> Json:
+def as_json(row: ModelRow) -> dict[str, object]:
     """A row as `--json` and HTTP show it."""
     model = row.model
     price = prices.per_million(model)
@@ -44,7 +44,13 @@ def newest_first(catalog: Catalog, rows: Iterable[ModelRow]) -> list[ModelRow]:
     return sorted(newest, key=lambda row: position[row.model.provider])
 
 
-def document(catalog: Catalog, rows: Iterable[ModelRow], problems: Iterable[str]) -> Json:
+class Listing(TypedDict):
+    models: list[dict[str, object]]
+    aliases: list[dict[str, object]]
+    problems: list[str]
+
+
+def document(catalog: Catalog, rows: Iterable[ModelRow], problems: Iterable[str]) -> Listing:
     return {
         "models": [as_json(row) for row in rows],
         "aliases": aliases(catalog),
@@ -52,12 +58,12 @@ def document(catalog: Catalog, rows: Iterable[ModelRow], problems: Iterable[str]
     }
 
 
-def aliases(catalog: Catalog) -> list[Json]:
+def aliases(catalog: Catalog) -> list[dict[str, object]]:
     """The user's aliases, with the model that each means; `problem` if it means none."""
     return [_alias(catalog, alias.name, alias.target) for alias in catalog.aliases]
 
 
-def _alias(catalog: Catalog, name: str, target: str) -> Json:
+def _alias(catalog: Catalog, name: str, target: str) -> dict[str, object]:
     try:
         return {"name": name, "target": target, "model": catalog.lookup(name).id}
     except ModelNotFound as error:

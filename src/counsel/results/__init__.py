@@ -41,7 +41,7 @@ from counsel.results.parts import (
     usage_from_json,
     usage_to_json,
 )
-from counsel.results.review import Finding, Reviewer, ReviewResult
+from counsel.results.review import Finding, LeftOutFile, Reviewer, ReviewResult
 from counsel.results.verdict import (
     Ballot,
     Contradiction,
@@ -82,6 +82,7 @@ __all__ = [
     "JobStatus",
     "JobSummary",
     "JudgeVerdict",
+    "LeftOutFile",
     "MessageDetails",
     "MiddleRound",
     "Minority",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ModelFailure, Totals
@@ -164,12 +164,17 @@ class Reviewer:
         )
 
 
+class LeftOutFile(TypedDict):
+    file: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
     status: Literal["review_complete", "review_partial"]
     about: str  # what was compared
     files: tuple[str, ...]  # that were reviewed
-    left_out: tuple[Json, ...]  # `file` and `reason` of those that no member was sent
+    left_out: tuple[LeftOutFile, ...]  # that no member was sent
     findings: tuple[Finding, ...]  # the worst first
     reviewers: tuple[Reviewer, ...]
     failed: tuple[ModelFailure, ...]

@@ -6,7 +6,6 @@ from urllib.parse import quote
 
 from counsel import __version__
 from counsel.results.review import Finding, ReviewResult, Severity
-from counsel.types import Json
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: dict[Severity, str] = {
@@ -30,11 +29,11 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 # ── SARIF ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sarif(result: ReviewResult) -> Json:
+def sarif(result: ReviewResult) -> dict[str, object]:
     """One run; a rule for each severity. A finding whose file does not exist has no location, and says so."""
     used = {finding.severity for finding in result.findings}
     rules = [severity for severity in _LEVELS if severity in used]
-    run: Json = {
+    run: dict[str, object] = {
         "tool": {
             "driver": {
                 "name": "counsel review",
@@ -62,7 +61,7 @@ def sarif(result: ReviewResult) -> Json:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(severity: Severity) -> Json:
+def _rule(severity: Severity) -> dict[str, object]:
     return {
         "id": f"review/{severity}",
         "name": f"Review{severity.capitalize()}",
@@ -72,8 +71,8 @@ def _rule(severity: Severity) -> Json:
     }
 
 
-def _result(finding: Finding, rule: int) -> Json:
-    shown: Json = {
+def _result(finding: Finding, rule: int) -> dict[str, object]:
+    shown: dict[str, object] = {
         "ruleId": f"review/{finding.severity}",
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
@@ -94,8 +93,8 @@ def _result(finding: Finding, rule: int) -> Json:
     return shown
 
 
-def _location(finding: Finding) -> Json:
-    place: Json = {"artifactLocation": {"uri": quote(finding.file)}}
+def _location(finding: Finding) -> dict[str, object]:
+    place: dict[str, object] = {"artifactLocation": {"uri": quote(finding.file)}}
     if finding.line is not None:
         place["region"] = {
             "startLine": finding.line,

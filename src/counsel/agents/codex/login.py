@@ -10,7 +10,6 @@ from counsel.agents.detect import Login, first_set, inside, read_json
 from counsel.caller import Caller
 from counsel.configfiles.document import parse
 from counsel.errors import ConfigInvalid
-from counsel.types import Json
 
 
 def login(caller: Caller) -> Login:
@@ -41,7 +40,7 @@ def _provider_login(name: str, config: Mapping[str, object], caller: Caller) -> 
 
 def _config(path: Path) -> dict[str, object]:
     try:
-        value: Json = parse(path.read_text(encoding="utf-8"), "toml").value
+        value: dict[str, object] = parse(path.read_text(encoding="utf-8"), "toml").value
     except (OSError, ValueError, ConfigInvalid):
         return {}
     return value

@@ -27,7 +27,6 @@ from counsel.agents.opencode.login import login
 from counsel.agents.opencode.servers import FORMAT
 from counsel.agents.process import Command
 from counsel.agents.sandbox import Level
-from counsel.types import Json
 
 _READS = ("read", "glob", "grep", "list")
 LEVELS: dict[Level, tuple[str, ...]] = {
@@ -94,7 +93,7 @@ def _config(request: AgentRequest, left_out: list[str]) -> dict[str, object]:
     return {**config, "model": request.model} if request.model else config
 
 
-def _object(text: str | None) -> Json:
+def _object(text: str | None) -> dict[str, object]:
     try:
         value = json.loads(text or "{}")
     except ValueError:

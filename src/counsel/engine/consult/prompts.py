@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from counsel import strict_json
 from counsel.text import counted
-from counsel.types import Json
 
 CONSULTED = (
     "You are being consulted by a developer or by another AI agent who needs an expert opinion. "
@@ -16,7 +15,7 @@ CONSULTED = (
 )
 
 
-def structured(schema: Json) -> str:
+def structured(schema: dict[str, object]) -> str:
     """For vendors without structured output, and those that refuse the schema."""
     return (
         "Answer with exactly one JSON document that is valid against this JSON Schema, and with nothing else: no prose, "

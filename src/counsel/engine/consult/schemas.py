@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from counsel.types import Json
+from collections.abc import Mapping
 
 
-def strict_object(**properties: Json) -> Json:
+def strict_object(**properties: Mapping[str, object]) -> dict[str, object]:
     """All of them are required: OpenAI's structured output has no optional ones."""
     return {
         "type": "object",

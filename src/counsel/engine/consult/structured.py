@@ -22,7 +22,7 @@ from counsel.engine.consult.routes import Route
 from counsel.engine.store.model import Reply
 from counsel.errors import CounselError, InvalidArgument, SchemaMismatch
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Call, Json, Turn, Usage
+from counsel.types import Call, Turn, Usage
 
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL).fullmatch
 _WORKER = Path(schema_worker.__file__)
@@ -37,7 +37,7 @@ class Mismatch:
     why: str
 
 
-def check_schema(schema: Json) -> None:
+def check_schema(schema: dict[str, object]) -> None:
     """Raises `InvalidArgument` for what is no JSON Schema, before anything is sent."""
     import jsonschema  # imported with the first schema
 
@@ -102,7 +102,7 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
     return replace(second, text=text, usage=reply.usage + second.usage, ms=reply.ms + second.ms)
 
 
-async def examined(answer: str, schema: Json) -> tuple[str, Mismatch | None]:
+async def examined(answer: str, schema: dict[str, object]) -> tuple[str, Mismatch | None]:
     """The answer's JSON text, and what is wrong with it."""
     fenced = _FENCED(answer)
     text = (fenced[1] if fenced else answer).strip()
@@ -117,7 +117,7 @@ async def examined(answer: str, schema: Json) -> tuple[str, Mismatch | None]:
     return text, Mismatch(*wrong) if wrong else None
 
 
-def _in_worker(value: object, schema: Json, answer: str) -> tuple[str, str] | None:
+def _in_worker(value: object, schema: dict[str, object], answer: str) -> tuple[str, str] | None:
     """A pattern cannot hang this process: the kernel ends the worker."""
     try:
         done = subprocess.run(

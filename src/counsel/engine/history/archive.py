@@ -8,12 +8,19 @@ from pathlib import Path
 from counsel.caller import Caller
 from counsel.engine import results
 from counsel.engine.history import usage
+from counsel.engine.history.documents import (
+    BudgetReport,
+    By,
+    ConversationList,
+    Conversations,
+    ConversationSummary,
+    UsageSummary,
+)
 from counsel.engine.store import open_store
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob, Conversation, JobWithoutTurn, Message
 from counsel.errors import Conflict, NotFound
 from counsel.settings import Settings
-from counsel.types import Json
 
 
 class Archive:
@@ -29,21 +36,23 @@ class Archive:
     def problem(self) -> str | None:
         return self._store.problem
 
-    async def listed(self, limit: int, offset: int = 0) -> Json:
+    async def listed(self, limit: int, offset: int = 0) -> ConversationList:
         listed = await self._store.conversations(limit, offset=offset)
         return {"conversations": [_shown(conversation) for conversation in listed]}
 
-    async def search(self, words: str, limit: int) -> Json:
+    async def search(self, words: str, limit: int) -> ConversationList:
         hits = await self._store.search(words, limit)
         return {
             "conversations": [{**_shown(hit.conversation), "found": _around(hit.text, words)} for hit in hits]
         }
 
-    async def page(self, limit: int, words: str = "", cursor: str | None = None) -> Json:
+    async def page(self, limit: int, words: str = "", cursor: str | None = None) -> Conversations:
         """Conversations with all these words, and the cursor of the next page."""
         page = await self._store.conversations_page(limit, words, cursor)
-        found = [{"found": _around(hit.text, words)} if words.split() else {} for hit in page.rows]
-        shown = [{**_shown(hit.conversation), **line} for hit, line in zip(page.rows, found, strict=True)]
+        shown = [_shown(hit.conversation) for hit in page.rows]
+        if words.split():
+            for row, hit in zip(shown, page.rows, strict=True):
+                row["found"] = _around(hit.text, words)
         return {"conversations": shown, "next": page.next}
 
     async def contents(self, name: str) -> dict[str, bytes]:
@@ -56,7 +65,7 @@ class Archive:
     async def image(self, sha: str) -> Blob | None:
         return (await self._store.blobs([sha])).get(sha)
 
-    async def show(self, name: str) -> Json:
+    async def show(self, name: str) -> dict[str, object]:
         conversation = await self._conversation(name)
         # First: a job that ends now is then told twice, not never.
         others = await self._store.jobs_without_turn(name)
@@ -86,11 +95,11 @@ class Archive:
         for name in names:
             await self._store.delete_conversation(name)
 
-    async def usage(self, since: float, by: usage.By, *, local: bool = False) -> Json:
+    async def usage(self, since: float, by: By, *, local: bool = False) -> UsageSummary:
         """`local`: by the days of this machine's zone, for people."""
-        return {"since": results.iso(since), **await usage.summary(self._store, since, by, local=local)}
+        return await usage.summary(self._store, since, by, local=local)
 
-    async def budgets(self, settings: Settings) -> list[Json]:
+    async def budgets(self, settings: Settings) -> list[BudgetReport]:
         from counsel.engine.history import budget_report  # few users have budgets
 
         return await budget_report.report(self._store, settings)
@@ -104,7 +113,7 @@ class Archive:
         return conversation
 
 
-def _shown(conversation: Conversation) -> dict[str, object]:
+def _shown(conversation: Conversation) -> ConversationSummary:
     return {
         "id": conversation.id,
         "title": conversation.title,

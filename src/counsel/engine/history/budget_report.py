@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 
 from counsel import budgets
+from counsel.engine.history.documents import BudgetReport
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import BudgetLimit
 from counsel.settings import Settings
-from counsel.types import Json
 
 
-async def report(store: Store, settings: Settings, now: float | None = None) -> list[Json]:
+async def report(store: Store, settings: Settings, now: float | None = None) -> list[BudgetReport]:
     """One entry for each budget of a day or month; nothing is read if there is none."""
     if not budgets.apply(settings):
         return []
@@ -19,7 +19,7 @@ async def report(store: Store, settings: Settings, now: float | None = None) -> 
     limits = [BudgetLimit(row.usd, row.since, provider=row.provider) for row in rows]
     states = await store.budget_states(limits)
     dead = await _of_dead_processes(store, settings)
-    entries = []
+    entries: list[BudgetReport] = []
     for row, state in zip(rows, states, strict=True):
         freed = sum(usd for provider, usd in dead if row.provider in {"", provider})
         reserved = max(0.0, state.reserved - freed)

@@ -22,7 +22,6 @@ from counsel.caller import Caller
 from counsel.engine.context.allowed_folders import Folders, expand
 from counsel.errors import Conflict, CounselError, FileNotAllowed, InvalidArgument
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Json
 
 _ID = re.compile(r"(?!\.+\Z)[A-Za-z0-9_.-]{1,64}").fullmatch
 _FORMAT = 1
@@ -36,14 +35,14 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class ExportedTurn:
     request: str
     response: str | None  # None: no answer came
-    metadata: Json = field(default_factory=dict)
+    metadata: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedConversation:
     id: str
     turns: tuple[ExportedTurn, ...]
-    metadata: Json = field(default_factory=dict)
+    metadata: dict[str, object] = field(default_factory=dict)
 
 
 def where(requested: bool | str, caller: Caller) -> tuple[Path, Path]:

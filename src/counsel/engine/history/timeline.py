@@ -26,7 +26,6 @@ from counsel.job_events import (
 from counsel.lazy_dataclass import dataclass
 from counsel.results import ChatResult, ConsensusResult
 from counsel.results.parts import labels
-from counsel.types import Json
 
 SpanKind: TypeAlias = Literal["queue", "first_word", "answer", "round", "retry", "restart", "tool", "wait"]
 
@@ -42,7 +41,7 @@ class Span:
     ok: bool | None = None
 
 
-def of(job: JobDetail, events: Iterable[JobEvent], first: Mapping[str, float]) -> Json:
+def of(job: JobDetail, events: Iterable[JobEvent], first: Mapping[str, float]) -> dict[str, object]:
     """`first`: by slot, when the first word of the present call came, if that is known."""
     timeline = _Timeline(job)
     for event in events:

@@ -8,19 +8,27 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, cast
 
 from counsel import amounts
+from counsel.engine import results
 from counsel.engine.history.call_metrics import METRICS
+from counsel.engine.history.documents import (
+    By,
+    UsageGroup,
+    UsageSeries,
+    UsageSeriesGroup,
+    UsageSum,
+    UsageSummary,
+)
 from counsel.engine.store.records import UsageRecord
-from counsel.types import Json, Usage
+from counsel.types import Usage
 
 if TYPE_CHECKING:  # importing the routes takes four times as long as the rest of `counsel usage`
     from counsel.engine.consult.routes import Route
     from counsel.engine.jobs.model import Job
     from counsel.engine.store.protocol import Store
 
-By: TypeAlias = Literal["model", "provider", "day", "client", "project", "tool"]
 _GROUPS: dict[By, Callable[[UsageRecord], str]] = {
     "model": lambda call: amounts.model(call.provider, call.model),
     "provider": lambda call: call.provider,
@@ -68,7 +76,7 @@ def record(
     return call
 
 
-async def summary(store: Store, since: float, by: By, *, local: bool = False) -> Json:
+async def summary(store: Store, since: float, by: By, *, local: bool = False) -> UsageSummary:
     """Calls, failures, tokens, cost and response times since a moment, grouped. `local`: days of this machine's zone."""
     calls = await store.usage(since)
     group = _local_day if by == "day" and local else _GROUPS[by]
@@ -76,8 +84,9 @@ async def summary(store: Store, since: float, by: By, *, local: bool = False) ->
     for call in calls:
         groups.setdefault(group(call), []).append(call)
     return {
+        "since": results.iso(since),
         "by": by,
-        "groups": [{by: name, **_summed(groups[name])} for name in sorted(groups)],
+        "groups": [cast("UsageGroup", {by: name, **_summed(groups[name])}) for name in sorted(groups)],
         "total": _summed(calls),
     }
 
@@ -85,7 +94,7 @@ async def summary(store: Store, since: float, by: By, *, local: bool = False) ->
 MOST_GROUPS = 50  # of a series; the rest is one group without a name
 
 
-async def series(store: Store, since: float, until: float, by: By, buckets: int) -> Json:
+async def series(store: Store, since: float, until: float, by: By, buckets: int) -> UsageSeries:
     """The same over time: for each group, one value for each part of the period. Times are seconds since 1970."""
     calls = [call for call in await store.usage(since) if call.at < until]
     step = (until - since) / buckets
@@ -94,17 +103,20 @@ async def series(store: Store, since: float, until: float, by: By, buckets: int)
         grouped.setdefault(_GROUPS[by](call), []).append(call)
     largest = sorted(grouped, key=lambda name: (-len(grouped[name]), name))
     rest = [call for name in largest[MOST_GROUPS:] for call in grouped[name]]
-    groups = [{"name": name, **_parts(grouped[name], since, step, buckets)} for name in largest[:MOST_GROUPS]]
+    groups = [_over_time(name, grouped[name], since, step, buckets) for name in largest[:MOST_GROUPS]]
     if rest:
-        groups.append({"name": None, **_parts(rest, since, step, buckets)})
+        groups.append(_over_time(None, rest, since, step, buckets))
     return {"since": since, "until": until, "step": step, "by": by, "groups": groups}
 
 
-def _parts(calls: Sequence[UsageRecord], since: float, step: float, buckets: int) -> dict[str, object]:
+def _over_time(
+    name: str | None, calls: Sequence[UsageRecord], since: float, step: float, buckets: int
+) -> UsageSeriesGroup:
     parts: list[list[UsageRecord]] = [[] for _ in range(buckets)]
     for call in calls:
         parts[min(buckets - 1, max(0, int((call.at - since) / step)))].append(call)
     return {
+        "name": name,
         "calls": [len(part) for part in parts],
         "errors": [sum(bool(call.code) for call in part) for part in parts],
         "cost_usd": [round(sum(call.cost or 0.0 for call in part), 6) for part in parts],
@@ -114,7 +126,7 @@ def _parts(calls: Sequence[UsageRecord], since: float, step: float, buckets: int
     }
 
 
-def _summed(calls: Sequence[UsageRecord]) -> dict[str, object]:
+def _summed(calls: Sequence[UsageRecord]) -> UsageSum:
     failed = Counter(call.code for call in calls if call.code)
     costs = [call.cost for call in calls if call.cost is not None]
     answered = [call for call in calls if not call.code]

@@ -19,7 +19,7 @@ from counsel.engine.context import build
 from counsel.engine.history.export_files import where
 from counsel.engine.jobs import arguments, ids, tags
 from counsel.engine.jobs.model import Job
-from counsel.engine.store.model import Task
+from counsel.engine.store.model import ReviewSubject, Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
 from counsel.engine.team import server_machine
@@ -36,7 +36,7 @@ from counsel.requests import (
     chain,
 )
 from counsel.text import counted, is_sound, sound
-from counsel.types import Image, Json
+from counsel.types import Image
 
 _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus", "review": "review"}
 
@@ -75,14 +75,13 @@ async def receive(
         panel.check_limits(models, built, router, caller)
     image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
     task = replace(
-        _task(request, built),
+        terms.applied(_task(request, built), request, members, router, caller),
         models=models,
         images=tuple(blob.sha for blob in image_blobs),
         export=export,
         tag=tag,
         project=project,
         review=review,
-        **terms.of(request, members, router, caller),
     )
     may_continue = continues or tag is not None
     job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)
@@ -107,7 +106,7 @@ async def _checked(request: Request, caller: Caller, store: Store) -> Request:
     return request
 
 
-async def _context(request: Request, caller: Caller) -> tuple[build.Context, Json | None]:
+async def _context(request: Request, caller: Caller) -> tuple[build.Context, ReviewSubject | None]:
     """The prompt with its files and images; for a review with the change, and what is told about it."""
     built = await build.build_async(request, caller)
     if not isinstance(request, ReviewRequest):

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from counsel.requests import CompletionRequest
-from counsel.types import Json
 
 
-def dump(request: CompletionRequest) -> Json:
+def dump(request: CompletionRequest) -> dict[str, object]:
     import msgspec  # 20 ms; commands that only read jobs do not need it
 
-    document: Json = msgspec.to_builtins(request, enc_hook=str)
+    document: dict[str, object] = msgspec.to_builtins(request, enc_hook=str)
     return document
 
 
-def load(document: Json) -> CompletionRequest:
+def load(document: dict[str, object]) -> CompletionRequest:
     import msgspec
 
     return msgspec.convert(document, CompletionRequest, dec_hook=_decoded)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from counsel import live_json, strict_json
 from counsel.caller import Caller
@@ -16,9 +16,9 @@ from counsel.lazy_dataclass import dataclass
 from counsel.people import Person
 from counsel.request_context import NONE, RequestContext
 from counsel.requests import CompletionRequest
-from counsel.results import AnswerNotice, Source
+from counsel.results import AnswerNotice, LeftOutFile, Source
 from counsel.settings import Settings
-from counsel.types import Effort, Json, Knobs, MediaResolution, Position, Usage, Verbosity
+from counsel.types import Effort, Knobs, MediaResolution, Position, Usage, Verbosity
 
 _DEFAULT_TEMPERATURE = {
     "consensus": 0.2,
@@ -55,6 +55,15 @@ SETTINGS = (
 )
 
 
+class ReviewSubject(TypedDict, total=False):
+    """What a review compares."""
+
+    offset: int  # where `Task.text` has the diff
+    about: str
+    left_out: list[LeftOutFile]
+    root: str  # of the repository
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     tool: str
@@ -83,12 +92,12 @@ class Task:
     cross_feedback: bool = False
     feedback_prompt: str | None = None
     system: str | None = None
-    schema: Json | None = None
+    schema: dict[str, object] | None = None
     max_cost_usd: float | None = None  # of all its calls
     tag: str | None = None
     project: str = ""  # where tags are looked for
     completion: CompletionRequest | None = None
-    review: Json | None = None  # of a review: where `text` has the diff, what was compared and left out
+    review: ReviewSubject | None = None
     stateless: bool = False  # no conversation: its client has the turns
 
     @property
@@ -103,7 +112,7 @@ class Task:
             temperature, self.reasoning_effort, self.verbosity, self.use_websearch, self.media_resolution
         )
 
-    def settings(self) -> Json:
+    def settings(self) -> dict[str, object]:
         """What the caller set, for readers of the conversation; without what was left to us."""
         values = {name: getattr(self, name) for name in SETTINGS}
         chosen = {
@@ -184,7 +193,7 @@ class Reply:
     session: str | None = None
     cached: bool = False
     tools: tuple[ToolRun, ...] = ()  # calls of shared tools
-    parts: tuple[Json, ...] = ()  # of a completion
+    parts: tuple[dict[str, object], ...] = ()  # of a completion
     vendor: Mapping[str, str] = field(default_factory=dict)  # of a completion: why it ended
     position: Position | None = None  # of a refined answer: what its author stated in its last line
     is_json: bool = False  # asked for by counsel: a vote, a verdict, findings

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from counsel import budgets
+from counsel.engine.history.documents import BudgetReport
 from counsel.engine.store.limits import Kind, LimitRow
 from counsel.engine.store.records import BudgetLimit, RateLimit, RateState
 from counsel.errors import InvalidArgument, NotFound, RateLimited
@@ -17,7 +18,6 @@ from counsel.models.catalog import Catalog
 from counsel.people import Person
 from counsel.setting_values import Period
 from counsel.text import counted
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
@@ -115,7 +115,7 @@ class TeamLimits:
             rate for row in rows for rate in _rates(row)
         ]
 
-    async def report(self, person: Person) -> list[Json]:
+    async def report(self, person: Person) -> list[BudgetReport]:
         """What is left of each budget that applies to a person; an admin sees everyone's."""
         rows = await self.rows()
         chosen = rows if person.is_admin else [row for row in rows if applies(row, person, None)]

@@ -17,7 +17,6 @@ from counsel.errors import UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.servers import starting
 from counsel.servers.connecting import connected, every_tool, reason, tail
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -60,7 +59,7 @@ class ServerConnection:
     async def opened(self) -> None:
         await self._ready
 
-    async def call(self, tool: str, arguments: Json) -> ToolOutput:
+    async def call(self, tool: str, arguments: dict[str, object]) -> ToolOutput:
         """Raises only when cancelled: a failure is reported to the model as text."""
         began = time.monotonic()
         limit = min(self.server.timeout or CALL_SECONDS, LONGEST_CALL)

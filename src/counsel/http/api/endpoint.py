@@ -41,7 +41,6 @@ from counsel.people import Person
 from counsel.requests import Engine
 from counsel.settings import Settings
 from counsel.strict_json import encode_line
-from counsel.types import Json
 
 LARGEST_BODY = 1024 * 1024
 FRESH = {"cache-control": "no-store"}
@@ -156,7 +155,7 @@ class ApiCall:
     request: Request
     context: Context
     query: Mapping[str, Any]
-    body: Json
+    body: dict[str, object]
 
     @property
     def engine(self) -> Engine:
@@ -280,7 +279,7 @@ async def failed(_: Request, error: Exception) -> Response:
 # ── bodies ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _body(row: ApiRoute, request: Request, bodies: Bodies) -> Json:
+async def _body(row: ApiRoute, request: Request, bodies: Bodies) -> dict[str, object]:
     """The JSON object that was sent; reading stops at the size limit."""
     if row.body is None or isinstance(row.body, Binary):
         return {}

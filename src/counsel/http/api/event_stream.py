@@ -88,7 +88,7 @@ def _failed(tasks: Iterable[asyncio.Future[bool]]) -> bool:
     return any(task.done() and not task.cancelled() and not task.result() for task in tasks)
 
 
-async def _logged(reader: Coroutine[Any, Any, None]) -> bool:
+async def _logged(reader: Coroutine[object, object, None]) -> bool:
     """Whether it came to its end. A client that is cut off comes back with its cursors."""
     try:
         await reader

@@ -15,7 +15,6 @@ from counsel.errors import FileTooLarge, Internal, InvalidArgument, NotFound
 from counsel.http.api.endpoint import ApiCall, refused
 from counsel.http.envelope import RefusedRequest
 from counsel.requests import Engine
-from counsel.types import Json
 
 _PIECE = 1 << 20  # bytes that are written at once
 
@@ -70,7 +69,7 @@ def shared_uploads(engine: Engine) -> Uploads | None:
     return cast(HasUploads, engine).uploads
 
 
-async def _share(call: ApiCall, shared: Uploads, limit: int) -> Json:
+async def _share(call: ApiCall, shared: Uploads, limit: int) -> dict[str, object]:
     """Store a file in the database: the question that names it may reach another server."""
     try:
         data = await call.context.bodies.whole(call.request.receive, limit)

@@ -19,9 +19,7 @@ from typing import (
     is_typeddict,
 )
 
-from counsel.types import Json
-
-_PLAIN: dict[object, Json] = {
+_PLAIN: dict[object, dict[str, object]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
     float: {"type": "number"},
@@ -36,10 +34,10 @@ class Schemas:
     """Collects the components that the schemas refer to."""
 
     def __init__(self) -> None:
-        self.components: dict[str, Json] = {}
+        self.components: dict[str, dict[str, object]] = {}
         self._types: dict[str, object] = {}
 
-    def of(self, kind: Any) -> Json:
+    def of(self, kind: Any) -> dict[str, object]:
         if kind in _PLAIN:
             return dict(_PLAIN[kind])
         if is_typeddict(kind) or dataclasses.is_dataclass(kind):
@@ -52,7 +50,7 @@ class Schemas:
             raise TypeError(f"{kind} has no JSON Schema")
         return make(self, arguments)
 
-    def _component(self, kind: Any) -> Json:
+    def _component(self, kind: Any) -> dict[str, object]:
         name = kind.__name__
         if self._types.setdefault(name, kind) is not kind:
             raise TypeError(f"Two types are called {name}")
@@ -61,18 +59,18 @@ class Schemas:
             self.components[name] = self._object(kind)
         return {"$ref": f"#/components/schemas/{name}"}
 
-    def _object(self, kind: Any) -> Json:
+    def _object(self, kind: Any) -> dict[str, object]:
         hints = get_type_hints(kind, include_extras=True)
         required = [name for name, hint in hints.items() if _is_required(kind, name, hint)]
         properties = {name: self.of(_without_marks(hint)) for name, hint in hints.items()}
-        schema: Json = {"type": "object", "properties": properties}
+        schema: dict[str, object] = {"type": "object", "properties": properties}
         if required:
             schema["required"] = required
         if words := _description(kind):
             schema["description"] = words
         return schema
 
-    def _union(self, kinds: Sequence[Any]) -> Json:
+    def _union(self, kinds: Sequence[Any]) -> dict[str, object]:
         schemas = [self.of(kind) for kind in kinds]
         if all(schema.keys() == {"type"} for schema in schemas):
             return {"type": [schema["type"] for schema in schemas]}
@@ -98,11 +96,11 @@ def _description(kind: type) -> str:
     return "" if words.startswith(("dict(", f"{kind.__name__}(")) else inspect.cleandoc(words)
 
 
-def _literal(_: Schemas, values: Sequence[object]) -> Json:
+def _literal(_: Schemas, values: Sequence[object]) -> dict[str, object]:
     return {"type": "string", "enum": list(values)}
 
 
-_GENERIC: Mapping[object, Callable[[Schemas, Sequence[Any]], Json]] = {
+_GENERIC: Mapping[object, Callable[[Schemas, Sequence[Any]], dict[str, object]]] = {
     list: lambda schemas, kinds: {"type": "array", "items": schemas.of(kinds[0])},
     dict: lambda schemas, kinds: {"type": "object", **_values(schemas, kinds[1])},
     Literal: _literal,
@@ -111,6 +109,6 @@ _GENERIC: Mapping[object, Callable[[Schemas, Sequence[Any]], Json]] = {
 }
 
 
-def _values(schemas: Schemas, kind: Any) -> Json:
+def _values(schemas: Schemas, kind: Any) -> dict[str, object]:
     schema = schemas.of(kind)
     return {"additionalProperties": schema} if schema else {}

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from counsel.caller import Caller
 from counsel.errors import InvalidArgument
 from counsel.http.api import embedded_model
 from counsel.http.api.endpoint import ApiCall
 
+if TYPE_CHECKING:  # the catalog is read when it is asked for
+    from counsel.models.listing import Listing
+
 
 async def models(call: ApiCall) -> object:
     return await asyncio.to_thread(_models, call, call.query["provider"])
 
 
-def _models(call: ApiCall, provider: str | None) -> dict[str, object]:
+def _models(call: ApiCall, provider: str | None) -> Listing:
     """What `counsel models --json` prints; the embedded model can be asked once it is downloaded."""
     from counsel.models import listing
     from counsel.models.catalog import Catalog

@@ -11,7 +11,6 @@ from counsel.http.api.documents import events
 from counsel.http.api.documents.answers import Failure
 from counsel.http.api.endpoint import ApiCall, ApiRoute, Binary, Empty, Events, OneOf, Parameter
 from counsel.http.api.json_schema import Schemas
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,15 +28,15 @@ async def show(_: ApiCall) -> object:
 
 
 @lru_cache(maxsize=1)
-def document() -> Json:
+def document() -> dict[str, object]:
     from counsel.http.api.routes import ROUTES  # this module's own route is one of them
 
     return described(ROUTES)
 
 
-def described(rows: Iterable[ApiRoute]) -> Json:
+def described(rows: Iterable[ApiRoute]) -> dict[str, object]:
     schemas = Schemas()
-    paths: dict[str, Json] = {}
+    paths: dict[str, dict[str, object]] = {}
     for row in rows:
         paths.setdefault(path_of(row), {})[row.method.lower()] = _operation(row, schemas)
     failure = _content(Failure, schemas)
@@ -59,13 +58,13 @@ def path_of(row: ApiRoute) -> str:
     return row.path.replace(":path}", "}")
 
 
-def _operation(row: ApiRoute, schemas: Schemas) -> Json:
+def _operation(row: ApiRoute, schemas: Schemas) -> dict[str, object]:
     parameters = [
         *(_parameter(Parameter(name, "", {"type": "string"}), "path") for name in _names(row.path)),
         *(_parameter(parameter, "query") for parameter in row.query),
         *(_parameter(parameter, "header") for parameter in row.headers),
     ]
-    operation: Json = {"operationId": _identity(row), "summary": row.summary}
+    operation: dict[str, object] = {"operationId": _identity(row), "summary": row.summary}
     if parameters:
         operation["parameters"] = parameters
     if row.body is not None:
@@ -75,7 +74,7 @@ def _operation(row: ApiRoute, schemas: Schemas) -> Json:
     return operation
 
 
-def _answer(status: int, shape: Any, schemas: Schemas) -> Json:
+def _answer(status: int, shape: Any, schemas: Schemas) -> dict[str, object]:
     content = {} if isinstance(shape, Empty) else {"content": _content(shape, schemas)}
     return {"description": _phrase(status), **content}
 
@@ -89,15 +88,19 @@ def _names(path: str) -> list[str]:
     return re.findall(r"\{(\w+)(?::\w+)?\}", path)
 
 
-def _parameter(parameter: Parameter, place: str) -> Json:
+def _parameter(parameter: Parameter, place: str) -> dict[str, object]:
     default = {} if parameter.default in (None, ()) else {"default": parameter.default}
-    shown: Json = {"name": parameter.name, "in": place, "schema": {**parameter.schema, **default}}
+    shown: dict[str, object] = {
+        "name": parameter.name,
+        "in": place,
+        "schema": {**parameter.schema, **default},
+    }
     if place == "path":
         shown["required"] = True
     return {**shown, "description": parameter.description} if parameter.description else shown
 
 
-def _content(shape: Any, schemas: Schemas) -> Json:
+def _content(shape: Any, schemas: Schemas) -> dict[str, object]:
     """The media types of a body, each with its schema."""
     if isinstance(shape, Binary):
         return {media_type: {} for media_type in shape.media_types}
@@ -113,7 +116,7 @@ def _content(shape: Any, schemas: Schemas) -> Json:
     if isinstance(shape, OneOf):
         plain = [schemas.of(kind) for kind in shape.shapes if not isinstance(kind, Events)]
         streams = [kind for kind in shape.shapes if isinstance(kind, Events)]
-        content: Json = {JSON: {"schema": {"anyOf": plain}}}
+        content: dict[str, object] = {JSON: {"schema": {"anyOf": plain}}}
         return content | (_content(streams[0], schemas) if streams else {})
     return {JSON: {"schema": schemas.of(shape)}}
 
@@ -125,7 +128,7 @@ def _plain(schema: Any) -> Any:
     return [_plain(value) for value in schema] if isinstance(schema, list | tuple) else schema
 
 
-def _event(schemas: Schemas) -> Json:
+def _event(schemas: Schemas) -> dict[str, object]:
     """`data` of each message. Kinds of later releases are to be ignored."""
     kinds = [
         {"properties": {"kind": {"const": kind}, "data": schemas.of(data)}, "required": ["kind", "data"]}

@@ -27,7 +27,6 @@ from counsel.request_rules import RULES
 from counsel.requests import ChatRequest, ConsensusRequest, Request, ReviewRequest, chain
 from counsel.results import Result
 from counsel.strict_json import encode
-from counsel.types import Json
 
 MODES = ("sync", "background", "stream")
 LONGEST_KEY = 255  # characters of an idempotency key
@@ -152,7 +151,7 @@ def _mode(arguments: Arguments, request: HttpRequest) -> str:
     return str(arguments.pop("mode", "stream" if streams else "sync"))
 
 
-def _kind(body: Json) -> type[Request]:
+def _kind(body: dict[str, object]) -> type[Request]:
     if body.get("diff") is not None:
         return ReviewRequest
     return ConsensusRequest if body.get("models") is not None else ChatRequest
@@ -169,7 +168,7 @@ def _request(kind: type[Request], arguments: Arguments) -> Request:
     return kind(**values)
 
 
-def _key(request: HttpRequest, body: Json) -> str | None:
+def _key(request: HttpRequest, body: dict[str, object]) -> str | None:
     """A call's key for the engine. The body is part of it: the engine compares keys, not questions."""
     given = request.headers.get("idempotency-key")
     if given is None:

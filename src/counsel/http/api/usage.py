@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Literal, Protocol, TypeAlias, cast, get_args
+from typing import Protocol, cast, get_args
 
+from counsel.engine.history.documents import BudgetReport, By, UsageSeries, UsageSummary
 from counsel.http.api.endpoint import ApiCall
 from counsel.settings import Settings
-from counsel.types import Json
 
-By: TypeAlias = Literal["model", "provider", "day", "client", "project", "tool"]
 GROUPINGS: tuple[By, ...] = get_args(By)
 SERIES: tuple[By, ...] = ("provider", "model", "project", "client", "tool")
 WEEK = 7 * 86400
@@ -20,11 +19,11 @@ MOST_BUCKETS = 500
 class UsageRecords(Protocol):
     """An engine with usage records: the real one, not one at the other end of a socket."""
 
-    async def usage(self, since: float, by: By) -> Json: ...
+    async def usage(self, since: float, by: By) -> UsageSummary: ...
 
-    async def budget_report(self, settings: Settings) -> list[Json]: ...
+    async def budget_report(self, settings: Settings) -> list[BudgetReport]: ...
 
-    async def usage_series(self, since: float, until: float, by: By, buckets: int) -> Json: ...
+    async def usage_series(self, since: float, until: float, by: By, buckets: int) -> UsageSeries: ...
 
 
 async def usage(call: ApiCall) -> object:

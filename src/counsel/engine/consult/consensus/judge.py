@@ -165,7 +165,7 @@ class Judge:
         answered: Sequence[Participant],
         latest: Mapping[str, Reply],
         order: Mapping[str, str],
-        wanted: Json,
+        wanted: dict[str, object],
     ) -> Reply:
         job, route = self.consultation.job, judge.route
         texts = self.rounds.texts(latest)
@@ -191,7 +191,7 @@ class Judge:
         return await structured.conforming(self.consultation, step, route, call, reply)
 
 
-def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
+def schema(letters: list[str], choices: Sequence[str] = ()) -> dict[str, object]:
     text, letter = {"type": "string"}, {"type": "string", "enum": letters}
     texts, some = {"type": "array", "items": text}, {"type": "array", "items": letter}
     choice = {"choice": {"type": "string", "enum": list(choices)}} if choices else {}
@@ -206,7 +206,7 @@ def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
     )
 
 
-def _several(**properties: Json) -> Json:
+def _several(**properties: Mapping[str, object]) -> dict[str, object]:
     return {"type": "array", "items": strict_object(**properties)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from counsel.caller import Caller
 from counsel.engine.consult.consensus import judge, panel, vote
@@ -11,32 +12,34 @@ from counsel.engine.store.model import Task
 from counsel.errors import InvalidArgument
 from counsel.requests import ConsensusRequest, Request, ReviewRequest
 from counsel.results.parts import without_empty
-from counsel.types import Json
 
 
-def of(request: Request, members: Sequence[panel.Member], router: Router, caller: Caller) -> Json:
-    """The fields of a `Task` that only a consensus has, and of them a review's."""
+def applied(
+    task: Task, request: Request, members: Sequence[panel.Member], router: Router, caller: Caller
+) -> Task:
+    """The task with the fields that only a consensus has, and of them a review's."""
     if isinstance(request, ReviewRequest):
-        return {"roles": _each(member.role for member in members)}
+        return replace(task, roles=_each(member.role for member in members))
     if not isinstance(request, ConsensusRequest):
-        return {}
+        return task
     names = [member.model for member in members]
     judged_by = judge.chosen(request.judge, names, panel.needs(request), router, caller)
     refine = _refine(request, judged=judged_by is not None)
-    return {
-        "roles": _each(member.role for member in members),
-        "stances": _each(member.stance for member in members),
-        "judge": judged_by,
-        "choices": vote.checked(request.choices),
-        "refine": "" if refine in {"always", "never"} else refine,
-        "rounds": request.rounds if request.rounds != 2 else None,
-        "order": "" if request.order == "parallel" else request.order,
-        "cross_feedback": refine != "never",
-        "feedback_prompt": request.cross_feedback_prompt,
-    }
+    return replace(
+        task,
+        roles=_each(member.role for member in members),
+        stances=_each(member.stance for member in members),
+        judge=judged_by,
+        choices=vote.checked(request.choices),
+        refine="" if refine in {"always", "never"} else refine,
+        rounds=request.rounds if request.rounds != 2 else None,
+        order="" if request.order == "parallel" else request.order,
+        cross_feedback=refine != "never",
+        feedback_prompt=request.cross_feedback_prompt,
+    )
 
 
-def requested(task: Task) -> Json:
+def requested(task: Task) -> dict[str, object]:
     """What a caller set, under the names of the arguments."""
     members = []
     for number, model in enumerate(task.models):

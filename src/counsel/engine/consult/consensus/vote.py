@@ -15,7 +15,7 @@ from counsel.engine.store.model import Reply
 from counsel.errors import CounselError, InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.results import Ballot, Minority, Vote, VoteFailure
-from counsel.types import Call, Json
+from counsel.types import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def checked(choices: tuple[str, ...]) -> tuple[str, ...]:
     return stripped
 
 
-def schema(choices: Sequence[str]) -> Json:
+def schema(choices: Sequence[str]) -> dict[str, object]:
     return strict_object(reason={"type": "string"}, choice={"type": "string", "enum": list(choices)})
 
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from counsel.engine.consult.review.diff import NEAR_CHANGE, FileDiff
 from counsel.lazy_dataclass import dataclass
 from counsel.results.review import SEVERITIES, Location, Severity, Verdict
-from counsel.types import Json
 
 NEAR = 5  # lines between two findings about the same thing
 TITLES = 0.5
@@ -76,7 +75,7 @@ class RawFinding:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def document(text: str) -> Json | None:
+def document(text: str) -> dict[str, object] | None:
     """The JSON object of an answer: alone, in a fence, or between words."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
@@ -99,7 +98,7 @@ def read(text: str, slot: str, files: Sequence[FileDiff]) -> list[RawFinding] | 
     return list({finding.id: finding for finding in made if finding}.values())
 
 
-def _finding(entry: Json, slot: str, paths: Sequence[str]) -> RawFinding | None:
+def _finding(entry: dict[str, object], slot: str, paths: Sequence[str]) -> RawFinding | None:
     title = _text(entry, "title", _TITLE) or _text(entry, "claim", _TITLE)
     reason = _text(entry, "reason", _TEXT)
     file = _path(_text(entry, "file", _TEXT), paths)
@@ -120,7 +119,7 @@ def _finding(entry: Json, slot: str, paths: Sequence[str]) -> RawFinding | None:
     )
 
 
-def _text(entry: Json, name: str, most: int) -> str:
+def _text(entry: dict[str, object], name: str, most: int) -> str:
     value = entry.get(name)
     return value.strip()[:most] if isinstance(value, str) else ""
 

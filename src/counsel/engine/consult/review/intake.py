@@ -6,17 +6,18 @@ from pathlib import Path
 
 from counsel.caller import Caller
 from counsel.engine.consult.review import diff, selection
+from counsel.engine.store.model import ReviewSubject
 from counsel.errors import InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import ReviewRequest
+from counsel.results import LeftOutFile
 from counsel.text import counted, sound
-from counsel.types import Json
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     text: str  # the question, with the diff at its end
-    about: Json  # `Task.review`
+    about: ReviewSubject
 
 
 def prepared(request: ReviewRequest, caller: Caller) -> Prepared:
@@ -29,7 +30,7 @@ def prepared(request: ReviewRequest, caller: Caller) -> Prepared:
             hint="Nothing was sent. A unified diff is needed, as `git diff` writes it.",
         )
     kept, left = selection.split(files, caller, root)
-    left_out: list[Json] = [*map(dict, request.left_out), *(entry.to_json() for entry in left)]
+    left_out: list[LeftOutFile] = [*request.left_out, *(entry.to_json() for entry in left)]
     if not kept:
         raise InvalidArgument(
             f"There is nothing to review: all {counted(len(left_out), 'file')} were left out ({_reasons(left_out)}).",
@@ -37,15 +38,16 @@ def prepared(request: ReviewRequest, caller: Caller) -> Prepared:
             left_out=left_out,
         )
     head = f"{request.prompt}\n\n"
-    about: Json = {
+    about: ReviewSubject = {
         "offset": len(head),
         "about": request.about or request.prompt,
         "left_out": left_out,
-        **({"root": str(root)} if root else {}),
     }
+    if root:
+        about["root"] = str(root)
     return Prepared(head + diff.write(kept), about)
 
 
-def _reasons(left_out: list[Json]) -> str:
+def _reasons(left_out: list[LeftOutFile]) -> str:
     shown = [f"{entry['file']}: {entry['reason']}" for entry in left_out[:5]]
     return "; ".join([*shown, "…"] if len(left_out) > 5 else shown)

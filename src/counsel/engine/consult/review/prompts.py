@@ -8,11 +8,10 @@ from counsel import strict_json
 from counsel.engine.consult.review.findings import RawFinding
 from counsel.engine.consult.schemas import strict_object
 from counsel.results.review import SEVERITIES
-from counsel.types import Json
 
-_TEXT: Json = {"type": "string"}
-_LINE: Json = {"type": "integer"}
-REVIEW: Json = strict_object(
+_TEXT: dict[str, object] = {"type": "string"}
+_LINE: dict[str, object] = {"type": "integer"}
+REVIEW: dict[str, object] = strict_object(
     findings={
         "type": "array",
         "items": strict_object(
@@ -26,7 +25,7 @@ REVIEW: Json = strict_object(
         ),
     }
 )
-CHECK: Json = strict_object(
+CHECK: dict[str, object] = strict_object(
     verdicts={
         "type": "array",
         "items": strict_object(
@@ -59,7 +58,7 @@ CHECKER = (
 )
 
 
-def system(part: str, schema: Json) -> str:
+def system(part: str, schema: dict[str, object]) -> str:
     return (
         f"{part}\n\nAnswer with exactly one JSON document that is valid against this JSON Schema, and with nothing else: no "
         f"prose, no code fence.\n{strict_json.dumps(schema)}"

@@ -13,6 +13,7 @@ from counsel.engine.consult.review.diff import FileDiff
 from counsel.engine.context import secret_files
 from counsel.engine.context.allowed_folders import Folders
 from counsel.lazy_dataclass import dataclass
+from counsel.results import LeftOutFile
 
 CONTEXT = 30  # unchanged lines around each change that are sent where they fit
 NARROWER = (10, 3)  # then so many
@@ -39,7 +40,7 @@ class LeftOut:
     file: str
     reason: str
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> LeftOutFile:
         return {"file": self.file, "reason": self.reason}
 
 

@@ -16,7 +16,8 @@ from counsel.engine.consult.review import diff, selection
 from counsel.engine.consult.review.selection import CONTEXT, LeftOut
 from counsel.engine.context import git_change
 from counsel.lazy_dataclass import dataclass
-from counsel.requests import LeftOutFile, Member, ReviewRequest
+from counsel.requests import Member, ReviewRequest
+from counsel.results import LeftOutFile
 from counsel.text import counted
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from counsel.engine import results
 from counsel.engine.history.archive import Archive
+from counsel.engine.history.documents import Conversations, ConversationSharing
 from counsel.engine.store.audit import Action
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob, Sharing
 from counsel.errors import NotFound, NotPermitted
 from counsel.people import Person
-from counsel.types import Json
 
 
 class PersonArchive(Archive):
@@ -28,19 +28,22 @@ class PersonArchive(Archive):
 
     async def page(
         self, limit: int, words: str = "", cursor: str | None = None, *, shared: bool = False
-    ) -> Json:
+    ) -> Conversations:
         """`shared`: what anyone of the team has shared, instead of one's own."""
         page = await (self._shared.page if shared else super().page)(limit, words, cursor)
         names = [row["id"] for row in page["conversations"]]
         sharings = await (self._team if shared else self._store).sharings(names)
-        rows = [{**row, **_shown(sharings.get(row["id"]))} for row in page["conversations"]]
-        return {**page, "conversations": rows}
+        for row in page["conversations"]:
+            if sharing := sharings.get(row["id"]):
+                row["shared"] = _sharing(sharing)
+        return page
 
-    async def show(self, name: str) -> Json:
+    async def show(self, name: str) -> dict[str, object]:
         is_own = await self._store.conversation(name) is not None
         store = self._store if is_own else self._team
         shown = await (super().show if is_own else self._shared.show)(name)
-        return {**shown, **_shown((await store.sharings([name])).get(name)), "is_own": is_own}
+        sharing = (await store.sharings([name])).get(name)
+        return {**shown, **({"shared": _sharing(sharing)} if sharing else {}), "is_own": is_own}
 
     async def contents(self, name: str) -> dict[str, bytes]:
         is_own = await self._store.conversation(name) is not None
@@ -49,7 +52,7 @@ class PersonArchive(Archive):
     async def image(self, sha: str) -> Blob | None:
         return await super().image(sha) or await self._shared.image(sha)
 
-    async def share(self, name: str) -> Json:
+    async def share(self, name: str) -> dict[str, object]:
         """Let everyone of the team read it, what is added later, too."""
         self._check_role()
         if not await self._store.share(name, time.time()):
@@ -59,7 +62,7 @@ class PersonArchive(Archive):
         self._note("shared", name)
         return await self.show(name)
 
-    async def unshare(self, name: str) -> Json:
+    async def unshare(self, name: str) -> dict[str, object]:
         self._check_role()
         if not await self._store.share(name, None):
             raise NotFound(
@@ -79,7 +82,5 @@ class PersonArchive(Archive):
             raise NotPermitted(f"{self._person.name} may only look: the role is {self._person.role}.")
 
 
-def _shown(sharing: Sharing | None) -> dict[str, object]:
-    if sharing is None:
-        return {}
-    return {"shared": {"by": sharing.by, "at": results.iso(sharing.at)}}
+def _sharing(sharing: Sharing) -> ConversationSharing:
+    return {"by": sharing.by, "at": results.iso(sharing.at)}

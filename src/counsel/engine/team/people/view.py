@@ -12,6 +12,7 @@ from dataclasses import replace
 from counsel import pending_calls
 from counsel.caller import Caller
 from counsel.engine.engine import Engine
+from counsel.engine.history.documents import BudgetReport
 from counsel.engine.jobs import ids
 from counsel.engine.store.audit import Action
 from counsel.engine.store.records import JobDetail, JobRecord
@@ -24,7 +25,6 @@ from counsel.request_rules import is_name
 from counsel.requests import ChatRequest, CompletionRequest, NewKey, Request
 from counsel.results import Cancellation
 from counsel.settings import Settings
-from counsel.types import Json
 
 _LONGEST = 40  # characters of a chosen name that stay readable
 
@@ -91,7 +91,7 @@ class PersonEngine(ScopedEngine):
         jobs = [await self.store.job(pending_calls.job_id(key)) for key in keys]
         return [job for job in jobs if job is not None and job.is_open]
 
-    async def budget_report(self, settings: Settings) -> list[Json]:
+    async def budget_report(self, settings: Settings) -> list[BudgetReport]:
         """Those that apply to the person. The server's own tell what all others have spent: they are for admins."""
         servers = await self._whole.budget_report(settings) if self.person.is_admin else []
         return [*servers, *await self.budgets.team.report(self.person)]

@@ -8,7 +8,6 @@ from counsel.http.api.documents.consensus import JudgeVerdict, MiddleRound, Refi
 from counsel.results import Phase, Verdict
 from counsel.results.review import FindingStatus, Location, Severity
 from counsel.results.review import Verdict as CheckVerdict
-from counsel.types import Json
 
 # The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
 
@@ -83,12 +82,14 @@ class AnswerMetadata(TypedDict):
     finish_reason: str
     answered_by: NotRequired[Annotated[str, "Where the vendor names another model."]]
     settings_left_out: NotRequired[Annotated[list[str], "Settings that the model does not accept."]]
-    notices: NotRequired[Annotated[list[Json], "Sources, retries and warnings: `kind`, `text` and more."]]
+    notices: NotRequired[
+        Annotated[list[dict[str, object]], "Sources, retries and warnings: `kind`, `text` and more."]
+    ]
     session: NotRequired[Annotated[str, "An agent's own session."]]
     cached: NotRequired[bool]
     tool_calls: NotRequired[list[ToolRun]]
     passed_over: NotRequired[list[PassedOver]]
-    files: NotRequired[list[Json]]
+    files: NotRequired[list[dict[str, object]]]
     warnings: NotRequired[list[str]]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, NotRequired, TypedDict
 
+from counsel.engine.history.documents import ConversationSummary
 from counsel.engine.history.timeline import SpanKind
 from counsel.http.api.documents.answers import Answer, Consensus, ErrorDetail, Review
 from counsel.job_events import WaitReason
 from counsel.results import JobState, ModelStatus
-from counsel.types import Json
 
 # The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
 
@@ -79,7 +79,7 @@ class HistoryMessage(TypedDict):
     content: str
     at: Annotated[str, "ISO 8601, UTC."]
     images: NotRequired[Annotated[int, "How many."]]
-    metadata: NotRequired[Json]
+    metadata: NotRequired[dict[str, object]]
 
 
 class Question(TypedDict):
@@ -92,7 +92,9 @@ class Question(TypedDict):
     enable_cross_feedback: Annotated[bool, "A consensus with a second round."]
     use_websearch: bool
     reasoning_effort: NotRequired[str]
-    members: NotRequired[Annotated[list[Json], "`models` with their roles and stances, if they have some."]]
+    members: NotRequired[
+        Annotated[list[dict[str, object]], "`models` with their roles and stances, if they have some."]
+    ]
     judge: NotRequired[str]
     choices: NotRequired[list[str]]
     refine: NotRequired[str]
@@ -159,37 +161,6 @@ class Deleted(TypedDict):
 
 
 # ── conversations ────────────────────────────────────────────────────────────────────────────────────
-
-
-class ConversationSharing(TypedDict):
-    """On a team's server: everyone can read the conversation."""
-
-    by: Annotated[str, "Its owner."]
-    at: Annotated[str, "ISO 8601, UTC."]
-
-
-class ConversationSummary(TypedDict):
-    id: str
-    title: str | None
-    tool: str
-    model: str | None
-    provider: str | None
-    messages: int
-    project: Annotated[str, "The folder from which it was started."]
-    client: Annotated[str, "The program that started it."]
-    tag: str | None
-    created_at: Annotated[str, "ISO 8601, UTC."]
-    updated_at: Annotated[str, "ISO 8601, UTC."]
-    expires_in_days: float
-    found: NotRequired[Annotated[str | None, "With `q`: the line that has the first word."]]
-    shared: NotRequired[ConversationSharing]
-
-
-class Conversations(TypedDict):
-    """Last used first."""
-
-    conversations: list[ConversationSummary]
-    next: Annotated[str | None, "The cursor of the next page; null: this is the last."]
 
 
 class Message(HistoryMessage):

@@ -8,7 +8,6 @@ from counsel.agents.skill_format import Scope, State
 from counsel.http.api.documents.answers import ErrorDetail
 from counsel.skills.matrix import Cell
 from counsel.skills.share import Fate, Kind
-from counsel.types import Json
 
 
 class Server(TypedDict):
@@ -30,7 +29,7 @@ class Server(TypedDict):
     timeout: float | None
     include_tools: list[str] | None
     exclude_tools: list[str] | None
-    extras: Annotated[Json, "Fields that only this agent knows."]
+    extras: Annotated[dict[str, object], "Fields that only this agent knows."]
     shadowed_by: str | None
     drift: Annotated[list[str], "Fields that differ between the agents that have this name."]
     writable: bool
@@ -150,14 +149,14 @@ class ServerSelection(TypedDict, total=False):
 
 class AddServer(ServerSelection, total=False):
     name: str
-    server: Annotated[Json, "Fields of the server."]
+    server: Annotated[dict[str, object], "Fields of the server."]
     paste: Annotated[str, "JSON or TOML of any agent, instead of `server`."]
     replace: Annotated[bool, "Replace an existing server of this name."]
     literal: Annotated[bool, "Store `$NAME` as text, not as a reference."]
 
 
 class UpdateServer(ServerSelection, total=False):
-    server: Annotated[Json, "Fields to change; null removes one."]
+    server: Annotated[dict[str, object], "Fields to change; null removes one."]
     literal: bool
 
 
@@ -172,8 +171,8 @@ CopyServer = TypedDict(
         "scope": NotRequired[str],
         "project": NotRequired[str],
         "dry_run": NotRequired[bool],
-        "from": Annotated[Json, "`agent` and, optionally, `scope`."],
-        "to": Annotated[list[Json], "Each with `agent` and, optionally, `scope`."],
+        "from": Annotated[dict[str, object], "`agent` and, optionally, `scope`."],
+        "to": Annotated[list[dict[str, object]], "Each with `agent` and, optionally, `scope`."],
         "replace": NotRequired[bool],
     },
 )
@@ -188,11 +187,13 @@ ChangeServer = TypedDict(
         "scope": NotRequired[str],
         "project": NotRequired[str],
         "dry_run": NotRequired[bool],
-        "server": NotRequired[Annotated[Json, "update: fields to change; null removes one."]],
+        "server": NotRequired[Annotated[dict[str, object], "update: fields to change; null removes one."]],
         "literal": NotRequired[Annotated[bool, "update: store `$NAME` as text, not as a reference."]],
-        "from": NotRequired[Annotated[Json, "copy: `agent` and, optionally, `scope`."]],
+        "from": NotRequired[Annotated[dict[str, object], "copy: `agent` and, optionally, `scope`."]],
         "to": NotRequired[
-            Annotated[str | list[Json], "rename: the new name; copy: `agent` and `scope` of each."]
+            Annotated[
+                str | list[dict[str, object]], "rename: the new name; copy: `agent` and `scope` of each."
+            ]
         ],
         "replace": NotRequired[Annotated[bool, "copy: replace an existing server of this name."]],
     },

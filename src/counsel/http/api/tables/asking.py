@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from counsel.engine.history import documents as history
 from counsel.front.json_messages import LARGEST_MESSAGE
 from counsel.http.api import conversations, event_stream, files, images, jobs, submit
 from counsel.http.api.documents import answers as answer
@@ -130,7 +131,7 @@ ROWS: tuple[ApiRoute, ...] = (
             text("q", "Only conversations that contain all these words."),
             switch("shared", "On a team's server: what anyone has shared, instead of one's own."),
         ),
-        answers={200: job.Conversations},
+        answers={200: history.Conversations},
         team="person",
     ),
     ApiRoute(

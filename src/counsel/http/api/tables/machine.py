@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from counsel.engine.history import documents as history
 from counsel.http.api import embedded_model, keys, models, session, settings, usage
 from counsel.http.api.documents import machine
 from counsel.http.api.endpoint import PROJECT, ApiRoute, Empty, choice, number, switch, text
@@ -50,7 +51,7 @@ ROWS: tuple[ApiRoute, ...] = (
             number("seconds", usage.WEEK, CENTURY, "How far back."),
             choice("by", usage.GROUPINGS, "model", "What the calls are grouped by."),
         ),
-        answers={200: machine.UsageReport},
+        answers={200: history.UsageReport},
         team="person",
     ),
     ApiRoute(
@@ -63,7 +64,7 @@ ROWS: tuple[ApiRoute, ...] = (
             choice("by", usage.SERIES, "provider", "What the calls are grouped by."),
             number("buckets", usage.BUCKETS, usage.MOST_BUCKETS, "How many parts."),
         ),
-        answers={200: machine.UsageSeries},
+        answers={200: history.UsageSeries},
         team="person",
     ),
     ApiRoute(
