@@ -25,7 +25,7 @@ NAMES = ["Answer", "Consensus", "Counsel", "CounselError", "Job", "Review", "Usa
 METHODS = {
     "__init__": "(self, *, env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None) -> None",
     "ask": "(self, prompt: str, *, model: str = 'auto', **options: Unpack[Options]) -> Answer",
-    "budgets": "(self) -> list[Json]",
+    "budgets": "(self) -> list[BudgetReport]",
     "cancel": "(self, any_id: str, member: str | None = None) -> Cancellation",
     "close": "(self) -> None",
     "consensus": "(self, prompt: str, *, models: Sequence[str | Member], cross_feedback: bool = True,"
