@@ -20,12 +20,14 @@ def text_or_none(fields: Mapping[str, object], name: str) -> str | None:
 
 
 def integer(fields: Mapping[str, object], name: str, default: int = 0) -> int:
-    value = fields.get(name)
-    return value if isinstance(value, int) else default
+    value = integer_or_none(fields, name)
+    return default if value is None else value
 
 
 def integer_or_none(fields: Mapping[str, object], name: str) -> int | None:
     value = fields.get(name)
+    if isinstance(value, float) and value.is_integer():  # JSON has one kind of number
+        return int(value)
     return value if isinstance(value, int) else None
 
 
@@ -42,6 +44,11 @@ def number_or_none(fields: Mapping[str, object], name: str) -> float | None:
 def flag(fields: Mapping[str, object], name: str, default: bool = False) -> bool:
     value = fields.get(name)
     return value if isinstance(value, bool) else default
+
+
+def flag_or_none(fields: Mapping[str, object], name: str) -> bool | None:
+    value = fields.get(name)
+    return value if isinstance(value, bool) else None
 
 
 def part(fields: Mapping[str, object], name: str) -> dict[str, object]:

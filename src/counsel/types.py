@@ -18,6 +18,7 @@ MediaResolution: TypeAlias = Literal[
     "MEDIA_RESOLUTION_HIGH",
     "MEDIA_RESOLUTION_UNSPECIFIED",
 ]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "filtered", "broken", "paused", "other"]
 Position: TypeAlias = Literal["kept", "changed"]
 EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "max")
 
@@ -374,7 +375,7 @@ class Finished:
     fields: `reason`, `text`, `recommended_model`.
     """
 
-    reason: Literal["stop", "length", "tool_calls", "filtered", "broken", "paused", "other"] = "stop"
+    reason: FinishReason = "stop"
     model: str | None = None  # the model that the vendor reports
     native: Any = field(default=None, repr=False)  # the assistant's turn verbatim, for `Turn.native`
     session: str | None = None  # an agent's own session, to continue

@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
 from counsel import __version__
+from counsel import json_reader as read
 from counsel.agents import driver, failures
 from counsel.agents.driver import AgentRequest, Busy, Send, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Exit
-from counsel.types import Finished, Json, Notice, Text, Thinking, ToolCall, ToolUse, Usage, UsageReport
+from counsel.types import Finished, Notice, Text, Thinking, ToolCall, ToolUse, Usage, UsageReport
 
 _HELLO, _SESSION, _TURN = range(1, 4)  # ids of our requests
 _Reason: TypeAlias = Literal["stop", "length", "filtered", "other"]
@@ -73,7 +74,7 @@ class Reader(driver.Reader):
             self._retries.append(line)
         return len(self._retries) >= self.request.limits.attempts
 
-    def feed(self, line: Json) -> list[Step]:
+    def feed(self, line: dict[str, object]) -> list[Step]:
         if "method" in line and "id" in line:
             return self._on_request(line)
         if "method" in line:
@@ -96,15 +97,15 @@ class Reader(driver.Reader):
 
     # ── our requests and their responses, in order ──
 
-    def _on_response(self, line: Json) -> list[Step]:
+    def _on_response(self, line: dict[str, object]) -> list[Step]:
         number = line.get("id")
         if "error" in line:
-            error = line["error"] or {}
+            error = read.part(line, "error")
             self._refuse_busy(json.dumps(error))
             if number == _SESSION and self.request.session:
                 raise LostSession
             raise self._failure(str(error.get("message") or ""))
-        result = line.get("result") or {}
+        result = read.part(line, "result")
         if number == _HELLO:
             return [self._open()]
         if number == _SESSION:
@@ -113,7 +114,7 @@ class Reader(driver.Reader):
         return self._on_end(result) if number == _TURN else []
 
     def _open(self) -> Send:
-        params: Json = {"cwd": str(self.request.start), "mcpServers": []}
+        params: dict[str, object] = {"cwd": str(self.request.start), "mcpServers": []}
         if self.request.session:
             return Send(_request(_SESSION, "session/resume", {**params, "sessionId": self.request.session}))
         return Send(_request(_SESSION, "session/new", params))
@@ -131,13 +132,13 @@ class Reader(driver.Reader):
         parts = [{"type": "text", "text": self.prompt_text()}, *images]
         return Send(_request(_TURN, "session/prompt", {"sessionId": self._session, "prompt": parts}))
 
-    def _on_end(self, result: Json) -> list[Step]:
+    def _on_end(self, result: dict[str, object]) -> list[Step]:
         reason = str(result.get("stopReason"))
         if reason not in _REASONS:
             raise self.request.fail(f"its turn ended with {reason}")
         self.done = True
         self._finished = Finished(_REASONS[reason], session=self._session)
-        usage = result.get("usage")
+        usage = read.part(result, "usage")
         return [UsageReport(_usage(usage))] if usage else []
 
     def _failure(self, message: str) -> Exception:
@@ -150,11 +151,11 @@ class Reader(driver.Reader):
 
     # ── the agent's requests and notifications ──
 
-    def _on_request(self, line: Json) -> list[Step]:
+    def _on_request(self, line: dict[str, object]) -> list[Step]:
         if line["method"] != "session/request_permission":
             refusal = {"code": -32601, "message": "counsel does not support this"}
             return [Send({"jsonrpc": "2.0", "id": line["id"], "error": refusal})]
-        options = (line.get("params") or {}).get("options") or []
+        options = read.parts(read.part(line, "params"), "options")
         refusals = [
             option.get("optionId") for option in options if str(option.get("kind")).startswith("reject")
         ]
@@ -163,12 +164,12 @@ class Reader(driver.Reader):
         answer = {"jsonrpc": "2.0", "id": line["id"], "result": {"outcome": outcome}}
         return [Send(answer), Notice("warning", message)]
 
-    def _on_notification(self, line: Json) -> list[Step]:
-        params = line.get("params") or {}
-        update = params.get("update") or {}
+    def _on_notification(self, line: dict[str, object]) -> list[Step]:
+        params = read.part(line, "params")
+        update = read.part(params, "update")
         if params.get("sessionId") != self._session:
             return []
-        kind, content = update.get("sessionUpdate"), update.get("content") or {}
+        kind, content = update.get("sessionUpdate"), read.part(update, "content")
         if kind == "agent_message_chunk" and content.get("type") == "text":
             return self._text(str(content.get("text") or ""), update.get("messageId"))
         if kind == "agent_thought_chunk" and content.get("type") == "text":
@@ -187,14 +188,14 @@ class Reader(driver.Reader):
         return [Text(gap + text)]
 
 
-def _usage(usage: Json) -> Usage:
+def _usage(usage: dict[str, object]) -> Usage:
     """The agent reports cached input separately; ours includes it."""
-    read, written = int(usage.get("cachedReadTokens") or 0), int(usage.get("cachedWriteTokens") or 0)
-    reasoning = int(usage.get("thoughtTokens") or 0)
+    cached, written = read.integer(usage, "cachedReadTokens"), read.integer(usage, "cachedWriteTokens")
+    reasoning = read.integer(usage, "thoughtTokens")
     return Usage(
-        input=int(usage.get("inputTokens") or 0) + read + written,
-        output=int(usage.get("outputTokens") or 0) + reasoning,
+        input=read.integer(usage, "inputTokens") + cached + written,
+        output=read.integer(usage, "outputTokens") + reasoning,
         reasoning=reasoning,
-        cache_read=read,
+        cache_read=cached,
         cache_write=written,
     )

@@ -14,8 +14,8 @@ from counsel.cli import connect, json_option, output, user
 
 if TYPE_CHECKING:
     from counsel.caller import Caller
+    from counsel.daemon.console import OpenConsole
     from counsel.daemon.rpc_client import RemoteEngine
-    from counsel.types import Json
 
 REDIRECT = """<!doctype html>
 <html lang="en">
@@ -57,7 +57,7 @@ async def _open(caller: Caller, port: int, *, browser: bool, stay: bool, as_json
         await engine.close()
 
 
-async def _stay(engine: RemoteEngine, caller: Caller, opened: Json) -> None:
+async def _stay(engine: RemoteEngine, caller: Caller, opened: OpenConsole) -> None:
     def restarted() -> None:
         output.message("The daemon was restarted; open pages reconnect.")
 
@@ -68,7 +68,7 @@ async def _stay(engine: RemoteEngine, caller: Caller, opened: Json) -> None:
         _show(opened, caller, browser=False, as_json=False)
 
 
-def _show(opened: Json, caller: Caller, *, browser: bool, as_json: bool) -> None:
+def _show(opened: OpenConsole, caller: Caller, *, browser: bool, as_json: bool) -> None:
     from counsel.http.console.sessions import LINK_SECONDS
 
     link = f"{opened['url']}/login#{opened['key']}"

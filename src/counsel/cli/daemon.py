@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from counsel.cli import CommandRow, LazyGroup, json_option, output
-from counsel.types import Json
+
+if TYPE_CHECKING:
+    from counsel.daemon.server import DaemonStatus
 
 ROWS = {
     "status": CommandRow("counsel.cli.daemon:status", "Show whether the daemon runs, and its clients."),
@@ -27,7 +30,7 @@ def status(*, as_json: bool) -> None:
     """Show whether the daemon runs, and its clients."""
     state = asyncio.run(_status())
     if as_json:
-        output.document(state)
+        output.document(state or {"running": False})
     else:
         output.line(_text(state))
 
@@ -43,12 +46,12 @@ def stop(*, as_json: bool) -> None:
         output.line("The daemon has stopped." if stopped else "No daemon is running.")
 
 
-async def _status() -> dict[str, object]:
+async def _status() -> DaemonStatus | None:
     from counsel.daemon.rpc_client import find  # `--help` does not need it
 
     engine = await find()
     if engine is None:
-        return {"running": False}
+        return None
     try:
         return await engine.daemon_status()
     finally:
@@ -65,8 +68,8 @@ async def _stop() -> bool:
     return True
 
 
-def _text(state: Json) -> str:
-    if not state["running"]:
+def _text(state: DaemonStatus | None) -> str:
+    if state is None:
         return "No daemon is running. It starts on demand."
     since = int((time.time() - state["started_at"]) / 60)
     lines = [

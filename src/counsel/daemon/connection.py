@@ -23,10 +23,11 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from counsel import __version__
-from counsel.daemon.rpc_server import RpcServer, caller_from_json
+from counsel import json_reader as read
+from counsel.daemon.rpc_server import CallerDocument, RpcServer, caller_from_json
 from counsel.front.bounded_lines import TooLong
 from counsel.front.json_messages import LARGEST_MESSAGE, parse, quoted
 from counsel.front.protocol import RpcError, is_request
@@ -36,7 +37,6 @@ from counsel.mcp.session import Session
 from counsel.mcp.tool_call import LeaveReason
 from counsel.requests import NewKey
 from counsel.strict_json import encode_line
-from counsel.types import Json
 
 if TYPE_CHECKING:
     from counsel.daemon.server import DaemonServer
@@ -47,6 +47,12 @@ HELLO_TIMEOUT = 10.0  # seconds
 LARGEST_HELLO = 4 * 1024 * 1024  # bytes: it contains the caller's environment
 LONGEST_KEY = 200  # characters
 MOST_WAITED = 86_400  # seconds
+
+
+class ConnectedClient(TypedDict):
+    client: object
+    agent: object
+    version: object
 
 
 class Connection:
@@ -65,7 +71,7 @@ class Connection:
         self._closing: asyncio.Task[None] | None = None
         self._hello_timer: asyncio.TimerHandle | None = None
 
-    def about(self) -> Json:
+    def about(self) -> ConnectedClient:
         """For `counsel daemon status`: the client, and nothing that it sent."""
         client = self._mcp.session.protocol_state.client if self._mcp else self.role
         return {"client": client, "agent": self._hello.get("agent"), "version": self._hello.get("version")}
@@ -133,11 +139,14 @@ class Connection:
             return False
         return isinstance(message, list) or (isinstance(message, dict) and is_request(message))
 
-    def _control(self, message: Json) -> None:
+    def _control(self, message: dict[str, object]) -> None:
         if "hello" in message:
             if self.role:
                 raise ValueError("a second hello")
-            self._greet(message["hello"])
+            hello = message["hello"]
+            if not isinstance(hello, dict):
+                raise TypeError("a hello is an object")
+            self._greet(hello)
         elif not self.role:
             self._refuse("the first line must be a hello")
         elif "key" in message:
@@ -145,19 +154,19 @@ class Connection:
             self._key = NewKey(key) if message.get("new") is True else key
             self._waited = _seconds(message.get("waited"))
         elif "initialize" in message and self._mcp is not None:
-            _initialize(self._mcp.session, message["initialize"])
+            _initialize(self._mcp.session, read.part(message, "initialize"))
         elif "handover" in message:
             self.server.end("handover")
         else:
             raise ValueError("an unknown control message")
 
-    def _greet(self, hello: Json) -> None:
+    def _greet(self, hello: dict[str, object]) -> None:
         role = str(hello.get("role"))[:20]
         if role == "mcp":
             self._mcp = self._open_mcp(hello)
         else:
             if hello.get("caller"):
-                self.server.engine.register_caller(caller_from_json(hello["caller"]))
+                self.server.engine.register_caller(caller_from_json(cast("CallerDocument", hello["caller"])))
             server = self.server
             self._rpc = RpcServer(
                 server.engine,
@@ -174,16 +183,20 @@ class Connection:
         self.server.greeted(self)
         self.pipe.write(_control_line({"hello": {"version": __version__, "pid": os.getpid()}}))
 
-    def _open_mcp(self, hello: Json) -> McpLines:
-        env = {**hello.get("env", {}), "COUNSEL_HOME": str(self.server.home)}
-        identity = ClientIdentity(env=env, cwd=Path(str(hello.get("cwd") or "/")), agent=hello.get("agent"))
+    def _open_mcp(self, hello: dict[str, object]) -> McpLines:
+        sent = cast("dict[str, str]", read.part(hello, "env"))
+        identity = ClientIdentity(
+            env={**sent, "COUNSEL_HOME": str(self.server.home)},
+            cwd=Path(str(hello.get("cwd") or "/")),
+            agent=read.text_or_none(hello, "agent"),
+        )
         if self.pipe.transport is not None:
             identity.front = peer_pid(self.pipe.transport.get_extra_info("socket"))
         session = Session(self.server.engine, identity)
         self.server.engine.register_caller(identity.caller("stdio"))
         lines = McpLines(session, self.pipe.write, is_full=lambda: self.pipe.full, announce=_control_line)
         if hello.get("initialize"):
-            _initialize(session, hello["initialize"])
+            _initialize(session, read.part(hello, "initialize"))
         return lines
 
     def _refuse(self, why: str) -> None:
@@ -233,7 +246,7 @@ def _initialize(session: Session, params: dict[str, object]) -> None:
         session.protocol_state.initialize(params)
 
 
-def peer_pid(connection: Any) -> int | None:
+def peer_pid(connection: socket.socket) -> int | None:
     """The process at the other end, where the kernel reports it (Linux)."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
@@ -241,7 +254,7 @@ def peer_pid(connection: Any) -> int | None:
     return int(struct.unpack("3i", credentials)[0]) or None
 
 
-def peer_uid(connection: Any) -> int:
+def peer_uid(connection: socket.socket) -> int:
     """The user at the other end of a unix socket."""
     if hasattr(socket, "SO_PEERCRED"):
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))

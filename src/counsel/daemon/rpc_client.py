@@ -10,11 +10,13 @@ import asyncio
 import json
 import os
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from counsel import __version__, errors, pending_calls, resource_errors, size_limits
+from counsel import json_reader as read
 from counsel.caller import Caller
 from counsel.daemon import rpc_server
 from counsel.engine.jobs.event_queue import EventQueue
@@ -26,6 +28,10 @@ from counsel.job_events import JobEvent
 from counsel.mcp.jsonlines import LinePipe
 from counsel.requests import Request
 from counsel.results import Accepted, Cancellation, JobList, JobStatus, Result, result_from_json
+
+if TYPE_CHECKING:
+    from counsel.daemon.console import OpenConsole
+    from counsel.daemon.server import DaemonStatus
 
 START_TIMEOUT = 20.0  # seconds for a daemon to start, and to say hello
 STATED_AT_FIRST = 3.0  # seconds of failing starts with a known reason, when nothing has been asked yet
@@ -77,7 +83,7 @@ class RemoteEngine:
                 await self._greet(connection, replace=start)
         return True
 
-    async def _reach(self, *, start: bool) -> object:
+    async def _reach(self, *, start: bool) -> socket.socket | None:
         launcher = self._launcher
         if not start:
             try:
@@ -125,7 +131,7 @@ class RemoteEngine:
             why, f"{condition}{', '.join(jobs)} continues as soon as a daemon runs: `counsel jobs` shows it."
         )
 
-    async def _greet(self, connection: Any, *, replace: bool) -> None:
+    async def _greet(self, connection: socket.socket, *, replace: bool) -> None:
         """Say hello. An older release hands over and exits; the next attempt finds or starts ours."""
         pipe = LinePipe(self._line, self._lost)
         pipe.splitter.allow(LARGEST_ANSWER)
@@ -227,16 +233,19 @@ class RemoteEngine:
         if self._lost_at and time.monotonic() - self._lost_at > RECONNECT_TIMEOUT:
             raise self._give_up("it died again and again")
 
-    async def _ask(self, method: str, **params: Any) -> Any:
+    async def _document(self, method: str, **params: object) -> dict[str, object]:
+        return read.as_object(await self._ask(method, **params))
+
+    async def _ask(self, method: str, **params: object) -> object:
         while True:
             try:
                 async for message in self._messages(method, params):
                     if not isinstance(message, JobEvent):
                         return message["result"]
             except _Lost:
-                await self._reclaim(params.get("job_id") or params.get("any_id"))
+                await self._reclaim(read.text(params, "job_id") or read.text(params, "any_id"))
 
-    async def _reclaim(self, job_id: str | None) -> None:
+    async def _reclaim(self, job_id: str) -> None:
         """A synchronous job continues in the next daemon when its caller returns with its key."""
         if job_id in self._submitted:
             await self._ask("submit", **self._submitted[job_id])
@@ -270,7 +279,7 @@ class RemoteEngine:
 
     async def wait(self, job_id: str) -> Result:
         try:
-            result: dict[str, object] = await self._ask("wait", job_id=job_id)
+            result = await self._document("wait", job_id=job_id)
         finally:  # finished, or no longer awaited: no later daemon is asked to continue it
             self._forget(job_id)
         return result_from_json(result)
@@ -288,7 +297,7 @@ class RemoteEngine:
                 return
 
     async def accepted(self, job_id: str) -> Accepted:
-        return Accepted.from_json(await self._ask("accepted", job_id=job_id))
+        return Accepted.from_json(await self._document("accepted", job_id=job_id))
 
     async def detach(self, job_id: str) -> None:
         await self._ask("detach", job_id=job_id)
@@ -296,23 +305,20 @@ class RemoteEngine:
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         if member is not None:  # a method of its own: an older daemon must not stop the whole job
-            return Cancellation.from_json(await self._ask("cancel_member", any_id=any_id, member=member))
-        return Cancellation.from_json(await self._ask("cancel", any_id=any_id))
+            return Cancellation.from_json(await self._document("cancel_member", any_id=any_id, member=member))
+        return Cancellation.from_json(await self._document("cancel", any_id=any_id))
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
-        return JobStatus.from_json(await self._ask("status", any_id=any_id, full_history=full_history))
+        return JobStatus.from_json(await self._document("status", any_id=any_id, full_history=full_history))
 
     async def recent(self, limit: int = 10) -> JobList:
-        return JobList.from_json(await self._ask("recent", limit=limit))
+        return JobList.from_json(await self._document("recent", limit=limit))
 
     # ── the console ──
 
-    async def console_open(self, caller: Caller, port: int = 0) -> dict[str, object]:
-        """Its `url` and `port`, and the `key` of a one-time link."""
-        result: dict[str, object] = await self._ask(
-            "console_open", caller=rpc_server.caller_to_json(caller), port=port
-        )
-        return result
+    async def console_open(self, caller: Caller, port: int = 0) -> OpenConsole:
+        document = rpc_server.caller_to_json(caller)
+        return cast("OpenConsole", await self._document("console_open", caller=document, port=port))
 
     async def console_hold(self, caller: Caller, port: int, restarted: Callable[[], None]) -> None:
         """Keep it open on this port, in every next daemon, too. Returns if one had to take another port."""
@@ -327,9 +333,8 @@ class RemoteEngine:
 
     # ── the daemon itself ──
 
-    async def daemon_status(self) -> dict[str, object]:
-        result: dict[str, object] = await self._ask("daemon_status")
-        return result
+    async def daemon_status(self) -> DaemonStatus:
+        return cast("DaemonStatus", await self._document("daemon_status"))
 
     async def daemon_stop(self) -> None:
         """Ask it to store everything and exit; returns when it has closed this connection."""

@@ -148,7 +148,7 @@ def _check(method: str, params: dict[str, object]) -> None:
     if method not in _PARAMS:
         raise InvalidArgument(f"There is no method {quoted(method)!r}.", hint=_HINT)
     for name, kind in _PARAMS[method].items():
-        value: Any = params.get(name)
+        value = params.get(name)
         if not isinstance(value, kind) or (isinstance(value, int) and not 0 <= value <= _LARGEST_NUMBER):
             raise InvalidArgument(f"{method}: {name} must be of type {kind.__name__}.", hint=_HINT)
 
@@ -172,7 +172,7 @@ class RpcServer:
         self,
         engine: Engine,
         write: Callable[[bytes], None],
-        status: Callable[[], dict[str, object]],
+        status: Callable[[], Mapping[str, object]],
         end: Callable[[str], None],
         drain: Callable[[], Awaitable[None]] | None = None,
         *,
@@ -282,7 +282,8 @@ class RpcServer:
         return (await self.engine.status(params["any_id"], full_history=params["full_history"])).to_json()
 
     async def _recent(self, _: int, params: _Recent) -> dict[str, object]:
-        return (await self.engine.recent(params["limit"])).to_json(outcomes=True)
+        jobs = await self.engine.recent(params["limit"])
+        return {"content": {"jobs": jobs.with_outcomes()}}
 
     async def _cancel(self, _: int, params: _AnyId) -> dict[str, object]:
         result = await self.engine.cancel(params["any_id"])
@@ -317,7 +318,7 @@ class RpcServer:
             raise InvalidArgument("This process has no console.", hint=_HINT)
         return self._console
 
-    async def _daemon_status(self, _: int, __: dict[str, object]) -> dict[str, object]:
+    async def _daemon_status(self, _: int, __: Mapping[str, object]) -> Mapping[str, object]:
         return self._status()
 
     async def _daemon_stop(self, _: int, __: Mapping[str, object]) -> dict[str, object]:

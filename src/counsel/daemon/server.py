@@ -15,10 +15,10 @@ import time
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from counsel import __version__, logs, resource_errors, run_paths, settings, strict_json
-from counsel.daemon.connection import Connection
+from counsel.daemon.connection import ConnectedClient, Connection
 from counsel.daemon.console import DaemonConsole
 from counsel.daemon.files import BACKLOG, AlreadyRunning, DaemonFiles
 from counsel.daemon.process_limits import PendingConnections, most_connections, prepare_process
@@ -136,6 +136,16 @@ class Refusals:
     def _reserve(self) -> None:
         with contextlib.suppress(OSError):
             self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+
+class DaemonStatus(TypedDict):
+    running: Literal[True]
+    pid: int
+    version: str
+    home: str
+    socket: str
+    clients: list[ConnectedClient]
+    started_at: float
 
 
 class DaemonServer:
@@ -278,7 +288,7 @@ class DaemonServer:
         if not self.connections:
             self.end("the home was replaced")
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> DaemonStatus:
         return {
             "running": True,
             "pid": os.getpid(),

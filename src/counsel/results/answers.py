@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
+from counsel import json_reader as read
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ConsensusResult
 from counsel.results.parts import AnswerMetadata, Continuation, without_empty
 from counsel.results.review import ReviewResult
-from counsel.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +21,11 @@ class ChatResult:
     title: str | None = None
     export: str | None = None  # the folder
     final_summary: str | None = None
-    parts: tuple[Json, ...] = ()  # of a completion: text, tool calls and reasoning, in order
+    parts: tuple[dict[str, object], ...] = ()  # of a completion: text, tool calls and reasoning, in order
     stopped_by: str | None = None  # of a completion: the stop sequence
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         if self.document is not None:
             return self.document
         return {
@@ -42,17 +42,17 @@ class ChatResult:
         return self.to_json()
 
     @classmethod
-    def from_json(cls, shown: Json) -> ChatResult:
+    def from_json(cls, shown: dict[str, object]) -> ChatResult:
         return cls(
-            content=shown.get("content", ""),
-            continuation=Continuation.from_json(shown.get("continuation") or {}),
-            metadata=AnswerMetadata.from_json(shown.get("metadata") or {}),
-            job_id=shown.get("job_id", ""),
-            title=shown.get("title"),
-            export=shown.get("export"),
-            final_summary=shown.get("final_summary"),
-            parts=tuple(shown.get("parts", ())),
-            stopped_by=shown.get("stopped_by"),
+            content=read.text(shown, "content"),
+            continuation=Continuation.from_json(read.part(shown, "continuation")),
+            metadata=AnswerMetadata.from_json(read.part(shown, "metadata")),
+            job_id=read.text(shown, "job_id"),
+            title=read.text_or_none(shown, "title"),
+            export=read.text_or_none(shown, "export"),
+            final_summary=read.text_or_none(shown, "final_summary"),
+            parts=tuple(read.parts(shown, "parts")),
+            stopped_by=read.text_or_none(shown, "stopped_by"),
             document=shown,
         )
 
@@ -75,9 +75,9 @@ class Accepted:
     job_id: str
     models: tuple[str, ...] | None = None  # of a consensus that has just begun
     note: str | None = None
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         if self.document is not None:
             return self.document
         shown: dict[str, object] = {
@@ -95,13 +95,13 @@ class Accepted:
         return shown | without_empty(note=self.note)
 
     @classmethod
-    def from_json(cls, shown: Json) -> Accepted:
-        models = (shown.get("metadata") or {}).get("models_list")
+    def from_json(cls, shown: dict[str, object]) -> Accepted:
+        models = read.text(read.part(shown, "metadata"), "models_list")
         return cls(
-            content=shown.get("content", ""),
-            continuation=Continuation.from_json(shown.get("continuation") or {}),
-            job_id=shown.get("job_id", ""),
+            content=read.text(shown, "content"),
+            continuation=Continuation.from_json(read.part(shown, "continuation")),
+            job_id=read.text(shown, "job_id"),
             models=tuple(models.split(",")) if models else None,
-            note=shown.get("note"),
+            note=read.text_or_none(shown, "note"),
             document=shown,
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import cast
 
+from counsel import json_reader as read
 from counsel.errors import CounselError, from_dict
 from counsel.lazy_dataclass import dataclass
 from counsel.results import verdict_text
@@ -20,7 +22,7 @@ from counsel.results.parts import (
     without_empty,
 )
 from counsel.results.verdict import JudgeVerdict, MiddleRound, Refinement, Vote
-from counsel.types import Json, Usage
+from counsel.types import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,14 @@ class InitialAnswer:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> InitialAnswer:
-        metadata = AnswerMetadata.from_json(shown.get("metadata") or {})
-        return cls(shown.get("model", ""), shown.get("response", ""), metadata, shown.get("choice"))
+    def from_json(cls, shown: dict[str, object]) -> InitialAnswer:
+        metadata = AnswerMetadata.from_json(read.part(shown, "metadata"))
+        return cls(
+            read.text(shown, "model"),
+            read.text(shown, "response"),
+            metadata,
+            read.text_or_none(shown, "choice"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +104,17 @@ class RefinedAnswer:
         }
 
     @classmethod
-    def from_json(cls, shown: Json, first: InitialAnswer) -> RefinedAnswer:
-        metadata = AnswerMetadata.from_json(shown["metadata"]) if "metadata" in shown else None
-        error = from_dict(shown["error"]) if shown.get("error") else None
+    def from_json(cls, shown: dict[str, object], first: InitialAnswer) -> RefinedAnswer:
+        metadata = AnswerMetadata.from_json(read.part(shown, "metadata")) if "metadata" in shown else None
+        error = from_dict(read.part(shown, "error")) if shown.get("error") else None
         return cls(
             first,
-            shown.get("refined_response"),
+            read.text_or_none(shown, "refined_response"),
             metadata,
             error,
-            shown.get("changed"),
-            shown.get("round", 2),
-            shown.get("choice"),
+            read.flag_or_none(shown, "changed"),
+            read.integer(shown, "round", 2),
+            read.text_or_none(shown, "choice"),
         )
 
 
@@ -121,8 +128,10 @@ class ModelFailure:
         return {**self.error.as_dict(), "model": self.model, "status": "failed", "phase": self.phase}
 
     @classmethod
-    def from_json(cls, shown: Json) -> ModelFailure:
-        return cls(shown.get("model", ""), shown.get("phase", "initial"), from_dict(shown))
+    def from_json(cls, shown: dict[str, object]) -> ModelFailure:
+        return cls(
+            read.text(shown, "model"), cast("Phase", read.text(shown, "phase", "initial")), from_dict(shown)
+        )
 
     def line(self) -> str:
         hint = f" {self.error.hint}" if self.error.hint else ""
@@ -144,9 +153,11 @@ class ConsensusSettings:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> ConsensusSettings:
-        models = tuple(shown.get("models_requested", ()))
-        return cls(shown.get("enable_cross_feedback", True), shown.get("temperature", 0.0), models)
+    def from_json(cls, shown: dict[str, object]) -> ConsensusSettings:
+        models = read.texts(shown, "models_requested")
+        return cls(
+            read.flag(shown, "enable_cross_feedback", default=True), read.number(shown, "temperature"), models
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +178,12 @@ class Totals:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> Totals:
-        cost = shown.get("cost_usd")
-        usage = usage_from_json(shown.get("usage") or {}, cost)
-        return cls(usage, cost, shown.get("cost_complete", True), tuple(shown.get("warnings", ())))
+    def from_json(cls, shown: dict[str, object]) -> Totals:
+        cost = read.number_or_none(shown, "cost_usd")
+        usage = usage_from_json(read.part(shown, "usage"), cost)
+        return cls(
+            usage, cost, read.flag(shown, "cost_complete", default=True), read.texts(shown, "warnings")
+        )
 
     @classmethod
     def of(cls, spent: Sequence[Usage]) -> Totals:
@@ -203,7 +216,7 @@ class ConsensusResult:
     title: str | None = None
     export: str | None = None
     final_summary: str | None = None
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
     @property
     def refined_count(self) -> int:
@@ -225,7 +238,7 @@ class ConsensusResult:
         parts += [f"## {model}\n\n{text}" for model, text in self.answers.items()]
         return "\n\n".join(parts)
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         if self.document is None:
             return self._shown(repeat=True)
         return self.document if "content" in self.document else self._from_row(self.document)
@@ -258,41 +271,44 @@ class ConsensusResult:
             **without_empty(title=self.title, export=self.export, final_summary=self.final_summary),
         }
 
-    def _from_row(self, row: Json) -> dict[str, object]:
+    def _from_row(self, row: dict[str, object]) -> dict[str, object]:
         """What `to_row` left out, behind what it wrote."""
         first = {answer.model: answer.text for answer in self.initial}
-        phases = row["phases"]
+        phases = read.part(row, "phases")
         refined = [
-            {**entry, "initial_response": first.get(entry["model"])} for entry in phases.get("refined", ())
+            {**entry, "initial_response": first.get(read.text(entry, "model"))}
+            for entry in read.parts(phases, "refined")
         ]
         return {**row, "phases": {**phases, "refined": refined}, "content": self.content}
 
     @classmethod
-    def from_json(cls, shown: Json) -> ConsensusResult:
-        phases = shown.get("phases") or {}
-        initial = tuple(map(InitialAnswer.from_json, phases.get("initial") or ()))
+    def from_json(cls, shown: dict[str, object]) -> ConsensusResult:
+        phases = read.part(shown, "phases")
+        initial = tuple(map(InitialAnswer.from_json, read.parts(phases, "initial")))
         first = {answer.model: answer for answer in initial}
         return cls(
-            status=shown.get("status", "consensus_complete"),
-            models_consulted=shown.get("models_consulted", 0),
+            status=cast("Verdict", read.text(shown, "status", "consensus_complete")),
+            models_consulted=read.integer(shown, "models_consulted"),
             initial=initial,
             refined=tuple(
                 RefinedAnswer.from_json(
-                    entry, first.get(entry.get("model")) or InitialAnswer.from_json(entry)
+                    entry, first.get(read.text(entry, "model")) or InitialAnswer.from_json(entry)
                 )
-                for entry in phases.get("refined") or ()
+                for entry in read.parts(phases, "refined")
             ),
-            failed=tuple(map(ModelFailure.from_json, phases.get("failed") or ())),
-            continuation=Continuation.from_json(shown.get("continuation") or {}),
-            settings=ConsensusSettings.from_json(shown.get("settings") or {}),
-            metadata=Totals.from_json(shown.get("metadata") or {}),
-            job_id=shown.get("job_id", ""),
-            rounds=tuple(map(MiddleRound.from_json, phases.get("rounds") or ())),
-            verdict=JudgeVerdict.from_json(phases["verdict"]) if phases.get("verdict") else None,
-            vote=Vote.from_json(shown["vote"]) if shown.get("vote") else None,
-            refinement=Refinement.from_json(shown["refinement"]) if shown.get("refinement") else None,
-            title=shown.get("title"),
-            export=shown.get("export"),
-            final_summary=shown.get("final_summary"),
+            failed=tuple(map(ModelFailure.from_json, read.parts(phases, "failed"))),
+            continuation=Continuation.from_json(read.part(shown, "continuation")),
+            settings=ConsensusSettings.from_json(read.part(shown, "settings")),
+            metadata=Totals.from_json(read.part(shown, "metadata")),
+            job_id=read.text(shown, "job_id"),
+            rounds=tuple(map(MiddleRound.from_json, read.parts(phases, "rounds"))),
+            verdict=JudgeVerdict.from_json(read.part(phases, "verdict")) if phases.get("verdict") else None,
+            vote=Vote.from_json(read.part(shown, "vote")) if shown.get("vote") else None,
+            refinement=Refinement.from_json(read.part(shown, "refinement"))
+            if shown.get("refinement")
+            else None,
+            title=read.text_or_none(shown, "title"),
+            export=read.text_or_none(shown, "export"),
+            final_summary=read.text_or_none(shown, "final_summary"),
             document=shown,
         )

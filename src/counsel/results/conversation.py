@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+from counsel import json_reader as read
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import Totals
 from counsel.results.parts import AnswerMetadata, AnswerSummary, Source, listed, without_empty
-from counsel.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +17,9 @@ class QuestionDetails:
     sources: tuple[Source, ...] = ()
     settings: Mapping[str, object] = field(default_factory=dict)  # those that the caller chose, by name
     files_sent: Mapping[str, str] = field(default_factory=dict)  # by path and range: the hash of the lines
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         if self.document is not None:
             return self.document
         return without_empty(
@@ -27,11 +27,11 @@ class QuestionDetails:
         )
 
     @classmethod
-    def from_json(cls, shown: Json) -> QuestionDetails:
+    def from_json(cls, shown: dict[str, object]) -> QuestionDetails:
         return cls(
-            sources=tuple(map(Source.from_json, shown.get("sources", ()))),
-            settings=shown.get("settings", {}),
-            files_sent=shown.get("files_sent", {}),
+            sources=tuple(map(Source.from_json, read.parts(shown, "sources"))),
+            settings=read.part(shown, "settings"),
+            files_sent=cast("dict[str, str]", read.part(shown, "files_sent")),
             document=shown,
         )
 
@@ -51,9 +51,9 @@ class Incomplete:
         return shown
 
     @classmethod
-    def from_json(cls, shown: Json) -> Incomplete:
-        answered = tuple(shown["answered"]) if "answered" in shown else None
-        return cls(shown.get("status", ""), answered, tuple(shown.get("unanswered", ())))
+    def from_json(cls, shown: dict[str, object]) -> Incomplete:
+        answered = read.texts(shown, "answered") if "answered" in shown else None
+        return cls(read.text(shown, "status"), answered, read.texts(shown, "unanswered"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class AnswerDetails:
     totals: Totals | None = None  # of a consensus, or of a job that did not complete
     members: tuple[AnswerSummary, ...] = ()  # of a consensus: those that answered
     has_thinking: bool = False  # of a single model; the job's events have it
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
     @property
     def model(self) -> str | None:
@@ -73,7 +73,7 @@ class AnswerDetails:
     def spent(self) -> AnswerMetadata | Totals | None:
         return self.totals or self.answer
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         if self.document is not None:
             return self.document
         shown: dict[str, object] = {}
@@ -83,12 +83,12 @@ class AnswerDetails:
         return shown | without_empty(models=listed(self.members), has_thinking=self.has_thinking)
 
     @classmethod
-    def from_json(cls, shown: Json) -> AnswerDetails:
+    def from_json(cls, shown: dict[str, object]) -> AnswerDetails:
         return cls(
             answer=AnswerMetadata.from_json(shown) if "model" in shown else None,
             incomplete=Incomplete.from_json(shown) if shown.get("partial") else None,
             totals=Totals.from_json(shown) if "cost_complete" in shown else None,
-            members=tuple(map(AnswerSummary.from_json, shown.get("models", ()))),
+            members=tuple(map(AnswerSummary.from_json, read.parts(shown, "models"))),
             has_thinking=bool(shown.get("has_thinking")),
             document=shown,
         )
@@ -114,12 +114,12 @@ class HistoryMessage:
         return shown | without_empty(images=self.images, metadata=self.details.to_json())
 
     @classmethod
-    def from_json(cls, shown: Json) -> HistoryMessage:
-        role = shown.get("role", "")
+    def from_json(cls, shown: dict[str, object]) -> HistoryMessage:
+        role = read.text(shown, "role")
         return cls(
             role=role,
-            content=shown.get("content", ""),
-            at=shown.get("at", ""),
-            images=shown.get("images", 0),
-            details=details_from_json(role, shown.get("metadata") or {}),
+            content=read.text(shown, "content"),
+            at=read.text(shown, "at"),
+            images=read.integer(shown, "images"),
+            details=details_from_json(role, read.part(shown, "metadata")),
         )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
+from typing import TypedDict, TypeVar, cast
 
+from counsel import json_reader as read
 from counsel.errors import CounselError, from_dict
 from counsel.job_events import Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.results.answers import Result, result_from_json
 from counsel.results.conversation import HistoryMessage
 from counsel.results.parts import JobState, ModelStatus, listed, without_empty
-from counsel.types import Json
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +44,17 @@ class ModelState:
         return shown | without_empty(partial=self.partial, initial_response=self.first)
 
     @classmethod
-    def from_json(cls, shown: Json) -> ModelState:
+    def from_json(cls, shown: dict[str, object]) -> ModelState:
         return cls(
-            slot=shown.get("slot", ""),
-            model=shown.get("model", ""),
-            status=shown.get("status", "waiting"),
-            phase=shown.get("phase"),
-            text=shown.get("text", ""),
+            slot=read.text(shown, "slot"),
+            model=read.text(shown, "model"),
+            status=cast("ModelStatus", read.text(shown, "status", "waiting")),
+            phase=read.text_or_none(shown, "phase"),
+            text=read.text(shown, "text"),
             waiting_for=_wait(shown),
             error=_error(shown),
-            partial=shown.get("partial"),
-            first=shown.get("initial_response"),
+            partial=read.text_or_none(shown, "partial"),
+            first=read.text_or_none(shown, "initial_response"),
         )
 
 
@@ -115,35 +119,61 @@ class JobSummary:
         return cls(**_summary(shown))
 
 
-def _summary(shown: Json) -> Json:
-    progress = shown.get("progress") or {}
+class _Summary(TypedDict):
+    id: str
+    job_id: str
+    status: JobState
+    tool: str
+    models: tuple[str, ...]
+    completed: int
+    total: int
+    elapsed_seconds: float
+    started_at: str
+    completed_at: str | None
+    title: str | None
+    summary: str | None
+    waiting_for: Wait | None
+    model: str | None
+    provider: str | None
+    cost_usd: float | None
+    cost_complete: bool
+
+
+def _summary(shown: dict[str, object]) -> _Summary:
+    progress = read.part(shown, "progress")
     return {
-        "id": shown.get("id", ""),
-        "job_id": shown.get("job_id", ""),
-        "status": shown.get("status", "processing"),
-        "tool": shown.get("tool", ""),
-        "models": tuple(shown.get("models", ())),
-        "completed": progress.get("completed", 0),
-        "total": progress.get("total", 0),
-        "elapsed_seconds": shown.get("elapsed_seconds", 0.0),
-        "started_at": shown.get("started_at", ""),
-        "completed_at": shown.get("completed_at"),
-        "title": shown.get("title"),
-        "summary": shown.get("summary"),
+        "id": read.text(shown, "id"),
+        "job_id": read.text(shown, "job_id"),
+        "status": cast("JobState", read.text(shown, "status", "processing")),
+        "tool": read.text(shown, "tool"),
+        "models": read.texts(shown, "models"),
+        "completed": read.integer(progress, "completed"),
+        "total": read.integer(progress, "total"),
+        "elapsed_seconds": read.number(shown, "elapsed_seconds"),
+        "started_at": read.text(shown, "started_at"),
+        "completed_at": read.text_or_none(shown, "completed_at"),
+        "title": read.text_or_none(shown, "title"),
+        "summary": read.text_or_none(shown, "summary"),
         "waiting_for": _wait(shown),
-        "model": shown.get("model"),
-        "provider": shown.get("provider"),
-        "cost_usd": shown.get("cost_usd"),
-        "cost_complete": shown.get("cost_complete", True),
+        "model": read.text_or_none(shown, "model"),
+        "provider": read.text_or_none(shown, "provider"),
+        "cost_usd": read.number_or_none(shown, "cost_usd"),
+        "cost_complete": read.flag(shown, "cost_complete", default=True),
     }
 
 
-def _wait(shown: Json) -> Wait | None:
-    return Wait.from_json(shown["waiting_for"]) if shown.get("waiting_for") else None
+def _listed(
+    read_one: Callable[[dict[str, object]], T], shown: dict[str, object], name: str
+) -> tuple[T, ...] | None:
+    return None if shown.get(name) is None else tuple(map(read_one, read.parts(shown, name)))
 
 
-def _error(shown: Json) -> CounselError | None:
-    return from_dict(shown["error"]) if shown.get("error") else None
+def _wait(shown: dict[str, object]) -> Wait | None:
+    return Wait.from_json(read.part(shown, "waiting_for")) if shown.get("waiting_for") else None
+
+
+def _error(shown: dict[str, object]) -> CounselError | None:
+    return from_dict(read.part(shown, "error")) if shown.get("error") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +187,7 @@ class JobStatus(JobSummary):
     final_summary: str | None = None
     history: tuple[HistoryMessage, ...] | None = None
     summary_so_far: str | None = None
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
     @property
     def partial(self) -> str:
@@ -166,7 +196,7 @@ class JobStatus(JobSummary):
         return "\n\n".join(filter(None, (state.text if self.is_open else state.partial for state in states)))
 
     @property
-    def content(self) -> Json:
+    def content(self) -> dict[str, object]:
         if self.document is not None:
             return self.document
         shown = self._head()
@@ -186,21 +216,21 @@ class JobStatus(JobSummary):
             shown["summary"] = self.summary_so_far
         return {**shown, "status_line": self.status_line}
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return {"content": self.content}
 
     @classmethod
-    def from_json(cls, shown: Json) -> JobStatus:
-        content = shown["content"]
-        states, history, result = (content.get(name) for name in ("models_status", "history", "result"))
+    def from_json(cls, shown: dict[str, object]) -> JobStatus:
+        content = read.part(shown, "content")
+        result = read.part(content, "result")
         return cls(
             **_summary(content),
-            status_line=content.get("status_line", ""),
-            models_status=None if states is None else tuple(map(ModelState.from_json, states)),
+            status_line=read.text(content, "status_line"),
+            models_status=_listed(ModelState.from_json, content, "models_status"),
             result=result_from_json(result) if result else None,
             error=_error(content),
-            final_summary=content.get("final_summary"),
-            history=None if history is None else tuple(map(HistoryMessage.from_json, history)),
+            final_summary=read.text_or_none(content, "final_summary"),
+            history=_listed(HistoryMessage.from_json, content, "history"),
             document=content,
         )
 
@@ -208,21 +238,23 @@ class JobStatus(JobSummary):
 @dataclass(frozen=True, slots=True)
 class JobList:
     jobs: tuple[JobSummary, ...]
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
     @property
-    def content(self) -> Json:
+    def content(self) -> dict[str, object]:
         return self.document if self.document is not None else {"jobs": listed(self.jobs)}
 
-    def to_json(self, *, outcomes: bool = False) -> Json:
-        """`outcomes`: with the model that answered and the cost of each."""
-        if outcomes:
-            return {"content": {"jobs": [job.to_json() | job.outcome() for job in self.jobs]}}
+    def to_json(self) -> dict[str, object]:
         return {"content": self.content}
 
+    def with_outcomes(self) -> list[dict[str, object]]:
+        """The jobs, with the model that answered and the cost of each."""
+        return [job.to_json() | job.outcome() for job in self.jobs]
+
     @classmethod
-    def from_json(cls, shown: Json) -> JobList:
-        return cls(tuple(map(JobSummary.from_json, shown["content"]["jobs"])), shown["content"])
+    def from_json(cls, shown: dict[str, object]) -> JobList:
+        content = read.part(shown, "content")
+        return cls(tuple(map(JobSummary.from_json, read.parts(content, "jobs"))), content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,23 +269,23 @@ class Cancellation:
     member: str | None = None  # the slot of the one model that was stopped; the job goes on
 
     @property
-    def content(self) -> Json:
+    def content(self) -> dict[str, object]:
         shown: dict[str, object] = {"status": self.status, "message": self.message, "job_id": self.job_id}
         if self.cancelled_at:
             shown |= {"elapsed_seconds": self.elapsed_seconds, "cancelled_at": self.cancelled_at}
         return shown if self.member is None else {**shown, "member": self.member}
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         return {"content": self.content}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Cancellation:
-        content = shown["content"]
+    def from_json(cls, shown: dict[str, object]) -> Cancellation:
+        content = read.part(shown, "content")
         return cls(
-            status=content.get("status", "cancelled"),
-            message=content.get("message", ""),
-            job_id=content.get("job_id", ""),
-            elapsed_seconds=content.get("elapsed_seconds"),
-            cancelled_at=content.get("cancelled_at"),
-            member=content.get("member"),
+            status=cast("JobState", read.text(content, "status", "cancelled")),
+            message=read.text(content, "message"),
+            job_id=read.text(content, "job_id"),
+            elapsed_seconds=read.number_or_none(content, "elapsed_seconds"),
+            cancelled_at=read.text_or_none(content, "cancelled_at"),
+            member=read.text_or_none(content, "member"),
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, Protocol, Self, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias, TypedDict
 
+from counsel import json_reader as read
 from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Json, Usage
+from counsel.types import Usage
 
 JobState: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]
 Phase: TypeAlias = Literal["initial", "refined", "review", "check"]
@@ -24,14 +25,14 @@ PHASE_NAMES: Mapping[str, str] = {
 
 
 class Serialisable(Protocol):
-    def to_json(self) -> Json: ...
+    def to_json(self) -> dict[str, object]: ...
 
 
 class ToolResult(Serialisable, Protocol):
     """What a tool may return."""
 
     @classmethod
-    def from_json(cls, shown: Json) -> Self: ...
+    def from_json(cls, shown: dict[str, object]) -> Self: ...
 
 
 def labels(models: Sequence[str]) -> list[str]:
@@ -64,15 +65,15 @@ def usage_to_json(usage: Usage) -> dict[str, object]:
     )
 
 
-def usage_from_json(shown: Json, cost_usd: float | None = None) -> Usage:
+def usage_from_json(shown: dict[str, object], cost_usd: float | None = None) -> Usage:
     return Usage(
-        input=shown.get("input_tokens", 0),
-        output=shown.get("output_tokens", 0),
-        reasoning=shown.get("reasoning_tokens", 0),
-        cache_read=shown.get("cache_read_input_tokens", 0),
-        cache_write=shown.get("cache_creation_input_tokens", 0),
+        input=read.integer(shown, "input_tokens"),
+        output=read.integer(shown, "output_tokens"),
+        reasoning=read.integer(shown, "reasoning_tokens"),
+        cache_read=read.integer(shown, "cache_read_input_tokens"),
+        cache_write=read.integer(shown, "cache_creation_input_tokens"),
         cost_usd=cost_usd,
-        estimated=shown.get("estimated", False),
+        estimated=read.flag(shown, "estimated"),
     )
 
 
@@ -100,14 +101,14 @@ class Continuation:
         return shown | without_empty(status=self.status)
 
     @classmethod
-    def from_json(cls, shown: Json) -> Continuation:
+    def from_json(cls, shown: dict[str, object]) -> Continuation:
         return cls(
-            id=shown.get("id", ""),
-            provider=shown.get("provider"),
-            model=shown.get("model"),
-            tag=shown.get("tag"),
-            message_count=shown.get("messageCount"),
-            status=shown.get("status"),
+            id=read.text(shown, "id"),
+            provider=read.text_or_none(shown, "provider"),
+            model=read.text_or_none(shown, "model"),
+            tag=read.text_or_none(shown, "tag"),
+            message_count=read.integer_or_none(shown, "messageCount"),
+            status=read.text_or_none(shown, "status"),
         )
 
 
@@ -132,9 +133,9 @@ class AnswerNotice:
         return {"kind": self.kind, "text": self.text, **self.more}
 
     @classmethod
-    def from_json(cls, shown: Json) -> AnswerNotice:
+    def from_json(cls, shown: dict[str, object]) -> AnswerNotice:
         more = {name: value for name, value in shown.items() if name not in {"kind", "text"}}
-        return cls(shown.get("kind", ""), shown.get("text", ""), more)
+        return cls(read.text(shown, "kind"), read.text(shown, "text"), more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +154,13 @@ class PassedOver:
         return shown
 
     @classmethod
-    def from_json(cls, shown: Json) -> PassedOver:
-        used = usage_from_json(shown["usage"], shown.get("cost_usd")) if "usage" in shown else None
-        return cls(shown.get("model", ""), shown.get("code", ""), shown.get("error", ""), used)
+    def from_json(cls, shown: dict[str, object]) -> PassedOver:
+        used = (
+            usage_from_json(read.part(shown, "usage"), read.number_or_none(shown, "cost_usd"))
+            if "usage" in shown
+            else None
+        )
+        return cls(read.text(shown, "model"), read.text(shown, "code"), read.text(shown, "error"), used)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,18 +191,18 @@ class Source:
         return {key: value for key, value in shown.items() if value is not None}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Source:
-        first, _, last = shown.get("range", "").partition(":")
+    def from_json(cls, shown: dict[str, object]) -> Source:
+        first, _, last = read.text(shown, "range").partition(":")
         return cls(
-            name=shown.get("name", ""),
-            size=shown.get("size", 0),
-            modified=shown.get("modified"),
-            lines=shown.get("lines"),
-            pages=shown.get("pages"),
+            name=read.text(shown, "name"),
+            size=read.integer(shown, "size"),
+            modified=read.text_or_none(shown, "modified"),
+            lines=read.integer_or_none(shown, "lines"),
+            pages=read.integer_or_none(shown, "pages"),
             first=int(first) if first else None,
             last=int(last) if last else None,
-            encoding=shown.get("encoding", "utf-8"),
-            unchanged_since_turn=shown.get("unchanged_since_turn"),
+            encoding=read.text(shown, "encoding", "utf-8"),
+            unchanged_since_turn=read.integer_or_none(shown, "unchanged_since_turn"),
         )
 
 
@@ -230,14 +235,23 @@ class AnswerSummary:
         return cls(**_summary(shown))
 
 
-def _summary(shown: Json) -> Json:
+class _Summary(TypedDict):
+    model: str
+    provider: str
+    usage: Usage
+    cost_usd: float | None
+    response_time_ms: int | None
+    finish_reason: str
+
+
+def _summary(shown: dict[str, object]) -> _Summary:
     return {
-        "model": shown.get("model", ""),
-        "provider": shown.get("provider", ""),
-        "usage": usage_from_json(shown.get("usage") or {}, shown.get("cost_usd")),
-        "cost_usd": shown.get("cost_usd"),
-        "response_time_ms": shown.get("response_time_ms"),
-        "finish_reason": shown.get("finish_reason", ""),
+        "model": read.text(shown, "model"),
+        "provider": read.text(shown, "provider"),
+        "usage": usage_from_json(read.part(shown, "usage"), read.number_or_none(shown, "cost_usd")),
+        "cost_usd": read.number_or_none(shown, "cost_usd"),
+        "response_time_ms": read.integer_or_none(shown, "response_time_ms"),
+        "finish_reason": read.text(shown, "finish_reason"),
     }
 
 
@@ -269,18 +283,18 @@ class AnswerMetadata(AnswerSummary):
         )
 
     @classmethod
-    def from_json(cls, shown: Json) -> AnswerMetadata:
+    def from_json(cls, shown: dict[str, object]) -> AnswerMetadata:
         return cls(
             **_summary(shown),
-            answered_by=shown.get("answered_by"),
-            settings_left_out=tuple(shown.get("settings_left_out", ())),
-            notices=tuple(map(AnswerNotice.from_json, shown.get("notices", ()))),
-            session=shown.get("session"),
-            cached=shown.get("cached", False),
-            tool_calls=tuple(map(ToolRun.from_json, shown.get("tool_calls", ()))),
-            passed_over=tuple(map(PassedOver.from_json, shown.get("passed_over", ()))),
-            files=tuple(map(Source.from_json, shown.get("files", ()))),
-            warnings=tuple(shown.get("warnings", ())),
+            answered_by=read.text_or_none(shown, "answered_by"),
+            settings_left_out=read.texts(shown, "settings_left_out"),
+            notices=tuple(map(AnswerNotice.from_json, read.parts(shown, "notices"))),
+            session=read.text_or_none(shown, "session"),
+            cached=read.flag(shown, "cached"),
+            tool_calls=tuple(map(ToolRun.from_json, read.parts(shown, "tool_calls"))),
+            passed_over=tuple(map(PassedOver.from_json, read.parts(shown, "passed_over"))),
+            files=tuple(map(Source.from_json, read.parts(shown, "files"))),
+            warnings=read.texts(shown, "warnings"),
         )
 
 

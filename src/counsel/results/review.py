@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict, cast
 
+from counsel import json_reader as read
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ModelFailure, Totals
 from counsel.results.parts import Continuation, listed, without_empty
-from counsel.types import Json
 
+ReviewStatus: TypeAlias = Literal["review_complete", "review_partial"]
 Severity: TypeAlias = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 # agreed: all members made it. unchecked: there was no other member to check it, or that one failed.
@@ -39,13 +40,13 @@ class MadeBy:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> MadeBy:
+    def from_json(cls, shown: dict[str, object]) -> MadeBy:
         return cls(
-            model=shown.get("model", ""),
-            severity=shown.get("severity", "medium"),
-            title=shown.get("title", ""),
-            reason=shown.get("reason", ""),
-            suggestion=shown.get("suggestion", ""),
+            model=read.text(shown, "model"),
+            severity=cast("Severity", read.text(shown, "severity", "medium")),
+            title=read.text(shown, "title"),
+            reason=read.text(shown, "reason"),
+            suggestion=read.text(shown, "suggestion"),
         )
 
 
@@ -64,8 +65,12 @@ class Check:
         return {"model": self.model, "verdict": self.verdict, "reason": self.reason}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Check:
-        return cls(shown.get("model", ""), shown.get("verdict", "unsure"), shown.get("reason", ""))
+    def from_json(cls, shown: dict[str, object]) -> Check:
+        return cls(
+            read.text(shown, "model"),
+            cast("Verdict", read.text(shown, "verdict", "unsure")),
+            read.text(shown, "reason"),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,20 +122,20 @@ class Finding:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> Finding:
+    def from_json(cls, shown: dict[str, object]) -> Finding:
         return cls(
-            id=shown.get("id", ""),
-            file=shown.get("file", ""),
-            line=shown.get("line"),
-            end_line=shown.get("end_line"),
-            severity=shown.get("severity", "medium"),
-            status=shown.get("status", "unchecked"),
-            location=shown.get("location", "diff"),
-            title=shown.get("title", ""),
-            reason=shown.get("reason", ""),
-            suggestion=shown.get("suggestion", ""),
-            made_by=tuple(map(MadeBy.from_json, shown.get("made_by") or ())),
-            check=Check.from_json(shown["check"]) if shown.get("check") else None,
+            id=read.text(shown, "id"),
+            file=read.text(shown, "file"),
+            line=read.integer_or_none(shown, "line"),
+            end_line=read.integer_or_none(shown, "end_line"),
+            severity=cast("Severity", read.text(shown, "severity", "medium")),
+            status=cast("FindingStatus", read.text(shown, "status", "unchecked")),
+            location=cast("Location", read.text(shown, "location", "diff")),
+            title=read.text(shown, "title"),
+            reason=read.text(shown, "reason"),
+            suggestion=read.text(shown, "suggestion"),
+            made_by=tuple(map(MadeBy.from_json, read.parts(shown, "made_by"))),
+            check=Check.from_json(read.part(shown, "check")) if shown.get("check") else None,
         )
 
 
@@ -154,13 +159,13 @@ class Reviewer:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> Reviewer:
+    def from_json(cls, shown: dict[str, object]) -> Reviewer:
         return cls(
-            model=shown.get("model", ""),
-            findings=shown.get("findings", 0),
-            checked=shown.get("checked", 0),
-            context_lines=shown.get("context_lines"),
-            left_out=tuple(shown.get("left_out") or ()),
+            model=read.text(shown, "model"),
+            findings=read.integer(shown, "findings"),
+            checked=read.integer(shown, "checked"),
+            context_lines=read.integer_or_none(shown, "context_lines"),
+            left_out=read.texts(shown, "left_out"),
         )
 
 
@@ -169,9 +174,13 @@ class LeftOutFile(TypedDict):
     reason: str
 
 
+def _left_out(shown: dict[str, object]) -> LeftOutFile:
+    return {"file": read.text(shown, "file"), "reason": read.text(shown, "reason")}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
-    status: Literal["review_complete", "review_partial"]
+    status: ReviewStatus
     about: str  # what was compared
     files: tuple[str, ...]  # that were reviewed
     left_out: tuple[LeftOutFile, ...]  # that no member was sent
@@ -184,7 +193,7 @@ class ReviewResult:
     title: str | None = None
     export: str | None = None
     final_summary: str | None = None
-    document: Json | None = field(default=None, repr=False)
+    document: dict[str, object] | None = field(default=None, repr=False)
 
     @property
     def content(self) -> str:
@@ -202,7 +211,7 @@ class ReviewResult:
             and (finding.stands or (disputed and finding.location != "missing"))
         )
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, object]:
         if self.document is not None and "content" in self.document:
             return self.document
         return {**(self.document or self._shown()), "content": self.content}
@@ -227,20 +236,20 @@ class ReviewResult:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> ReviewResult:
+    def from_json(cls, shown: dict[str, object]) -> ReviewResult:
         return cls(
-            status=shown.get("status", "review_complete"),
-            about=shown.get("about", ""),
-            files=tuple(shown.get("files") or ()),
-            left_out=tuple(shown.get("left_out") or ()),
-            findings=tuple(map(Finding.from_json, shown.get("findings") or ())),
-            reviewers=tuple(map(Reviewer.from_json, shown.get("reviewers") or ())),
-            failed=tuple(map(ModelFailure.from_json, shown.get("failed") or ())),
-            continuation=Continuation.from_json(shown.get("continuation") or {}),
-            metadata=Totals.from_json(shown.get("metadata") or {}),
-            job_id=shown.get("job_id", ""),
-            title=shown.get("title"),
-            export=shown.get("export"),
-            final_summary=shown.get("final_summary"),
+            status=cast("ReviewStatus", read.text(shown, "status", "review_complete")),
+            about=read.text(shown, "about"),
+            files=read.texts(shown, "files"),
+            left_out=tuple(map(_left_out, read.parts(shown, "left_out"))),
+            findings=tuple(map(Finding.from_json, read.parts(shown, "findings"))),
+            reviewers=tuple(map(Reviewer.from_json, read.parts(shown, "reviewers"))),
+            failed=tuple(map(ModelFailure.from_json, read.parts(shown, "failed"))),
+            continuation=Continuation.from_json(read.part(shown, "continuation")),
+            metadata=Totals.from_json(read.part(shown, "metadata")),
+            job_id=read.text(shown, "job_id"),
+            title=read.text_or_none(shown, "title"),
+            export=read.text_or_none(shown, "export"),
+            final_summary=read.text_or_none(shown, "final_summary"),
             document=shown,
         )

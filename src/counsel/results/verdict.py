@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
+from counsel import json_reader as read
 from counsel.errors import CounselError, from_dict
 from counsel.lazy_dataclass import dataclass
 from counsel.results.parts import AnswerMetadata, listed, without_empty
-from counsel.types import Json
 
 Ended: TypeAlias = Literal["limit", "unchanged", "agreement", "never"]
+BasedOn: TypeAlias = Literal["initial", "refined"]
+RefineMode: TypeAlias = Literal["always", "disagreement", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class Held:
         return {"models": list(self.models), "position": self.position}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Held:
-        return cls(tuple(shown.get("models", ())), shown.get("position", ""))
+    def from_json(cls, shown: dict[str, object]) -> Held:
+        return cls(read.texts(shown, "models"), read.text(shown, "position"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class Contradiction:
         return {"topic": self.topic, "positions": listed(self.positions)}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Contradiction:
-        return cls(shown.get("topic", ""), tuple(map(Held.from_json, shown.get("positions", ()))))
+    def from_json(cls, shown: dict[str, object]) -> Contradiction:
+        return cls(read.text(shown, "topic"), tuple(map(Held.from_json, read.parts(shown, "positions"))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ class PartialCoverage:
         return {"point": self.point, "models": list(self.models)}
 
     @classmethod
-    def from_json(cls, shown: Json) -> PartialCoverage:
-        return cls(shown.get("point", ""), tuple(shown.get("models", ())))
+    def from_json(cls, shown: dict[str, object]) -> PartialCoverage:
+        return cls(read.text(shown, "point"), read.texts(shown, "models"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,8 @@ class UniqueInsight:
         return {"model": self.model, "insight": self.insight}
 
     @classmethod
-    def from_json(cls, shown: Json) -> UniqueInsight:
-        return cls(shown.get("model", ""), shown.get("insight", ""))
+    def from_json(cls, shown: dict[str, object]) -> UniqueInsight:
+        return cls(read.text(shown, "model"), read.text(shown, "insight"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class JudgeVerdict:
     """The judge's comparison; or, with `error`, why there is none."""
 
     judge: str
-    based_on: Literal["initial", "refined"] = "initial"
+    based_on: BasedOn = "initial"
     consensus: tuple[str, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
     partial_coverage: tuple[PartialCoverage, ...] = ()
@@ -103,21 +105,23 @@ class JudgeVerdict:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> JudgeVerdict:
+    def from_json(cls, shown: dict[str, object]) -> JudgeVerdict:
         if "error" in shown:
-            return cls(judge=shown.get("judge", ""), error=from_dict(shown))
+            return cls(judge=read.text(shown, "judge"), error=from_dict(shown))
         return cls(
-            judge=shown.get("judge", ""),
-            based_on=shown.get("based_on", "initial"),
-            consensus=tuple(shown.get("consensus", ())),
-            contradictions=tuple(map(Contradiction.from_json, shown.get("contradictions", ()))),
-            partial_coverage=tuple(map(PartialCoverage.from_json, shown.get("partial_coverage", ()))),
-            unique_insights=tuple(map(UniqueInsight.from_json, shown.get("unique_insights", ()))),
-            blind_spots=tuple(shown.get("blind_spots", ())),
-            failed_models=tuple(shown.get("failed_models", ())),
-            recommendation=shown.get("recommendation", ""),
-            choice=shown.get("choice"),
-            metadata=AnswerMetadata.from_json(shown["metadata"]) if shown.get("metadata") else None,
+            judge=read.text(shown, "judge"),
+            based_on=cast("BasedOn", read.text(shown, "based_on", "initial")),
+            consensus=read.texts(shown, "consensus"),
+            contradictions=tuple(map(Contradiction.from_json, read.parts(shown, "contradictions"))),
+            partial_coverage=tuple(map(PartialCoverage.from_json, read.parts(shown, "partial_coverage"))),
+            unique_insights=tuple(map(UniqueInsight.from_json, read.parts(shown, "unique_insights"))),
+            blind_spots=read.texts(shown, "blind_spots"),
+            failed_models=read.texts(shown, "failed_models"),
+            recommendation=read.text(shown, "recommendation"),
+            choice=read.text_or_none(shown, "choice"),
+            metadata=AnswerMetadata.from_json(read.part(shown, "metadata"))
+            if shown.get("metadata")
+            else None,
         )
 
 
@@ -131,8 +135,8 @@ class Ballot:
         return {"model": self.model, "choice": self.choice, "reason": self.reason}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Ballot:
-        return cls(shown.get("model", ""), shown.get("choice", ""), shown.get("reason", ""))
+    def from_json(cls, shown: dict[str, object]) -> Ballot:
+        return cls(read.text(shown, "model"), read.text(shown, "choice"), read.text(shown, "reason"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +149,8 @@ class Minority:
         return {"choice": self.choice, "models": list(self.models), "reasons": list(self.reasons)}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Minority:
-        return cls(shown.get("choice", ""), tuple(shown.get("models", ())), tuple(shown.get("reasons", ())))
+    def from_json(cls, shown: dict[str, object]) -> Minority:
+        return cls(read.text(shown, "choice"), read.texts(shown, "models"), read.texts(shown, "reasons"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +163,8 @@ class VoteFailure:
         return {"model": self.model, "code": self.code, "error": self.error}
 
     @classmethod
-    def from_json(cls, shown: Json) -> VoteFailure:
-        return cls(shown.get("model", ""), shown.get("code", ""), shown.get("error", ""))
+    def from_json(cls, shown: dict[str, object]) -> VoteFailure:
+        return cls(read.text(shown, "model"), read.text(shown, "code"), read.text(shown, "error"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,16 +191,16 @@ class Vote:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> Vote:
+    def from_json(cls, shown: dict[str, object]) -> Vote:
         return cls(
-            choices=tuple(shown.get("choices", ())),
-            counts=shown.get("counts", {}),
-            majority=shown.get("majority"),
-            tied=tuple(shown.get("tied", ())),
-            agreement=shown.get("agreement", 0.0),
-            votes=tuple(map(Ballot.from_json, shown.get("votes", ()))),
-            minority=tuple(map(Minority.from_json, shown.get("minority", ()))),
-            failed=tuple(map(VoteFailure.from_json, shown.get("failed", ()))),
+            choices=read.texts(shown, "choices"),
+            counts=cast("dict[str, int]", read.part(shown, "counts")),
+            majority=read.text_or_none(shown, "majority"),
+            tied=read.texts(shown, "tied"),
+            agreement=read.number(shown, "agreement"),
+            votes=tuple(map(Ballot.from_json, read.parts(shown, "votes"))),
+            minority=tuple(map(Minority.from_json, read.parts(shown, "minority"))),
+            failed=tuple(map(VoteFailure.from_json, read.parts(shown, "failed"))),
         )
 
 
@@ -204,7 +208,7 @@ class Vote:
 class Refinement:
     """How often the answers were refined, and why it ended there."""
 
-    mode: Literal["always", "disagreement", "never"]
+    mode: RefineMode
     rounds: int  # that were held, the first one included
     ended: Ended
 
@@ -212,8 +216,10 @@ class Refinement:
         return {"mode": self.mode, "rounds": self.rounds, "ended": self.ended}
 
     @classmethod
-    def from_json(cls, shown: Json) -> Refinement:
-        return cls(shown.get("mode", "always"), shown.get("rounds", 1), shown.get("ended", "limit"))
+    def from_json(cls, shown: dict[str, object]) -> Refinement:
+        mode = cast("RefineMode", read.text(shown, "mode", "always"))
+        ended = cast("Ended", read.text(shown, "ended", "limit"))
+        return cls(mode, read.integer(shown, "rounds", 1), ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +240,12 @@ class RoundAnswer:
         }
 
     @classmethod
-    def from_json(cls, shown: Json) -> RoundAnswer:
+    def from_json(cls, shown: dict[str, object]) -> RoundAnswer:
         return cls(
-            shown.get("model", ""), shown.get("response", ""), shown.get("changed"), shown.get("choice")
+            read.text(shown, "model"),
+            read.text(shown, "response"),
+            read.flag_or_none(shown, "changed"),
+            read.text_or_none(shown, "choice"),
         )
 
 
@@ -249,5 +258,7 @@ class MiddleRound:
         return {"round": self.round, "answers": listed(self.answers)}
 
     @classmethod
-    def from_json(cls, shown: Json) -> MiddleRound:
-        return cls(shown.get("round", 2), tuple(map(RoundAnswer.from_json, shown.get("answers", ()))))
+    def from_json(cls, shown: dict[str, object]) -> MiddleRound:
+        return cls(
+            read.integer(shown, "round", 2), tuple(map(RoundAnswer.from_json, read.parts(shown, "answers")))
+        )

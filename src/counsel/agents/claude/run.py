@@ -20,8 +20,8 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from counsel import json_reader as read
 from counsel.agents import driver, failures, images, local_servers, trust
 from counsel.agents.claude.login import login, own_login
 from counsel.agents.claude.servers import FORMAT
@@ -35,7 +35,7 @@ from counsel.errors import FileNotAllowed
 from counsel.text import missing
 from counsel.types import (
     Finished,
-    Json,
+    FinishReason,
     Notice,
     Text,
     Thinking,
@@ -62,7 +62,12 @@ CLOSING = "Please answer the message above."
 READING = ("Read", "Grep", "Glob")
 WEB = ("WebSearch", "WebFetch")
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
-REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "filtered"}
+REASONS: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "refusal": "filtered",
+}
 
 # What it prints instead of an empty answer.
 _PLACEHOLDERS = frozenset({"(no content)", "No response requested."})
@@ -160,7 +165,7 @@ class Reader(driver.Reader):
         self._model: str | None = None
         self._length = 0  # characters
 
-    def feed(self, line: Json) -> list[Step]:
+    def feed(self, line: dict[str, object]) -> list[Step]:
         handle = {
             "system": self._on_system,
             "stream_event": self._on_delta,
@@ -174,29 +179,29 @@ class Reader(driver.Reader):
     def finish(self, ended: Exit) -> list[Step]:
         return finished_or_fail(self.request, self._finished, ended)
 
-    def _on_system(self, line: Json) -> list[Step]:
+    def _on_system(self, line: dict[str, object]) -> list[Step]:
         if line.get("subtype") != "api_retry":
             return []
-        status = line.get("error_status")
+        status = read.integer_or_none(line, "error_status")
         if status in {401, 403}:
             raise self.request.fail(str(line.get("error") or ""), status)
-        seconds = float(line.get("retry_delay_ms") or 0) / 1000
+        seconds = read.number(line, "retry_delay_ms") / 1000
         message = f"Claude Code retries in {seconds:.0f} s ({line.get('error')})."
         return [Notice("retry", message, {"status": status})]
 
-    def _on_delta(self, line: Json) -> list[Step]:
-        event = line.get("event") or {}
+    def _on_delta(self, line: dict[str, object]) -> list[Step]:
+        event = read.part(line, "event")
         if event.get("type") == "message_start":
-            self._message = str((event.get("message") or {}).get("id"))
+            self._message = str(read.part(event, "message").get("id"))
             self._pieces = []
-        if abandoned := line.get("abandoned_blocks"):
-            return self._abandon(int(abandoned.get("from_block_index") or 0))
-        delta = event.get("delta") or {}
+        if abandoned := read.part(line, "abandoned_blocks"):
+            return self._abandon(read.integer(abandoned, "from_block_index"))
+        delta = read.part(event, "delta")
         if delta.get("type") == "text_delta":
             steps = self._text(str(delta.get("text") or ""))
-            self._pieces += [(int(event.get("index") or 0), step.delta) for step in steps]
+            self._pieces += [(read.integer(event, "index"), step.delta) for step in steps]
             return [*steps]
-        if details := delta.get("stop_details"):
+        if details := read.part(delta, "stop_details"):
             refusal = {"reason": details.get("category"), "text": details.get("explanation")}
             refusal["recommended_model"] = details.get("recommended_model")
             self._vendor = {name: str(value) for name, value in refusal.items() if value}
@@ -231,34 +236,33 @@ class Reader(driver.Reader):
             [Withdrawn(withdrawn, "Claude Code lost the model's stream and asks again.")] if withdrawn else []
         )
 
-    def _on_message(self, line: Json) -> list[Step]:
-        message = line.get("message") or {}
+    def _on_message(self, line: dict[str, object]) -> list[Step]:
+        message = read.part(line, "message")
         if message.get("model") == "<synthetic>":  # Claude Code's own text about a failure
             return []
-        self._model = message.get("model") or self._model
+        self._model = read.text(message, "model") or self._model
         steps: list[Step] = []
         self._message = str(message.get("id"))
-        for block in message.get("content") or []:
+        for block in read.parts(message, "content"):
             if block.get("type") == "tool_use":
-                call = ToolCall(str(block.get("id")), str(block.get("name")), dict(block.get("input") or {}))
+                call = ToolCall(str(block.get("id")), str(block.get("name")), read.part(block, "input"))
                 steps.append(ToolUse(call))
             elif block.get("type") == "text":
                 steps += self._text(self._missing_text(str(block.get("text") or "")))
         return steps
 
-    def _on_result(self, line: Json) -> list[Step]:
+    def _on_result(self, line: dict[str, object]) -> list[Step]:
         self.done = True
         if line.get("is_error") or line.get("subtype") != "success":
             raise self._failure(line)
         steps = self._last(str(line.get("result") or ""))
-        reason: Any = REASONS.get(
-            str(line.get("stop_reason")), "other" if line.get("stop_reason") else "stop"
-        )
+        stop = read.text(line, "stop_reason")
+        reason = REASONS.get(stop, "other" if stop else "stop")
         self._finished = Finished(
             reason,
             self._model,
-            session=line.get("session_id"),
-            vendor=self._vendor or {"reason": str(line.get("stop_reason") or reason)},
+            session=read.text_or_none(line, "session_id"),
+            vendor=self._vendor or {"reason": stop or reason},
         )
         return [*steps, UsageReport(_usage(line))]
 
@@ -269,26 +273,26 @@ class Reader(driver.Reader):
         self._message = "result"
         return [*self._text(result)]
 
-    def _failure(self, line: Json) -> Exception:
-        errors = [str(error) for error in line.get("errors") or []]
+    def _failure(self, line: dict[str, object]) -> Exception:
+        errors = [str(error) for error in read.values(line, "errors")]
         message = "; ".join(errors) or str(line.get("result") or line.get("subtype") or "")
         if self.request.session and "No conversation found" in message:
             return LostSession()
         if "Please run /login" in message or "Not logged in" in message:
             return failures.not_logged_in(self.request.agent)
-        return self.request.fail(message, line.get("api_error_status"))
+        return self.request.fail(message, read.integer_or_none(line, "api_error_status"))
 
 
-def _usage(line: Json) -> Usage:
-    usage: Mapping[str, Any] = line.get("usage") or {}
-    read = int(usage.get("cache_read_input_tokens") or 0)
-    written = int(usage.get("cache_creation_input_tokens") or 0)
-    details = usage.get("output_tokens_details") or {}
+def _usage(line: dict[str, object]) -> Usage:
+    usage = read.part(line, "usage")
+    cached = read.integer(usage, "cache_read_input_tokens")
+    written = read.integer(usage, "cache_creation_input_tokens")
+    details = read.part(usage, "output_tokens_details")
     return Usage(
-        input=int(usage.get("input_tokens") or 0) + read + written,
-        output=int(usage.get("output_tokens") or 0),
-        reasoning=int(details.get("thinking_tokens") or 0),
-        cache_read=read,
+        input=read.integer(usage, "input_tokens") + cached + written,
+        output=read.integer(usage, "output_tokens"),
+        reasoning=read.integer(details, "thinking_tokens"),
+        cache_read=cached,
         cache_write=written,
         cost_usd=_cost(line),
     )

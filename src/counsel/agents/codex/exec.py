@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from counsel import json_reader as read
 from counsel.agents import failures, images, local_servers, trust
 from counsel.agents.codex.servers import FORMAT
 from counsel.agents.driver import AgentRequest, AskMethod, Reader, Step, finished_or_fail
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
-from counsel.types import Finished, Json, Notice, Text, Usage, UsageReport
+from counsel.types import Finished, Notice, Text, Usage, UsageReport
 
 
 def command(request: AgentRequest) -> Command:
@@ -82,19 +83,19 @@ class ExecReader(Reader):
         self._has_text = False
         self._started = False
 
-    def feed(self, line: Json) -> list[Step]:
+    def feed(self, line: dict[str, object]) -> list[Step]:
         kind = line.get("type")
         if kind == "thread.started":
             self._thread = str(line.get("thread_id"))
         elif kind == "turn.started":
             self._started = True
         elif kind == "item.completed":
-            return self._item(line.get("item") or {})
+            return self._item(read.part(line, "item"))
         elif kind == "turn.failed":
-            raise self.request.fail(str((line.get("error") or {}).get("message") or ""))
+            raise self.request.fail(str(read.part(line, "error").get("message") or ""))
         elif kind == "turn.completed":
             self._finished = Finished("stop", session=self._thread)
-            return [] if self.request.session else [UsageReport(_usage(line.get("usage") or {}))]
+            return [] if self.request.session else [UsageReport(_usage(read.part(line, "usage")))]
         return []
 
     def finish(self, ended: Exit) -> list[Step]:
@@ -113,13 +114,13 @@ class ExecReader(Reader):
         return [Text(gap + text)]
 
 
-def _usage(usage: Json) -> Usage:
+def _usage(usage: dict[str, object]) -> Usage:
     return Usage(
-        input=int(usage.get("input_tokens") or 0),
-        output=int(usage.get("output_tokens") or 0),
-        reasoning=int(usage.get("reasoning_output_tokens") or 0),
-        cache_read=int(usage.get("cached_input_tokens") or 0),
-        cache_write=int(usage.get("cache_write_input_tokens") or 0),
+        input=read.integer(usage, "input_tokens"),
+        output=read.integer(usage, "output_tokens"),
+        reasoning=read.integer(usage, "reasoning_output_tokens"),
+        cache_read=read.integer(usage, "cached_input_tokens"),
+        cache_write=read.integer(usage, "cache_write_input_tokens"),
     )
 
 

@@ -19,9 +19,9 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from counsel import __version__, paths
+from counsel import json_reader as read
 from counsel.agents import driver, failures, images
 from counsel.agents.codex import exec as exec_
 from counsel.agents.codex.login import login
@@ -31,18 +31,7 @@ from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
 from counsel.errors import Refused
 from counsel.text import missing
-from counsel.types import (
-    Finished,
-    Json,
-    Notice,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolUse,
-    Usage,
-    UsageReport,
-    Withdrawn,
-)
+from counsel.types import Finished, Notice, Text, Thinking, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
 
 WRITABLE = "sandbox_workspace_write.writable_roots"  # applies at this level only
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}
@@ -121,14 +110,14 @@ class Reader(driver.Reader):
         self._texts: dict[str, list[str]] = {}  # text of each message
         self._comments: dict[str, list[str]] = {}  # messages with phase `commentary`
         self._usage = Usage()
-        self._total: Json | None = None
+        self._total: object = None
         self._network_waits = 0  # for the network
 
-    def feed(self, line: Json) -> list[Step]:
+    def feed(self, line: dict[str, object]) -> list[Step]:
         if "method" in line and "id" in line:
             return self._on_request(line)
         if "method" in line:
-            return self._on_notification(str(line["method"]), line.get("params") or {})
+            return self._on_notification(str(line["method"]), read.part(line, "params"))
         return self._on_response(line)
 
     def finish(self, ended: Exit) -> list[Step]:
@@ -140,7 +129,7 @@ class Reader(driver.Reader):
 
     # ── our requests and their responses, in order ──
 
-    def _on_response(self, line: Json) -> list[Step]:
+    def _on_response(self, line: dict[str, object]) -> list[Step]:
         if "error" in line:
             raise self._refused(line)
         if line.get("id") == _HELLO:
@@ -150,16 +139,16 @@ class Reader(driver.Reader):
         if line.get("id") == _LOGIN:
             return [self._open()]
         if line.get("id") == _THREAD:
-            result = line.get("result") or {}
-            self._thread = str((result.get("thread") or {}).get("id"))
-            self._model = result.get("model")
+            result = read.part(line, "result")
+            self._thread = str(read.part(result, "thread").get("id"))
+            self._model = read.text_or_none(result, "model")
             return [self._begin()]
         if line.get("id") == _TURN:
-            self._turn = str(((line.get("result") or {}).get("turn") or {}).get("id"))
+            self._turn = str(read.part(read.part(line, "result"), "turn").get("id"))
         return []
 
-    def _refused(self, line: Json) -> Exception:
-        error = line.get("error") or {}
+    def _refused(self, line: dict[str, object]) -> Exception:
+        error = read.part(line, "error")
         if line.get("id") == _HELLO or error.get("code") == -32601:
             return MethodUnsupported()
         if line.get("id") == _THREAD and self.request.session:
@@ -173,7 +162,7 @@ class Reader(driver.Reader):
     def _open(self) -> Send:
         call, settings = self.request.call, self.request.caller.settings
         policy = settings.codex_approval_policy
-        params: Json = {
+        params: dict[str, object] = {
             "cwd": str(self.request.start),
             "sandbox": self.request.level,
             "approvalPolicy": POLICIES.get(policy, policy),
@@ -192,7 +181,7 @@ class Reader(driver.Reader):
 
     def _begin(self) -> Send:
         image_inputs = [{"type": "localImage", "path": str(path)} for path in images.paths(self.request)]
-        params: Json = {
+        params: dict[str, object] = {
             "threadId": self._thread,
             "input": [*image_inputs, {"type": "text", "text": self.request.prompt}],
         }
@@ -225,8 +214,8 @@ class Reader(driver.Reader):
         }.get(method)
         return handle(params) if handle else []
 
-    def _started(self, params: Json) -> list[Step]:
-        item = params.get("item") or {}
+    def _started(self, params: dict[str, object]) -> list[Step]:
+        item = read.part(params, "item")
         kind, number = str(item.get("type")), str(item.get("id"))
         self._close()
         if kind == "agentMessage" and item.get("phase") == "commentary":
@@ -235,14 +224,14 @@ class Reader(driver.Reader):
             return [ToolUse(ToolCall(number, kind, {TOOLS[kind]: item.get(TOOLS[kind])}))]
         return []
 
-    def _completed(self, params: Json) -> list[Step]:
-        item = params.get("item") or {}
+    def _completed(self, params: dict[str, object]) -> list[Step]:
+        item = read.part(params, "item")
         steps = self._missing_text(item)
         if str(item.get("id")) == self._item:
             self._close()
         return steps
 
-    def _missing_text(self, item: Json) -> list[Step]:
+    def _missing_text(self, item: dict[str, object]) -> list[Step]:
         """What a complete message adds to the pieces that were received: all of it, if none were."""
         if item.get("type") != "agentMessage":
             return []
@@ -267,26 +256,26 @@ class Reader(driver.Reader):
         self._unfinished.append(gap + text)
         return [Text(gap + text)]
 
-    def _used(self, params: Json) -> list[Step]:
-        usage = params.get("tokenUsage") or {}
+    def _used(self, params: dict[str, object]) -> list[Step]:
+        usage = read.part(params, "tokenUsage")
         if (
             params.get("turnId") != self._turn or usage.get("total") == self._total
         ):  # from before, or repeated
             return []
         self._total = usage.get("total")
-        last = usage.get("last") or {}
+        last = read.part(usage, "last")
         self._usage = Usage(
-            input=self._usage.input + int(last.get("inputTokens") or 0),
-            output=self._usage.output + int(last.get("outputTokens") or 0),
-            reasoning=self._usage.reasoning + int(last.get("reasoningOutputTokens") or 0),
-            cache_read=self._usage.cache_read + int(last.get("cachedInputTokens") or 0),
-            cache_write=self._usage.cache_write + int(last.get("cacheWriteInputTokens") or 0),
+            input=self._usage.input + read.integer(last, "inputTokens"),
+            output=self._usage.output + read.integer(last, "outputTokens"),
+            reasoning=self._usage.reasoning + read.integer(last, "reasoningOutputTokens"),
+            cache_read=self._usage.cache_read + read.integer(last, "cachedInputTokens"),
+            cache_write=self._usage.cache_write + read.integer(last, "cacheWriteInputTokens"),
         )
         return [UsageReport(self._usage)]
 
-    def _on_error(self, params: Json) -> list[Step]:
+    def _on_error(self, params: dict[str, object]) -> list[Step]:
         """Errors that Codex retries are reported; others come again at the end of the turn."""
-        error = params.get("error") or {}
+        error = read.part(params, "error")
         if not params.get("willRetry"):
             return []
         if not _COUNTED(str(error.get("message"))):
@@ -302,19 +291,19 @@ class Reader(driver.Reader):
         withdrawn, self._unfinished, self._item = "".join(self._unfinished), [], self._last_complete
         return [Withdrawn(withdrawn, "Codex lost the model's stream and asks again.")] if withdrawn else []
 
-    def _on_turn_end(self, params: Json) -> list[Step]:
-        turn = params.get("turn") or {}
+    def _on_turn_end(self, params: dict[str, object]) -> list[Step]:
+        turn = read.part(params, "turn")
         if turn.get("status") != "completed":
-            error = turn.get("error") or {}
+            error = read.part(turn, "error")
             raise failures.by_status(self.request.agent, _status(error), self._message_of(error))
         self.done = True
         self._finished = Finished("stop", self._model, session=self._thread)
-        steps = [step for item in turn.get("items") or () for step in self._missing_text(item)]
+        steps = [step for item in read.parts(turn, "items") for step in self._missing_text(item)]
         if not self._item and self._comments:  # only comments: the last one is the answer
             return [*steps, Text("".join(list(self._comments.values())[-1]))]
         return steps
 
-    def _message_of(self, error: Json) -> str:
+    def _message_of(self, error: dict[str, object]) -> str:
         return failures.clean(str(error.get("message") or "the turn did not complete"), self.request.secrets)
 
 
@@ -326,9 +315,8 @@ def _status(error: dict[str, object]) -> int | None:
     info = error.get("codexErrorInfo")
     if isinstance(info, str):
         return STATUSES.get(info)
-    details: Any = next(iter(info.values()), None) if isinstance(info, dict) else None
-    status = details.get("httpStatusCode") if isinstance(details, dict) else None
-    return int(status) if status else None
+    details = next(iter(read.as_object(info).values()), None)
+    return read.integer(read.as_object(details), "httpStatusCode") or None
 
 
 DRIVER = driver.AgentDriver(

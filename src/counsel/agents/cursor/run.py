@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from counsel import json_reader as read
 from counsel.agents import driver, failures, images, prompt
 from counsel.agents.cursor.login import login
 from counsel.agents.definitions import AGENTS
@@ -22,7 +23,7 @@ from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
 from counsel.text import missing
-from counsel.types import Finished, Json, Text, Thinking, ToolCall, ToolUse
+from counsel.types import Finished, Text, Thinking, ToolCall, ToolUse
 
 LEVELS: dict[Level, tuple[str, ...]] = {
     "read-only": ("--mode", "ask"),
@@ -74,11 +75,11 @@ class Reader(driver.Reader):
         self._has_deltas = self._used_tool = False
         self._texts: list[str] = []  # the text between tool calls
 
-    def feed(self, line: Json) -> list[Step]:
-        self._session = line.get("session_id") or self._session
+    def feed(self, line: dict[str, object]) -> list[Step]:
+        self._session = read.text(line, "session_id") or self._session
         kind = line.get("type")
         if kind == "system":
-            self._model = line.get("model") or self._model
+            self._model = read.text(line, "model") or self._model
         elif kind == "thinking" and line.get("text"):
             return [Thinking(str(line["text"]))]
         elif kind == "assistant":
@@ -101,9 +102,9 @@ class Reader(driver.Reader):
                 raise self.request.fail(message, status)
         return finished_or_fail(self.request, None, ended)
 
-    def _on_message(self, line: Json) -> list[Step]:
+    def _on_message(self, line: dict[str, object]) -> list[Step]:
         is_delta = "timestamp_ms" in line and "model_call_id" not in line
-        blocks = (line.get("message") or {}).get("content") or []
+        blocks = read.parts(read.part(line, "message"), "content")
         text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
         if not is_delta and self._has_deltas:
             text = self._missing_text(text)
@@ -138,13 +139,12 @@ class Reader(driver.Reader):
         return [] if result.strip() in "".join(self._texts) else self._text(result)
 
 
-def _tool(line: Json) -> list[Step]:
+def _tool(line: dict[str, object]) -> list[Step]:
     """`{"tool_call": {"readToolCall": {"args": {…}}}}`"""
-    tool_call = line.get("tool_call") or {}
+    tool_call = read.part(line, "tool_call")
     name = next(iter(tool_call), "tool")
-    details = tool_call.get(name)
-    arguments = details.get("args") if isinstance(details, dict) else None
-    return [ToolUse(ToolCall(str(line.get("call_id")), name.removesuffix("ToolCall"), dict(arguments or {})))]
+    arguments = read.part(read.part(tool_call, name), "args")
+    return [ToolUse(ToolCall(str(line.get("call_id")), name.removesuffix("ToolCall"), arguments))]
 
 
 def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001

@@ -20,8 +20,8 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from counsel import json_reader as read
 from counsel.agents import driver, failures, images, local_servers, prompt, start_folder, trust
 from counsel.agents.definitions import AGENTS, workspace_of
 from counsel.agents.driver import AgentRequest, Step, finished_or_fail
@@ -33,7 +33,7 @@ from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
 from counsel.text import counted, missing
-from counsel.types import Finished, Json, Notice, Text, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
+from counsel.types import Finished, Notice, Text, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
 
 _POLICY = str(Path(__file__).with_name("read_only.toml"))
 LEVELS: dict[Level, tuple[str, ...]] = {
@@ -138,17 +138,20 @@ class Reader(driver.Reader):
         self._error = f"it failed {counted(int(retry[1]), 'time')}: {retry[3]}".rstrip(": ")
         return True
 
-    def feed(self, line: Json) -> list[Step]:
+    def feed(self, line: dict[str, object]) -> list[Step]:
         kind = line.get("type")
         if kind == "init":
-            self._session, self._model = line.get("session_id"), line.get("model")
+            self._session, self._model = (
+                read.text_or_none(line, "session_id"),
+                read.text_or_none(line, "model"),
+            )
             self._started_at = str(line.get("timestamp") or "")
         elif kind == "message" and line.get("role") == "assistant":
             return self._text(self._missing_text(line))
         elif kind == "tool_use":
             self._used_tool = True
             call = ToolCall(
-                str(line.get("tool_id")), str(line.get("tool_name")), dict(line.get("parameters") or {})
+                str(line.get("tool_id")), str(line.get("tool_name")), read.part(line, "parameters")
             )
             return [ToolUse(call)]
         elif kind == "error" and line.get("severity") == "warning":
@@ -203,19 +206,19 @@ class Reader(driver.Reader):
         reason = "Gemini CLI lost the model's stream and asked again."
         return [Withdrawn(_GAP.join(received), reason), Text(_GAP.join(corrected))]
 
-    def _result(self, line: Json) -> list[Step]:
+    def _result(self, line: dict[str, object]) -> list[Step]:
         if line.get("status") != "success":
-            self._error = str((line.get("error") or {}).get("message") or "it gave no reason")
+            self._error = str(read.part(line, "error").get("message") or "it gave no reason")
             return []
-        stats: Mapping[str, Any] = line.get("stats") or {}
-        models = stats.get("models") or {}
+        stats = read.part(line, "stats")
+        models = read.part(stats, "models")
         if models:
-            self._model = max(models, key=lambda name: int(models[name].get("output_tokens") or 0))
+            self._model = max(models, key=lambda name: read.integer(read.part(models, name), "output_tokens"))
         self._finished = Finished("stop", self._model, session=self._session)
         usage = Usage(
-            input=int(stats.get("input_tokens") or 0),
-            output=int(stats.get("output_tokens") or 0),
-            cache_read=int(stats.get("cached") or 0),
+            input=read.integer(stats, "input_tokens"),
+            output=read.integer(stats, "output_tokens"),
+            cache_read=read.integer(stats, "cached"),
         )
         steps = [] if self._texts else self._text(str(line.get("response") or ""))
         return [*steps, UsageReport(usage)]

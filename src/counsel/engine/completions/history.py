@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from counsel import json_reader as read
 from counsel.engine.context import conversation
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Store
 from counsel.errors import Conflict, NotFound
 from counsel.requests import CompletionRequest
 from counsel.results import ChatResult
-from counsel.types import Json, Thought, ToolCall, Turn
+from counsel.types import Thought, ToolCall, Turn
 
 MOST_STEPS = 1_000  # responses that follow each other
 
@@ -41,18 +42,18 @@ async def _stored(job_id: str, store: Store) -> tuple[CompletionRequest, Turn]:
     return task.completion, turn(job.result.content, job.result.parts)
 
 
-def turn(text: str, parts: tuple[Json, ...]) -> Turn:
+def turn(text: str, parts: tuple[dict[str, object], ...]) -> Turn:
     """An answer as the turn that is sent back."""
     return Turn(
         "assistant",
         text,
         tool_calls=tuple(
-            ToolCall(part["id"], part["name"], part["arguments"])
+            ToolCall(read.text(part, "id"), read.text(part, "name"), read.part(part, "arguments"))
             for part in parts
             if part["type"] == "tool_call"
         ),
         thoughts=tuple(
-            Thought(part["wire"], part["item"])
+            Thought(read.text(part, "wire"), read.part(part, "item"))
             for part in parts
             if part["type"] == "thinking" and "item" in part
         ),

@@ -12,7 +12,7 @@ import re
 import secrets
 from dataclasses import replace
 
-from counsel.types import Json, Thought, ToolCall, ToolInput, VendorBlock
+from counsel.types import Thought, ToolCall, ToolInput, VendorBlock
 
 # Ids that wires count for vendors that send none, in every answer from the beginning.
 _COUNTED = re.compile(r"(?:gemini_)?call_\d+").fullmatch
@@ -20,7 +20,7 @@ _COUNTED = re.compile(r"(?:gemini_)?call_\d+").fullmatch
 
 class Parts:
     def __init__(self) -> None:
-        self._parts: list[Json] = []
+        self._parts: list[dict[str, object]] = []
         self._pieces: list[str] = []  # of the last part's text
         self._suffix = ""
 
@@ -30,7 +30,7 @@ class Parts:
     def thinking(self, delta: str) -> None:
         self._add("thinking", delta)
 
-    def thought(self, thought: Thought) -> Json:
+    def thought(self, thought: Thought) -> dict[str, object]:
         """The vendor's block. Most arrive behind their text, those of Chat Completions at the end of the answer."""
         self._settle()
         about = {"wire": thought.wire, "item": self._renamed(thought.item)}
@@ -41,9 +41,9 @@ class Parts:
             self._parts.append({"type": "thinking", "text": "", **about})
         return {"type": "thinking", **about}
 
-    def call(self, call: ToolCall) -> Json:
+    def call(self, call: ToolCall) -> dict[str, object]:
         self._settle()
-        part = {
+        part: dict[str, object] = {
             "type": "tool_call",
             "id": self._unique(call.id),
             "name": call.name,
@@ -59,9 +59,9 @@ class Parts:
         is_own = piece.item is None  # a vendor's own kind of call keeps the vendor's id
         return replace(piece, id=self._unique(piece.id)) if is_own and _COUNTED(piece.id) else piece
 
-    def vendor(self, block: VendorBlock) -> Json:
+    def vendor(self, block: VendorBlock) -> dict[str, object]:
         self._settle()
-        part = {"type": "vendor", "wire": block.wire, "item": block.item}
+        part: dict[str, object] = {"type": "vendor", "wire": block.wire, "item": block.item}
         if block.item["type"] != "citations":
             self._parts.append(part)
         elif self._parts and self._parts[-1]["type"] == "text":
@@ -73,7 +73,7 @@ class Parts:
     def has_calls(self) -> bool:
         return any(part["type"] in {"tool_call", "vendor"} for part in self._parts)
 
-    def all(self) -> tuple[Json, ...]:
+    def all(self) -> tuple[dict[str, object], ...]:
         self._settle()
         return tuple(self._parts)
 
@@ -84,9 +84,10 @@ class Parts:
         self._suffix = self._suffix or secrets.token_hex(6)
         return f"{call_id}_{self._suffix}"
 
-    def _renamed(self, item: Json) -> Json:
+    def _renamed(self, item: dict[str, object]) -> dict[str, object]:
         """Gemini's signature names the call that it belongs to."""
-        return {**item, "call": self._unique(item["call"])} if isinstance(item.get("call"), str) else item
+        call = item.get("call")
+        return {**item, "call": self._unique(call)} if isinstance(call, str) else item
 
     def _add(self, kind: str, delta: str) -> None:
         last = self._parts[-1] if self._parts else None
@@ -97,5 +98,6 @@ class Parts:
 
     def _settle(self) -> None:
         if self._pieces:
-            self._parts[-1]["text"] += "".join(self._pieces)
+            last = self._parts[-1]
+            last["text"] = f"{last['text']}{''.join(self._pieces)}"
             self._pieces = []

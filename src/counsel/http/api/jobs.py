@@ -11,7 +11,6 @@ from counsel.http.api.endpoint import ApiCall
 from counsel.http.api.event_cursor import Cursor
 from counsel.requests import Engine
 from counsel.results import JobList
-from counsel.types import Json
 
 _CANCEL = Checker(
     "cancel",
@@ -31,11 +30,11 @@ class JobArchive(Engine, Protocol):
         self, limit: int, chosen: JobFilter, cursor: str | None = None
     ) -> tuple[JobList, str | None]: ...
 
-    async def question(self, job_id: str) -> Json: ...
+    async def question(self, job_id: str) -> dict[str, object]: ...
 
     async def delete(self, job_id: str) -> None: ...
 
-    async def timeline(self, any_id: str) -> Json: ...
+    async def timeline(self, any_id: str) -> dict[str, object]: ...
 
 
 async def page(call: ApiCall) -> object:
@@ -48,7 +47,7 @@ async def page(call: ApiCall) -> object:
         words=query["q"],
     )
     jobs, following = await cast(JobArchive, call.engine).jobs(query["limit"], chosen, query["cursor"])
-    return {**jobs.to_json(outcomes=True)["content"], "next": following}
+    return {"jobs": jobs.with_outcomes(), "next": following}
 
 
 async def show(call: ApiCall) -> object:

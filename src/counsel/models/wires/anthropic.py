@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
@@ -25,6 +24,7 @@ from counsel.types import (
     Endpoint,
     Event,
     Finished,
+    FinishReason,
     Image,
     Json,
     Model,
@@ -258,7 +258,7 @@ def _mark_stable_prefix(messages: list[Json]) -> None:
         blocks[-1] = {**blocks[-1], "cache_control": CACHE}
 
 
-_REASONS: dict[str, Any] = {
+_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",

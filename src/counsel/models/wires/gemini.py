@@ -27,6 +27,7 @@ from counsel.types import (
     Event,
     Exact,
     Finished,
+    FinishReason,
     Image,
     Json,
     Model,
@@ -203,7 +204,7 @@ def _id(call_id: str) -> dict[str, object]:
     return {} if call_id.startswith(OUR_ID) else {"id": call_id}
 
 
-_REASONS: dict[str, Any] = {
+_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     **dict.fromkeys(

@@ -35,6 +35,7 @@ from counsel.types import (
     Endpoint,
     Event,
     Finished,
+    FinishReason,
     Image,
     Json,
     Model,
@@ -187,7 +188,7 @@ def _call(call: ToolCall) -> dict[str, object]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-_REASONS: dict[str, Any] = {
+_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
