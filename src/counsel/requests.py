@@ -13,7 +13,7 @@ from counsel.caller import Caller
 from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
 from counsel.results import Accepted, Cancellation, JobList, JobState, JobStatus, LeftOutFile, Result
-from counsel.types import Effort, Exact, MediaResolution, ToolSpec, Turn, Verbosity
+from counsel.types import Effort, Exact, Json, MediaResolution, ToolSpec, Turn, Verbosity
 
 Status: TypeAlias = JobState
 MAX_MODELS = 20  # of one consensus
@@ -54,7 +54,7 @@ class ChatRequest(Question):
     model: str = "auto"
     tool: Literal["chat", "askModel"] = "chat"
     session_tag: str | None = None
-    schema: dict[str, object] | None = None  # JSON Schema that the answer must match
+    schema: Json | None = None  # JSON Schema that the answer must match
     session: str | None = None  # the session of the socket it came through, which has its own tags
 
 
@@ -111,7 +111,7 @@ class CompletionRequest:
     reasoning_effort: Effort | None = None
     verbosity: Verbosity | None = None
     max_output: int | None = None
-    schema: dict[str, object] | None = None
+    schema: Json | None = None
     exact: Exact = _EXACT
     untranslated: tuple[
         str, ...
@@ -182,7 +182,7 @@ class Engine(Protocol):
 class NotReady(Protocol):
     """Why a process should get no work. Everybody may read it."""
 
-    def to_json(self) -> dict[str, object]: ...
+    def to_json(self) -> Json: ...
 
 
 class LocalEngine(Engine, Protocol):

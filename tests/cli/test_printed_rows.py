@@ -28,7 +28,7 @@ def row(**fields: Any) -> dict[str, Any]:
 
 
 def test_conversations_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [
+    rows: Any = [
         row(),
         row(id="conv_2", model=None, tool="consensus", title=None),
         row(id="conv_3", found="… high water …"),

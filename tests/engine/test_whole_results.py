@@ -218,7 +218,7 @@ async def test_usage_adds_up_every_column_of_every_call(
     with pytest.raises(CounselError):
         await chat(engine, caller(), model="sonnet")
     await engine.store.flush()
-    report = await engine.usage(0, "provider")
+    report: Any = await engine.usage(0, "provider")
     assert report["since"] == "1970-01-01T00:00:00.000Z"
     assert report["by"] == "provider"
     failed, answered = report["groups"]

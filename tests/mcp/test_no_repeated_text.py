@@ -101,7 +101,7 @@ def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
 
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
 def test_an_answer_is_sent_once(client: str) -> None:
-    arguments = {
+    arguments: dict[str, object] = {
         "content": answer("gpt-5", "only"),
         "continuation": {"id": "conv_1"},
         "metadata": {"model": "gpt-5"},
@@ -128,7 +128,9 @@ def test_the_partial_text_of_a_failed_call_is_sent_once(client: str) -> None:
 def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once(client: str) -> None:
     value = document()
     history = [{"role": "user", "content": "?"}, {"role": "assistant", "content": value["content"]}]
-    status = {"content": {"id": "conv_1", "status": "completed", "result": value, "history": history}}
+    status: dict[str, object] = {
+        "content": {"id": "conv_1", "status": "completed", "result": value, "history": history}
+    }
     result = success(JobStatus.from_json(status), client)
     for phase in ("first", "second"):
         assert json.dumps(result).count(answer("opus", phase)) == 1
@@ -138,7 +140,7 @@ def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once
 def test_texts_so_far_are_sent_once() -> None:
     models = [{"model": model, "status": "processing", "text": answer(model, "so far")} for model in MODELS]
     partial = "\n\n".join(entry["text"] for entry in models)
-    status = {
+    status: dict[str, object] = {
         "content": {"id": "conv_1", "status": "processing", "models_status": models, "partial": partial}
     }
     result = success(JobStatus.from_json(status), "codex-mcp-client")

@@ -241,7 +241,7 @@ async def test_old_revisions_get_no_link_that_they_cannot_read(tmp_path: Path) -
 )
 def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> None:
     frame = tool_result.Frame(1_000, lambda: tmp_path, links=True)
-    structured = {"content": {"id": "conv_1", "status": "completed", **content}}
+    structured: dict[str, object] = {"content": {"id": "conv_1", "status": "completed", **content}}
     result = tool_result.success(JobStatus.from_json(structured), frame, "conv_1", render.text)
     assert size(result) <= 1_000
     assert result["structuredContent"]["content"]["id"] == "conv_1"
@@ -263,7 +263,7 @@ def test_only_our_own_addresses_are_read(asked: str) -> None:
 
 def test_the_readable_text_says_what_the_metadata_says() -> None:
     """A client that shows only text must not hide that another model answered, or that the answer is cut."""
-    result = {
+    result: dict[str, object] = {
         "content": "The answer.",
         "continuation": {"id": "conv_1"},
         "metadata": {

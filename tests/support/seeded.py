@@ -80,6 +80,11 @@ async def _write(store: Any, each: Seed) -> None:
         "cost_usd": each.cost,
     }
     continuation = {"id": each.conversation_id}
-    shown = {"content": each.answer, "continuation": continuation, "metadata": about, "job_id": each.job_id}
+    shown: dict[str, object] = {
+        "content": each.answer,
+        "continuation": continuation,
+        "metadata": about,
+        "job_id": each.job_id,
+    }
     result = ChatResult.from_json(shown)
     await store.finish(fence(job), completed(job, each.answer, result=lambda _: result))

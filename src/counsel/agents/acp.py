@@ -74,7 +74,7 @@ class Reader(driver.Reader):
             self._retries.append(line)
         return len(self._retries) >= self.request.limits.attempts
 
-    def feed(self, line: dict[str, object]) -> list[Step]:
+    def feed(self, line: Mapping[str, object]) -> list[Step]:
         if "method" in line and "id" in line:
             return self._on_request(line)
         if "method" in line:
@@ -97,7 +97,7 @@ class Reader(driver.Reader):
 
     # ── our requests and their responses, in order ──
 
-    def _on_response(self, line: dict[str, object]) -> list[Step]:
+    def _on_response(self, line: Mapping[str, object]) -> list[Step]:
         number = line.get("id")
         if "error" in line:
             error = read.part(line, "error")
@@ -151,7 +151,7 @@ class Reader(driver.Reader):
 
     # ── the agent's requests and notifications ──
 
-    def _on_request(self, line: dict[str, object]) -> list[Step]:
+    def _on_request(self, line: Mapping[str, object]) -> list[Step]:
         if line["method"] != "session/request_permission":
             refusal = {"code": -32601, "message": "counsel does not support this"}
             return [Send({"jsonrpc": "2.0", "id": line["id"], "error": refusal})]
@@ -164,7 +164,7 @@ class Reader(driver.Reader):
         answer = {"jsonrpc": "2.0", "id": line["id"], "result": {"outcome": outcome}}
         return [Send(answer), Notice("warning", message)]
 
-    def _on_notification(self, line: dict[str, object]) -> list[Step]:
+    def _on_notification(self, line: Mapping[str, object]) -> list[Step]:
         params = read.part(line, "params")
         update = read.part(params, "update")
         if params.get("sessionId") != self._session:

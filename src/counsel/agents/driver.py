@@ -27,7 +27,7 @@ from counsel.errors import CounselError, NotFound, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.paths import isdir
 from counsel.text import counted
-from counsel.types import Call, Event, Finished, Image, Knobs, Limits, Notice, Text, Withdrawn
+from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
 
 _SESSION = re.compile(
     r"[A-Za-z0-9][\w-]{0,127}", re.ASCII
@@ -95,7 +95,7 @@ class AgentRequest:
 class Send:
     """A message from the reader to its agent."""
 
-    message: dict[str, object] = field(repr=False)
+    message: Json = field(repr=False)
 
 
 Step: TypeAlias = Event | Send
@@ -114,7 +114,7 @@ class Reader(Protocol):
         """A line of stderr. True: waiting is pointless, the agent is ended."""
         return False
 
-    def feed(self, line: dict[str, object]) -> list[Step]: ...
+    def feed(self, line: Mapping[str, object]) -> list[Step]: ...
     def finish(self, ended: Exit) -> list[Step]:
         """The process has exited: the last events, or the failure that the exit means."""
 
@@ -306,7 +306,7 @@ async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGene
                 yield step
 
 
-def _read(reader: Reader, line: dict[str, object]) -> list[Step]:
+def _read(reader: Reader, line: Mapping[str, object]) -> list[Step]:
     try:
         return reader.feed(line)
     except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import render
 from counsel.requests import Engine
+from counsel.types import Json
 
 _URI = re.compile(r"counsel://jobs/([A-Za-z0-9_-][A-Za-z0-9_.-]{0,79})/text(?:\?page=([0-9]{1,6}))?")
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
@@ -70,7 +71,7 @@ def parse(uri: str) -> tuple[str, int] | None:
     return (match[1], int(match[2] or 1)) if match else None
 
 
-async def read(engine: Engine, wanted: str, most: int) -> dict[str, object] | None:
+async def read(engine: Engine, wanted: str, most: int) -> Json | None:
     """`resources/read`: one page of a job's text, or None if there is none."""
     parsed = parse(wanted)
     if parsed is None:

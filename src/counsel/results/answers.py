@@ -10,6 +10,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ConsensusResult
 from counsel.results.parts import AnswerMetadata, Continuation, without_empty
 from counsel.results.review import ReviewResult
+from counsel.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class ChatResult:
     stopped_by: str | None = None  # of a completion: the stop sequence
     document: dict[str, object] | None = field(default=None, repr=False)
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         if self.document is not None:
             return self.document
         return {
@@ -77,7 +78,7 @@ class Accepted:
     note: str | None = None
     document: dict[str, object] | None = field(default=None, repr=False)
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         if self.document is not None:
             return self.document
         shown: dict[str, object] = {

@@ -22,7 +22,7 @@ from counsel.results.parts import (
     without_empty,
 )
 from counsel.results.verdict import JudgeVerdict, MiddleRound, Refinement, Vote
-from counsel.types import Usage
+from counsel.types import Json, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class ConsensusResult:
         parts += [f"## {model}\n\n{text}" for model, text in self.answers.items()]
         return "\n\n".join(parts)
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         if self.document is None:
             return self._shown(repeat=True)
         return self.document if "content" in self.document else self._from_row(self.document)

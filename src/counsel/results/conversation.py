@@ -10,6 +10,7 @@ from counsel import json_reader as read
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import Totals
 from counsel.results.parts import AnswerMetadata, AnswerSummary, Source, listed, without_empty
+from counsel.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +20,7 @@ class QuestionDetails:
     files_sent: Mapping[str, str] = field(default_factory=dict)  # by path and range: the hash of the lines
     document: dict[str, object] | None = field(default=None, repr=False)
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         if self.document is not None:
             return self.document
         return without_empty(
@@ -73,7 +74,7 @@ class AnswerDetails:
     def spent(self) -> AnswerMetadata | Totals | None:
         return self.totals or self.answer
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         if self.document is not None:
             return self.document
         shown: dict[str, object] = {}

@@ -13,6 +13,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.results.answers import Result, result_from_json
 from counsel.results.conversation import HistoryMessage
 from counsel.results.parts import JobState, ModelStatus, listed, without_empty
+from counsel.types import Json
 
 T = TypeVar("T")
 
@@ -196,7 +197,7 @@ class JobStatus(JobSummary):
         return "\n\n".join(filter(None, (state.text if self.is_open else state.partial for state in states)))
 
     @property
-    def content(self) -> dict[str, object]:
+    def content(self) -> Json:
         if self.document is not None:
             return self.document
         shown = self._head()
@@ -216,7 +217,7 @@ class JobStatus(JobSummary):
             shown["summary"] = self.summary_so_far
         return {**shown, "status_line": self.status_line}
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         return {"content": self.content}
 
     @classmethod
@@ -241,10 +242,10 @@ class JobList:
     document: dict[str, object] | None = field(default=None, repr=False)
 
     @property
-    def content(self) -> dict[str, object]:
+    def content(self) -> Json:
         return self.document if self.document is not None else {"jobs": listed(self.jobs)}
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         return {"content": self.content}
 
     def with_outcomes(self) -> list[dict[str, object]]:
@@ -269,13 +270,13 @@ class Cancellation:
     member: str | None = None  # the slot of the one model that was stopped; the job goes on
 
     @property
-    def content(self) -> dict[str, object]:
+    def content(self) -> Json:
         shown: dict[str, object] = {"status": self.status, "message": self.message, "job_id": self.job_id}
         if self.cancelled_at:
             shown |= {"elapsed_seconds": self.elapsed_seconds, "cancelled_at": self.cancelled_at}
         return shown if self.member is None else {**shown, "member": self.member}
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         return {"content": self.content}
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, Self, TypeAlias, TypedDict
 from counsel import json_reader as read
 from counsel.job_events import ToolRun
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Usage
+from counsel.types import Json, Usage
 
 JobState: TypeAlias = Literal["processing", "completed", "failed", "cancelled", "completed_with_errors"]
 Phase: TypeAlias = Literal["initial", "refined", "review", "check"]
@@ -25,7 +25,7 @@ PHASE_NAMES: Mapping[str, str] = {
 
 
 class Serialisable(Protocol):
-    def to_json(self) -> dict[str, object]: ...
+    def to_json(self) -> Json: ...
 
 
 class ToolResult(Serialisable, Protocol):

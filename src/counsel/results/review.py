@@ -9,6 +9,7 @@ from counsel import json_reader as read
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ModelFailure, Totals
 from counsel.results.parts import Continuation, listed, without_empty
+from counsel.types import Json
 
 ReviewStatus: TypeAlias = Literal["review_complete", "review_partial"]
 Severity: TypeAlias = Literal["critical", "high", "medium", "low", "info"]
@@ -211,7 +212,7 @@ class ReviewResult:
             and (finding.stands or (disputed and finding.location != "missing"))
         )
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         if self.document is not None and "content" in self.document:
             return self.document
         return {**(self.document or self._shown()), "content": self.content}

@@ -165,7 +165,7 @@ class Reader(driver.Reader):
         self._model: str | None = None
         self._length = 0  # characters
 
-    def feed(self, line: dict[str, object]) -> list[Step]:
+    def feed(self, line: Mapping[str, object]) -> list[Step]:
         handle = {
             "system": self._on_system,
             "stream_event": self._on_delta,
@@ -179,7 +179,7 @@ class Reader(driver.Reader):
     def finish(self, ended: Exit) -> list[Step]:
         return finished_or_fail(self.request, self._finished, ended)
 
-    def _on_system(self, line: dict[str, object]) -> list[Step]:
+    def _on_system(self, line: Mapping[str, object]) -> list[Step]:
         if line.get("subtype") != "api_retry":
             return []
         status = read.integer_or_none(line, "error_status")
@@ -189,7 +189,7 @@ class Reader(driver.Reader):
         message = f"Claude Code retries in {seconds:.0f} s ({line.get('error')})."
         return [Notice("retry", message, {"status": status})]
 
-    def _on_delta(self, line: dict[str, object]) -> list[Step]:
+    def _on_delta(self, line: Mapping[str, object]) -> list[Step]:
         event = read.part(line, "event")
         if event.get("type") == "message_start":
             self._message = str(read.part(event, "message").get("id"))
@@ -236,7 +236,7 @@ class Reader(driver.Reader):
             [Withdrawn(withdrawn, "Claude Code lost the model's stream and asks again.")] if withdrawn else []
         )
 
-    def _on_message(self, line: dict[str, object]) -> list[Step]:
+    def _on_message(self, line: Mapping[str, object]) -> list[Step]:
         message = read.part(line, "message")
         if message.get("model") == "<synthetic>":  # Claude Code's own text about a failure
             return []
@@ -251,7 +251,7 @@ class Reader(driver.Reader):
                 steps += self._text(self._missing_text(str(block.get("text") or "")))
         return steps
 
-    def _on_result(self, line: dict[str, object]) -> list[Step]:
+    def _on_result(self, line: Mapping[str, object]) -> list[Step]:
         self.done = True
         if line.get("is_error") or line.get("subtype") != "success":
             raise self._failure(line)
@@ -273,7 +273,7 @@ class Reader(driver.Reader):
         self._message = "result"
         return [*self._text(result)]
 
-    def _failure(self, line: dict[str, object]) -> Exception:
+    def _failure(self, line: Mapping[str, object]) -> Exception:
         errors = [str(error) for error in read.values(line, "errors")]
         message = "; ".join(errors) or str(line.get("result") or line.get("subtype") or "")
         if self.request.session and "No conversation found" in message:
@@ -283,7 +283,7 @@ class Reader(driver.Reader):
         return self.request.fail(message, read.integer_or_none(line, "api_error_status"))
 
 
-def _usage(line: dict[str, object]) -> Usage:
+def _usage(line: Mapping[str, object]) -> Usage:
     usage = read.part(line, "usage")
     cached = read.integer(usage, "cache_read_input_tokens")
     written = read.integer(usage, "cache_creation_input_tokens")

@@ -83,7 +83,7 @@ class ExecReader(Reader):
         self._has_text = False
         self._started = False
 
-    def feed(self, line: dict[str, object]) -> list[Step]:
+    def feed(self, line: Mapping[str, object]) -> list[Step]:
         kind = line.get("type")
         if kind == "thread.started":
             self._thread = str(line.get("thread_id"))

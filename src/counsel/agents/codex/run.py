@@ -113,7 +113,7 @@ class Reader(driver.Reader):
         self._total: object = None
         self._network_waits = 0  # for the network
 
-    def feed(self, line: dict[str, object]) -> list[Step]:
+    def feed(self, line: Mapping[str, object]) -> list[Step]:
         if "method" in line and "id" in line:
             return self._on_request(line)
         if "method" in line:
@@ -129,7 +129,7 @@ class Reader(driver.Reader):
 
     # ── our requests and their responses, in order ──
 
-    def _on_response(self, line: dict[str, object]) -> list[Step]:
+    def _on_response(self, line: Mapping[str, object]) -> list[Step]:
         if "error" in line:
             raise self._refused(line)
         if line.get("id") == _HELLO:
@@ -147,7 +147,7 @@ class Reader(driver.Reader):
             self._turn = str(read.part(read.part(line, "result"), "turn").get("id"))
         return []
 
-    def _refused(self, line: dict[str, object]) -> Exception:
+    def _refused(self, line: Mapping[str, object]) -> Exception:
         error = read.part(line, "error")
         if line.get("id") == _HELLO or error.get("code") == -32601:
             return MethodUnsupported()

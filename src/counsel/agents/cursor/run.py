@@ -75,7 +75,7 @@ class Reader(driver.Reader):
         self._has_deltas = self._used_tool = False
         self._texts: list[str] = []  # the text between tool calls
 
-    def feed(self, line: dict[str, object]) -> list[Step]:
+    def feed(self, line: Mapping[str, object]) -> list[Step]:
         self._session = read.text(line, "session_id") or self._session
         kind = line.get("type")
         if kind == "system":
@@ -102,7 +102,7 @@ class Reader(driver.Reader):
                 raise self.request.fail(message, status)
         return finished_or_fail(self.request, None, ended)
 
-    def _on_message(self, line: dict[str, object]) -> list[Step]:
+    def _on_message(self, line: Mapping[str, object]) -> list[Step]:
         is_delta = "timestamp_ms" in line and "model_call_id" not in line
         blocks = read.parts(read.part(line, "message"), "content")
         text = "".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
@@ -139,7 +139,7 @@ class Reader(driver.Reader):
         return [] if result.strip() in "".join(self._texts) else self._text(result)
 
 
-def _tool(line: dict[str, object]) -> list[Step]:
+def _tool(line: Mapping[str, object]) -> list[Step]:
     """`{"tool_call": {"readToolCall": {"args": {…}}}}`"""
     tool_call = read.part(line, "tool_call")
     name = next(iter(tool_call), "tool")

@@ -138,7 +138,7 @@ class Reader(driver.Reader):
         self._error = f"it failed {counted(int(retry[1]), 'time')}: {retry[3]}".rstrip(": ")
         return True
 
-    def feed(self, line: dict[str, object]) -> list[Step]:
+    def feed(self, line: Mapping[str, object]) -> list[Step]:
         kind = line.get("type")
         if kind == "init":
             self._session, self._model = (
@@ -206,7 +206,7 @@ class Reader(driver.Reader):
         reason = "Gemini CLI lost the model's stream and asked again."
         return [Withdrawn(_GAP.join(received), reason), Text(_GAP.join(corrected))]
 
-    def _result(self, line: dict[str, object]) -> list[Step]:
+    def _result(self, line: Mapping[str, object]) -> list[Step]:
         if line.get("status") != "success":
             self._error = str(read.part(line, "error").get("message") or "it gave no reason")
             return []

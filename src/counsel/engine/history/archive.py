@@ -21,6 +21,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob, Conversation, JobWithoutTurn, Message
 from counsel.errors import Conflict, NotFound
 from counsel.settings import Settings
+from counsel.types import Json
 
 
 class Archive:
@@ -65,7 +66,7 @@ class Archive:
     async def image(self, sha: str) -> Blob | None:
         return (await self._store.blobs([sha])).get(sha)
 
-    async def show(self, name: str) -> dict[str, object]:
+    async def show(self, name: str) -> Json:
         conversation = await self._conversation(name)
         # First: a job that ends now is then told twice, not never.
         others = await self._store.jobs_without_turn(name)

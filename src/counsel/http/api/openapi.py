@@ -11,6 +11,7 @@ from counsel.http.api.documents import events
 from counsel.http.api.documents.answers import Failure
 from counsel.http.api.endpoint import ApiCall, ApiRoute, Binary, Empty, Events, OneOf, Parameter
 from counsel.http.api.json_schema import Schemas
+from counsel.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +29,7 @@ async def show(_: ApiCall) -> object:
 
 
 @lru_cache(maxsize=1)
-def document() -> dict[str, object]:
+def document() -> Json:
     from counsel.http.api.routes import ROUTES  # this module's own route is one of them
 
     return described(ROUTES)

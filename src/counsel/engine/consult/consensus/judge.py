@@ -191,7 +191,7 @@ class Judge:
         return await structured.conforming(self.consultation, step, route, call, reply)
 
 
-def schema(letters: list[str], choices: Sequence[str] = ()) -> dict[str, object]:
+def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
     text, letter = {"type": "string"}, {"type": "string", "enum": letters}
     texts, some = {"type": "array", "items": text}, {"type": "array", "items": letter}
     choice = {"choice": {"type": "string", "enum": list(choices)}} if choices else {}
