@@ -12,6 +12,7 @@ from counsel.engine.store.health import QueueState
 from counsel.engine.store.protocol import Store
 from counsel.errors import ConfigInvalid, CounselError
 from counsel.lazy_dataclass import dataclass
+from counsel.types import Json
 
 log = logging.getLogger("counsel.engine")
 PATIENCE = 3.0  # seconds for the database to answer
@@ -22,7 +23,7 @@ class Reason:
     code: str  # database, schema, queue, draining, starting
     text: str
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> Json:
         return {"code": self.code, "text": self.text}
 
 

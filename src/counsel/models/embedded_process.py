@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from counsel import untrusted
 from counsel.errors import CounselError, ProviderUnavailable, from_dict
 from counsel.models import embedded
+from counsel.types import Json
 
 State: TypeAlias = Literal["absent", "installing", "ready", "failed"]
 MODEL = "smollm2"
@@ -42,7 +43,7 @@ class EmbeddedModel:
     def _folder(self) -> Path:
         return embedded.folder(self._home)
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> Json:
         state = self._state()
         installing = state == "installing"
         return {

@@ -8,9 +8,10 @@ from typing import TypedDict
 from counsel.errors import ModelNotFound
 from counsel.models import prices
 from counsel.models.catalog import Catalog, ModelRow
+from counsel.types import Json
 
 
-def as_json(row: ModelRow) -> dict[str, object]:
+def as_json(row: ModelRow) -> Json:
     """A row as `--json` and HTTP show it."""
     model = row.model
     price = prices.per_million(model)
@@ -45,8 +46,8 @@ def newest_first(catalog: Catalog, rows: Iterable[ModelRow]) -> list[ModelRow]:
 
 
 class Listing(TypedDict):
-    models: list[dict[str, object]]
-    aliases: list[dict[str, object]]
+    models: list[Json]
+    aliases: list[Json]
     problems: list[str]
 
 
@@ -58,12 +59,12 @@ def document(catalog: Catalog, rows: Iterable[ModelRow], problems: Iterable[str]
     }
 
 
-def aliases(catalog: Catalog) -> list[dict[str, object]]:
+def aliases(catalog: Catalog) -> list[Json]:
     """The user's aliases, with the model that each means; `problem` if it means none."""
     return [_alias(catalog, alias.name, alias.target) for alias in catalog.aliases]
 
 
-def _alias(catalog: Catalog, name: str, target: str) -> dict[str, object]:
+def _alias(catalog: Catalog, name: str, target: str) -> Json:
     try:
         return {"name": name, "target": target, "model": catalog.lookup(name).id}
     except ModelNotFound as error:

@@ -12,7 +12,7 @@ import re
 import secrets
 from dataclasses import replace
 
-from counsel.types import Thought, ToolCall, ToolInput, VendorBlock
+from counsel.types import Json, Thought, ToolCall, ToolInput, VendorBlock
 
 # Ids that wires count for vendors that send none, in every answer from the beginning.
 _COUNTED = re.compile(r"(?:gemini_)?call_\d+").fullmatch
@@ -41,7 +41,7 @@ class Parts:
             self._parts.append({"type": "thinking", "text": "", **about})
         return {"type": "thinking", **about}
 
-    def call(self, call: ToolCall) -> dict[str, object]:
+    def call(self, call: ToolCall) -> Json:
         self._settle()
         part: dict[str, object] = {
             "type": "tool_call",
