@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sqlite3
 import stat
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from counsel.engine.store.records import StoreError
+from counsel.engine.store.sqlite import files
 from counsel.engine.store.sqlite.database import Database
 from counsel.errors import ConfigInvalid
 from support.rows import first
@@ -115,14 +117,86 @@ async def test_a_quick_write_that_fails_fails_alone(database: Database) -> None:
     assert count(database) == 2
 
 
-async def test_the_writer_takes_a_quick_write_to_the_disk_soon_after(database: Database) -> None:
-    """By a commit of its own that changes nothing: only those are waited for by the disk."""
+async def test_a_quick_write_is_taken_to_the_disk_soon_after(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = files._sync
+
+    def sync(handle: int) -> None:
+        synced.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    monkeypatch.setattr(files, "_sync", sync)
     await database.quickly(put("a"))
-    log = database.path.with_name("counsel.db-wal")
-    before = log.stat().st_size
+    async with asyncio.timeout(60):
+        while not synced:
+            await asyncio.sleep(0.01)
+    assert synced == [database.path.with_name("counsel.db-wal").stat().st_ino]
+
+
+async def test_the_disk_takes_quick_writes_and_leaves_alone_what_waits(database: Database) -> None:
+    """Else each single call would have two commits: its row with the sync of the call before it, then its end."""
+    await database.quickly(put("a"))
+    patient = database.shortly(put("b"), 3600)
     database._sync()
-    await database.write(lambda _: None)
-    assert log.stat().st_size > before
+    await reached(database)
+    assert not patient.done()
+    assert database.quickly(put("c")).done()
+    assert patient.done()
+
+
+async def test_a_quick_write_need_not_wait_for_the_disk(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(files, "_sync", lambda _: go_on.wait())
+    await database.quickly(put("a"))
+    database._sync()
+    assert database.quickly(put("b")).done()
+    go_on.set()
+
+
+async def test_a_disk_that_refuses_is_logged_and_fails_no_other_write(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files, "_sync", refuse)
+    await database.quickly(put("a"))
+    database._sync()
+    await database.write(put("b"))
+    assert count(database) == 2
+    assert "could not be written to the disk: Input/output error" in caplog.text
+
+
+async def test_the_time_of_a_write_that_is_done_is_not_that_of_the_next_one(database: Database) -> None:
+    database.shortly(put("a"), 0.001)
+    assert database.quickly(put("b")).done()
+    patient = database.shortly(put("c"), 3600)
+    async with asyncio.timeout(60):
+        while database._alarm and database._alarm[1] < asyncio.get_running_loop().time() + 1800:
+            await asyncio.sleep(0.01)
+    await reached(database)
+    assert not patient.done()
+    await database.shortly(put("d"))
+    assert patient.done()
+
+
+async def test_quick_writes_alone_do_not_let_the_log_grow(database: Database) -> None:
+    for number in range(800):
+        await database.quickly(put(f"{number:04}" + "x" * 4000))
+        database._sync()
+    await reached(database)
+    assert database.path.with_name("counsel.db-wal").stat().st_size < 8 * 2**20
+
+
+async def reached(database: Database) -> None:
+    """The writer's thread has done what it was given."""
+    there = threading.Event()
+    database._writer.aside(there.set)
+    assert await asyncio.to_thread(there.wait, 60)
 
 
 def test_file_and_folder_are_private(database: Database) -> None:
@@ -165,6 +239,7 @@ async def test_a_full_disk_is_a_clear_error_and_leaves_the_file_whole(database: 
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
+from counsel.engine.store.sqlite import files
 from counsel.engine.store.sqlite.database import Database
 async def main():
     database = Database(Path(sys.argv[1]))

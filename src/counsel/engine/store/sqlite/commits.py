@@ -27,6 +27,7 @@ class Step:
     """Something that the writer's thread does between two commits."""
 
     run: Callable[[], None]
+    changes_nothing: bool = False  # in the database: quick commits need not wait for it
 
 
 class Write(Future[T]):

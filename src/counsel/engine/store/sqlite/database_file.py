@@ -91,6 +91,13 @@ class DatabaseFile:
     def log_is_long(self) -> bool:
         return not self.in_memory and files.size(files.beside(self.path)[0]) > WAL_BYTES
 
+    def sync_log(self) -> None:
+        """Take commits of `quick` to the disk. SQLite holds no locks on its log: a descriptor of it may be closed."""
+        try:
+            files.sync(files.beside(self.path)[0])
+        except OSError as error:
+            log.error("%s could not be written to the disk: %s", self.path, opening.reason(error))
+
     def cut_log(self) -> None:
         """Without waiting for readers: there will be another moment."""
         with contextlib.suppress(sqlite3.Error):

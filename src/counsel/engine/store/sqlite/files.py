@@ -18,6 +18,7 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER = 100  # bytes
 _handles: dict[Identity, tuple[int, int]] = {}  # → descriptor, users
 _guard = threading.Lock()
+_sync = getattr(os, "fdatasync", os.fsync)  # as SQLite does; macOS has only the second
 
 
 def identity(path: Path) -> Identity | None:
@@ -70,6 +71,15 @@ def create(path: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def sync(path: Path) -> None:
+    """Take what was written to a file to the disk, by whichever descriptor it was written."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _sync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

@@ -49,6 +49,10 @@ class Writer:
         self.put((Step(step), done))
         return done
 
+    def aside(self, step: Callable[[], None]) -> None:
+        """Run a step that changes nothing on the thread. What waits for another write goes on waiting."""
+        self._queue.put((Step(step, changes_nothing=True), Future()))
+
     def close(self) -> None:
         self.put()
         self._queue.put(None)
@@ -65,7 +69,7 @@ class Writer:
             except Exception as error:  # the thread must survive: no other would answer the waiting callers
                 log.exception("the writer failed")
                 settle(_failed(batch, error))
-            self._settled += len(batch)
+            self._settled += sum(not _is_aside(work) for work, _ in batch)
 
     def _gather(self) -> tuple[list[Item], bool]:
         """What has queued up; nothing, once, after a while without writes."""
@@ -109,6 +113,10 @@ class Writer:
             return commit(self._file.writer, batch)
         except sqlite3.Error as error:
             return _failed(batch, error)
+
+
+def _is_aside(work: object) -> bool:
+    return isinstance(work, Step) and work.changes_nothing
 
 
 def _failed(batch: Sequence[Item], error: Exception) -> Settled:
