@@ -133,6 +133,34 @@ def outcome(case: Callable[[SimpleNamespace], Any], classes: SimpleNamespace) ->
         return type(error), str(error)
 
 
+REPLACED: dict[str, Callable[[SimpleNamespace], tuple[Any, dict[str, Any]]]] = {
+    "one field": lambda k: (k.Frozen("a", "x", ("t",), {"m": 1}), {"name": "b"}),
+    "all fields": lambda k: (k.Frozen("a"), {"name": "b", "secret": "c", "tags": ("d",), "more": {}}),
+    "no field": lambda k: (k.Frozen("a"), {}),
+    "keywords only": lambda k: (k.Derived(prompt="p", rounds=4), {"model": "m"}),
+    "not frozen": lambda k: (k.Open(3, [1]), {"count": 4}),
+    "one that is made later": lambda k: (k.Itself(3), {"count": 4}),
+    "after `__post_init__`": lambda k: (k.Checked(3), {"low": 7}),
+}
+
+
+@pytest.mark.parametrize("case", REPLACED)
+def test_a_copy_is_the_librarys(case: str) -> None:
+    for classes in (OURS, THEIRS):
+        value, changes = REPLACED[case](classes)
+        for _ in range(2):  # the second time the copier is known
+            copied, expected = own.replace(value, **changes), dataclasses.replace(value, **changes)
+            assert type(copied) is type(expected)
+            assert repr(copied) == repr(expected)
+
+
+@pytest.mark.parametrize("changes", [{"high": 3}, {"nothing": 3}])
+def test_what_cannot_be_replaced_is_refused(changes: dict[str, Any]) -> None:
+    value = OURS.Checked(3)
+    with pytest.raises(TypeError, match=next(iter(changes))):
+        own.replace(value, **changes)
+
+
 def test_a_frozen_one_is_pickled() -> None:
     assert pickle.loads(pickle.dumps(Carried("a", ("x",)))) == Carried("a", ("x",))
 

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass  # noqa: PLC0414 - for type checkers
@@ -33,6 +33,34 @@ else:
             return _Class(declared, frozen=frozen, slots=slots, kw_only=kw_only).build(eq=eq)
 
         return build if cls is None else build(cls)
+
+
+T = TypeVar("T")
+_copiers: dict[tuple[Any, ...], Callable[..., Any]] = {}
+
+
+def replace(value: T, /, **changes: Any) -> T:
+    """A copy with other values in some fields. The library's own looks at every field each time."""
+    kind = value.__class__
+    copier = _copiers.get((kind, *changes)) or _copier(kind, tuple(changes))
+    return copier(value, **changes)  # type: ignore[no-any-return]
+
+
+def _copier(kind: type, changed: tuple[str, ...]) -> Callable[..., Any]:
+    """For one class and one choice of fields; a program has few of both."""
+    rows = dataclasses.fields(kind)
+    unknown = set(changed) - {row.name for row in rows if row.init}
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no fields {', '.join(sorted(unknown))} that can be replaced")
+    values = {row.name: row.name if row.name in changed else f"_value.{row.name}" for row in rows if row.init}
+    passed = (
+        f"{row.name}={values[row.name]}" if row.kw_only else values[row.name] for row in rows if row.init
+    )
+    names: dict[str, Any] = {"_kind": kind}
+    exec(f"def copy({', '.join(['_value', *changed])}): return _kind({', '.join(passed)})", names)  # noqa: S102
+    copier: Callable[..., Any] = names["copy"]
+    _copiers[kind, *changed] = copier
+    return copier
 
 
 _GENERATED = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")

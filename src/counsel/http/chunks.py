@@ -1,10 +1,12 @@
-"""A way to write pieces of an answer beside ASGI, whose layers cost a live stream as much as the write itself."""
+"""What an application may do beside ASGI, whose layers cost a live stream as much as the write itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 CONNECTION = "connection"  # in the state of a request's scope: its `Chunks`
+WATCHED = "watched"  # there, too
 
 
 class Chunks(Protocol):
@@ -14,6 +16,16 @@ class Chunks(Protocol):
         """Whether a chunk of the present answer can be written now: the client is there, and has read what was sent."""
 
     def write_chunk(self, data: bytes) -> None: ...
+
+
+class Watched(Protocol):
+    """The connection of a request, for who wants to know when its client disconnects. (ASGI's `receive` tells it to a task
+    that waits for it.) What wraps `receive` to end a request must remove this."""
+
+    def watch(self, lost: Callable[[], None]) -> bool:
+        """Call `lost` when the client disconnects. False if it has."""
+
+    def unwatch(self, lost: Callable[[], None]) -> None: ...
 
 
 def chunk(data: bytes) -> bytes:

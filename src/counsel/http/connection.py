@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from counsel.daemon.process_limits import MOST_CONNECTIONS, PendingConnections
-from counsel.http.chunks import CONNECTION, chunk
+from counsel.http.chunks import CONNECTION, WATCHED, chunk
 from counsel.http.joined_writes import JoinedWrites
 from counsel.lazy_dataclass import dataclass
 
@@ -87,6 +88,8 @@ class Connection(H11Protocol):
         self._received_data = False
         self._unread = 0
         self._unread_since = 0.0
+        self._lost: Callable[[], None] | None = None
+        self._is_lost = False
 
     # ── connecting, waiting, closing ──
 
@@ -95,7 +98,7 @@ class Connection(H11Protocol):
         self._writes = JoinedWrites(transport)
         self.transport = cast("asyncio.Transport", self._writes)
         # `peer`: what `auth.Guard` learns about the client
-        self.app_state = {**self.app_state, "peer": {}, CONNECTION: self}
+        self.app_state = {**self.app_state, "peer": {}, CONNECTION: self, WATCHED: self}
         if len(self.connections) > self._pool.most:
             self._drop_oldest()
         self._wait_for_request()
@@ -119,8 +122,21 @@ class Connection(H11Protocol):
         self._pool.waiting.discard(self)
         super().connection_lost(exc)
         self.app_state = {}  # it refers to this connection
+        self._is_lost = True
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            lost()
+
+    def watch(self, lost: Callable[[], None]) -> bool:
+        self._lost = lost
+        return not self._is_lost
+
+    def unwatch(self, lost: Callable[[], None]) -> None:
+        if self._lost is lost:
+            self._lost = None
 
     def on_response_complete(self) -> None:
+        self._writes.flush()  # the client need not wait for what is left to do
         self._wait_for_request()
         super().on_response_complete()
 

@@ -23,6 +23,7 @@ _MAX_PUSHED = 16 * 1024  # bytes that are passed on at once; a reader of more le
 _JOINED = 64 * 1024  # bytes of a request that are joined, to need one system call
 _STATUS = re.compile(rb"HTTP/1\.([01]) +(\d{3})(?: |$)")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?")
+_PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 
 _SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is next; the last chunk was read
 
@@ -324,7 +325,8 @@ class Connection(asyncio.BufferedProtocol):
             self._end()
 
     def _chunks(self) -> None:
-        data, at, pieces = self._buffer, 0, list[bytes]()
+        data, pieces = self._buffer, list[bytes]()
+        at = _whole_chunks(data, pieces) if self._left == _SIZE_NEXT else 0
         while (after := self._chunk(data, at, pieces)) != at:
             at = after
         self._buffer = data[at:]
@@ -381,6 +383,19 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._buffer = b""
             self.abort()
+
+
+def _whole_chunks(data: bytes, pieces: list[bytes]) -> int:
+    """Add the chunks that have arrived whole, as vendors send them, up to the first that looks different; its position."""
+    at = 0
+    while match := _PLAIN_SIZE.match(data, at):
+        start = match.end()
+        stop = start + int(match[1], 16)
+        if stop == start or data[stop : stop + 2] != b"\r\n":
+            break
+        pieces.append(data[start:stop])
+        at = stop + 2
+    return at
 
 
 def _size(line: bytes) -> int:

@@ -121,17 +121,16 @@ async def test_a_quick_write_is_taken_to_the_disk_soon_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    real = files._sync
+    real, done = files._sync, threading.Event()
 
     def sync(handle: int) -> None:
         synced.append(os.fstat(handle).st_ino)
         real(handle)
+        done.set()
 
     monkeypatch.setattr(files, "_sync", sync)
     await database.quickly(put("a"))
-    async with asyncio.timeout(60):
-        while not synced:
-            await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(done.wait, 60)
     assert synced == [database.path.with_name("counsel.db-wal").stat().st_ino]
 
 
@@ -176,7 +175,7 @@ async def test_the_time_of_a_write_that_is_done_is_not_that_of_the_next_one(data
     assert database.quickly(put("b")).done()
     patient = database.shortly(put("c"), 3600)
     async with asyncio.timeout(60):
-        while database._alarm and database._alarm[1] < asyncio.get_running_loop().time() + 1800:
+        while database._alarm and database._alarm[1] < asyncio.get_running_loop().time() + 1800:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await reached(database)
     assert not patient.done()

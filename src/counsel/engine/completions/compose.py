@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from counsel.engine.consult import prompts
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
 from counsel.errors import InvalidArgument
+from counsel.lazy_dataclass import replace
 from counsel.models.auto import Needs
 from counsel.requests import CompletionRequest
 from counsel.types import Call, Image, Knobs, Turn

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from counsel.engine import results
 from counsel.engine.completions import compose, history
 from counsel.engine.consult import chat, fallbacks
@@ -16,6 +14,7 @@ from counsel.engine.jobs.running import Outcome
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.errors import Cancelled, CounselError
+from counsel.lazy_dataclass import replace
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerDetails, ChatResult, Continuation, PassedOver
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from counsel import resource_errors
@@ -24,7 +23,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, UsageRecord
 from counsel.errors import Cancelled, CounselError, Internal, TimedOut
 from counsel.job_events import Spent, Wait
-from counsel.lazy_dataclass import dataclass
+from counsel.lazy_dataclass import dataclass, replace
 from counsel.types import Call, Event, Notice, Usage
 
 log = logging.getLogger("counsel.consult")

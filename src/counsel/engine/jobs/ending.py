@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from counsel.engine.consult.call import Consultation
@@ -16,6 +15,7 @@ from counsel.engine.jobs.running import Outcome, Running
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, JobCompleted, JobEnd, JobStopped, LostJob, NewTurn, StoreError
 from counsel.errors import CounselError
+from counsel.lazy_dataclass import replace
 from counsel.requests import Status
 from counsel.results import ChatResult, Result, ReviewResult
 

@@ -19,7 +19,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.team.audit import Audit, Sender
 from counsel.engine.team.people import names
 from counsel.errors import CounselError
-from counsel.http.chunks import CONNECTION
+from counsel.http.chunks import CONNECTION, WATCHED
 from counsel.http.team.ending import Ending
 from counsel.http.team.sessions import COOKIE, SESSION_PREFIX, TeamSession, TeamSessions, wrong_token
 from counsel.people import OPERATOR
@@ -139,6 +139,7 @@ class TeamAccess:
             return
         state = scope.setdefault("state", {})
         ending = state[CONNECTION] = Ending(receive, send, state.get(CONNECTION))
+        state.pop(WATCHED, None)  # the end of a token counts as a disconnect, too: `ending.receive` tells it
         with self._answering(who, ending.end):
             await app(scope, ending.receive, ending.send)
         if ending.task is not None:

@@ -12,7 +12,6 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from counsel.caller import Caller
@@ -29,7 +28,7 @@ from counsel.errors import (
 )
 from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
-from counsel.http.chunks import CONNECTION, Chunks
+from counsel.http.chunks import CONNECTION, WATCHED, Chunks, Watched
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.person import engine_of, identity_of
 from counsel.http.v1 import api as v1
@@ -41,6 +40,7 @@ from counsel.http.v1.own import Own
 from counsel.http.v1.responses import RESPONSES, open_response
 from counsel.http.v1.stream import Stream
 from counsel.job_events import JobEvent
+from counsel.lazy_dataclass import replace
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import CompletionRequest, Engine, Request
 from counsel.results import ChatResult, ConsensusResult
@@ -156,24 +156,37 @@ class V1:
             return job, repeats
 
     async def attended(
-        self, work: Coroutine[Any, Any, None], receive: Receive, stopped: Callable[[], Awaitable[None]]
+        self,
+        work: Coroutine[Any, Any, None],
+        receive: Receive,
+        stopped: Callable[[], Awaitable[None]],
+        watched: Watched | None = None,
     ) -> None:
         """Do the work while the client is there. `stopped` is called when it has disconnected."""
-        task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(_disconnected(receive))
-        gone.add_done_callback(lambda _: task.cancel())
+        task = asyncio.current_task()
+        assert task is not None
+        lost = _Lost(task)
+        watching = None if watched else asyncio.ensure_future(_disconnected(receive))
         self._active.add(task)
         try:
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.result()
-            elif not self._closing:
+            if watching:
+                watching.add_done_callback(lost)
+            elif watched and not watched.watch(lost):
+                lost()
+            await work
+        except asyncio.CancelledError:
+            if not (lost.is_gone or self._closing):
+                raise
+            task.uncancel()
+            if not self._closing:
                 await stopped()
         finally:
             self._active.discard(task)
-            gone.cancel()
-            if not task.done():
-                task.cancel()
+            if watching:
+                watching.remove_done_callback(lost)
+                watching.cancel()
+            elif watched:
+                watched.unwatch(lost)
 
     @property
     def is_closing(self) -> bool:
@@ -189,6 +202,18 @@ class V1:
         return bool(self._active)
 
 
+class _Lost:
+    """Cancels a request's task when its client has disconnected."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self.is_gone = False
+
+    def __call__(self, *_: object) -> None:
+        self.is_gone = True
+        self._task.cancel()
+
+
 class _Request:
     """One HTTP request."""
 
@@ -197,7 +222,9 @@ class _Request:
         self.scope = scope
         self.path: str = scope["path"]
         self.headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        self.chunks: Chunks | None = scope.get("state", {}).get(CONNECTION)
+        state = scope.get("state", {})
+        self.chunks: Chunks | None = state.get(CONNECTION)
+        self.watched: Watched | None = state.get(WATCHED)
         self.receive = receive
         self.send = send
 
@@ -253,7 +280,7 @@ class _Request:
         answering = (
             self._stream(api, asked, job, repeats=repeats) if asked.stream else self._plain(api, asked, job)
         )
-        await self.app.attended(answering, self.receive, stopped)
+        await self.app.attended(answering, self.receive, stopped, self.watched)
 
     async def _plain(self, api: Api, asked: Asked, job: str) -> None:
         try:

@@ -96,7 +96,7 @@ class DatabaseFile:
         try:
             files.sync(files.beside(self.path)[0])
         except OSError as error:
-            log.error("%s could not be written to the disk: %s", self.path, opening.reason(error))
+            log.warning("%s could not be written to the disk: %s", self.path, opening.reason(error))
 
     def cut_log(self) -> None:
         """Without waiting for readers: there will be another moment."""
