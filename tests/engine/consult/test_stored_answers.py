@@ -64,6 +64,27 @@ async def test_titles_and_summaries_by_a_model(
     assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
 
 
+async def test_a_job_that_is_continued_keeps_the_title_that_was_paid_for(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="A fine title", contains="Give a title", times=None)
+    fake_api.script(hang_after=1, contains="please say hello", times=1)
+    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    ended = await open_engine(home)
+    job = await ended.submit(ChatRequest(prompt="please say hello", model="gpt-5"), who, background=True)
+    async with asyncio.timeout(60):
+        while (await ended.status(job)).to_json()["content"]["title"] != "A fine title":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await fake_api.wait_for(contains="please say hello", deltas=1)
+    await ended.close()
+    engine = await open_engine(home)
+    engine.register_caller(who)
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: please say hello"
+    assert (await engine.status(job)).to_json()["content"]["title"] == "A fine title"
+    assert len([call for call in fake_api.calls if "Give a title" in call.text]) == 1
+    await engine.close()
+
+
 async def test_a_failing_summary_falls_back_to_a_snippet(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:

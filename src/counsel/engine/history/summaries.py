@@ -5,23 +5,35 @@ from __future__ import annotations
 import asyncio
 
 from counsel.engine.history.titles import Summariser, title_of
+from counsel.engine.jobs.owners import Owners
 from counsel.engine.jobs.running import Running
 from counsel.engine.store.protocol import Store
 
 
 class Describer:
-    def __init__(self, store: Store, summariser: Summariser) -> None:
+    def __init__(self, store: Store, summariser: Summariser, ownership: Owners) -> None:
         self._store = store
         self._summariser = summariser
+        self._ownership = ownership
 
     def entitle(self, running: Running) -> asyncio.Task[str] | None:
         """Begin a title by a model, if the caller wants one."""
         job = running.job
         if not job.caller.settings.summaries:
             return None
-        task = asyncio.create_task(self._summariser.title(job.task.prompt, job))
+        task = asyncio.create_task(self._title(running))
         task.add_done_callback(lambda done: self._entitled(running, done))
         return task
+
+    async def _title(self, running: Running) -> str:
+        job = running.job
+        earlier = await self._store.job(job.id) if job.attempt > 1 else None
+        if earlier and earlier.title and earlier.title != running.title:
+            return earlier.title  # it was paid for
+        await self._ownership.sure()
+        if running.lost or running.gaps != self._ownership.gaps:
+            return running.title  # another server may have the job by now, and asks for one
+        return await self._summariser.title(job.task.prompt, job)
 
     def _entitled(self, running: Running, done: asyncio.Task[str]) -> None:
         if done.cancelled() or done.exception():

@@ -82,7 +82,7 @@ class Runner:
         self._store = store
         self._router = router
         self._cache = cache
-        self.describer = Describer(store, summariser)
+        self.describer = Describer(store, summariser, ownership)
         self.endings = Endings(store)
         self.ownership = ownership
         self.callers = CallerRegistry(home, secret)
