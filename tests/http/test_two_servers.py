@@ -178,6 +178,19 @@ async def test_a_job_is_followed_at_the_other_server_from_where_the_client_stopp
     assert both(proxy)
 
 
+@pytest.mark.parametrize(("name", "field"), [("a.pdf", "files"), ("a.txt", "files"), ("a.png", "images")])
+async def test_what_is_wrong_with_an_upload_is_told_without_a_path_of_the_server(
+    api: Api, name: str, field: str
+) -> None:
+    async with api.session.post("/api/files", params={"name": name}, data=b"%PDF-1.7 \0\xff damaged") as sent:
+        path = (await sent.json())["path"]
+    status, refused = await api.post("/api/jobs", {"prompt": "read", "model": "gpt-5", field: [path]})
+    assert status >= 400
+    assert path in refused["error"]
+    assert refused["file"] == path
+    assert "uploads" not in str(refused).replace(path, "")
+
+
 async def test_uploads_keys_and_answers_are_the_same_at_both(
     api: Api, proxy: RoundRobin, fake_api: FakeAPI
 ) -> None:
@@ -188,6 +201,8 @@ async def test_uploads_keys_and_answers_are_the_same_at_both(
     for _ in range(2):  # at either server
         status, answer = await api.post("/api/jobs", {"prompt": "read", "model": "gpt-5", "files": [path]})
         assert status == 200, answer
+        _, job = await api.get(f"/api/jobs/{answer['job_id']}")
+        assert "counsel/uploads" not in str(job) + str(answer)
     assert all("of two lines" in str(request.body) for request in fake_api.requests)
     before = len(fake_api.requests)
     body = {"prompt": "once", "model": "gpt-5"}

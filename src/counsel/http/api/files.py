@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from typing import Protocol, cast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, cast
 
 from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine.context import uploads
 from counsel.engine.store.protocol import Uploads
-from counsel.errors import FileTooLarge, Internal, InvalidArgument, NotFound
+from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound
 from counsel.http.api.endpoint import ApiCall, refused
 from counsel.http.envelope import RefusedRequest
 from counsel.requests import Engine
@@ -82,13 +84,16 @@ async def _share(call: ApiCall, shared: Uploads, limit: int) -> dict[str, object
     return {"path": f"{PATH}/{name}/{file}", "size": len(data)}
 
 
-async def fetched(engine: Engine, caller: Caller, paths: list[str]) -> list[str]:
-    """The same paths, with those of files in the database replaced by those of copies on this server."""
+async def fetched(engine: Engine, caller: Caller, paths: list[str], copies: dict[str, str]) -> list[str]:
+    """The same paths, with those of files in the database replaced by those of copies on this server.
+
+    `copies` gets each copy's path, with the one that the client knows.
+    """
     shared = shared_uploads(engine)
-    return paths if shared is None else [await _fetched(shared, caller, path) for path in paths]
+    return paths if shared is None else [await _fetched(shared, caller, path, copies) for path in paths]
 
 
-async def _fetched(shared: Uploads, caller: Caller, path: str) -> str:
+async def _fetched(shared: Uploads, caller: Caller, path: str, copies: dict[str, str]) -> str:
     match = _SHARED(path)
     if match is None:
         return path
@@ -98,7 +103,31 @@ async def _fetched(shared: Uploads, caller: Caller, path: str) -> str:
             f"There is no upload {path[:200]}.", hint="Send the file again: one is kept for a day."
         )
     local = await asyncio.to_thread(uploads.copy, caller.settings.home, *stored)
+    copies[str(local)] = path[: match.end()]
     return f"{local}{path[match.end() :]}"
+
+
+@contextmanager
+def named_by_client(copies: Mapping[str, str]) -> Iterator[None]:
+    """Errors name an upload as its client does: the paths of copies are no business of theirs."""
+    try:
+        yield
+    except CounselError as error:
+        known = error.copy()
+        known.message = _renamed(error.message, copies)
+        known.hint = _renamed(error.hint, copies)
+        known.fields = _renamed(error.fields, copies)
+        raise known from None
+
+
+def _renamed(value: Any, copies: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for copy, path in copies.items():
+            value = value.replace(copy, path)
+        return value
+    if isinstance(value, dict):
+        return {key: _renamed(each, copies) for key, each in value.items()}
+    return [_renamed(each, copies) for each in value] if isinstance(value, list) else value
 
 
 async def _receive(call: ApiCall, upload: uploads.Upload, limit: int) -> int:

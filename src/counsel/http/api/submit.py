@@ -115,12 +115,14 @@ async def submit(call: ApiCall) -> object:
     kind = _kind(call.body)
     arguments: Arguments = _CHECKERS[kind].check(call.body)
     mode, caller = _mode(arguments, call.request), call.caller(arguments.pop("project", None))
-    caller = await _with_uploads(call, caller, arguments)
+    copies: dict[str, str] = {}
+    caller = await _with_uploads(call, caller, arguments, copies)
     key = _key(call.request, call.body)
     request = _request(kind, arguments)
     caller = await embedded_model.for_question(call, caller, _models(request, caller))
     waits = mode == "sync" and key is None
-    job = await _submitted(call, request, caller, background=not waits, key=key)
+    with files.named_by_client(copies):
+        job = await _submitted(call, request, caller, background=not waits, key=key)
     if mode == "stream":
         return job_stream.response(call, job, Cursor(), headers=_location(job))
     if mode == "background":
@@ -134,11 +136,13 @@ def _models(request: Request, caller: Caller) -> tuple[str | None, ...]:
     return tuple(map(panels.name_of, panels.expanded(request.models, caller.settings)))
 
 
-async def _with_uploads(call: ApiCall, caller: Caller, arguments: Arguments) -> Caller:
+async def _with_uploads(
+    call: ApiCall, caller: Caller, arguments: Arguments, copies: dict[str, str]
+) -> Caller:
     """The caller may send the files that it names by the paths of `POST /api/files`."""
     for field in ("files", "images"):
         if arguments.get(field):
-            arguments[field] = await files.fetched(call.engine, caller, arguments[field])
+            arguments[field] = await files.fetched(call.engine, caller, arguments[field], copies)
     names = [
         name for field in ("files", "images") for name in arguments.get(field) or () if isinstance(name, str)
     ]
