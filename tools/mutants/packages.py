@@ -41,7 +41,11 @@ PACKAGES = {
 # Tests kill these processes, and one that is killed records nothing: all tests of their folder may reach them.
 OFTEN_KILLED = ("front", "daemon")
 # Programs that start without site-packages, where nothing can be recorded: the function that starts them.
-STARTED_BY = {"agents/supervisor.py": ("agents/process.py", "Process._start")}
+STARTED_BY = {
+    "agents/supervisor.py": ("agents/process.py", "Process._start"),
+    "engine/consult/schema_worker.py": ("engine/consult/structured.py", "_in_worker"),
+    "engine/context/pdf_worker.py": ("engine/context/pdf.py", "_run"),
+}
 
 
 def source_files(package: Package) -> list[Path]:

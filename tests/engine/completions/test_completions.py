@@ -18,6 +18,7 @@ from fake import FakeAPI
 async def complete(engine: Engine, caller: Caller, text: str = "hello", **fields: Any) -> ChatResult:
     request = CompletionRequest(**{"model": "gpt-5", "turns": (Turn("user", text),), **fields})
     result = await engine.wait(await engine.submit(request, caller))
+    await engine.store.flush()
     assert isinstance(result, ChatResult)
     return result
 
@@ -89,6 +90,7 @@ async def test_a_response_continues_another(engine: Engine, caller: Any, fake_ap
 async def test_only_stored_responses_can_be_continued(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
     job = await engine.submit(ChatRequest(prompt="a chat", model="gpt-5"), caller())
     await engine.wait(job)
+    await engine.store.flush()
     for previous in ("job_none", job):
         with pytest.raises(NotFound, match=f"no stored response {previous}"):
             await complete(engine, caller(), previous=previous)
@@ -98,6 +100,7 @@ async def test_only_stored_responses_can_be_continued(engine: Engine, caller: An
     )
     with pytest.raises(CounselError):
         await engine.wait(failed)
+    await engine.store.flush()
     with pytest.raises(Conflict, match="has no answer"):
         await complete(engine, caller(), previous=failed)
 

@@ -23,6 +23,7 @@ async def ask(
 ) -> str:
     job = await engine.submit(ChatRequest(prompt=prompt, model="gpt-5", **fields), caller(), key=key)
     await engine.wait(job)
+    await engine.store.flush()
     return job
 
 
@@ -79,8 +80,8 @@ async def test_calls_that_have_not_ended(engine: Engine, caller: Any, fake_api: 
     assert {record.id for record in await ada.open_calls("call-")} == {job}
     assert await ada.open_calls("other-") == []
     assert await engine.for_person(BOB).open_calls("call-") == []
-    cancelled = await ada.cancel(job)
-    assert cancelled
+    assert await ada.cancel(job)
+    await engine.store.flush()
     assert await ada.open_calls("call-") == []
     assert (await noted(engine))[0].action == "cancelled"
 
@@ -152,6 +153,7 @@ async def test_a_completion_begins_a_conversation_under_any_name(engine: Engine,
         continuation_id="conv_00000000-0000-4000-8000-000000000000",
     )  # fmt: skip
     await ada.wait(await ada.submit(request, caller()))
+    await engine.store.flush()
     (row,) = (await ada.archive.page(10))["conversations"]
     assert row["id"].startswith("conv_00000000")
     with pytest.raises(CounselError):
