@@ -32,6 +32,20 @@ def of_lines(tmp_path: Path, *lines: str) -> set[str]:
     }
 
 
+def test_protocols_are_left_alone(tmp_path: Path) -> None:
+    text = """
+        class Store(Protocol[T]):
+            def jobs(self, limit: int = 50) -> int: ...
+        class Kept:
+            def jobs(self, limit: int = 40) -> int:
+                return self.kept
+    """
+    assert {mutated for _, mutated in changes(tmp_path, text)} == {
+        "def jobs(self, limit: int = 0) -> int:",
+        "return None",
+    }
+
+
 @pytest.mark.parametrize(
     ("line", "mutated"),
     [

@@ -157,6 +157,8 @@ class _Finder:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield from self._function(node)
             case ast.ClassDef(name=name, body=body):
+                if any(ast.unparse(base).partition("[")[0] == "Protocol" for base in node.bases):
+                    return  # nothing of it runs: whoever implements it has defaults of its own
                 self._names.append(name)
                 yield from self._block(body)
                 self._names.pop()
