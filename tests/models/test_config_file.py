@@ -45,6 +45,8 @@ def test_a_mistyped_key_gets_suggestions() -> None:
     assert any("budget" in name for name in part.fields["nearest"])
     assert len(part.fields["nearest"]) == 3
     assert len(set(part.fields["nearest"])) == len(part.fields["nearest"])
+    assert config_file.unknown("audit").fields["nearest"] == ["audit_days", "audit_prompts"]
+    assert len(config_file.unknown("timeout").fields["nearest"]) == 3
     nothing = config_file.unknown("zzzz")
     assert nothing.fields["nearest"] == []
     assert "config list" in str(nothing.hint)

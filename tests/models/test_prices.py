@@ -48,6 +48,7 @@ def test_warming_imports_in_another_thread() -> None:
     script = (
         "import sys, threading; from counsel.models import catalog_rows, prices; models = catalog_rows.shipped().models;"
         "prices.warm(models['gpt-5']); assert 'genai_prices' not in sys.modules;"
+        "assert not [thread for thread in threading.enumerate() if thread.name == 'prices'];"
         "prices.warm(models['deepseek-chat']); prices.warm(models['deepseek-chat']);"
         "[thread.join() for thread in threading.enumerate() if thread.name == 'prices'];"
         "assert 'genai_prices' in sys.modules"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import subprocess
+import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +206,15 @@ async def test_a_proxy_of_another_kind_is_refused_by_name(url: str) -> None:
     ) as caught:
         await ask("https://api.example/v1", {"ALL_PROXY": url})
     assert "secret-one" not in str(caught.value.as_dict())
+
+
+@pytest.mark.parametrize(("is_bypassed", "proxy"), [(False, "http://proxy.example:3128"), (True, "")])
+def test_macos_has_proxies_in_its_network_settings(
+    monkeypatch: pytest.MonkeyPatch, is_bypassed: bool, proxy: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(urllib.request, "getproxies", lambda: {"https": "http://proxy.example:3128"})
+    monkeypatch.setattr(urllib.request, "proxy_bypass", lambda host: is_bypassed and host == "api.example")
+    network = proxies.network({}, "https://api.example/v1")
+    assert (network.proxy.url if network.proxy else "") == proxy
+    assert proxies.network({}, "http://127.0.0.1:9").proxy is None

@@ -18,7 +18,7 @@ class GetsJson(Protocol):
 
 _MAX_LISTED = 5_000  # models of one server; OpenRouter has some 400
 _MAX_ID_LENGTH = 200
-_LIMITS = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
+_LIMITS = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0)
 
 
 async def discover(transport: GetsJson, catalog: Catalog, provider: str) -> list[Model]:

@@ -116,9 +116,7 @@ async def _ask(endpoint: Endpoint) -> None:
     transport = Transport()
     path = TEST_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path
     try:
-        await transport.get_json(
-            endpoint, path, Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
-        )
+        await transport.get_json(endpoint, path, Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0))
     finally:
         await transport.close()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WIRE = "counsel"
 PATH = "/v1/counsel"
 FRESH = 300.0  # seconds for which a list of models is not asked for again
-ASKING = Limits(total=10.0, connect=3.0, first_event=10.0, idle=10.0, attempts=1)
+ASKING = Limits(total=10.0, connect=3.0, first_event=10.0, idle=10.0)
 CONNECT = 3.0  # seconds: whoever is offline should know it soon
 
 

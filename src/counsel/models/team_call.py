@@ -49,7 +49,7 @@ from counsel.types import (
 )
 
 _KEY = "idempotency-key"
-_ENDING = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0, attempts=1)
+_ENDING = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0)
 _ENDING_ATTEMPTS = 4  # the call itself may still be on its way to the server
 _ENDING_PAUSE = 0.25  # seconds
 _PATIENCE = 60.0  # seconds without anything new from the server that has the call
