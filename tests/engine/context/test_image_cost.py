@@ -38,10 +38,11 @@ def in_jpeg(segments: bytes) -> bytes:
     return plain[:2] + segments + plain[2:]
 
 
-def in_gif(blocks: bytes) -> bytes:
+def in_gif(blocks: bytes, colour: bytes = b"") -> bytes:
     plain = saved("GIF", mode="P")
     colours = 13 + (3 << ((plain[10] & 7) + 1) if plain[10] & 0x80 else 0)
-    return plain[:colours] + blocks + plain[colours:]
+    head = plain[:13] + colour * (colours - 13) if colour else plain[:colours]
+    return head + blocks + plain[colours:]
 
 
 def many_scans(count: int, size: tuple[int, int] = (64, 64)) -> bytes:
@@ -68,6 +69,7 @@ BOMBS = {
     ),
     "a GIF of comments": lambda: in_gif(b"!\xfe\x01x\x00" * 1_000_000),
     "a GIF of one long comment": lambda: in_gif(b"!\xfe" + b"\x01x" * 1_000_000 + b"\0"),
+    "a GIF of comments whose colours look like its end": lambda: in_gif(b"!\xfe\x01x\x00" * 1_000_000, b";"),
     "a GIF of nothing": lambda: in_gif(b"\x01" * 5_000_000),
     "a BMP of run lengths": lambda: run_lengths(9_000_000),
 }

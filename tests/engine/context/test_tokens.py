@@ -6,7 +6,7 @@ import pytest
 
 from counsel.engine.context import tokens
 from counsel.errors import ContextLengthExceeded
-from counsel.types import Call, Image, Model, ToolCall, ToolResult, ToolSpec, Turn
+from counsel.types import Call, Image, Knobs, Model, ToolCall, ToolResult, ToolSpec, Turn
 
 MODEL = Model("m", "openai", "m", context=1_000)
 
@@ -90,3 +90,42 @@ def test_a_call_that_does_not_fit_is_refused_with_both_numbers() -> None:
         tokens.check_window(Call(turns=(Turn("user", "x" * 3_988),)), MODEL)
     assert (caught.value.max_tokens, caught.value.provided_tokens) == (1_000, 1_001)
     assert "larger context" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("provider", "size", "estimate"),
+    [
+        ("google", (384, 384), 258),
+        ("google", (385, 100), 258),
+        ("google", (769, 768), 516),
+        ("google", (1000, 1600), 1548),
+        ("google", (9000, 9000), 2240),
+        ("anthropic", (750, 100), 101),
+        ("anthropic", (9000, 9000), 1600),
+        ("openai", (512, 512), 256),
+        ("openai", (520, 100), 425),
+        ("openai", (4096, 1024), 1792),
+        ("mistral", (64, 33), 4),
+        ("mistral", (9000, 9000), 1792),
+        ("mistral", (0, 0), 1600),
+    ],
+)
+def test_an_image_counts_as_its_vendor_counts_it(provider: str, size: tuple[int, int], estimate: int) -> None:
+    image = Image("image/png", b"", width=size[0], height=size[1])
+    assert tokens.estimate_image(image, Model("m", provider, "m")) == estimate
+
+
+def test_what_a_budget_is_reserved_for() -> None:
+    def at_most(text: str = "", **fields: Any) -> int:
+        searching = fields.pop("searching", True)
+        call = Call((Turn("user", text),), knobs=Knobs(web_search=fields.pop("search", False)), **fields)
+        return tokens.at_most(call, Model("m", "openai", "m", web_search=searching))
+
+    plain = tokens.estimate_call(Call((Turn("user", ""),)), MODEL)
+    assert at_most() == plain * 3 // 2 + 1_000
+    assert at_most(search=True) == at_most() + 30_000, "search results are input, too"
+    assert at_most(search=True, searching=False) == at_most()
+    prose = "words of prose " * 400
+    assert at_most(prose) == (plain + tokens.estimate(prose)) * 3 // 2 + 1_000
+    digits = "1" * 2_400
+    assert at_most(digits) == (plain + 600) * 3 // 2 + 700 + 1_000, "a token for 1.5 characters"

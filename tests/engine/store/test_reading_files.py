@@ -11,7 +11,7 @@ import pytest
 
 from counsel.engine.store import open_store
 from counsel.engine.store.records import Blob
-from counsel.engine.store.sqlite import maintenance, snapshot
+from counsel.engine.store.sqlite import files, maintenance, snapshot
 from counsel.engine.store.sqlite.lookup import SqliteLookup
 from counsel.errors import ConfigInvalid, NotFound
 from counsel.job_events import Noticed
@@ -167,3 +167,14 @@ def test_another_programs_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.db").write_bytes(b"this is no database" * 100)
     with pytest.raises(ConfigInvalid, match="cannot be read"), snapshot.read(tmp_path / "bad.db"):
         pass
+
+
+def test_a_file_is_open_as_long_as_someone_uses_it(file: Path) -> None:
+    before = len(list(Path("/dev/fd").iterdir()))
+    users = [files.Opened(file) for _ in range(3)]
+    assert len(list(Path("/dev/fd").iterdir())) == before + 1, "one for all"
+    for user in users:
+        assert user.size == file.stat().st_size
+        user.close()
+        user.close()
+    assert len(list(Path("/dev/fd").iterdir())) == before

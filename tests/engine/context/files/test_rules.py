@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from counsel.caller import Caller
-from counsel.engine.context import allowed_folders, build
+from counsel.engine.context import allowed_folders, build, files
 from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument, NotFound
 from support.context_files import ask, refused
 
@@ -204,3 +204,17 @@ def test_an_unreadable_file_is_named(
 
     monkeypatch.setattr(allowed_folders, "_readable", denied)
     assert "permission" in refused(FileNotAllowed, caller(), "a").message
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("a.py{10:50}", "a.py"),
+        ("a.py{10:}", "a.py"),
+        ("a.py{:5}", "a.py"),
+        ("a.py", "a.py"),
+        ("a{b}", "a{b}"),
+    ],
+)
+def test_a_name_without_its_lines(name: str, plain: str) -> None:
+    assert files.without_range(name) == plain

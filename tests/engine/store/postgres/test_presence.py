@@ -30,6 +30,13 @@ async def age(store: PostgresStore, owner: str, seconds: float) -> None:
     )
 
 
+async def until_locked(store: PostgresStore, owner: str, *, is_locked: bool) -> None:
+    held = f"SELECT {presence._HELD} FROM counsel.owners o WHERE name = %s"
+    async with asyncio.timeout(60):
+        while bool((await store.database.rows(held, owner))[0][0]) is not is_locked:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
 async def test_a_living_owner_is_not_dead_and_an_unknown_one_proves_nothing(opened: Open) -> None:
     ours, theirs = opened(), opened()
     await ours.presence.hold("ours")
@@ -72,10 +79,12 @@ async def test_an_owner_whose_connection_was_cut_lives_again_when_it_is_back(
     proxy.cut_all()
     await age(ours, "theirs", presence.DEAD_AFTER + 1)
     assert await ours.presence.dead(ALL) == {"theirs"}
+    await until_locked(ours, "theirs", is_locked=False)
     proxy.refuses = False
     async with asyncio.timeout(60):
         while await ours.presence.dead(ALL):  # noqa: ASYNC110 - the database tells, not this process
             await asyncio.sleep(0.05)
+    await until_locked(ours, "theirs", is_locked=True)  # its new connection has its lock again
 
 
 async def test_an_owner_that_cannot_renew_knows_that_others_may_think_it_dead(
