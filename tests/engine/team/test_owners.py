@@ -126,3 +126,13 @@ async def test_all_servers_have_one_secret(server: OpenServer) -> None:
     values = {engine.runner.callers._secret.value for engine in (first, second)}
     assert len(values) == 1
     assert len(values.pop()) == 32
+
+
+async def test_a_server_that_stops_leaves_no_row_behind(server: OpenServer) -> None:
+    first, second = await server("a"), await server("b")
+    store: Any = second.store
+    rows = "SELECT name FROM counsel.owners ORDER BY name"
+    names = {engine.runner.ownership.name for engine in (first, second)}
+    assert {row[0] for row in await store.database.rows(rows)} == names
+    await first.close()
+    assert [row[0] for row in await store.database.rows(rows)] == [second.runner.ownership.name]

@@ -46,3 +46,15 @@ def test_the_changes_of_many_jobs_take_bounded_memory_and_none_is_missed() -> No
     assert len(changes._last) == most
     assert changes.has_changed("job-0", mark), "forgotten, so that it may have changed"
     assert not changes.has_changed(f"job-{most + 99}", changes.mark())
+
+
+async def test_followers_that_are_gone_take_no_memory() -> None:
+    changes = Changes()
+    for number in range(10):
+        await changes.wait(f"job-{number}", changes.mark(), 0.0)
+    waiting = asyncio.ensure_future(changes.wait("job-x", changes.mark(), 60.0))
+    await asyncio.sleep(0)
+    assert list(changes._waiting) == ["job-x"]
+    changes.report(["job-x"])
+    await asyncio.wait_for(waiting, 60)
+    assert changes._waiting == {}
