@@ -167,6 +167,8 @@ def test_names_and_ids_of_others_are_changed_and_tags_stay_unique(person: User, 
     detail = in_database(url, lambda store: store.job(job))
     assert detail is not None
     assert detail.conversation == name
+    assert detail.result is not None
+    assert detail.result.job_id == job
     assert [each.job for each in in_database(url, lambda store: store.messages(name))] == [job, job]
     assert added(person.json("import")) == [0, 0, 0, 0, 0]
 

@@ -34,7 +34,7 @@ async def test_what_was_asked(engine: Engine, caller: Any, project: Any) -> None
     )  # fmt: skip
     job = shown["job_id"]
     await engine.store.flush()
-    question = await engine.question(job)
+    question: Any = await engine.question(job)
     assert (question["prompt"], question["models"], question["images"]) == ("why?", ["gpt-5"], 0)
     assert [name.endswith("a.py") for name in question["files"]] == [True]
     assert (question["reasoning_effort"], question["use_websearch"]) == ("high", True)
@@ -150,6 +150,7 @@ async def test_the_archive_finds_and_shows(engine: Engine, caller: Any) -> None:
     assert {row["id"] for row in page["conversations"]} == {"whales", "foxes"}
     assert page["next"] is None
     assert all("found" not in row for row in page["conversations"])
+    match: Any
     (match,) = (await engine.archive.page(10, "whale"))["conversations"]
     assert (match["id"], "whale" in match["found"]) == ("whales", True)
     contents = await engine.archive.contents("whales")

@@ -1,0 +1,93 @@
+"""MCP servers that cannot be connected to, or fail later: what the caller and the model read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from counsel.engine.tools import connections
+from counsel.engine.tools.connections import ServerConnection
+from counsel.errors import UpstreamError
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A server whose connection and whose client behave as the test says."""
+
+    async def call_tool(*_: object) -> object:
+        return await made.on_call()
+
+    @contextlib.asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[object]:
+        await made.on_connect()
+        yield SimpleNamespace(call_tool=call_tool)
+
+    async def nothing() -> None:
+        return None
+
+    async def tools(_: object) -> list[object]:
+        return []
+
+    made = SimpleNamespace(on_connect=nothing, on_call=nothing, timeout=None)
+    start = SimpleNamespace(server=made, unset=())
+    monkeypatch.setattr("counsel.engine.tools.connections.starting.start", lambda *_: start)
+    monkeypatch.setattr(connections, "connected", connected)
+    monkeypatch.setattr(connections, "every_tool", tools)
+    monkeypatch.setattr(connections, "tail", lambda *_: "last words")
+    monkeypatch.setattr(connections, "reason", lambda error, _: f"{error}.")
+    return made
+
+
+def connection() -> ServerConnection:
+    shared: Any = SimpleNamespace(name="tides", listed=SimpleNamespace(agent="claude"))
+    workspace: Any = None
+    return ServerConnection(shared, workspace)
+
+
+async def fail() -> None:
+    raise OSError("it is gone")
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("how", "why"), [(fail, "it is gone"), (hang, "it did not answer within 0.01 s")])
+async def test_why_a_server_cannot_be_connected_to(
+    server: Any, monkeypatch: pytest.MonkeyPatch, how: Any, why: str
+) -> None:
+    if how is hang:
+        monkeypatch.setattr(connections, "OPEN_SECONDS", 0.01)
+    server.on_connect = how
+    opened = connection()
+    with pytest.raises(UpstreamError) as failed:
+        await asyncio.wait_for(opened.opened(), 60)
+    assert failed.value.message == f"Could not connect to the MCP server tides (claude): {why}."
+    assert (failed.value.fields["server"], failed.value.fields["stderr"]) == ("tides", "last words")
+    output = await opened.call("look", {})
+    assert (output.text, output.ok) == ("tides failed: it is not connected", False)
+    await asyncio.wait_for(opened.close(), 60)
+
+
+async def test_what_a_model_reads_of_a_call_that_fails(server: Any) -> None:
+    opened = connection()
+    await asyncio.wait_for(opened.opened(), 60)
+    server.on_call = fail
+    output = await opened.call("look", {})
+    assert (output.text, output.ok) == ("tides failed: it is gone", False)
+    server.on_call, server.timeout = hang, 0.01
+    output = await opened.call("look", {})
+    assert (output.text, output.ok) == ("tides did not answer within 0.01 s.", False)
+    await asyncio.wait_for(opened.close(), 60)
+
+
+async def test_a_connection_that_is_closed_early_ends(server: Any) -> None:
+    server.on_connect = hang
+    opened = connection()
+    await asyncio.sleep(0)
+    await asyncio.wait_for(opened.close(), 60)
