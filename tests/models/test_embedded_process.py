@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -123,9 +124,12 @@ async def test_a_worker_that_says_nothing_has_ended(
     assert failed.value.fields["provider"] == "local"
 
 
-async def test_a_worker_that_ends_later_is_started_again(model: EmbeddedModel, worker: Any) -> None:
-    worker(reported({"environment": ENVIRONMENT}))
+async def test_a_worker_that_ends_later_is_started_again(
+    model: EmbeddedModel, worker: Any, tmp_path: Path
+) -> None:
+    worker(f"echo $$ > {tmp_path}/pid", reported({"environment": ENVIRONMENT}), "read end")
     await asyncio.wait_for(model.environment(), 60)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     await settled(model, "ready")
     await settled(model)
     assert "has ended" in model.status()["error"]["error"]
