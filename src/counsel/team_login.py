@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from counsel import paths
+from counsel import json_reader, paths
 from counsel.errors import InvalidArgument
 from counsel.lazy_dataclass import dataclass
 
@@ -168,9 +168,9 @@ def _rows(value: object, needed: tuple[str, ...]) -> list[dict[str, Any]]:
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write(home: Path, url: str, token: str, about: Mapping[str, Any]) -> TeamLogin:
+def write(home: Path, url: str, token: str, about: Mapping[str, object]) -> TeamLogin:
     """Join. The token is in the system's keychain if there is one, else in a file that only this user can read."""
-    person = about.get("person") or {}
+    person = json_reader.part(about, "person")
     stored = _kept(home, token)
     paths.private_folder(home)
     document = {"url": url, "token": stored, "person": person or None}
@@ -192,7 +192,7 @@ def _kept(home: Path, token: str) -> str:
     return token
 
 
-def write_models(home: Path, url: str, person: str, about: Mapping[str, Any]) -> None:
+def write_models(home: Path, url: str, person: str, about: Mapping[str, object]) -> None:
     """What the server offers now."""
     document = {
         "url": url,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from counsel.agents import self_entry
 from counsel.agents.definitions import AGENTS, Workspace
@@ -16,12 +15,14 @@ from counsel.agents.server_format import ServerFormat, ServerTable
 from counsel.configfiles.write.safewrite import Reader
 
 
-def entries(fmt: ServerFormat, workspace: Workspace) -> Iterator[tuple[ServerTable, str, Mapping[str, Any]]]:
+def entries(
+    fmt: ServerFormat, workspace: Workspace
+) -> Iterator[tuple[ServerTable, str, Mapping[str, object]]]:
     """Every entry outside of the project's files, unparsed: a broken one is still the user's."""
     reader = Reader()
     for table in (*fmt.tables(workspace), *fmt.others(workspace, reader)):
         document = None if table.entries is not None else reader.quiet(table.target)
-        servers: Any = table.entries if document is None else document.get(table.keys)
+        servers: object = table.entries if document is None else document.get(table.keys)
         if table.scope != "project" and isinstance(servers, Mapping):
             yield from (
                 (table, str(name), entry) for name, entry in servers.items() if isinstance(entry, Mapping)

@@ -8,7 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import click
 
@@ -103,7 +103,7 @@ class _StopSignals:
             for number in installed:
                 loop.remove_signal_handler(number)
 
-    def _stop(self, number: signal.Signals, task: asyncio.Task[Any]) -> None:
+    def _stop(self, number: signal.Signals, task: asyncio.Task[object]) -> None:
         self.received = number
         if number == signal.SIGHUP:
             closed_window.write_nowhere(*self._terminals)

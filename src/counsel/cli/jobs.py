@@ -6,11 +6,11 @@ import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import click
 
 from counsel import amounts
+from counsel.caller import Caller
 from counsel.cli import (
     ask_options,
     completers,
@@ -92,12 +92,12 @@ def jobs(
         connect.run(_so_far(job_id or "", caller, history=history, standalone=standalone, as_json=as_json))
 
 
-async def _newest(caller: Any, limit: int, *, standalone: bool, as_json: bool) -> None:
+async def _newest(caller: Caller, limit: int, *, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
         _list(await engine.recent(limit), as_json=as_json)
 
 
-async def _so_far(wanted: str, caller: Any, *, history: bool, standalone: bool, as_json: bool) -> None:
+async def _so_far(wanted: str, caller: Caller, *, history: bool, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
         job_id = await ids.job(engine, wanted, caller)
         status = await engine.status(job_id, full_history=history)
@@ -108,7 +108,7 @@ async def _so_far(wanted: str, caller: Any, *, history: bool, standalone: bool, 
 
 
 async def _to_the_end(
-    wanted: str | None, caller: Any, *, history: bool, stream: bool, standalone: bool, as_json: bool
+    wanted: str | None, caller: Caller, *, history: bool, stream: bool, standalone: bool, as_json: bool
 ) -> None:
     async with connect.engine(caller, standalone=standalone, continues=True) as engine:
         if wanted is None:
@@ -304,7 +304,9 @@ def cancel(job_id: str, member: str | None, standalone: bool, as_json: bool) -> 
     connect.run(_cancel(job_id, member, user.caller(), standalone=standalone, as_json=as_json))
 
 
-async def _cancel(wanted: str, member: str | None, caller: Any, *, standalone: bool, as_json: bool) -> None:
+async def _cancel(
+    wanted: str, member: str | None, caller: Caller, *, standalone: bool, as_json: bool
+) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
         outcome = await engine.cancel(await ids.job(engine, wanted, caller, changes=True), member)
     message = _outcome(outcome)

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from counsel import __version__, settings
+from counsel import json_reader as read
 from counsel.cli import json_option, output
 from counsel.errors import CounselError, InvalidArgument
 from counsel.text import counted
@@ -95,13 +96,13 @@ def _token(address: str, *, from_stdin: bool) -> str:
     return provider_keys.parsed(text, "token")
 
 
-def _asked(login_: TeamLogin) -> Mapping[str, Any]:
+def _asked(login_: TeamLogin) -> Mapping[str, object]:
     import asyncio  # only these commands need it
 
     from counsel.models import team
     from counsel.models.transport import Transport
 
-    async def ask() -> Mapping[str, Any]:
+    async def ask() -> Mapping[str, object]:
         transport = Transport()
         try:
             return await team.ask(transport, login_, settings.load().env)
@@ -139,13 +140,13 @@ def _status(*, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _remember(joined: TeamLogin, about: Mapping[str, Any]) -> None:
+def _remember(joined: TeamLogin, about: Mapping[str, object]) -> None:
     from counsel import team_login
 
     team_login.write_models(settings.load().home, joined.url, joined.person, about)
 
 
-def _print_status(joined: TeamLogin, about: Mapping[str, Any] | None) -> None:
+def _print_status(joined: TeamLogin, about: Mapping[str, object] | None) -> None:
     loaded = settings.load()
     output.line(f"server   {joined.url or 'not known'}")
     output.line(f"you      {joined.name or joined.person or 'the server has one person'}{_role(joined)}")
@@ -158,9 +159,10 @@ def _print_status(joined: TeamLogin, about: Mapping[str, Any] | None) -> None:
 
 
 def _document(
-    joined: TeamLogin, about: Mapping[str, Any] | None, failure: CounselError | None = None
-) -> dict[str, Any]:
-    person = (about or {}).get("person") or ({"id": joined.person, "name": joined.name, "role": joined.role})
+    joined: TeamLogin, about: Mapping[str, object] | None, failure: CounselError | None = None
+) -> dict[str, object]:
+    own: dict[str, object] = {"id": joined.person, "name": joined.name, "role": joined.role}
+    person = read.part(about or {}, "person") or own
     return {
         "joined": True,
         "url": joined.url,
@@ -168,14 +170,14 @@ def _document(
         "token_in": "keychain" if joined.in_keychain else "file",
         "reachable": about is not None,
         "release": about["counsel"] if about else joined.release or None,
-        "models": len(about["models"]) if about else len(joined.models),
+        "models": len(read.values(about, "models")) if about else len(joined.models),
         "problem": joined.problem or None,
         "error": failure.as_dict() if failure else None,
     }
 
 
-def _offer(about: Mapping[str, Any]) -> str:
-    return f"counsel {about['counsel']}, {counted(len(about['models']), 'model')}"
+def _offer(about: Mapping[str, object]) -> str:
+    return f"counsel {about['counsel']}, {counted(len(read.values(about, 'models')), 'model')}"
 
 
 def _as_whom(joined: TeamLogin) -> str:
@@ -190,16 +192,15 @@ def _place(joined: TeamLogin, home: os.PathLike[str]) -> str:
     return "the system's keychain" if joined.in_keychain else f"{os.fspath(home)}/team.json"
 
 
-def _notes(joined: TeamLogin, about: Mapping[str, Any]) -> list[str]:
-    person = about.get("person") or {}
+def _notes(joined: TeamLogin, about: Mapping[str, object]) -> list[str]:
     notes = []
-    if person.get("role") == "read-only":
+    if read.part(about, "person").get("role") == "read-only":
         notes.append("your role is read-only: you can look, not ask")
     if not about["models"]:
         notes.append("the server offers you no model: it has no key of a provider")
     if about["counsel"] != __version__:
         notes.append(f"the server runs counsel {about['counsel']}, this is {__version__}")
-    skew = time.time() - float(about.get("time") or time.time())
+    skew = time.time() - (read.number(about, "time") or time.time())
     if abs(skew) > SKEW:
         notes.append(
             f"this machine's clock is {abs(skew) / 60:.0f} minutes {'ahead of' if skew > 0 else 'behind'} the server's"

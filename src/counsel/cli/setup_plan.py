@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from counsel import run_paths as places
 from counsel.agents.definitions import WITH_SETUP, Agent, HandsOn, locate
@@ -96,8 +95,8 @@ class Step:
     def failed(self) -> bool:
         return self.error is not None or self.connected is False
 
-    def as_dict(self, *, diff: bool) -> dict[str, Any]:
-        document: dict[str, Any] = {
+    def as_dict(self, *, diff: bool) -> dict[str, object]:
+        document: dict[str, object] = {
             "agent": self.agent.name,
             "installed": self.program is not None,
             "action": self.action,

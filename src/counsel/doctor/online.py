@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from counsel import redaction
+from counsel import json_reader, redaction
 from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
 from counsel.errors import AuthenticationFailed, CounselError, RateLimited
@@ -79,7 +79,7 @@ async def _reach_team(transport: Transport, login: TeamLogin, caller: Caller) ->
         host=login.host,
         seconds=time.monotonic() - began,
         release=about["counsel"],
-        models=len(about["models"]),
+        models=len(json_reader.values(about, "models")),
     )
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypedDict
 
 from counsel.errors import ConfigInvalid, Conflict
 from counsel.evaluation.questions import Question
 from counsel.evaluation.scoring import Ballot, Choice, Trial
-from counsel.types import Json
 
 
 class Records:
     """A file with a line for the panel, then one for each finished question."""
 
-    def __init__(self, path: Path, panel: Json) -> None:
+    def __init__(self, path: Path, panel: Mapping[str, object]) -> None:
         self._path, self._panel = path, panel
         self._file: TextIO | None = None
 
@@ -44,7 +43,7 @@ class Records:
                 ) from None
         return list(trials.values())
 
-    def _check(self, panel: Json) -> None:
+    def _check(self, panel: Mapping[str, object]) -> None:
         if panel != self._panel:
             raise Conflict(
                 f"{self._path} holds the answers of another panel: {json.dumps(panel, ensure_ascii=False)}.",
@@ -61,7 +60,7 @@ class Records:
                 self._file.write("\n")  # behind a line that was cut
         self._write(_record(trial))
 
-    def _write(self, record: Json) -> None:
+    def _write(self, record: Mapping[str, object]) -> None:
         assert self._file is not None
         self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
         self._file.flush()
@@ -71,7 +70,26 @@ class Records:
             self._file.close()
 
 
-def _record(trial: Trial) -> Json:
+class ChoiceRecord(TypedDict):
+    choice: str | None
+    cost_usd: float | None
+    seconds: float
+
+
+class MemberRecord(TypedDict):
+    model: str
+    first: ChoiceRecord | None
+    refined: ChoiceRecord | None
+
+
+class TrialRecord(TypedDict):
+    id: str
+    question: str
+    members: list[MemberRecord]
+    judge: ChoiceRecord | None
+
+
+def _record(trial: Trial) -> TrialRecord:
     return {
         "id": trial.question.id,
         "question": trial.question.text,
@@ -87,13 +105,13 @@ def _record(trial: Trial) -> Json:
     }
 
 
-def _choice_record(choice: Choice | None) -> Json | None:
+def _choice_record(choice: Choice | None) -> ChoiceRecord | None:
     if choice is None:
         return None
     return {"choice": choice.choice, "cost_usd": choice.cost_usd, "seconds": choice.seconds}
 
 
-def _trial(question: Question, record: Json) -> Trial:
+def _trial(question: Question, record: TrialRecord) -> Trial:
     ballots = tuple(
         Ballot(member["model"], _choice(member["first"]) or Choice(None), _choice(member["refined"]))
         for member in record["members"]
@@ -101,5 +119,5 @@ def _trial(question: Question, record: Json) -> Trial:
     return Trial(question, ballots, _choice(record["judge"]))
 
 
-def _choice(record: Json | None) -> Choice | None:
+def _choice(record: ChoiceRecord | None) -> Choice | None:
     return None if record is None else Choice(record["choice"], record["cost_usd"], float(record["seconds"]))

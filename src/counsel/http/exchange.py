@@ -25,8 +25,8 @@ STATUS = {
 }
 
 Notify = Callable[[Json], None]
-Work = Callable[[Notify], Awaitable[Any]]
-OnDisconnect = Callable[[asyncio.Future[Any]], Awaitable[None]]
+Work = Callable[[Notify], Awaitable[object]]
+OnDisconnect = Callable[[asyncio.Future[object]], Awaitable[None]]
 
 
 class Exchange:
@@ -37,7 +37,9 @@ class Exchange:
         self._receive = receive
         self._takes_stream = takes_stream
         self._streaming = False
-        self._progress: dict[Any, Json] = {}  # by token: a client that reads slowly gets the newest of each
+        self._progress: dict[
+            object, Json
+        ] = {}  # by token: a client that reads slowly gets the newest of each
         self._changed = asyncio.Event()
 
     async def run(

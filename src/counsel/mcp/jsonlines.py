@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, cast
 
 from counsel.front import json_messages as messages_
@@ -342,7 +342,7 @@ class McpLines:
         if not self._is_full():
             self._send(message)
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import zlib
 from contextlib import suppress
-from typing import Any
 
 from counsel import strict_json
 from counsel.errors import UpstreamError
@@ -38,7 +37,7 @@ class JsonAnswer:
     def end(self) -> list[tuple[str, str]]:
         """Raises `ErrorEvent` for an error that came with status 200, `ValueError` for what is not JSON."""
         text = self._received.decode("utf-8", "replace")
-        body: Any = strict_json.loads(text)
+        body: object = strict_json.loads(text)
         if parse_error(200, body).message:
             raise ErrorEvent(body, 200)
         return [("", text)]
@@ -50,7 +49,7 @@ async def error_report(response: Response) -> ErrorReport:
     until = asyncio.get_running_loop().time() + _ERROR_SECONDS
     with suppress(OSError, ValueError, http1.DeadlineExceeded):
         await _read(response, _MAX_ERROR_BYTES, received, until)
-    body: Any = None
+    body: object = None
     with suppress(ValueError):
         body = strict_json.loads(bytes(received))
     return parse_error(response.status, body, response.headers)

@@ -136,14 +136,14 @@ def _number(row: Mapping[str, Any], name: str, default: int) -> int:
 
 async def share(
     transport: Transport, login: TeamLogin, env: Mapping[str, str], conversation: str, *, on: bool
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """Share a conversation of the person at the server with the team, or no longer: the conversation."""
     where = endpoint(login, proxies.network(env, login.url), Provider("team", "", WIRE, login.url))
     path = f"/api/conversations/{quote(conversation, safe='')}/{'share' if on else 'unshare'}"
     return await transport.get_json(where, path, ASKING, body=b"{}")
 
 
-async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) -> Mapping[str, Any]:
+async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) -> Mapping[str, object]:
     """What the server says about itself and this person. Raises `CounselError`, also if it is no counsel."""
     provider = Provider("team", "", WIRE, login.url)
     where = endpoint(login, proxies.network(env, login.url), provider)
@@ -156,7 +156,7 @@ async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) ->
     return about
 
 
-def remember(settings: Settings, login: TeamLogin, about: Mapping[str, Any]) -> None:
+def remember(settings: Settings, login: TeamLogin, about: Mapping[str, object]) -> None:
     """Keep what the server offers now."""
     now = read(settings.home)
     if now is not None and now.identity == login.identity:  # nobody has logged in elsewhere meanwhile

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from counsel.agents.definitions import AGENTS
 from counsel.agents.references import Untranslatable
@@ -88,7 +87,7 @@ def _adder(table: ServerTable, name: str, entry: Entry, *, replaces: bool) -> Ed
 
 
 def _servers_in(document: Meaning, table: ServerTable) -> Mapping[str, object]:
-    servers: Mapping[str, Any] = {}
+    servers: Mapping[str, object] = {}
     for depth in range(1, len(table.keys) + 1):
         inner = document.get(table.keys[:depth])
         if inner is MISSING:

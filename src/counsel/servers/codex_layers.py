@@ -29,7 +29,7 @@ def beneath(
 ) -> dict[Path, Mapping[str, object]]:
     """For each file, the merged servers of the weaker files."""
     merged_below: dict[Path, Mapping[str, object]] = {}
-    below: Mapping[str, Any] = {}
+    below: Mapping[str, object] = {}
     for table in weakest_first(fmt, places):
         merged_below[table.target.path] = below
         document = reader.quiet(table.target)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 from counsel.agents.json_server_format import with_token
 from counsel.agents.references import as_text, bare, from_person, plain
@@ -20,7 +20,7 @@ _LOCAL = ("command", "args", "env", "cwd")
 _REMOTE = ("url", "headers", "token_env")
 
 
-def _string(value: object) -> bool:
+def _string(value: object) -> TypeGuard[str | None]:
     return value is None or (isinstance(value, str) and writable_text(value))
 
 
@@ -29,32 +29,32 @@ def writable_text(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _command(value: Any) -> bool:
+def _command(value: object) -> bool:
     return _string(value) and (not value or bool(value.strip()))
 
 
-def _strings(value: object) -> bool:
+def _strings(value: object) -> TypeGuard[Sequence[str] | None]:
     return value is None or (
         isinstance(value, list | tuple) and all(map(_string, value)) and None not in value
     )
 
 
-def _tools(value: Any) -> bool:
+def _tools(value: object) -> bool:
     return _strings(value) and all(value or ())
 
 
-def _map(value: object) -> bool:
+def _map(value: object) -> TypeGuard[Mapping[str, str | None]]:
     """`null` removes a name."""
     return isinstance(value, Mapping) and all(
         isinstance(key, str) and _string(item) for key, item in value.items()
     )
 
 
-def _env(value: Any) -> bool:
+def _env(value: object) -> bool:
     return _map(value) and all(name and "=" not in name and writable_text(name) for name in value)
 
 
-def _headers(value: Any) -> bool:
+def _headers(value: object) -> bool:
     return _map(value) and all(
         re.fullmatch(_HEADER, key) and _one_line(item or "") for key, item in value.items()
     )
@@ -64,7 +64,7 @@ def _one_line(text: str) -> bool:
     return "\n" not in text and "\r" not in text
 
 
-def is_url(value: Any) -> bool:
+def is_url(value: object) -> bool:
     return _string(value) and (not value or re.fullmatch(_URL, value) is not None)
 
 
@@ -72,9 +72,10 @@ def _variable(value: object) -> bool:
     return value is None or (isinstance(value, str) and re.fullmatch(_VARIABLE, value) is not None)
 
 
-def _seconds(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value is None or (number and 0 < value <= LONGEST)
+def _seconds(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value is None
+    return 0 < value <= LONGEST
 
 
 KINDS: dict[str, tuple[Callable[[object], bool], str]] = {

@@ -38,7 +38,7 @@ class Result:
         self.action, self.error = "refused", error
 
     def as_dict(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "agent": self.agent,
             "scope": self.scope,
             "path": self.path,
@@ -86,7 +86,7 @@ class Plan:
         return [{"path": str(write.path), "diff": show(write)} for write in self.writes if write.changes]
 
     def as_dict(self, *, dry_run: bool, operation: str | None = None, masked: bool = False) -> dict[str, Any]:
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "dry_run": dry_run,
             "id": operation,
             "results": [result.as_dict() for result in self.results],

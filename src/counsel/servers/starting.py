@@ -6,10 +6,10 @@ An agent starts its servers in the folder that it works in. There `python3 -m x`
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from counsel import untrusted
 from counsel.agents import trust
@@ -91,7 +91,7 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
     unset: dict[str, None] = {}
 
     def fill(text: str) -> str:
-        def value(hit: Any) -> str:
+        def value(hit: re.Match[str]) -> str:
             known = env.get(hit[1]) or hit[2]
             if known is None:
                 unset[hit[1]] = None

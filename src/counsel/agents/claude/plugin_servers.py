@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from counsel.agents.claude.plugins import Plugin, enabled_plugins, manifest_file, manifest_of
 from counsel.agents.definitions import Workspace
@@ -25,7 +25,7 @@ _HANDED = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 
 class _Source(NamedTuple):
     file: Path
-    entries: Mapping[str, Any] | None  # None: the file has to be read
+    entries: Mapping[str, object] | None  # None: the file has to be read
 
 
 def tables(

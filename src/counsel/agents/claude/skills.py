@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from counsel import paths
 from counsel.agents.claude.plugins import plugin_roots
@@ -181,7 +180,7 @@ def _is_true(node: Node | None) -> bool:
 
 
 def _switched_off(settings: list[dict[str, object]]) -> set[str]:
-    merged: dict[str, Any] = {}
+    merged: dict[str, object] = {}
     for layer in settings:
         if isinstance(overrides := layer.get("skillOverrides"), dict):
             merged |= overrides

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root
@@ -18,10 +18,10 @@ class Plugin(NamedTuple):
     identity: str  # name@marketplace
     folder: Path
     version: str
-    manifest: dict[str, Any]
+    manifest: dict[str, object]
 
 
-def plugin_roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, Any]) -> Iterator[Root]:
+def plugin_roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, object]) -> Iterator[Root]:
     for identity, folder, version, manifest in enabled_plugins(workspace, scanner, config):
         for path in _paths(manifest.get("skills")):
             yield Root(folder / path, "plugin", plugin=identity, version=version)

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from counsel.agents.codex.plugins import MANIFESTS, plugin_roots
 from counsel.agents.definitions import Workspace
@@ -84,7 +83,7 @@ def _upwards(project: Path, config: dict[str, object]) -> list[Path]:
 def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, object]:
     path = workspace.codex_dir() / "config.toml"
     try:
-        value: dict[str, Any] = document.parse(settings_text(path), "toml").value
+        value: dict[str, object] = document.parse(settings_text(path), "toml").value
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, ConfigInvalid) as error:

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from counsel.agents.definitions import Workspace
 from counsel.agents.server_format import ServerTable, with_values
@@ -34,7 +33,7 @@ def tables(workspace: Workspace, reader: Reader, extensions: Path) -> Iterator[S
             yield ServerTable("gemini", "plugin", target, ("mcpServers",), kept_by=kept_by, entries=entries)
 
 
-def _value(reader: Reader, path: Path) -> Mapping[str, Any]:
+def _value(reader: Reader, path: Path) -> Mapping[str, object]:
     document = reader.quiet(Target(path, "json"))
     return document.value if document is not None else {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
 
 from counsel import resource_errors
 from counsel.engine import results
@@ -122,7 +121,7 @@ class Consultation:
         self.live.finish(slot, reply.provider, reply.ms, self.live.slots[slot].length, _amounts(reply))
         return reply
 
-    def plan_round(self, tasks: Mapping[str, asyncio.Task[Any]]) -> None:
+    def plan_round(self, tasks: Mapping[str, asyncio.Task[object]]) -> None:
         """Models that are asked at once, by slot: whether each can be paid does not depend on who is first."""
         if self.budget:
             self.budget.plan(tasks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from counsel import request_context, strict_json, tracing
 from counsel import span_names as names
@@ -74,7 +74,7 @@ def failed(span: Span, error: CounselError) -> None:
     span.end(error.code)
 
 
-def _messages(turns: Any) -> str:
+def _messages(turns: Iterable[tuple[str, str]]) -> str:
     return strict_json.dumps(
         [{"role": role, "parts": [{"type": "text", "content": redact(text)}]} for role, text in turns]
     )

@@ -70,7 +70,7 @@ class Schemas:
             schema["description"] = words
         return schema
 
-    def _union(self, kinds: Sequence[Any]) -> dict[str, object]:
+    def _union(self, kinds: Sequence[object]) -> dict[str, object]:
         schemas = [self.of(kind) for kind in kinds]
         if all(schema.keys() == {"type"} for schema in schemas):
             return {"type": [schema["type"] for schema in schemas]}

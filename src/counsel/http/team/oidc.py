@@ -22,10 +22,10 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
+from counsel import json_reader as read
 from counsel.errors import ConfigInvalid
 from counsel.http.team.oidc_config import OidcConfig, checked_url
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Json
 
 FRESH_SECONDS = 3600.0  # the issuer's description and keys are read again after this
 KEYS_AGAIN = 10.0  # seconds between two reads of the keys because of an unknown one
@@ -73,7 +73,7 @@ class Issuer:
     def __init__(self, config: OidcConfig, clock: Callable[[], float] = time.time) -> None:
         self.config = config
         self._clock = clock
-        self._about: tuple[float, Json] | None = None
+        self._about: tuple[float, Mapping[str, object]] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._reading = asyncio.Lock()
 
@@ -115,7 +115,7 @@ class Issuer:
 
     # ── what the issuer says about itself ──
 
-    async def about(self) -> Json:
+    async def about(self) -> Mapping[str, object]:
         async with self._reading:
             if self._about is None or self._clock() - self._about[0] > FRESH_SECONDS:
                 try:
@@ -128,7 +128,7 @@ class Issuer:
                         raise  # else what it said before still holds
             return self._about[1]
 
-    def _checked(self, document: Json) -> Json:
+    def _checked(self, document: Mapping[str, object]) -> Mapping[str, object]:
         if document.get("issuer") != self.config.issuer:
             raise SignInFailed("provider", "the issuer's description names another issuer")
         for name in _ENDPOINTS:
@@ -145,7 +145,7 @@ class Issuer:
                 "provider", f"{name} is on {host}, which is neither the issuer nor in COUNSEL_OIDC_HOSTS"
             )
 
-    async def _key_set(self, about: Json, *, again: bool = False) -> KeySet:
+    async def _key_set(self, about: Mapping[str, object], *, again: bool = False) -> KeySet:
         async with self._reading:
             limit = KEYS_AGAIN if again else FRESH_SECONDS
             if self._keys is None or self._clock() - self._keys[0] > limit:
@@ -158,7 +158,7 @@ class Issuer:
 
     # ── tokens ──
 
-    async def _exchange(self, about: Json, code: str, verifier: str) -> Json:
+    async def _exchange(self, about: Mapping[str, object], code: str, verifier: str) -> dict[str, object]:
         body = urlencode(
             {
                 "grant_type": "authorization_code",
@@ -173,14 +173,16 @@ class Issuer:
         url, headers, body = auth.prepare("POST", url, headers, body)
         return await self._fetch(url, headers=headers, body=body.encode() if isinstance(body, str) else body)
 
-    def _auth_method(self, about: Json) -> str:
+    def _auth_method(self, about: Mapping[str, object]) -> str:
         if not self.config.client_secret:
             return "none"
-        offered = about.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        offered = read.values(about, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         return "client_secret_basic" if "client_secret_basic" in offered else "client_secret_post"
 
-    async def _claims(self, about: Json, token: str, nonce: str, access_token: object) -> Mapping[str, Any]:
-        offered = about.get("id_token_signing_alg_values_supported") or ["RS256"]
+    async def _claims(
+        self, about: Mapping[str, object], token: str, nonce: str, access_token: object
+    ) -> Mapping[str, Any]:
+        offered = read.values(about, "id_token_signing_alg_values_supported") or ["RS256"]
         registry = JWSRegistry(
             algorithms=[name for name in ALGORITHMS if name in offered], strict_check_header=False
         )
@@ -206,7 +208,7 @@ class Issuer:
             ) from None
         return dict(claims)
 
-    async def _decoded(self, about: Json, token: str, registry: JWSRegistry) -> jwt.Token:
+    async def _decoded(self, about: Mapping[str, object], token: str, registry: JWSRegistry) -> jwt.Token:
         try:
             return jwt.decode(token, await self._key_set(about), registry=registry)
         except InvalidKeyIdError:  # the issuer has new keys
@@ -231,7 +233,7 @@ class Issuer:
 
     async def _fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
-    ) -> Json:
+    ) -> dict[str, object]:
         self._check_host(url, urlsplit(url).path or "/")
         try:
             async with (
@@ -263,7 +265,7 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     return content
 
 
-def _document(status: int, content: bytes) -> Json:
+def _document(status: int, content: bytes) -> dict[str, object]:
     """Its error is a short word of RFC 6749; the description may quote what was sent."""
     try:
         document = json.loads(content)
@@ -280,7 +282,7 @@ def _document(status: int, content: bytes) -> Json:
     return document
 
 
-def _usable(document: Json) -> Any:
+def _usable(document: Mapping[str, object]) -> Any:
     """Public keys for signatures; others, and kinds that are not known, are left out."""
     keys = document.get("keys")
     kept = [

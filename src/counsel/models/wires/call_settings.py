@@ -91,14 +91,14 @@ def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings
 
 def sampling(
     exact: Exact | None, model: Model, names: Mapping[str, str]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+) -> tuple[dict[str, object], tuple[str, ...]]:
     """A client's other settings under the wire's names, and those that are left out.
 
     A model that takes no temperature takes none of the settings that shape the same distribution.
     """
     if exact is None:
         return {}, ()
-    sent: dict[str, Any] = {}
+    sent: dict[str, object] = {}
     left_out: list[str] = list(exact.left_out)
     for name in _SAMPLING:
         value = getattr(exact, name)
@@ -176,6 +176,6 @@ def joined(base: str, path: str) -> str:
     return base.rstrip("/") + path
 
 
-def without_none(**fields: object) -> dict[str, Any]:
+def without_none(**fields: object) -> dict[str, object]:
     """The fields whose value is not None."""
     return {name: value for name, value in fields.items() if value is not None}

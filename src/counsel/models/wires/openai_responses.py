@@ -6,7 +6,7 @@ import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
@@ -34,6 +34,7 @@ from counsel.types import (
     Endpoint,
     Event,
     Finished,
+    FinishReason,
     Image,
     Json,
     Model,
@@ -225,6 +226,9 @@ _PIECES = {  # event type → kind, the field with the part's index, whether it 
 }
 
 
+_INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "filtered"}
+
+
 class ResponsesReader:
     def __init__(self, *, streams_tools: bool = False) -> None:
         self._streams_tools = streams_tools
@@ -391,10 +395,10 @@ class ResponsesReader:
     def _refusal(self) -> str:
         return "".join(piece for key in self._parts if key[0] == "refusal" for piece in self._parts[key])
 
-    def _reason(self, response: Json) -> Any:
+    def _reason(self, response: Json) -> FinishReason:
         incomplete = (response.get("incomplete_details") or {}).get("reason")
         if incomplete:
-            return {"max_output_tokens": "length", "content_filter": "filtered"}.get(incomplete, "other")
+            return _INCOMPLETE.get(incomplete, "other")
         if any(item.get("type") == "function_call" for item in self._items):
             return "tool_calls"
         return "filtered" if self._refusal() else "stop"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 
 class RoundAnswer(TypedDict):
@@ -50,7 +50,7 @@ class JudgeVerdict(TypedDict):
     failed_models: NotRequired[list[str]]
     recommendation: NotRequired[str]
     choice: NotRequired[Annotated[str, "The one of the offered choices that it recommends."]]
-    metadata: NotRequired[Annotated[dict[str, Any], "Of its call, as that of an answer."]]
+    metadata: NotRequired[Annotated[dict[str, object], "Of its call, as that of an answer."]]
     error: NotRequired[str]
     code: NotRequired[str]
     hint: NotRequired[str]

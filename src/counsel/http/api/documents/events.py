@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from counsel.http.api.documents.answers import ErrorDetail
 from counsel.http.api.documents.jobs import JobSummary, Wait
@@ -59,7 +59,7 @@ class ToolData(TypedDict):
 class PartData(TypedDict):
     """Of a call through `/v1`: a whole tool call, or a finished block of reasoning."""
 
-    part: dict[str, Any]
+    part: dict[str, object]
 
 
 class ToolInputData(TypedDict):
@@ -140,7 +140,7 @@ class FollowedEvent(TypedDict):
 
     job: str
     cursor: Annotated[str, "Behind `~` in the next request's `job`: the stream resumes here."]
-    event: Annotated[dict[str, Any], "A `JobEvent`."]
+    event: Annotated[dict[str, object], "A `JobEvent`."]
 
 
 class ChangedJobs(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from counsel.http.api.documents.answers import ErrorDetail
 from counsel.models.embedded_process import State
@@ -106,8 +106,8 @@ class Setting(TypedDict):
     env: Annotated[str, "The environment variable, which wins over files."]
     description: str
     type: Annotated[Literal["integer", "boolean", "string", "strings"], "Of its value."]
-    value: Annotated[Any, "null for a secret."]
-    default: Any
+    value: Annotated[object, "null for a secret."]
+    default: object
     source: Annotated[str, "Where the value comes from; `default`: nowhere."]
     secret: bool
     set: Annotated[bool, "It is not the default."]
@@ -168,7 +168,7 @@ class Panel(TypedDict):
     """Models that are asked together: `@NAME` in a consensus."""
 
     name: str
-    models: Annotated[list[Any], "Names, or objects with `model` and a `role` or `stance`."]
+    models: Annotated[list[object], "Names, or objects with `model` and a `role` or `stance`."]
     problem: NotRequired[Annotated[str, "Why it cannot be used."]]
 
 
@@ -190,7 +190,9 @@ class Settings(TypedDict):
 
 class ChangeSetting(TypedDict):
     name: Annotated[str, "The setting, or its environment variable."]
-    value: NotRequired[Annotated[Any, "Of the setting's type; null or missing: the default applies again."]]
+    value: NotRequired[
+        Annotated[object, "Of the setting's type; null or missing: the default applies again."]
+    ]
 
 
 class ChangedSetting(TypedDict):
@@ -208,7 +210,7 @@ class ChangedAlias(TypedDict):
 
 
 class SetPanel(TypedDict):
-    models: Annotated[list[Any], "1 to 20 names, or objects with `model` and a `role` or `stance`."]
+    models: Annotated[list[object], "1 to 20 names, or objects with `model` and a `role` or `stance`."]
 
 
 class ChangedPanel(TypedDict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from counsel.agents.skill_format import Scope, State
 from counsel.http.api.documents.answers import ErrorDetail
@@ -21,10 +21,10 @@ class Server(TypedDict):
     enabled: bool
     command: str | None
     args: list[str]
-    env: dict[str, Any]
+    env: dict[str, object]
     cwd: str | None
     url: str | None
-    headers: dict[str, Any]
+    headers: dict[str, object]
     token_env: str | None
     timeout: float | None
     include_tools: list[str] | None
@@ -98,12 +98,12 @@ class ServerChange(TypedDict):
     id: Annotated[str | None, "For `undo`; null: nothing was written."]
     results: list[ServerResult]
     diffs: NotRequired[Annotated[list[Diff], "Of a dry run."]]
-    left_out: NotRequired[list[Any]]
+    left_out: NotRequired[list[object]]
 
 
 class Operation(TypedDict):
     id: str
-    at: Any
+    at: object
     what: str
     files: list[str]
     undoes: str | None
@@ -279,7 +279,7 @@ class SkillFinding(TypedDict):
 
 class SkillDetail(Skill):
     text: Annotated[str, "Markdown, without the header."]
-    fields: dict[str, Any]
+    fields: dict[str, object]
     allowed_tools: list[str]
     files: list[SkillFile]
     check: list[SkillFinding]
