@@ -322,27 +322,44 @@ async def may_judge(engine: Engine) -> None:
             await asyncio.sleep(0.05)
 
 
+async def test_what_another_call_has_just_freed_is_not_refused(
+    engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls are refused because of a dead process; the other one frees its reservations first."""
+    await engine.store.reserve([a_request("gone")], 0.0)
+    drop = engine.store.drop_reservations
+
+    async def freed_meanwhile() -> list[Any]:
+        await drop(ids=["gone"])
+        return []
+
+    monkeypatch.setattr(engine.store, "open_reservations", freed_meanwhile)
+    result = await ask(engine, caller(COUNSEL_BUDGET_DAY="0.25"), model="penny")
+    assert result["content"]
+
+
+def a_request(owner: str) -> ReservationRequest:
+    return ReservationRequest(
+        id=owner,
+        owner=owner,
+        job="job",
+        provider="openai",
+        model="penny",
+        input_usd=0.25,
+        usd_per_token=0.0,
+        least=1,
+        fair=1,
+        most=1,
+        limits=(BudgetLimit(1.0, 0.0),),
+    )
+
+
 async def test_a_report_leaves_out_what_dead_processes_had_reserved(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     caller_ = caller(COUNSEL_BUDGET_DAY="1")
     dead = await dead_owner(engine)
-    requests = [
-        ReservationRequest(
-            id=owner,
-            owner=owner,
-            job="job",
-            provider="openai",
-            model="penny",
-            input_usd=0.25,
-            usd_per_token=0.0,
-            least=1,
-            fair=1,
-            most=1,
-            limits=(BudgetLimit(1.0, 0.0),),
-        )
-        for owner in (dead, engine.runner.ownership.name)
-    ]
+    requests = [a_request(owner) for owner in (dead, engine.runner.ownership.name)]
     await engine.store.reserve(requests, 0.0)
     (day,) = await engine.budget_report(caller_.settings)
     assert (day["limit_usd"], day["spent_usd"], day["reserved_usd"], day["left_usd"]) == (1, 0, 0.25, 0.75)

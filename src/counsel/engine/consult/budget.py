@@ -108,7 +108,8 @@ class Budgets:
     async def reserve(self, requests: Sequence[ReservationRequest]) -> list[ReservationOutcome]:
         """An outcome for each. Before one is refused, what dead processes had reserved is freed."""
         outcomes = await self.store.reserve(requests, self.clock())
-        if not all(isinstance(outcome, Granted) for outcome in outcomes) and await self._free_dead():
+        if not all(isinstance(outcome, Granted) for outcome in outcomes):
+            await self._free_dead()  # if there is nothing to free, another call may have freed it just now
             refused = [
                 request
                 for request, outcome in zip(requests, outcomes, strict=True)
@@ -118,12 +119,11 @@ class Budgets:
             outcomes = [outcome if isinstance(outcome, Granted) else next(again) for outcome in outcomes]
         return outcomes
 
-    async def _free_dead(self) -> bool:
+    async def _free_dead(self) -> None:
         owners = {row.owner for row in await self.store.open_reservations()} - {self.owner}
         dead = await self._ownership.dead(owners) if owners else set()
         if dead:
             await self.store.drop_reservations(owners=dead)
-        return bool(dead)
 
 
 class JobBudget:
