@@ -4,7 +4,7 @@ FROM python:3.13-slim AS build
 WORKDIR /src
 COPY requirements-team.lock ./
 RUN python -m venv /opt/counsel \
- && /opt/counsel/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements-team.lock
+ && /opt/counsel/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r requirements-team.lock
 COPY . .
 RUN COUNSEL_REQUIRE_CONSOLE=1 pip wheel --no-cache-dir --disable-pip-version-check --no-deps --wheel-dir /wheels . \
  && /opt/counsel/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps /wheels/counsel-*.whl \

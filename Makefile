@@ -103,13 +103,15 @@ $(VENV)/bin/python:
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "counsel needs Python 3.11 or newer, and $(PY) is " + sys.version.split()[0] + ": make PY=python3.12 …")'
 	$(PY) -m venv $(VENV)
 
+# Locks are complete, so pip resolves nothing. With its resolver, an extra of a locked package (procrastinate wants
+# psycopg[pool]) stopped the installation on the day on which psycopg had a newer release.
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps -e .
 	touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-dev.lock
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@ $(VENV)/.runtime
 
