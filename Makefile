@@ -2,6 +2,8 @@
 PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Images of Python in containers set it: then every run compiles the tests again, which takes 10 s of each worker.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-postgres chaos upgrade-check restore-check check fix bench fuzz lock docs pictures screenshots shape mutants dist clients console console-check clean
 
