@@ -12,7 +12,7 @@ import click
 from counsel.caller import Caller
 from counsel.cli import ask_options, connect, consensus_board, fail, json_option, output, user, wants_json
 from counsel.cli.consensus_board import Board
-from counsel.errors import CounselError
+from counsel.errors import CounselError, FileNotAllowed, InvalidArgument
 from counsel.requests import Engine
 from counsel.results import Continuation, Result, ReviewResult, Totals
 from counsel.results.review import SEVERITIES
@@ -78,12 +78,13 @@ def review(ctx: click.Context, /, **options: Any) -> None:
     _check(options)
     try:
         result = _reviewed(options)
+        if result is None:  # in the background
+            return
+        _print(result, options)
     except CounselError as error:
+        output.set_quiet(False)
         fail(error, as_json=wants_json())
         ctx.exit(FAILED)
-    if result is None:  # in the background
-        return
-    _print(result, options)
     if options["fail_on"] and result.worst(options["fail_on"], disputed=options["fail_on_disputed"]):
         ctx.exit(FOUND)
 
@@ -96,6 +97,9 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError("Only one of --json, --github and --sarif - can write to standard output.")
     if options["fail_on_disputed"] and not options["fail_on"]:
         raise click.UsageError("--fail-on-disputed needs --fail-on.")
+    sarif = options["sarif"]
+    if sarif and sarif != "-" and (Path(sarif).is_dir() or not Path(sarif).absolute().parent.is_dir()):
+        raise click.UsageError(f"--sarif {sarif}: this file cannot be written.")
     late = [name for name in ("fail_on", "sarif", "github") if options[name]]
     if options["background"] and late:
         raise click.UsageError(f"--background has no result yet: leave out --{late[0].replace('_', '-')}.")
@@ -131,6 +135,11 @@ def _change(options: dict[str, Any], caller: Caller) -> Change:
 
     if options["diff_file"]:
         text = _text(options["diff_file"], caller)
+        if text.strip() and not source.is_diff(text):
+            raise InvalidArgument(
+                f"--diff {options['diff_file']} is no unified diff.",
+                hint="Nothing was sent. Write one with `git diff`, without --stat or --name-only.",
+            )
         about = "the diff on standard input" if options["diff_file"] == "-" else options["diff_file"]
         return source.from_text(text, about, caller, context=options["context"])
     return source.from_git(caller, base=options["base"], staged=options["staged"], context=options["context"])
@@ -187,7 +196,15 @@ def _print(result: ReviewResult, options: dict[str, Any]) -> None:
         if target == "-":
             output.answer(text)
             return
-        Path(target).write_text(text, encoding="utf-8")
+        try:
+            Path(target).write_text(text, encoding="utf-8")
+        except OSError as error:
+            show(result)
+            raise FileNotAllowed(
+                f"{target} cannot be written: {error.strerror}.",
+                hint=f"`counsel jobs {result.job_id} --json` has the review.",
+                file=target,
+            ) from None
     if options["as_json"]:
         from counsel.cli import documents
 

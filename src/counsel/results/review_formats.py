@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import quote
 
 from counsel import __version__
@@ -30,8 +31,10 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def sarif(result: ReviewResult) -> dict[str, object]:
-    """One run; a rule for each severity. A finding whose file does not exist has no location, and says so."""
-    used = {finding.severity for finding in result.findings}
+    """One run; a rule for each severity. Findings whose file or line does not exist are notifications: GitHub refuses a
+    whole file in which one result has no location (github/codeql-action#2459)."""
+    findings = [finding for finding in result.findings if finding.location != "missing"]
+    used = {finding.severity for finding in findings}
     rules = [severity for severity in _LEVELS if severity in used]
     run: dict[str, object] = {
         "tool": {
@@ -45,12 +48,12 @@ def sarif(result: ReviewResult) -> dict[str, object]:
             {
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
-                    {"level": "warning", "message": {"text": failure.line()}} for failure in result.failed
+                    {"level": level, "message": {"text": text}} for level, text in _notifications(result)
                 ],
             }
         ],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, rules.index(finding.severity)) for finding in result.findings],
+        "results": [_result(finding, rules.index(finding.severity)) for finding in findings],
         "properties": {
             "about": result.about,
             "jobId": result.job_id,
@@ -59,6 +62,14 @@ def sarif(result: ReviewResult) -> dict[str, object]:
         },
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _notifications(result: ReviewResult) -> Iterator[tuple[str, str]]:
+    for failure in result.failed:
+        yield "warning", failure.line()
+    for finding in result.findings:
+        if finding.location == "missing":
+            yield "note", f"{finding.place} does not exist: {_message(finding)}"
 
 
 def _rule(severity: Severity) -> dict[str, object]:
@@ -73,6 +84,7 @@ def _rule(severity: Severity) -> dict[str, object]:
 
 def _result(finding: Finding, rule: int) -> dict[str, object]:
     shown: dict[str, object] = {
+        "locations": [_location(finding)],
         "ruleId": f"review/{finding.severity}",
         "ruleIndex": rule,
         "level": _LEVELS[finding.severity],
@@ -85,8 +97,6 @@ def _result(finding: Finding, rule: int) -> dict[str, object]:
             **({"check": finding.check.to_json()} if finding.check else {}),
         },
     }
-    if finding.location != "missing":
-        shown["locations"] = [_location(finding)]
     if finding.status == "disputed" and finding.check:
         # code scanning shows suppressed results as dismissed
         shown["suppressions"] = [{"kind": "external", "justification": finding.check.reason or "Disputed."}]

@@ -256,7 +256,7 @@ class _Run:
             id=group[0].id,
             file=worst.file,
             line=min(lines, default=None),
-            end_line=max(ends, default=None),
+            end_line=self._end(worst.file, min(lines, default=0), max(ends, default=None)),
             severity=worst.severity,
             status=status,
             location="diff" if "diff" in locations else "outside" if "outside" in locations else "missing",
@@ -289,6 +289,12 @@ class _Run:
     def _location(self, finding: RawFinding) -> Location:
         files = {file.path: file for file in self._files}
         return findings.location(finding, files, self._lines.of)
+
+    def _end(self, name: str, line: int, end: int | None) -> int | None:
+        """A model may let a finding end behind the file's last line."""
+        shown = next((file.last_line for file in self._files if file.path == name), None)
+        last = shown or self._lines.of(name) or 0
+        return min(end, last) if end and line <= last else end
 
     def _reviewers(
         self, reviews: Mapping[str, Review], checks: Mapping[str, Checked]
@@ -338,7 +344,9 @@ class _LineCounts:
         return self._known[name]
 
     def _count(self, name: str) -> int | None:
-        if self._root is None or ".." in name.split("/"):
+        if ".." in name.split("/"):
+            return -1
+        if self._root is None:
             return None
         try:
             with self._folders.open(name, self._root / name) as opened:

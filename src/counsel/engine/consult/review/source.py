@@ -52,6 +52,10 @@ def from_text(text: str, about: str, caller: Caller, *, context: int = CONTEXT) 
     return _made(text, about, caller, None, context)
 
 
+def is_diff(text: str) -> bool:
+    return bool(diff.parse(text))
+
+
 def _made(text: str, about: str, caller: Caller, root: Path | None, context: int) -> Change:
     kept, left = selection.split(diff.parse(text), caller, root)
     narrowed = [file.narrowed(context) for file in kept]
