@@ -13,6 +13,7 @@ import pytest
 from counsel.cli import ask_options, name_lists, progress, servers_options
 from counsel.cli.ask_options import QuestionCommand
 from counsel.cli.live_region import EMPTY, LiveRegion, row
+from counsel.cli.numbers import Number
 from counsel.errors import InvalidArgument
 
 CONTEXT, PARAMETER = click.Context(click.Command("x")), click.Option(["--agent"])
@@ -300,3 +301,16 @@ def test_only_what_changed_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     stream.truncate()
     region.clear()
     assert (stream.getvalue(), region._rows) == ("", [EMPTY])
+
+
+# ── numbers ──
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+def test_a_number_is_finite(value: str) -> None:
+    """click lets NaN through every range; the daemon cannot read it, and the command waited for ever."""
+    with pytest.raises(click.BadParameter):
+        Number(min=0).convert(value, PARAMETER, CONTEXT)
+    with pytest.raises(click.BadParameter):
+        Number(0, 1).convert(value, PARAMETER, CONTEXT)
+    assert Number(min=0).convert("1e9", PARAMETER, CONTEXT) == 1e9

@@ -12,7 +12,7 @@ from counsel.daemon import rpc_client
 from counsel.daemon.files import DaemonFiles, bind
 from counsel.daemon.rpc_client import RemoteEngine
 from counsel.daemon.server import DaemonServer
-from counsel.errors import Internal
+from counsel.errors import Internal, InvalidArgument
 from counsel.requests import ChatRequest
 from support.fake_engine import FakeEngine
 
@@ -55,3 +55,19 @@ async def test_a_daemon_that_stops_leaves_the_jobs_of_waiting_programs_to_the_ne
     assert engine.jobs[job].status == "processing"
     await remote.close()
     files.release()
+
+
+async def test_a_number_that_json_lacks_is_refused_instead_of_waiting_for_ever(tmp_path: Path) -> None:
+    files = DaemonFiles(tmp_path)
+    files.take()
+    daemon = DaemonServer(FakeEngine(), files)
+    await daemon.listen()
+    remote = RemoteEngine({"COUNSEL_HOME": str(tmp_path)})
+    try:
+        request = ChatRequest(prompt="?", max_cost_usd=float("nan"))
+        with pytest.raises(InvalidArgument, match="NaN"):
+            await asyncio.wait_for(remote.submit(request, Caller("test", cwd=tmp_path)), 30)
+    finally:
+        await remote.close()
+        await daemon.close()
+        files.release()

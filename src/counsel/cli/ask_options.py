@@ -19,6 +19,7 @@ from counsel import answer_notes, paths
 from counsel.caller import Caller
 from counsel.cli import completers, connect, output, stopped, user, wants_json, wording
 from counsel.cli.live_output import LiveAnswer
+from counsel.cli.numbers import Number
 from counsel.errors import CounselError
 from counsel.request_rules import is_name
 from counsel.requests import Engine, Request, chain
@@ -31,7 +32,7 @@ LAST = completers.LAST
 
 max_cost = click.option(
     "--max-cost",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="USD",
     help="Spend at most this much, for all calls.",
 )
@@ -77,7 +78,7 @@ _OPTIONS = (
         help="System prompt, instead of counsel's own; @FILE reads it from a file.",
     ),
     click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort."),
-    click.option("--temperature", type=click.FloatRange(0, 1), help="0 is focused, 1 is creative."),
+    click.option("--temperature", type=Number(0, 1), help="0 is focused, 1 is creative."),
     click.option("--verbosity", type=click.Choice(["low", "medium", "high"]), help="Length of the answer."),
     click.option("--web", is_flag=True, help="Let the model search the web."),
     click.option(

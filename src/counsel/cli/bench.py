@@ -12,6 +12,7 @@ import click
 from counsel import amounts
 from counsel.cli import ask_options, connect, json_option, output, user
 from counsel.cli.confirm import confirm
+from counsel.cli.numbers import Number
 from counsel.text import counted
 
 if TYPE_CHECKING:
@@ -36,9 +37,7 @@ def bench() -> None:
 @ask_options.members
 @click.option("--judge", default="none", show_default=True, help="A model that reads all answers, or auto.")
 @click.option("--no-refine", is_flag=True, help="First answers and the vote only.")
-@click.option(
-    "--max-cost", type=click.FloatRange(0, min_open=True), metavar="USD", help="Spend no more than this."
-)
+@click.option("--max-cost", type=Number(0, min_open=True), metavar="USD", help="Spend no more than this.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N questions.")
 @click.option(
     "--at-once", type=click.IntRange(1, 16), default=4, show_default=True, help="Questions at a time."

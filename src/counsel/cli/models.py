@@ -9,6 +9,7 @@ import click
 
 from counsel import settings
 from counsel.cli import json_option, models_output, output
+from counsel.cli.numbers import Number
 from counsel.errors import CounselError, InvalidArgument
 from counsel.models import listing, prices
 from counsel.models.catalog import Catalog, ModelRow
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--vision", is_flag=True, help="Show only models that accept images.")
 @click.option(
     "--under",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="DOLLARS",
     help="Show only models whose input costs less, per million tokens.",
 )

@@ -16,6 +16,7 @@ from counsel.agents.server_format import Server
 from counsel.cli import ListingGroup, completers, json_option, output
 from counsel.cli import servers_options as option
 from counsel.cli import servers_output as printing
+from counsel.cli.numbers import Number
 from counsel.configfiles.write.safewrite import Reader
 from counsel.run_paths import home
 from counsel.servers import fields, paste
@@ -281,9 +282,7 @@ for _name, _on, _help in (
 @servers.command(short_help="Connect to servers and list their tools.")
 @click.argument("name", required=False, shell_complete=completers.servers)
 @option.together(option.agent, option.any_scope, option.project)
-@click.option(
-    "--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds per server."
-)
+@click.option("--timeout", type=Number(min=0.1), default=30.0, show_default=True, help="Seconds per server.")
 @click.option(
     "--trust-folder",
     is_flag=True,

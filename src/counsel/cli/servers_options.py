@@ -11,6 +11,7 @@ import click
 from counsel.agents.definitions import OTHERS_SCOPES, SCOPES, WITH_SERVERS
 from counsel.agents.server_format import Server
 from counsel.cli import name_lists
+from counsel.cli.numbers import Number
 from counsel.errors import InvalidArgument
 from counsel.servers import fields
 
@@ -106,7 +107,7 @@ server_fields = together(
     click.option("--token-env", default=None, metavar="NAME", help="The variable with the bearer token."),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Number(min=0, min_open=True),
         default=None,
         help="Time limit of one tool call, in seconds.",
     ),

@@ -20,7 +20,7 @@ from counsel import json_reader as read
 from counsel.caller import Caller
 from counsel.daemon import rpc_server
 from counsel.engine.jobs.event_queue import EventQueue
-from counsel.errors import CounselError, FileTooLarge, Internal
+from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument
 from counsel.front.json_messages import LARGEST_MESSAGE, encode, too_large
 from counsel.front.launcher import RETRY, STATED, Launcher, older
 from counsel.job_event_json import event_from_json
@@ -202,7 +202,12 @@ class RemoteEngine:
         assert self._pipe is not None  # `open` set it
         self._number += 1
         number, pipe = self._number, self._pipe
-        line = encode({"id": number, "method": method, "params": params})
+        try:
+            line = encode({"id": number, "method": method, "params": params})
+        except ValueError:  # the daemon could not read it, and would not answer
+            raise InvalidArgument(
+                "NaN and infinite numbers cannot be sent.", hint="Nothing was sent."
+            ) from None
         if len(line) > LARGEST_MESSAGE:
             raise FileTooLarge(f"This request is too large: {too_large()}.", hint="Send less at once.")
         queue = self._waiting[number] = EventQueue()

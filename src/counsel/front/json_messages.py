@@ -96,8 +96,8 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constan
 
 
 def encode(message: object) -> bytes:
-    """One line. A lone surrogate, which UTF-8 cannot hold, is written as an escape."""
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    """One line. A lone surrogate, which UTF-8 cannot hold, is written as an escape. Raises `ValueError` for NaN."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         return text.encode() + b"\n"
     except UnicodeEncodeError:
