@@ -15,11 +15,16 @@ _SIMILAR = 0.5  # of the words are the same: else the first answer is easier to 
 
 def first_answers(result: ConsensusResult) -> str:
     """What models said before they refined it, as Markdown: the differences, or the whole where little is left of it."""
+    refined = [answer for answer in result.refined if answer.text is not None]
+    same = [answer for answer in refined if answer.first.text.strip() == (answer.text or "").strip()]
     parts = [
         f"### {answer.model} ({position(answer)})\n\n{_before(answer)}"
-        for answer in result.refined
-        if answer.text is not None
+        for answer in refined
+        if answer not in same
     ]
+    if same:
+        names = ", ".join(f"{answer.model} ({position(answer)})" for answer in same)
+        parts.append(f"Word for word as above: {names}.")
     return "\n\n".join(["## First answers", *parts]) if parts else ""
 
 
@@ -31,8 +36,6 @@ def position(answer: RefinedAnswer) -> str:
 
 def _before(answer: RefinedAnswer) -> str:
     first, last = answer.first.text, answer.text or ""
-    if first.strip() == last.strip():
-        return "The same."
     return word_diff(first, last) or first
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from counsel.results.verdict import Contradiction, JudgeVerdict, Vote
+from counsel.results.verdict import Contradiction, JudgeVerdict, Minority, Vote
 from counsel.text import counted
 
 
@@ -52,6 +52,8 @@ def _agreement(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]
     if vote and vote.votes:
         counts = ", ".join(f"{choice} {count}" for choice, count in vote.counts.items())
         texts.append(f"{round(100 * vote.agreement)} % of the valid votes ({counts}).")
+    if vote and vote.votes and vote.failed:
+        texts.append(f"Without a vote: {_listed(failed.model for failed in vote.failed)}.")
     if verdict and not verdict.error:
         texts.append(_list(verdict.consensus) or "The judge found nothing on which all agree.")
     if texts:
@@ -60,26 +62,34 @@ def _agreement(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]
 
 def _dissent(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]:
     lines = []
-    if vote and not vote.tied:
-        for minority in vote.minority:
-            reasons = " ".join(minority.reasons)
-            lines.append(f"**{minority.choice}** ({_listed(minority.models)}): {reasons}")
     if vote:
-        lines += [f"{failed.model} has no vote: [{failed.code}] {failed.error}" for failed in vote.failed]
+        lines += [f"**{choice}**: {_listed(_voters(vote, choice))}." for choice in vote.tied]
+        lines += map(_case, vote.minority)
     if verdict:
         lines += map(_contradiction, verdict.contradictions)
         lines += [f"Only {_listed(each.models)}: {each.point}" for each in verdict.partial_coverage]
         lines += [f"Only {each.model}: {each.insight}" for each in verdict.unique_insights]
-        lines += [f"Covered by none: {each}" for each in verdict.blind_spots]
+        lines += [f"Blind spot: {each}" for each in verdict.blind_spots]
     if lines:
         yield _section("Dissent", [_list(lines)])
     elif verdict and not verdict.error:
         yield _section("Dissent", ["The judge found no contradictions."])
 
 
+def _voters(vote: Vote, choice: str) -> Iterator[str]:
+    return (ballot.model for ballot in vote.votes if ballot.choice == choice)
+
+
+def _case(minority: Minority) -> str:
+    if len(minority.models) == 1:
+        return f"**{minority.choice}** ({minority.models[0]}): {''.join(minority.reasons)}"
+    reasons = zip(minority.models, minority.reasons, strict=False)
+    return f"**{minority.choice}**\n{_list(f'{model}: {reason}' for model, reason in reasons)}"
+
+
 def _contradiction(each: Contradiction) -> str:
-    positions = "; ".join(f"{_listed(held.models)}: {held.position.rstrip('.;')}" for held in each.positions)
-    return f"**{each.topic.rstrip('.:')}**: {positions}."
+    positions = _list(f"{_listed(held.models)}: {held.position}" for held in each.positions)
+    return f"**{each.topic}**\n{positions}"
 
 
 def _list(lines: Iterable[str]) -> str:

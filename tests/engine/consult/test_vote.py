@@ -11,6 +11,7 @@ from counsel.caller import Caller
 from counsel.engine.consult.consensus import vote
 from counsel.engine.consult.consensus.members import Participant
 from counsel.engine.engine import Engine
+from counsel.errors import InvalidArgument
 from counsel.job_events import Restarted, TextFold
 from counsel.mcp import deduplicate, render
 from counsel.requests import ConsensusRequest
@@ -210,3 +211,37 @@ async def test_the_same_model_has_answers_of_its_own_also_from_the_cache(
         result = await hold(engine, here, ("gpt-5",) * 3, refine="never")
         assert sorted(entry["response"] for entry in result["phases"]["initial"]) == ["one", "three", "two"]
     assert len(fake_api.calls) == 3
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        ("caf\u00e9", "cafe\u0301"),
+        ("on disk", "On\u00a0Disk"),
+        ("a", "a\u200b"),
+        ("\u200b", "a"),
+    ],
+)
+def test_choices_that_look_the_same_are_refused(choices: tuple[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match=r"must differ|is empty"):
+        vote.checked(choices)
+
+
+async def test_a_choice_in_other_letters_is_that_choice(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    fenced = f"```json\n{picks('spaces ')}\n```"
+    say(fake_api, TWO_TO_ONE | {"sonnet": fenced, "gpt-5": picks("TABS")})
+    result = await hold(engine, caller(), choices=CHOICES, refine="never")
+    assert len(fake_api.calls) == 3
+    assert result["vote"]["counts"] == {"Tabs": 2, "Spaces": 1, "Both": 0}
+
+
+async def test_a_tie_shows_its_sides_and_who_has_no_vote(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    say(fake_api, TWO_TO_ONE | {"gemini-2.5-flash": picks("Neither")})
+    result = await hold(engine, caller(), choices=CHOICES, refine="never")
+    assert "A tie: **Tabs** and **Spaces**, 1 vote each." in result["content"]
+    assert "Without a vote: gemini-2.5-flash." in result["content"]
+    assert "## Dissent\n\n- **Tabs**: gpt-5.\n- **Spaces**: sonnet.\n" in result["content"]

@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,10 +69,21 @@ def _keywords(schema: object) -> Iterator[tuple[str, object]]:
             yield from _keywords(part)
 
 
-async def conforming(consultation: Consultation, step: Step, route: Route, call: Call, reply: Reply) -> Reply:
-    """The reply with its JSON alone. One that does not match is sent back once with what is wrong."""
+async def conforming(
+    consultation: Consultation,
+    step: Step,
+    route: Route,
+    call: Call,
+    reply: Reply,
+    *,
+    tidied: Callable[[str], str] = str,
+) -> Reply:
+    """The reply with its JSON alone. One that does not match is sent back once with what is wrong.
+
+    `tidied`: what is as good as a valid answer, made valid.
+    """
     schema = call.schema or {}
-    text, mismatch = await examined(reply.text, schema)
+    text, mismatch = await examined(tidied(reply.text), schema)
     if mismatch is None:
         return replace(reply, text=text)
     again = replace(
@@ -86,7 +97,7 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
     except CounselError as error:
         results.charge(error, reply.usage + (results.spent(error) or Usage(cost_usd=0.0)))
         raise
-    text, mismatch = await examined(second.text, schema)
+    text, mismatch = await examined(tidied(second.text), schema)
     if mismatch is not None:
         failure = SchemaMismatch(
             f"{route.name} did not answer with JSON that matches the schema, also when asked again: "
@@ -102,10 +113,15 @@ async def conforming(consultation: Consultation, step: Step, route: Route, call:
     return replace(second, text=text, usage=reply.usage + second.usage, ms=reply.ms + second.ms)
 
 
+def bare(answer: str) -> str:
+    """Without a code fence around it."""
+    fenced = _FENCED(answer)
+    return (fenced[1] if fenced else answer).strip()
+
+
 async def examined(answer: str, schema: dict[str, object]) -> tuple[str, Mismatch | None]:
     """The answer's JSON text, and what is wrong with it."""
-    fenced = _FENCED(answer)
-    text = (fenced[1] if fenced else answer).strip()
+    text = bare(answer)
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

@@ -15,7 +15,7 @@ from counsel.caller import Caller
 from counsel.engine import results
 from counsel.engine.consult import prompts, structured
 from counsel.engine.consult.call import Consultation, Step
-from counsel.engine.consult.consensus import anonymous
+from counsel.engine.consult.consensus import anonymous, vote
 from counsel.engine.consult.consensus.members import Participant
 from counsel.engine.consult.consensus.rounds import Rounds
 from counsel.engine.consult.routes import Route, Router
@@ -188,7 +188,11 @@ class Judge:
         limit = float(job.caller.settings.model_limit_seconds)
         step = Step(KEY, JUDGE, "verdict", limit, uses_tools=False, is_json=True)
         reply = await self.consultation.ask(step, route, call)
-        return await structured.conforming(self.consultation, step, route, call, reply)
+
+        def tidied(answer: str) -> str:
+            return vote.in_their_words(answer, job.task.choices)
+
+        return await structured.conforming(self.consultation, step, route, call, reply, tidied=tidied)
 
 
 def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:

@@ -230,8 +230,14 @@ class Rounds:
         reply = await self._cache.through(self._consultation, step, participant.route, call, variant)
         if not choices:
             return reply
+
+        def tidied(answer: str) -> str:
+            return vote.in_their_words(answer, choices)
+
         try:
-            return await structured.conforming(self._consultation, step, participant.route, call, reply)
+            return await structured.conforming(
+                self._consultation, step, participant.route, call, reply, tidied=tidied
+            )
         except SchemaMismatch as error:
             raise _without_choice(participant, error) from None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from counsel.engine.consult import prompts
+from counsel.engine.consult import prompts, structured
 from counsel.engine.consult.consensus import anonymous
 from counsel.engine.consult.consensus.members import Participant
 from counsel.engine.consult.schemas import strict_object
@@ -30,14 +31,35 @@ class Pick:
 
 
 def checked(choices: tuple[str, ...]) -> tuple[str, ...]:
-    """The choices without white space around them. Raises for two that are the same."""
+    """The choices without white space around them. Raises for two that look the same."""
     stripped = tuple(choice.strip() for choice in choices)
-    twice = [choice for choice, count in Counter(map(str.casefold, stripped)).items() if count > 1]
+    if not all(map(_looks, stripped)):
+        raise InvalidArgument("choices: one is empty.", hint="Nothing was sent.")
+    twice = [choice for choice, count in Counter(map(_looks, stripped)).items() if count > 1]
     if twice:
         raise InvalidArgument(
             f"choices must differ: {twice[0][:80]!r} is there twice.", hint="Nothing was sent."
         )
     return stripped
+
+
+def _looks(text: str) -> str:
+    """What people see: without case, kinds of white space, invisible characters, and ways to write an accent."""
+    visible = "".join(
+        char for char in unicodedata.normalize("NFC", text) if unicodedata.category(char) != "Cf"
+    )
+    return " ".join(visible.casefold().split())
+
+
+def in_their_words(answer: str, choices: Sequence[str]) -> str:
+    """An answer whose choice looks like one of them (`sqlite` for `SQLite`) with that one; any other as it is."""
+    try:
+        document = json.loads(structured.bare(answer))
+        written = _looks(document["choice"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return answer
+    meant = next((choice for choice in choices if _looks(choice) == written), None)
+    return answer if meant in {None, document["choice"]} else json.dumps({**document, "choice": meant})
 
 
 def schema(choices: Sequence[str]) -> dict[str, object]:
