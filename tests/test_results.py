@@ -168,19 +168,20 @@ def test_a_review_as_sarif() -> None:
     (run,) = document["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [
-        "review/critical", "review/high", "review/medium", "review/low", "review/info"
+        "review/critical", "review/high", "review/medium", "review/low"
     ]  # fmt: skip
     assert [rule["defaultConfiguration"]["level"] for rule in rules] == [
         "error",
         "error",
         "warning",
         "note",
-        "note",
     ]
     (invocation,) = run["invocations"]
     assert invocation["executionSuccessful"] is True
-    assert "haiku" in invocation["toolExecutionNotifications"][0]["message"]["text"]
-    first, second, third, fourth, fifth, sixth = run["results"]
+    failure, missing = (entry["message"]["text"] for entry in invocation["toolExecutionNotifications"])
+    assert "haiku" in failure
+    assert missing.startswith("a b.py:3-5 does not exist: title 5\n\nwhy")
+    first, second, third, fourth, sixth = run["results"]
     assert (first["ruleId"], first["ruleIndex"], first["level"]) == ("review/critical", 0, "error")
     assert first["message"]["text"] == "title 1\n\nwhy\n\nFix: do it\n\nFound by gpt-5 (confirmed)."
     place = first["locations"][0]["physicalLocation"]
@@ -190,7 +191,6 @@ def test_a_review_as_sarif() -> None:
     assert fourth["suppressions"] == [{"kind": "external", "justification": "It is not."}]
     assert fourth["properties"]["check"] == CHECK
     assert "Checked by opus: wrong." in fourth["message"]["text"]
-    assert "locations" not in fifth
     assert "suppressions" not in first
     assert "check" not in first["properties"]
     assert sixth["locations"][0]["physicalLocation"]["region"] == {"startLine": 9, "endLine": 9}

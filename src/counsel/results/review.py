@@ -140,12 +140,17 @@ class Finding:
         )
 
 
+# failed: it made no review. check_failed: it reviewed, and did not check the others' findings.
+ReviewerStatus: TypeAlias = Literal["reviewed", "check_failed", "failed"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewer:
-    """A member that reviewed, and how much of the change it was sent."""
+    """A member, what it did, and how much of the change it was sent."""
 
     model: str
-    findings: int
+    status: ReviewerStatus = "reviewed"
+    findings: int = 0
     checked: int = 0
     context_lines: int | None = None  # unchanged lines around each change; None: all that were collected
     left_out: tuple[str, ...] = ()  # files that did not fit its window
@@ -153,6 +158,7 @@ class Reviewer:
     def to_json(self) -> dict[str, object]:
         return {
             "model": self.model,
+            "status": self.status,
             "findings": self.findings,
             "checked": self.checked,
             "context_lines": self.context_lines,
@@ -163,6 +169,7 @@ class Reviewer:
     def from_json(cls, shown: dict[str, object]) -> Reviewer:
         return cls(
             model=read.text(shown, "model"),
+            status=cast("ReviewerStatus", read.text(shown, "status", "reviewed")),
             findings=read.integer(shown, "findings"),
             checked=read.integer(shown, "checked"),
             context_lines=read.integer_or_none(shown, "context_lines"),

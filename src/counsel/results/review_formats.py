@@ -57,7 +57,7 @@ def sarif(result: ReviewResult) -> dict[str, object]:
         "properties": {
             "about": result.about,
             "jobId": result.job_id,
-            "reviewers": [reviewer.model for reviewer in result.reviewers],
+            "reviewers": [reviewer.model for reviewer in result.reviewers if reviewer.status != "failed"],
             "leftOut": list(result.left_out),
         },
     }

@@ -25,7 +25,7 @@ def text(result: ReviewResult, width: int = WIDTH) -> str:
 
 
 def _summary(result: ReviewResult, width: int) -> str:
-    models = ", ".join(reviewer.model for reviewer in result.reviewers)
+    models = ", ".join(reviewer.model for reviewer in result.reviewers if reviewer.status != "failed")
     findings = counted(len(result.findings), "finding") if result.findings else "No findings"
     disputed = sum(finding.status == "disputed" for finding in result.findings)
     note = f" ({disputed} disputed)" if disputed else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from counsel.engine.consult.review import source
 from counsel.engine.engine import Engine
 from counsel.errors import InvalidArgument, UpstreamError
 from counsel.job_events import PhaseStarted
-from counsel.requests import ReviewRequest
+from counsel.requests import ConsensusRequest, ReviewRequest
 from counsel.results import ReviewResult
 from fake import FakeAPI
 from support import planted
@@ -108,6 +109,32 @@ async def test_a_job_that_is_read_later_is_the_same_and_continues_as_a_conversat
     assert phases in ([], ["review", "check"])
 
 
+async def test_a_consensus_that_continues_a_review_reads_no_name(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    fake_api.script(vendor="anthropic", contains="Check these findings", status=401, times=None)
+    planted.script(fake_api)
+    user = caller()
+    review = await reviewed(engine, user)
+    fake_api.reset()
+    conversation = review.continuation.id
+    request = ConsensusRequest(prompt="Which first?", models=MODELS, continuation_id=conversation)
+    await engine.wait(await engine.submit(request, user))
+    assert len(fake_api.calls) == 6
+    for call in fake_api.calls:
+        asked = str({key: value for key, value in call.body.items() if key != "model"})
+        assert "SQL injection through name" in asked
+        assert "A reviewer checked it: confirmed. all of zip" in asked
+        assert not [
+            name for name in (*MODELS, "Anthropic", "Found by", "Reviewed by") if name in _ours(asked)
+        ]
+
+
+def _ours(asked: str) -> str:
+    """Without the fake vendors' own words: they name themselves in what they answer."""
+    return re.sub(r"(?:gpt-5|claude[\w-]+|gemini[\w.-]+) says", "", asked)
+
+
 async def test_a_member_that_fails_is_named_and_spoils_nothing(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
@@ -116,7 +143,9 @@ async def test_a_member_that_fails_is_named_and_spoils_nothing(
     result = await reviewed(engine, caller())
     assert result.status == "review_partial"
     assert [(failure.model, failure.phase) for failure in result.failed] == [("sonnet", "review")]
-    assert [reviewer.model for reviewer in result.reviewers] == ["gpt-5", "gemini-2.5-flash"]
+    rows = [(reviewer.model, reviewer.status, reviewer.findings) for reviewer in result.reviewers]
+    assert rows == [("gpt-5", "reviewed", 4), ("sonnet", "failed", 0), ("gemini-2.5-flash", "reviewed", 4)]
+    assert "Reviewed by\ngpt-5, gemini-2.5-flash." in result.content
     sql = result.findings[0]
     assert (sql.status, sql.models) == ("agreed", ("gpt-5", "gemini-2.5-flash"))
     assert "sonnet failed in the review" in result.content
@@ -129,6 +158,7 @@ async def test_a_check_that_fails_leaves_its_findings_unchecked(
     planted.script(fake_api)
     result = await reviewed(engine, caller())
     assert {failure.phase for failure in result.failed} == {"check"}
+    assert {reviewer.status for reviewer in result.reviewers} == {"check_failed"}
     assert {finding.status for finding in result.findings} == {"agreed", "unchecked"}
     assert len(result.findings) == 8
 
@@ -162,7 +192,7 @@ async def test_an_answer_that_is_no_json_is_asked_for_once_more_and_then_a_failu
     fake_api.script(vendor="anthropic", text="LGTM", times=None)
     planted.script(fake_api)
     result = await reviewed(engine, caller())
-    assert [reviewer.model for reviewer in result.reviewers] == ["gpt-5", "gemini-2.5-flash"]
+    assert [reviewer.status for reviewer in result.reviewers] == ["reviewed", "failed", "reviewed"]
     assert [failure.error.code for failure in result.failed] == ["SCHEMA_MISMATCH"]
 
 

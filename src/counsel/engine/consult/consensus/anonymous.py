@@ -19,6 +19,10 @@ from counsel.results.parts import labels
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _SPOKEN = re.compile(r"\b[Aa]nswers? ([A-T](?:(?:, | and | or |, and |, or | & |/)(?:[Aa]nswer )?[A-T])*)\b")
 _JUDGED = re.compile(r"^\*Judge: .*\*$\n?", re.MULTILINE)  # as verdict_text.py writes it
+# a review's text, as review_text.py writes it
+_REVIEW = re.compile(r"(?:No findings|\d+ findings?)(?: \(\d+ disputed\))? in \d+ files?: ").match
+_REVIEWED = re.compile(r"\s+Reviewed\s+by\s[^\n]*(?:\n[^\n]+)*\Z")
+_FOUND = re.compile(r"^  Found by\b(?:[^\n]|\n(?!\n))*?\.$\n?", re.MULTILINE)
 _LETTER = re.compile(r"\b[A-T]\b")
 
 
@@ -44,7 +48,7 @@ def named(text: str, names: Mapping[str, str]) -> str:
 
 
 def history(before: History) -> History:
-    """Earlier consensus turns of the conversation, without the names that counsel itself wrote into them."""
+    """Earlier turns of several models, without the names that counsel itself wrote into them."""
     messages: list[Message] = []
     for message in before.messages:
         asked = messages[-1].details if messages else None
@@ -58,6 +62,8 @@ def _message(message: Message, models: list[str]) -> Message:
     details = message.details
     if not isinstance(details, AnswerDetails) or not (details.members or details.incomplete):
         return message
+    if _REVIEW(message.text):
+        return replace(message, text=_review_without_names(message.text, models))
     headings = set(_HEADING.findall(message.text))
     authors = [model for model in models if model in headings]
     return replace(message, text=_without_names(message.text, authors, models)) if authors else message
@@ -73,6 +79,20 @@ def _without_names(text: str, authors: list[str], models: list[str]) -> str:
         head = re.sub(rf"(?<![\w.#-]){re.escape(model)}(?![\w#-])", name, head)
     answers = _HEADING.sub(lambda match: f"## {known.get(match[1], match[1])}", text[first:])
     return f"{_JUDGED.sub('', head).strip()}\n\n{answers}".strip()
+
+
+def _review_without_names(text: str, models: list[str]) -> str:
+    """Failures and who found what are left out; who checked a finding, and was sent less, is "a reviewer"."""
+    summary, *rest = text.split("\n\n")
+    known = "|".join(map(re.escape, sorted(models, key=len, reverse=True))) or r"\b\B"
+    others = "\n\n".join(block for block in rest if not block.startswith("⚠ "))
+    others = re.sub(
+        rf"^( *)(?:{known})(?=\s(?:checked it:|was (?:not )?sent))",
+        r"\1A reviewer",
+        others,
+        flags=re.MULTILINE,
+    )
+    return f"{_REVIEWED.sub('', summary)}\n\n{_FOUND.sub('', others)}".strip()
 
 
 def blocks(

@@ -299,11 +299,18 @@ class _Run:
     def _reviewers(
         self, reviews: Mapping[str, Review], checks: Mapping[str, Checked]
     ) -> Iterator[ReviewerSummary]:
-        for slot, review in reviews.items():
+        """One row for each member, in their order."""
+        lost = {failure.model for failure in self._failures}
+        for member in self._panel:
+            review = reviews.get(member.slot)
+            if review is None:
+                yield ReviewerSummary(model=member.label, status="failed")
+                continue
             yield ReviewerSummary(
-                model=self._label(slot),
+                model=member.label,
+                status="check_failed" if member.label in lost else "reviewed",
                 findings=len(review.findings),
-                checked=len(checks[slot].verdicts) if slot in checks else 0,
+                checked=len(checks[member.slot].verdicts) if member.slot in checks else 0,
                 context_lines=review.fitted.context,
                 left_out=review.fitted.left_out,
             )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from counsel.http.api.documents.consensus import JudgeVerdict, MiddleRound, Refinement, Vote
 from counsel.results import Phase, Verdict
-from counsel.results.review import FindingStatus, Location, Severity
+from counsel.results.review import FindingStatus, Location, ReviewerStatus, Severity
 from counsel.results.review import Verdict as CheckVerdict
 
 # The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
@@ -213,7 +213,9 @@ class ReviewFinding(TypedDict):
     line: Annotated[int | None, "null: it is about the whole file."]
     end_line: int | None
     severity: Annotated[Severity, "The worst that a member gave."]
-    status: Annotated[FindingStatus, "`agreed`: all members made it. Else what another member says about it."]
+    status: Annotated[
+        FindingStatus, "`agreed`: all that reviewed made it. Else what another member says about it."
+    ]
     location: Annotated[Location, "`diff`, `outside` of the change, or `missing`: no such file or line."]
     title: str
     reason: str
@@ -229,9 +231,12 @@ class LeftOutFile(TypedDict):
 
 
 class Reviewer(TypedDict):
-    """A member that reviewed."""
+    """A member of a review."""
 
     model: str
+    status: Annotated[
+        ReviewerStatus, "`failed`: it made no review. `check_failed`: it did not check the others' findings."
+    ]
     findings: int
     checked: Annotated[int, "Findings of others that it checked."]
     context_lines: Annotated[int | None, "Unchanged lines around each change that it was sent; null: all."]
