@@ -42,7 +42,7 @@ FAILED = 3  # exit code: there was no review
     type=click.IntRange(0, 10_000),
     default=30,
     show_default=True,
-    help="Unchanged lines around each change that are sent, where they fit.",
+    help="Unchanged lines around each change that are sent beside its function, where they fit; 0: the change alone.",
 )
 @click.option(
     "--fail-on",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from counsel.engine.consult.review import functions
 from counsel.engine.context.files import attribute
 from counsel.lazy_dataclass import dataclass
 
@@ -69,9 +70,13 @@ class FileDiff:
         other = "-" if mark == "+" else "+"
         return "\n".join(line[1:] for hunk in self.hunks for line in hunk.lines if line[0] != other)
 
-    def narrowed(self, context: int) -> FileDiff:
-        """With at most so many unchanged lines around each change."""
-        hunks = tuple(part for hunk in self.hunks for part in _split(hunk, context))
+    def narrowed(self, context: int, *, whole_functions: bool = False) -> FileDiff:
+        """With at most so many unchanged lines around each change, or the function around it."""
+        hunks = tuple(
+            part
+            for hunk in self.hunks
+            for part in _split(hunk, context, functions.kept(hunk.lines) if whole_functions else set())
+        )
         return replace(self, hunks=hunks)
 
     def unified(self) -> str:
@@ -97,9 +102,9 @@ class FileDiff:
         return "\n".join([*parts, "</file>"])
 
 
-def _split(hunk: Hunk, context: int) -> Iterator[Hunk]:
+def _split(hunk: Hunk, context: int, more: set[int]) -> Iterator[Hunk]:
     marked = [at for at, line in enumerate(hunk.lines) if line[0] != " "]
-    kept = sorted({at for mark in marked for at in range(mark - context, mark + context + 1)})
+    kept = sorted(more | {at for mark in marked for at in range(mark - context, mark + context + 1)})
     numbers = list(hunk.numbered())
     start: int | None = None
     before = -2

@@ -58,7 +58,7 @@ def is_diff(text: str) -> bool:
 
 def _made(text: str, about: str, caller: Caller, root: Path | None, context: int) -> Change:
     kept, left = selection.split(diff.parse(text), caller, root)
-    narrowed = [file.narrowed(context) for file in kept]
+    narrowed = [file.narrowed(context, whole_functions=context > 0) for file in kept]
     # the rest of the question and line numbers need room, too
     fitted = selection.fit(narrowed, caller.settings.max_prompt_bytes * 3 // 4, size_limits.count)
     left += [LeftOut(name, "the change is too large") for name in fitted.left_out]
