@@ -78,7 +78,12 @@ def turn(job: NewJob, text: str = "answer", **fields: Any) -> NewTurn:
 
 def completed(job: NewJob, text: str = "answer", **fields: Any) -> JobCompleted:
     def result(messages: int) -> ChatResult:
-        return ChatResult.from_json({"content": text, "continuation": {"messageCount": messages}})
+        shown: dict[str, object] = {
+            "content": text,
+            "continuation": {"messageCount": messages},
+            "job_id": job.id,
+        }
+        return ChatResult.from_json(shown)
 
     made = JobCompleted(status="completed", result=result, turn=turn(job, text), completed=1)
     return replace(made, **fields)

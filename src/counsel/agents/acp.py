@@ -177,7 +177,8 @@ class Reader(driver.Reader):
         if kind == "tool_call_update" and update.get("status") == "in_progress":
             raw_input = update.get("rawInput")
             arguments = dict(raw_input) if isinstance(raw_input, dict) else {}
-            return [ToolUse(ToolCall(str(update.get("toolCallId")), str(update.get("title")), arguments))]
+            call = ToolCall(read.text(update, "toolCallId"), read.text(update, "title"), arguments)
+            return [ToolUse(call)]
         return []
 
     def _text(self, text: str, message: object) -> list[Step]:

@@ -245,7 +245,7 @@ class Reader(driver.Reader):
         self._message = str(message.get("id"))
         for block in read.parts(message, "content"):
             if block.get("type") == "tool_use":
-                call = ToolCall(str(block.get("id")), str(block.get("name")), read.part(block, "input"))
+                call = ToolCall(read.text(block, "id"), read.text(block, "name"), read.part(block, "input"))
                 steps.append(ToolUse(call))
             elif block.get("type") == "text":
                 steps += self._text(self._missing_text(str(block.get("text") or "")))

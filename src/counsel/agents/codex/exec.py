@@ -86,7 +86,7 @@ class ExecReader(Reader):
     def feed(self, line: Mapping[str, object]) -> list[Step]:
         kind = line.get("type")
         if kind == "thread.started":
-            self._thread = str(line.get("thread_id"))
+            self._thread = read.text_or_none(line, "thread_id")
         elif kind == "turn.started":
             self._started = True
         elif kind == "item.completed":

@@ -140,7 +140,7 @@ class Reader(driver.Reader):
             return [self._open()]
         if line.get("id") == _THREAD:
             result = read.part(line, "result")
-            self._thread = str(read.part(result, "thread").get("id"))
+            self._thread = read.text(read.part(result, "thread"), "id")
             self._model = read.text_or_none(result, "model")
             return [self._begin()]
         if line.get("id") == _TURN:
@@ -221,7 +221,7 @@ class Reader(driver.Reader):
         if kind == "agentMessage" and item.get("phase") == "commentary":
             self._comments[number] = []
         if kind in TOOLS:
-            return [ToolUse(ToolCall(number, kind, {TOOLS[kind]: item.get(TOOLS[kind])}))]
+            return [ToolUse(ToolCall(read.text(item, "id"), kind, {TOOLS[kind]: item.get(TOOLS[kind])}))]
         return []
 
     def _completed(self, params: dict[str, object]) -> list[Step]:
@@ -297,7 +297,7 @@ class Reader(driver.Reader):
             error = read.part(turn, "error")
             raise failures.by_status(self.request.agent, _status(error), self._message_of(error))
         self.done = True
-        self._finished = Finished("stop", self._model, session=self._thread)
+        self._finished = Finished("stop", self._model, session=self._thread or None)
         steps = [step for item in read.parts(turn, "items") for step in self._missing_text(item)]
         if not self._item and self._comments:  # only comments: the last one is the answer
             return [*steps, Text("".join(list(self._comments.values())[-1]))]

@@ -144,7 +144,7 @@ def _tool(line: Mapping[str, object]) -> list[Step]:
     tool_call = read.part(line, "tool_call")
     name = next(iter(tool_call), "tool")
     arguments = read.part(read.part(tool_call, name), "args")
-    return [ToolUse(ToolCall(str(line.get("call_id")), name.removesuffix("ToolCall"), arguments))]
+    return [ToolUse(ToolCall(read.text(line, "call_id"), name.removesuffix("ToolCall"), arguments))]
 
 
 def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001

@@ -151,7 +151,7 @@ class Reader(driver.Reader):
         elif kind == "tool_use":
             self._used_tool = True
             call = ToolCall(
-                str(line.get("tool_id")), str(line.get("tool_name")), read.part(line, "parameters")
+                read.text(line, "tool_id"), read.text(line, "tool_name"), read.part(line, "parameters")
             )
             return [ToolUse(call)]
         elif kind == "error" and line.get("severity") == "warning":
