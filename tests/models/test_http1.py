@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counsel.models import http1
+from counsel.models import connection_pool, http1
 from counsel.models.connection_pool import Pool
 from counsel.models.http1 import ConnectTimeout, DeadlineExceeded, Disconnected, NotHttp
 from counsel.models.request_head import Address, address, request_head
@@ -325,3 +325,75 @@ def test_a_header_cannot_add_lines_to_a_request() -> None:
         request_head("POST", where, {"x": "a"}, 1)
         == b"POST / HTTP/1.1\r\nhost: h\r\nx: a\r\ncontent-length: 1\r\n\r\n"
     )
+
+
+async def test_idle_connections_are_closed_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_pool, "KEEP_SECONDS", 0.01)
+    async with running() as (server, ask):
+        server.says(OK + b"content-length: 1\r\n\r\na")
+        assert await read(await ask()) == b"a"
+        await asyncio.wait_for(server.lost.wait(), 10)
+        server.says(OK + b"content-length: 1\r\n\r\nb")
+        assert await read(await ask()) == b"b"
+        assert server.connections == 2
+
+
+async def test_of_idle_connections_only_expired_ones_are_closed_and_never_too_many_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Idle:
+        def __init__(self, key: str) -> None:
+            self.key, self.is_open, self.expires, self.aborted = key, True, 0.0, False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    monkeypatch.setattr(connection_pool, "MAX_IDLE", 2)
+    pool: Any = Pool()
+    old, new, third, other = Idle("a"), Idle("a"), Idle("a"), Idle("b")
+    for connection in (old, new, third, other):
+        pool.keep(connection)
+    assert [each.aborted for each in (old, new, third, other)] == [False, False, True, False]
+    sweep = pool._sweep
+    assert sweep is not None
+    old.expires = other.expires = 0.0
+    pool._close_expired()
+    assert [each.aborted for each in (old, new, other)] == [True, False, True]
+    assert pool._take("b") is None
+    assert pool._sweep is not sweep  # one is left: it looks again
+    assert pool._take("a") is new
+    pool._close_expired()
+    assert pool._sweep is None
+    sweep.cancel()
+    pool.close()
+    pool.keep(new)
+    assert new.aborted
+
+
+async def test_a_connection_that_expired_unseen_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweep is late on a laptop that slept."""
+    async with running() as (server, ask):
+        server.says(OK + b"content-length: 1\r\n\r\na")
+        server.says(OK + b"content-length: 1\r\n\r\nb")
+        await read(await ask())
+        now = connection_pool.time.monotonic
+        monkeypatch.setattr(connection_pool.time, "monotonic", lambda: now() + connection_pool.KEEP_SECONDS)
+        await read(await ask())
+        assert server.connections == 2
+
+
+async def test_a_header_on_several_lines_is_one() -> None:
+    head = b"HTTP/1.1 200 OK\r\nx-note: one\r\n\ttwo\r\nx-list: a\r\nx-list: b\r\ncontent-length: 0\r\n\r\n"
+    async with running() as (server, ask):
+        server.says(head)
+        response = await ask()
+        assert response.headers["x-note"] == "one two"
+        assert response.headers["x-list"] == "a, b"
+
+
+async def test_a_large_body_arrives_whole() -> None:
+    async with running() as (server, ask):
+        server.says(OK + b"content-length: 0\r\n\r\n")
+        body = bytes(range(256)) * 2048
+        await read(await ask(body))
+        assert server.requests[0].endswith(b"\r\n\r\n" + body)

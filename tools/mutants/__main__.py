@@ -6,7 +6,6 @@ import os
 import queue
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -90,9 +89,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _recorded(packages: Sequence[Package], workers: Workers, *, again: bool) -> Reach:
-    reach, lock = Reach(), threading.Lock()
-    paths = sorted({path for package in packages for path in test_files(package)})
-    paths = paths if again else reach.missing(paths)
+    every_path = sorted({path for package in packages for path in test_files(package)})
+    reach = Reach(every_path)
+    paths = every_path if again else reach.missing(every_path)
 
     def record(path: Path, checkout: Checkout) -> None:
         failed = reach.record(path, checkout)
@@ -101,8 +100,6 @@ def _recorded(packages: Sequence[Package], workers: Workers, *, again: bool) -> 
             *(f"(fails without a mutant: {name})" for name in failed),
             file=sys.stderr,
         )
-        with lock:
-            reach.save()
 
     workers.map(record, paths)
     return reach

@@ -21,7 +21,7 @@ from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant
 from tools.mutants.packages import OFTEN_KILLED, ROOT, SOURCE, STARTED_BY
 
-STORED = ROOT / ".cache" / "mutants" / "reach.json.z"
+STORED = ROOT / ".cache" / "mutants"  # a file for each test file: several runs may record at a time
 LONGEST = 1200.0  # seconds for one test file, on a busy machine
 
 
@@ -37,10 +37,11 @@ class ReachingTest:
 
 
 class Reach:
-    def __init__(self) -> None:
+    def __init__(self, paths: Iterable[Path]) -> None:
         self._files: dict[str, dict[str, object]] = {}
-        if STORED.exists():
-            self._files = json.loads(zlib.decompress(STORED.read_bytes()))
+        for path in paths:
+            if (stored := _stored(path)).exists():
+                self._files[_name(path)] = json.loads(zlib.decompress(stored.read_bytes()))
 
     def missing(self, paths: Iterable[Path]) -> list[Path]:
         return [path for path in paths if self._files.get(_name(path), {}).get("hash") != _hash(path)]
@@ -59,11 +60,9 @@ class Reach:
         }
         copied = checkout.folder / _name(path)  # the original may have changed since
         self._files[_name(path)] = {"hash": _hash(copied), "tests": tests}
+        STORED.mkdir(parents=True, exist_ok=True)
+        _stored(path).write_bytes(zlib.compress(json.dumps(self._files[_name(path)]).encode(), 1))
         return list(document["failed"])
-
-    def save(self) -> None:
-        STORED.parent.mkdir(parents=True, exist_ok=True)
-        STORED.write_bytes(zlib.compress(json.dumps(self._files).encode(), 1))
 
     def tests(self, paths: Iterable[Path]) -> list[ReachingTest]:
         matches = []
@@ -172,6 +171,10 @@ def _lines(checkout: Checkout) -> dict[str, dict[str, dict[str, list[int]]]]:
 
 def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
+
+
+def _stored(path: Path) -> Path:
+    return STORED / f"{_name(path).replace('/', '.')}.json.z"
 
 
 def _hash(path: Path) -> str:

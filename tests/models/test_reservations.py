@@ -1,0 +1,181 @@
+"""Money that is set aside for each request to a vendor: what is sent, what is said, and what is settled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from counsel.errors import AuthenticationFailed, BudgetExceeded, UpstreamError
+from counsel.models import retries
+from counsel.models.transport import Transport
+from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Provider, Text, Turn, Usage
+from fake import FakeAPI
+
+MODEL = Model("m", "acme", "m", input_price=2.0, output_price=8.0)
+HELLO = Call((Turn("user", "hello"),), tokens=40)
+
+
+@dataclass
+class Money:
+    output_limit: int | None = None
+    lowered: str = ""
+    settled: list[Usage | None] = field(default_factory=list)
+
+    def settle(self, usage: Usage | None) -> None:
+        self.settled.append(usage)
+
+
+@dataclass
+class Purse:
+    """Gives these reservations, one for each request; then nothing is left."""
+
+    money: list[Money]
+    given: int = 0
+
+    async def reserve(self, call: Call, model: Model) -> Money | None:
+        assert model is MODEL
+        if self.given == len(self.money):
+            raise BudgetExceeded("Nothing is left.")
+        self.given += 1
+        return self.money[self.given - 1]
+
+
+async def no_wait(seconds: float) -> None:
+    pass
+
+
+@pytest.fixture
+async def transport() -> AsyncIterator[Transport]:
+    transport = Transport(sleep=no_wait)
+    yield transport
+    await transport.close()
+
+
+async def ask(
+    transport: Transport, fake: FakeAPI, *money: Money, call: Call = HELLO, attempts: int = 3
+) -> list[Event]:
+    endpoint = Endpoint(Provider("acme", "Acme", "openai_chat", ""), fake.v1, "k")
+    stream = transport.stream(
+        replace(call, budget=Purse(list(money))), MODEL, endpoint, Limits(attempts=attempts)
+    )
+    return [event async for event in stream]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "own", "sent"),
+    [(100, None, 100), (100, 30, 30), (30, 100, 30), (None, 30, 30), (None, None, None), (1, 0, 0)],
+)
+async def test_no_more_output_is_requested_than_was_reserved(
+    transport: Transport, fake_api: FakeAPI, reserved: int | None, own: int | None, sent: int | None
+) -> None:
+    await ask(transport, fake_api, Money(reserved), call=replace(HELLO, output_limit=own))
+    body = fake_api.last.body
+    assert body.get("max_tokens", body.get("max_completion_tokens")) == sent
+
+
+@pytest.mark.parametrize(
+    ("finish", "lowered", "said"),
+    [("length", "the budget of a day", True), ("stop", "the budget of a day", False), ("length", "", False)],
+)
+async def test_an_answer_that_ends_where_its_reservation_does_says_so(
+    transport: Transport, fake_api: FakeAPI, finish: str, lowered: str, said: bool
+) -> None:
+    fake_api.script(finish=finish, text="so far")
+    events = await ask(transport, fake_api, Money(1200, lowered))
+    notices = [event for event in events if isinstance(event, Notice)]
+    assert [notice.text for notice in notices] == (
+        [f"The answer was limited to 1,200 tokens by {lowered}."] if said else []
+    )
+    assert all(notice.data == {"output_limit": 1200} for notice in notices)
+    assert "".join(event.delta for event in events if isinstance(event, Text)) == "so far"
+
+
+async def test_each_attempt_reserves_and_settles_what_it_used(
+    transport: Transport, fake_api: FakeAPI
+) -> None:
+    fake_api.script(status=503)
+    fake_api.script(usage={"input": 10, "output": 5})
+    refused, answered = Money(100), Money(50)
+    await ask(transport, fake_api, refused, answered)
+    assert refused.settled == [None]
+    (used,) = answered.settled
+    assert used is not None
+    assert (used.input, used.output, used.estimated) == (10, 5, False)
+    assert used.cost_usd == pytest.approx((10 * 2.0 + 5 * 8.0) / 1e6)
+    assert [request.body["max_tokens"] for request in fake_api.calls] == [100, 50]
+
+
+async def test_an_answer_that_breaks_off_settles_an_estimate(transport: Transport, fake_api: FakeAPI) -> None:
+    """Vendors bill it: the request's tokens, and one for four characters of what arrived."""
+    fake_api.script(text="x" * 402, deltas=2, cut_after=2)
+    money = Money(100)
+    with pytest.raises(UpstreamError):
+        await ask(transport, fake_api, money)
+    (used,) = money.settled
+    assert used is not None
+    assert (used.input, used.output, used.estimated) == (40, 101, True)
+    assert used.cost_usd == pytest.approx((40 * 2.0 + 101 * 8.0) / 1e6)
+
+
+async def test_what_is_refused_at_once_costs_nothing(transport: Transport, fake_api: FakeAPI) -> None:
+    fake_api.script(status=401)
+    money = Money(100)
+    with pytest.raises(AuthenticationFailed):
+        await ask(transport, fake_api, money)
+    assert money.settled == [None]
+
+
+async def test_without_money_nothing_is_sent(transport: Transport, fake_api: FakeAPI) -> None:
+    with pytest.raises(BudgetExceeded):
+        await ask(transport, fake_api)
+    assert fake_api.calls == []
+
+
+async def test_a_retry_needs_money_of_its_own(transport: Transport, fake_api: FakeAPI) -> None:
+    fake_api.script(status=503)
+    with pytest.raises(BudgetExceeded):
+        await ask(transport, fake_api, Money(100))
+    assert len(fake_api.calls) == 1
+
+
+async def test_a_reader_that_stops_settles_at_once(transport: Transport, fake_api: FakeAPI) -> None:
+    fake_api.script(text="x" * 40, deltas=2, hang_after=1)
+    money = Money(100)
+    endpoint = Endpoint(Provider("acme", "Acme", "openai_chat", ""), fake_api.v1, "k")
+    stream = transport.stream(replace(HELLO, budget=Purse([money])), MODEL, endpoint)
+    with suppress(StopAsyncIteration):
+        while not isinstance(await anext(stream), Text):
+            pass
+    await stream.aclose()
+    assert [used and (used.input, used.output) for used in money.settled] == [(40, 5)]
+
+
+async def test_every_request_needs_its_permit(transport: Transport, fake_api: FakeAPI) -> None:
+    asked = 0
+
+    async def permit() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise BudgetExceeded("Too many calls.")
+
+    fake_api.script(status=503)
+    with pytest.raises(BudgetExceeded, match="Too many calls"):
+        await ask(transport, fake_api, Money(), Money(), call=replace(HELLO, permit=permit))
+    assert len(fake_api.calls) == 1
+
+
+@pytest.mark.parametrize(("left", "connect"), [(None, 10.0), (60.0, 3.0), (2.0, 2.0), (-5.0, 1.5)])
+async def test_a_connection_may_take_as_long_as_the_next_model_can_wait(
+    left: float | None, connect: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now)
+    call = replace(HELLO, hurry=None if left is None else now + left)
+    assert retries.in_a_hurry(Limits(connect=10.0), call).connect == pytest.approx(connect)
+    assert retries.in_a_hurry(Limits(connect=1.0), call).connect == 1.0
