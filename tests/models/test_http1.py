@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -376,8 +377,8 @@ async def test_a_connection_that_expired_unseen_is_not_used_again(monkeypatch: p
         server.says(OK + b"content-length: 1\r\n\r\na")
         server.says(OK + b"content-length: 1\r\n\r\nb")
         await read(await ask())
-        now = connection_pool.time.monotonic
-        monkeypatch.setattr(connection_pool.time, "monotonic", lambda: now() + connection_pool.KEEP_SECONDS)
+        now = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: now() + connection_pool.KEEP_SECONDS)
         await read(await ask())
         assert server.connections == 2
 
