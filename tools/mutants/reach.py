@@ -44,7 +44,9 @@ class Reach:
                 self._files[_name(path)] = json.loads(zlib.decompress(stored.read_bytes()))
 
     def missing(self, paths: Iterable[Path]) -> list[Path]:
-        return [path for path in paths if self._files.get(_name(path), {}).get("hash") != _hash(path)]
+        """Those whose tests came, went or failed: on a busy machine one may fail that passes now."""
+        stored = {path: self._files.get(_name(path), {}) for path in paths}
+        return [path for path, old in stored.items() if old.get("hash") != _hash(path) or old.get("failed")]
 
     def record(self, path: Path, checkout: Checkout) -> list[str]:
         """Runs one test file; returns the tests that failed without any mutant."""
@@ -59,10 +61,11 @@ class Reach:
             name: [round(seconds, 3), lines.get(name, {})] for name, seconds in document["passed"].items()
         }
         copied = checkout.folder / _name(path)  # the original may have changed since
-        self._files[_name(path)] = {"hash": _hash(copied), "tests": tests}
+        failed = list(document["failed"])
+        self._files[_name(path)] = {"hash": _hash(copied), "tests": tests, "failed": bool(failed)}
         STORED.mkdir(parents=True, exist_ok=True)
         _stored(path).write_bytes(zlib.compress(json.dumps(self._files[_name(path)]).encode(), 1))
-        return list(document["failed"])
+        return failed
 
     def tests(self, paths: Iterable[Path]) -> list[ReachingTest]:
         matches = []

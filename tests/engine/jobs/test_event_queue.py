@@ -100,3 +100,24 @@ def test_events_that_cannot_be_merged_are_not_gone_through_at_every_put(monkeypa
         queue.put(number)
     assert len(queue) == 5 * event_queue.MANY
     assert passes == 3
+
+
+def call(words: str, offset: int, name: str = "c1", slot: str = "0") -> JobEvent:
+    return event("tool_input", slot, id=name, name="look", text=words, offset=offset)
+
+
+def test_arguments_of_one_call_are_joined_until_something_else_comes() -> None:
+    items = merged([call("{", 0), call('"a"', 1), call("[", 0, "c2"), call("]", 1, "c2"), call(":1}", 4)])
+    assert [(item.id, item.text, item.offset) for item in items] == [
+        ("c1", '{"a"', 0), ("c2", "[]", 0), ("c1", ":1}", 4)
+    ]  # fmt: skip
+    part = event("part", part={"type": "tool_call"})
+    items = merged([call("{", 0), call("}", 1), part, call("{", 0, "c1", "1"), call("x", 1, "c1", "0")])
+    assert [(item.slot, item.data.get("text")) for item in items] == [
+        ("0", "{}"), ("0", None), ("1", "{"), ("0", "x")
+    ]  # fmt: skip
+
+
+def test_arguments_end_the_text_before_them() -> None:
+    items = merged([text("a", 0), call("{", 0), text("b", 1), call("}", 1)])
+    assert [item.data["text"] for item in items] == ["a", "{", "b", "}"]

@@ -8,7 +8,8 @@ from typing import Any
 from counsel.engine.jobs import events
 from counsel.engine.jobs.events import Live
 from counsel.errors import Cancelled, UpstreamError
-from counsel.job_events import JobEvent, Wait
+from counsel.job_events import JobEvent, ToolInputAdded, Wait
+from counsel.types import ToolInput
 
 
 def live(*models: str) -> Live:
@@ -202,3 +203,38 @@ def test_what_a_job_waits_for() -> None:
     assert len(job.events) == before
     job.text("1", "x")
     assert job.slots["1"].waits is None
+
+
+async def test_arguments_are_told_with_their_place_and_not_stored() -> None:
+    job = live()
+    job.begin("0", "answer")
+    assert not job.slots["0"].is_read
+    job.tool_input("0", ToolInput("c1", "look", "{", "files", {"type": "custom"}), "{")
+    assert job.slots["0"].is_read
+    listening = asyncio.create_task(heard(job))
+    await asyncio.sleep(0)
+    job.tool_input("0", ToolInput("c1", "look", "ab", "files", {"type": "custom"}), "ab")
+    job.tool_input("0", ToolInput("c1", "look", "}"), "}")
+    job.part("0", {"type": "thinking"})
+    assert not job.slots["0"].has_calls
+    job.part("0", {"type": "tool_call"})
+    assert job.slots["0"].has_calls is True
+    job.done("completed")
+    pieces = [event for event in await listening if isinstance(event, ToolInputAdded)]
+    assert [(piece.text, piece.offset) for piece in pieces] == [("ab", 1), ("}", 3)]
+    assert (pieces[0].id, pieces[0].name, pieces[0].namespace, pieces[0].item) == (
+        "c1", "look", "files", {"type": "custom"}
+    )  # fmt: skip
+    assert kinds(job.unwritten()) == ["model_started", "part", "part", "done"]
+    job.begin("0", "answer")
+    assert not job.slots["0"].is_read
+
+
+def test_calls_alone_are_something_that_was_read() -> None:
+    job = live()
+    job.begin("0", "answer")
+    job.part("0", {"type": "vendor"})
+    assert job.slots["0"].is_read
+    job.begin("0", "answer")
+    job.text("0", "a")
+    assert job.slots["0"].is_read
