@@ -1,0 +1,340 @@
+"""One call of a job: how a failure is told and what it cost, what is recalled, what is passed on to a team's server."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from counsel.engine.consult.call import Consultation, Step
+from counsel.engine.consult.limiter import Limiter
+from counsel.engine.consult.routes import Route
+from counsel.engine.jobs.events import Live
+from counsel.engine.store.model import Reply
+from counsel.errors import CounselError, OutOfResources, UpstreamError
+from counsel.job_events import ModelFailed, ModelFinished, PartAdded, Restarted, TextFold
+from counsel.settings import Settings
+from counsel.types import Call, Event, Exact, Finished, Model, Notice, Text, Turn, Usage, UsageReport
+
+STEP = Step("answer:gpt-5", "0", "answer", hint="Ask it alone.")
+CALL = Call((Turn("user", "hello"),), tokens=40)
+
+
+class Store:
+    """Notes what is written."""
+
+    def __init__(self, **replies: Reply) -> None:
+        self.replies = replies
+        self.remembered: list[tuple[str, str]] = []
+        self.usage: list[Any] = []
+        self.attempts = 0
+        self.done: list[int] = []
+
+    async def reply(self, job: str, key: str) -> Reply | None:
+        assert job == "job_1"
+        return self.replies.get(key)
+
+    def remember(self, fence: object, key: str, slot: str, reply: Reply, used: object) -> None:
+        self.remembered.append((key, reply.text))
+
+    def record_usage(self, record: object) -> None:
+        self.usage.append(record)
+
+    def mark_attempt(self, fence: object) -> None:
+        self.attempts += 1
+
+    def progress(self, fence: object, completed: int) -> None:
+        self.done.append(completed)
+
+
+class World:
+    def __init__(
+        self,
+        *,
+        attempt: int = 1,
+        team: object = None,
+        agent: bool = False,
+        system: str = "",
+        **replies: Reply,
+    ) -> None:
+        self.calls: list[Call] = []
+        self.events: list[Event | BaseException] = [Text("so far")]
+        self.live = Live("job_1", ("gpt-5",))
+        self.store = Store(**replies)
+        settings = Settings(team=team)  # type: ignore[arg-type]
+        caller = SimpleNamespace(
+            settings=settings, client="test", cwd="/", agent=None, person=None, owner="", env={}
+        )
+        task = SimpleNamespace(system=system, tools=(), asked_for=lambda name: True, project="")
+        self.job: Any = SimpleNamespace(
+            id="job_1", attempt=attempt, caller=caller, task=task, tool="chat", handed_over=False, conversation="conv_1",
+            key="", client="test", project="",
+        )  # fmt: skip
+        self.route = Route(
+            "gpt-5",
+            "openai",
+            self._answer,
+            lambda usage: usage.total / 10,
+            None if agent else Model("gpt-5", "openai", "gpt-5"),
+        )
+        self.permits = 0
+        fence: Any = object()
+        store: Any = self.store
+        self.consultation = Consultation(self.job, fence, store, self.live, Limiter(), permit=self._permit)
+
+    async def _permit(self) -> None:
+        self.permits += 1
+
+    async def _answer(self, call: Call) -> AsyncIterator[Event]:
+        self.calls.append(call)
+        for event in self.events:
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+
+    async def ask(self, step: Step = STEP, call: Call = CALL) -> Reply:
+        return await self.consultation.ask(step, self.route, call)
+
+    async def failure(self, error: BaseException, step: Step = STEP) -> CounselError:
+        self.events.append(error)
+        with pytest.raises(CounselError) as caught:
+            await self.ask(step)
+        return caught.value
+
+
+async def test_an_answer_is_remembered_and_told() -> None:
+    world = World()
+    world.events += [UsageReport(Usage(input=3, output=4)), Finished("stop")]
+    reply = await world.ask()
+    assert (reply.text, reply.usage.cost_usd) == ("so far", pytest.approx(0.7))
+    assert world.store.remembered == [("answer:gpt-5", "so far")]
+    finished = world.live.events[-1]
+    assert isinstance(finished, ModelFinished)
+    assert finished.spent is not None
+    assert (
+        finished.provider,
+        finished.length,
+        finished.spent.input_tokens,
+        finished.spent.output_tokens,
+    ) == ("openai", 6, 3, 4)
+    assert finished.spent.cost_usd == pytest.approx(0.7)
+    assert world.consultation.unrecorded == []
+    assert world.store.usage == []
+
+
+async def test_the_last_answer_is_written_with_the_jobs_end_or_for_another_process() -> None:
+    world = World()
+    world.events += [Finished("stop")]
+    await world.ask(Step("answer", "0", "answer", last=True))
+    assert world.store.remembered == []
+    world.consultation.save_unrecorded()
+    assert world.store.remembered == [("answer", "so far")]
+
+
+async def test_a_failure_has_all_text_of_the_answer_and_is_charged() -> None:
+    world = World()
+    failure = await world.failure(UpstreamError("It broke.", partial="far"))
+    assert failure.partial == "so far"
+    assert failure.usage is not None
+    assert failure.usage["input_tokens"] == 40
+    assert world.consultation.spent["0"].input == 40
+    (record,) = world.store.usage
+    assert record.code == "UPSTREAM_ERROR"
+    last = world.live.events[-1]
+    assert isinstance(last, ModelFailed)
+    assert (last.model, last.error.partial) == ("gpt-5", None)
+
+
+async def test_a_failure_before_the_first_word_costs_nothing() -> None:
+    world = World()
+    world.events = []
+    failure = await world.failure(UpstreamError("It broke."))
+    assert (failure.partial, failure.usage) == (None, None)
+    assert world.consultation.spent == {}
+    assert len(world.store.usage) == 1
+
+
+async def test_a_model_that_takes_too_long_says_what_helps() -> None:
+    world = World()
+    release = asyncio.Event()
+
+    async def slow(call: Call) -> AsyncIterator[Event]:
+        yield Text("so far")
+        await release.wait()
+
+    world.route = Route("gpt-5", "openai", slow, lambda usage: None, world.route.model)
+    with pytest.raises(CounselError) as caught:
+        await world.ask(Step("a", "0", "answer", limit=0.01, hint="Ask it alone."))
+    failure = caught.value
+    assert (failure.code, failure.message, failure.hint) == (
+        "TIMEOUT",
+        "gpt-5 did not finish within 0 s.",
+        "Ask it alone.",
+    )
+    assert (failure.provider, failure.model, failure.partial) == ("openai", "gpt-5", "so far")
+
+
+async def test_a_cancelled_call_keeps_its_text_and_is_recorded() -> None:
+    world = World()
+    world.events.append(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await world.ask()
+    last = world.live.events[-1]
+    assert isinstance(last, ModelFailed)
+    assert (last.error.code, last.error.message) == ("CANCELLED", "The call was cancelled.")
+    assert world.store.usage[0].code == "CANCELLED"
+
+
+@pytest.mark.parametrize("text", ["so far", ""])
+async def test_a_machine_without_descriptors_is_named(text: str) -> None:
+    world = World()
+    world.events = [Text(text)] if text else []
+    failure = await world.failure(OSError(errno.EMFILE, "Too many open files"))
+    assert isinstance(failure, OutOfResources)
+    assert failure.message.startswith("Asking gpt-5 failed")
+    assert (failure.provider, failure.partial) == ("openai", text or None)
+
+
+async def test_a_fault_of_ours_is_one_and_quotes_nothing() -> None:
+    failure = await World().failure(ValueError("the prompt"))
+    assert failure.code == "INTERNAL"
+    assert failure.message == "Asking gpt-5 failed because of an internal error (ValueError)."
+    assert failure.provider == "openai"
+
+
+async def test_an_answer_without_an_end_is_a_fault_of_ours() -> None:
+    with pytest.raises(CounselError, match="without a final event") as caught:
+        await World().ask()
+    assert caught.value.partial == "so far"
+
+
+async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> None:
+    call = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
+    stored = Reply(
+        text="Three.",
+        provider="openai",
+        model="gpt-5",
+        usage=Usage(input=1, output=2, cost_usd=0.5),
+        ms=9,
+        parts=({"type": "text", "text": "Three."}, call),
+    )
+    world = World(attempt=2, **{STEP.key: stored})
+    assert await world.ask() is stored
+    assert world.calls == []
+    assert world.store.attempts == 0
+    parts = [event.part for event in world.live.events if isinstance(event, PartAdded)]
+    assert parts == [call]
+    assert world.live.slots["0"].text() == "Three."
+    finished = world.live.events[-1]
+    assert isinstance(finished, ModelFinished)
+    assert (finished.ms, finished.length, finished.provider) == (9, 6, "openai")
+
+
+async def test_each_attempt_that_asks_is_counted_once() -> None:
+    world = World(attempt=2)
+    world.events += [Finished("stop")]
+    await world.ask()
+    await world.ask(Step("other", "0", "answer"))
+    assert world.store.attempts == 1
+    assert len(world.calls) == 2
+    first = World()
+    first.events += [Finished("stop")]
+    await first.ask()
+    assert first.store.attempts == 0
+
+
+async def test_a_teams_server_gets_the_calls_name() -> None:
+    plain, joined = World(), World(team=SimpleNamespace(identity="t"))
+    for world in (plain, joined):
+        world.events += [Finished("stop")]
+        await world.ask()
+    assert (plain.calls[0].key, plain.calls[0].is_handed_over) == ("", None)
+    sent = joined.calls[0]
+    assert sent.key == "job_1:answer:gpt-5"
+    assert sent.is_handed_over is not None
+    assert not sent.is_handed_over()
+    joined.job.handed_over = True
+    assert sent.is_handed_over()
+
+
+async def test_who_asks_for_the_permit() -> None:
+    """A model's transport, before each request; of an agent, the call."""
+    model, agent = World(), World(agent=True)
+    for world in (model, agent):
+        world.events += [Finished("stop")]
+        await world.ask()
+    assert (model.permits, agent.permits) == (0, 1)
+    permit = model.calls[0].permit
+    assert permit is not None
+    await permit()
+    assert model.permits == 1
+
+
+@pytest.mark.parametrize(("agent", "system", "said"), [(True, "Be brief.", True), (True, "", False), (False, "Be brief.", False)])  # fmt: skip
+async def test_an_agent_keeps_its_own_system_prompt(agent: bool, system: str, said: bool) -> None:
+    world = World(agent=agent, system=system)
+    world.events += [Finished("stop")]
+    notices = [notice.text for notice in (await world.ask()).notices]
+    assert notices == (
+        ["gpt-5 has its own system prompt: yours was put before the question."] if said else []
+    )
+
+
+async def test_text_is_pushed_only_where_nothing_else_reads_the_events() -> None:
+    world = World()
+    world.events += [Finished("stop")]
+    await world.ask()
+    await world.ask(Step("b", "0", "refined", states_position=True))
+    assert [call.push is not None for call in world.calls] == [True, False]
+
+
+async def test_a_sequence_ends_an_answer_of_an_api_that_takes_none() -> None:
+    for wire, text in (("openai_responses", "so "), ("openai_chat", "so far")):
+        world = World()
+        world.events += [Finished("stop")]
+        world.route = Route("gpt-5", "openai", world._answer, lambda usage: None, world.route.model, wire)
+        reply = await world.ask(call=Call((Turn("user", "hello"),), exact=Exact(stop=("far",))))
+        assert reply.text == text
+
+
+async def test_an_answer_in_json_that_cannot_be_used_is_taken_back() -> None:
+    world = World()
+    world.events = [Text('{"answer": "Three"}'), Notice("source", "X"), Finished("stop")]
+    step = Step("a", "0", "answer", is_json=True)
+    await world.ask(step)
+    world.consultation.discard(step, world.route, "It is not what was asked for.")
+    last = world.live.events[-1]
+    assert isinstance(last, Restarted)
+    assert (last.model, last.next, last.reason, last.error, last.offset) == (
+        "gpt-5", "gpt-5", "retried", "It is not what was asked for.", 0
+    )  # fmt: skip
+    count = len(world.live.events)
+    world.consultation.discard(STEP, world.route, "It is not.")
+    assert len(world.live.events) == count
+    fold = TextFold()
+    for event in world.live.events:
+        fold.add(event)
+    assert fold.of("0").text() == ""
+
+
+async def test_progress_is_stored_for_lists() -> None:
+    world = World()
+    world.consultation.progress(2)
+    assert world.store.done == [2]
+
+
+async def test_an_empty_answer_is_a_failure_unless_it_may_be_empty() -> None:
+    world = World()
+    world.events = [Finished("stop")]
+    with pytest.raises(CounselError) as caught:
+        await world.ask()
+    assert caught.value.code == "EMPTY_ANSWER"
+    assert (await world.ask(Step("a", "0", "answer", may_be_empty=True))).text == ""
+
+
+def test_a_step_is_one_of_several_unless_it_says_otherwise() -> None:
+    assert (STEP.last, STEP.is_json, STEP.may_be_empty, STEP.limit) == (False, False, False, None)
