@@ -191,7 +191,7 @@ def test_an_answer_is_read_back() -> None:
     assert (result.metadata.usage.total, result.metadata.usage.cost_usd) == (120, 0.25)
     assert result.metadata.notices[0].url == "https://x"
     assert [(source.first, source.last) for source in result.metadata.files] == [(1, 2), (None, None)]
-    least = {"content": "", "continuation": {"id": ""}, "metadata": {}, "job_id": ""}
+    least: dict[str, Any] = {"content": "", "continuation": {"id": ""}, "metadata": {}, "job_id": ""}
     empty = replace(ChatResult.from_json(least), document=None).to_json()
     assert set(empty) == set(least)
     assert empty["metadata"]["cost_usd"] is None
@@ -367,7 +367,7 @@ def test_a_background_call_keeps_its_note() -> None:
     ],
 )  # fmt: skip
 def test_what_is_stored_beside_an_answer_is_read_back(metadata: dict[str, Any]) -> None:
-    shown = {"role": "assistant", "content": "Three.", "at": "2026", "metadata": metadata}
+    shown: dict[str, object] = {"role": "assistant", "content": "Three.", "at": "2026", "metadata": metadata}
     message = HistoryMessage.from_json(shown)
     assert isinstance(message.details, AnswerDetails)
     assert message.to_json() == shown
@@ -384,7 +384,13 @@ def test_what_is_stored_beside_a_question_is_read_back() -> None:
         "settings": {"temperature": 0.2},
         "files_sent": {"a.py": "hash"},
     }
-    shown = {"role": "user", "content": "Why?", "at": "2026", "images": 2, "metadata": metadata}
+    shown: dict[str, object] = {
+        "role": "user",
+        "content": "Why?",
+        "at": "2026",
+        "images": 2,
+        "metadata": metadata,
+    }
     message = HistoryMessage.from_json(shown)
     assert isinstance(message.details, QuestionDetails)
     assert message.to_json() == shown

@@ -27,7 +27,7 @@ CALL = Call((Turn("user", "hello"),), tokens=40)
 class Store:
     """Notes what is written."""
 
-    def __init__(self, **replies: Reply) -> None:
+    def __init__(self, replies: dict[str, Reply]) -> None:
         self.replies = replies
         self.remembered: list[tuple[str, str]] = []
         self.usage: list[Any] = []
@@ -51,6 +51,10 @@ class Store:
         self.done.append(completed)
 
 
+def some(**fields: object) -> Any:
+    return SimpleNamespace(**fields)
+
+
 class World:
     def __init__(
         self,
@@ -59,18 +63,18 @@ class World:
         team: object = None,
         agent: bool = False,
         system: str = "",
-        **replies: Reply,
+        replies: dict[str, Reply] | None = None,
     ) -> None:
         self.calls: list[Call] = []
         self.events: list[Event | BaseException] = [Text("so far")]
         self.live = Live("job_1", ("gpt-5",))
-        self.store = Store(**replies)
+        self.store = Store(replies or {})
         settings = Settings(team=team)  # type: ignore[arg-type]
         caller = SimpleNamespace(
             settings=settings, client="test", cwd="/", agent=None, person=None, owner="", env={}
         )
         task = SimpleNamespace(system=system, tools=(), asked_for=lambda name: True, project="")
-        self.job: Any = SimpleNamespace(
+        self.job = some(
             id="job_1", attempt=attempt, caller=caller, task=task, tool="chat", handed_over=False, conversation="conv_1",
             key="", client="test", project="",
         )  # fmt: skip
@@ -110,7 +114,8 @@ async def test_an_answer_is_remembered_and_told() -> None:
     world = World()
     world.events += [UsageReport(Usage(input=3, output=4)), Finished("stop")]
     reply = await world.ask()
-    assert (reply.text, reply.usage.cost_usd) == ("so far", pytest.approx(0.7))
+    assert reply.text == "so far"
+    assert reply.usage.cost_usd == pytest.approx(0.7)
     assert world.store.remembered == [("answer:gpt-5", "so far")]
     finished = world.live.events[-1]
     assert isinstance(finished, ModelFinished)
@@ -213,7 +218,7 @@ async def test_an_answer_without_an_end_is_a_fault_of_ours() -> None:
 
 
 async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> None:
-    call = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
+    call: dict[str, object] = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
     stored = Reply(
         text="Three.",
         provider="openai",
@@ -222,7 +227,7 @@ async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> Non
         ms=9,
         parts=({"type": "text", "text": "Three."}, call),
     )
-    world = World(attempt=2, **{STEP.key: stored})
+    world = World(attempt=2, replies={STEP.key: stored})
     assert await world.ask() is stored
     assert world.calls == []
     assert world.store.attempts == 0
