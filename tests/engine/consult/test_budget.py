@@ -354,6 +354,17 @@ def a_request(owner: str) -> ReservationRequest:
     )
 
 
+async def test_before_a_call_is_refused_what_dead_processes_had_reserved_is_freed(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    await engine.store.reserve([a_request(await dead_owner(engine))], 0.0)
+    caller_ = caller(COUNSEL_BUDGET_DAY="0.255")
+    assert (await ask(engine, caller_, model="penny"))["content"]
+    await engine.store.reserve([a_request(engine.runner.ownership.name)], 0.0)
+    with pytest.raises(BudgetExceeded):
+        await ask(engine, caller_, model="penny", prompt="again")
+
+
 async def test_a_report_leaves_out_what_dead_processes_had_reserved(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
