@@ -121,3 +121,39 @@ async def test_a_series_has_few_groups_however_many_there_are(engine: Engine) ->
     shown: Any = await engine.usage_series(0.0, 20.0, "project", 1)
     assert len(shown["groups"]) == 51
     assert (shown["groups"][-1]["name"], shown["groups"][-1]["calls"]) == (None, [10])
+
+
+def test_sums_of_calls() -> None:
+    calls = [
+        used("a", at=10.0, ms=1000, cost=0.5),
+        used("a", at=10.5, ms=3000, cost=None),
+        used("b", at=20.0, ms=9000, code="TIMEOUT", cost=None, output=0),
+        used("b", at=30.0, ms=2000, cost=0.25, input=0, output=0),
+        used("b", at=31.0, ms=500, code="TIMEOUT", cost=0.125),
+    ]
+    whole: Any = usage._summed(calls)
+    assert (whole["calls"], whole["errors"], whole["error_rate"]) == (5, {"TIMEOUT": 2}, 0.4)
+    assert whole["cost_usd"] == 0.875
+    assert (whole["calls_without_price"], whole["calls_without_usage"]) == (1, 1)
+    assert whole["response_ms"] == {"p50": 2000, "p95": 3000, "max": 3000}
+    assert whole["peak_concurrency"] == 2
+    for name, field in (("input_tokens", "input"), ("output_tokens", "output"), ("reasoning_tokens", "reasoning"),
+                        ("cache_read_tokens", "cache_read"), ("cache_write_tokens", "cache_write")):  # fmt: skip
+        assert whole[name] == sum(getattr(call, field) for call in calls)
+    nothing: Any = usage._summed([])
+    assert (nothing["calls"], nothing["error_rate"], nothing["cost_usd"], nothing["peak_concurrency"]) == (
+        0,
+        0.0,
+        0,
+        0,
+    )
+    assert nothing["response_ms"] == {"p50": None, "p95": None, "max": None}
+
+
+@pytest.mark.parametrize(
+    ("times", "share", "value"),
+    [([], 0.5, None), ([7], 0.5, 7), ([7], 0.95, 7), ([1, 2], 0.5, 1), ([1, 2, 3], 0.5, 2), ([1, 2, 3, 4], 0.95, 4),
+     (list(range(1, 101)), 0.95, 95), (list(range(1, 101)), 0.5, 50)],
+)  # fmt: skip
+def test_quantiles_are_values_that_occurred(times: list[int], share: float, value: int | None) -> None:
+    assert usage._quantile(times, share) == value

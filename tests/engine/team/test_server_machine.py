@@ -1,0 +1,50 @@
+"""What people of a team may not have a server do with its own files and programs."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from counsel.caller import Caller
+from counsel.engine.team import server_machine
+from counsel.errors import NotPermitted
+from counsel.people import Person
+from counsel.requests import ChatRequest, Request, ReviewRequest
+from counsel.settings import Settings
+
+PERSON = Person("p_1", "ada", "member")
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (ChatRequest(prompt="q"), None),
+        (ChatRequest(prompt="q", export="/folder"), "writes no folders"),
+        (ChatRequest(prompt="q", tools=("files",)), "not for its people"),
+        (ReviewRequest(prompt="p", diff="d", models=("a", "b")), None),
+        (ReviewRequest(prompt="p", diff="d", models=("a", "b"), root="/folder"), "reads no repository"),
+    ],
+)
+def test_what_reads_writes_or_starts_something_there_is_refused(
+    request_: Request, message: str | None
+) -> None:
+    if message is None:
+        server_machine.check(request_)
+    else:
+        with pytest.raises(NotPermitted, match=message):
+            server_machine.check(request_)
+
+
+def test_agents_run_there_only_if_the_operator_allows_it(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    server_machine.check_agent("codex", Caller(cwd=folder))
+    with pytest.raises(NotPermitted, match="codex does not run") as caught:
+        server_machine.check_agent("codex", Caller(cwd=folder, person=PERSON))
+    assert "COUNSEL_TEAM_AGENTS" in (caught.value.hint or "")
+    assert not folder.exists()
+    server_machine.check_agent(
+        "codex", Caller(cwd=folder, person=PERSON, settings=Settings(team_agents=True))
+    )
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
