@@ -1,0 +1,483 @@
+"""What the readers make of single lines: amounts, reasons of failures, answers to an agent's questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.reading import CLEAN, asked
+from counsel.agents import acp
+from counsel.agents.claude import run as claude
+from counsel.agents.codex import run as codex
+from counsel.agents.cursor import run as cursor
+from counsel.agents.driver import Busy, MethodUnsupported, Send
+from counsel.agents.failures import LostSession
+from counsel.agents.gemini import run as gemini
+from counsel.agents.process import Exit
+from counsel.caller import Caller
+from counsel.errors import CounselError
+from counsel.settings import Settings
+from counsel.types import Finished, Notice, Text, Thinking, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
+
+
+def code_of(caught: pytest.ExceptionInfo[CounselError]) -> str:
+    return caught.value.code
+
+
+# ── Codex ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def codex_in_a_turn(**fields: Any) -> codex.Reader:
+    reader = codex.Reader(asked("codex", **fields))
+    reader.feed({"id": 1, "result": {}})
+    reader.feed({"id": 3, "result": {"thread": {"id": "th"}, "model": "gpt-5-codex"}})
+    reader.feed({"id": 4, "result": {"turn": {"id": "tu"}}})
+    return reader
+
+
+def used(total: int, **last: int) -> dict[str, Any]:
+    usage = {"total": {"totalTokens": total}, "last": last}
+    return {"method": "thread/tokenUsage/updated", "params": {"turnId": "tu", "tokenUsage": usage}}
+
+
+def test_codexs_tokens_of_all_calls_of_the_turn_are_added() -> None:
+    reader = codex_in_a_turn()
+    first = used(
+        15,
+        inputTokens=10,
+        outputTokens=5,
+        reasoningOutputTokens=2,
+        cachedInputTokens=4,
+        cacheWriteInputTokens=1,
+    )
+    assert reader.feed(first) == [UsageReport(Usage(10, 5, 2, 4, 1))]
+    assert reader.feed(first) == [], "it is reported twice"
+    second = used(
+        40,
+        inputTokens=20,
+        outputTokens=5,
+        reasoningOutputTokens=1,
+        cachedInputTokens=8,
+        cacheWriteInputTokens=2,
+    )
+    assert reader.feed(second) == [UsageReport(Usage(30, 10, 3, 12, 3))]
+    second["params"]["turnId"] = "before"
+    assert (
+        reader.feed({**second, "params": {**second["params"], "tokenUsage": {"total": 3, "last": {}}}}) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("info", "code"),
+    [
+        ("unauthorized", "AUTHENTICATION_FAILED"),
+        ("usageLimitExceeded", "RATE_LIMIT_EXCEEDED"),
+        ("rateLimitExceeded", "RATE_LIMIT_EXCEEDED"),
+        ("contextWindowExceeded", "CONTEXT_LENGTH_EXCEEDED"),
+        ("modelNotFound", "MODEL_NOT_FOUND"),
+        ("serverOverloaded", "UPSTREAM_ERROR"),
+        ({"responseStreamFailed": {"httpStatusCode": 429}}, "RATE_LIMIT_EXCEEDED"),
+        ({"responseStreamFailed": {"httpStatusCode": None}}, "UPSTREAM_ERROR"),
+        ({}, "UPSTREAM_ERROR"),
+        ("somethingNew", "UPSTREAM_ERROR"),
+        (None, "UPSTREAM_ERROR"),
+    ],
+)
+def test_why_codexs_turn_failed(info: object, code: str) -> None:
+    error = {"message": "It broke.", "codexErrorInfo": info}
+    with pytest.raises(CounselError, match=r"It broke\.") as caught:
+        codex_in_a_turn().feed(
+            {"method": "turn/completed", "params": {"turn": {"status": "failed", "error": error}}}
+        )
+    assert code_of(caught) == code
+    statuses = {"serverOverloaded": 503}
+    if isinstance(info, str) and info in statuses:
+        assert caught.value.status == statuses[info]
+
+
+def test_codexs_end_names_the_model_and_the_thread() -> None:
+    reader = codex_in_a_turn()
+    item = {"type": "agentMessage", "id": "i", "text": "All of it."}
+    steps = reader.feed(
+        {"method": "turn/completed", "params": {"turn": {"status": "completed", "items": [item]}}}
+    )
+    assert steps == [Text("All of it.")]
+    assert reader.done
+    assert reader.finish(CLEAN) == [Finished("stop", "gpt-5-codex", session="th")]
+
+
+def test_codex_tries_again_and_takes_back_what_it_had_said() -> None:
+    reader = codex_in_a_turn()
+    delta = {"method": "item/agentMessage/delta", "params": {"itemId": "i", "delta": "It sa"}}
+    assert reader.feed(delta) == [Text("It sa")]
+    broken = {"error": {"message": "Reconnecting... 2/5"}, "willRetry": True}
+    withdrawn, notice = reader.feed({"method": "error", "params": broken})
+    assert withdrawn == Withdrawn("It sa", "Codex lost the model's stream and asks again.")
+    assert notice == Notice("retry", "Codex retries: Reconnecting... 2/5")
+    again = {"method": "item/agentMessage/delta", "params": {"itemId": "j", "delta": "It says"}}
+    assert reader.feed(again) == [Text("It says")], "no blank line before the first text that stands"
+    assert reader.feed({"method": "error", "params": {**broken, "willRetry": False}}) == []
+
+
+def test_codex_without_a_network_is_ended_after_our_number_of_tries() -> None:
+    reader = codex_in_a_turn()
+    waits = {"error": {"message": "no route", "additionalDetails": "a cable"}, "willRetry": True}
+    assert len(reader.feed({"method": "error", "params": waits})) == 1
+    with pytest.raises(CounselError, match="a cable"):
+        reader.feed({"method": "error", "params": waits})
+
+
+@pytest.mark.parametrize(
+    ("line", "session", "expected"),
+    [
+        ({"id": 1, "error": {"code": 1, "message": "m"}}, None, MethodUnsupported),
+        ({"id": 4, "error": {"code": -32601, "message": "m"}}, None, MethodUnsupported),
+        ({"id": 3, "error": {"code": 1, "message": "m"}}, "s", LostSession),
+        ({"id": 3, "error": {"code": 1, "message": "m"}}, None, CounselError),
+        ({"id": 4, "error": {"code": 1, "message": "m"}}, "s", CounselError),
+    ],
+)
+def test_codex_refuses(line: dict[str, Any], session: str | None, expected: type[Exception]) -> None:
+    with pytest.raises(expected):
+        codex.Reader(asked("codex", session)).feed(line)
+
+
+def test_a_codex_that_does_not_start() -> None:
+    with pytest.raises(MethodUnsupported):
+        codex.Reader(asked("codex")).finish(Exit(2, "unknown command"))
+    with pytest.raises(Busy):
+        codex.Reader(asked("codex")).finish(Exit(1, "the state runtime is locked"))
+    with pytest.raises(CounselError):
+        codex_in_a_turn().finish(Exit(2, "state runtime"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("commandExecution", "command", "ls"),
+        ("fileChange", "changes", ["a"]),
+        ("webSearch", "query", "q"),
+        ("mcpToolCall", "tool", "t"),
+    ],
+)
+def test_codexs_tools(kind: str, field: str, value: object) -> None:
+    item = {"type": kind, "id": "i", field: value}
+    steps = codex_in_a_turn().feed({"method": "item/started", "params": {"item": item}})
+    assert steps == [ToolUse(ToolCall("i", kind, {field: value}))]
+
+
+def test_codex_is_told_what_it_may_do_and_which_key_it_has() -> None:
+    caller = Caller(settings=Settings(codex_api_key="sk-1", codex_approval_policy="on-failure"))
+    reader = codex.Reader(asked("codex", caller=caller, model="o5"))
+    first, login = reader.feed({"id": 1, "result": {}})
+    assert isinstance(first, Send)
+    assert isinstance(login, Send)
+    assert first.message == {"method": "initialized"}
+    assert (login.message["method"], login.message["params"]) == (
+        "account/login/start", {"type": "apiKey", "apiKey": "sk-1"}
+    )  # fmt: skip
+    (opening,) = reader.feed({"id": 2, "result": {}})
+    assert isinstance(opening, Send)
+    params = opening.message["params"]
+    assert (params["sandbox"], params["approvalPolicy"], params["model"]) == ("read-only", "on-request", "o5")
+    assert opening.message["method"] == "thread/start"
+
+
+@pytest.mark.parametrize("method", codex.DECLINE)
+def test_codexs_questions_are_declined(method: str) -> None:
+    answer, notice = codex_in_a_turn().feed({"id": 9, "method": method, "params": {}})
+    assert isinstance(answer, Send)
+    assert answer.message == {"id": 9, "result": codex.DECLINE[method]}
+    assert isinstance(notice, Notice)
+    assert method in notice.text
+    (other,) = codex_in_a_turn().feed({"id": 9, "method": "new/question", "params": {}})
+    assert isinstance(other, Send)
+    assert other.message["error"]["code"] == -32601
+
+
+# ── the agent client protocol ────────────────────────────────────────────────────────────────────────
+
+
+def acp_in_a_turn(**fields: Any) -> acp.Reader:
+    reader = acp.Reader(asked("opencode", **fields))
+    reader.feed({"id": acp._HELLO, "result": {}})
+    reader.feed({"id": acp._SESSION, "result": {"sessionId": "s1"}})
+    return reader
+
+
+def update(kind: str, session: str = "s1", **fields: object) -> dict[str, Any]:
+    return {
+        "method": "session/update",
+        "params": {"sessionId": session, "update": {"sessionUpdate": kind, **fields}},
+    }
+
+
+def test_tokens_of_an_agent_that_counts_cached_input_apart() -> None:
+    usage = {
+        "inputTokens": 10,
+        "outputTokens": 5,
+        "thoughtTokens": 3,
+        "cachedReadTokens": 4,
+        "cachedWriteTokens": 2,
+    }
+    steps = acp_in_a_turn().feed({"id": acp._TURN, "result": {"stopReason": "end_turn", "usage": usage}})
+    assert steps == [UsageReport(Usage(16, 8, 3, 4, 2))]
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [("end_turn", "stop"), ("max_tokens", "length"), ("refusal", "filtered"), ("max_turn_requests", "other")],
+)
+def test_how_an_agents_turn_ended(reason: str, finish: str) -> None:
+    reader = acp_in_a_turn()
+    assert reader.feed({"id": acp._TURN, "result": {"stopReason": reason}}) == []
+    assert reader.done
+    assert reader.finish(CLEAN) == [Finished(finish, session="s1")]  # type: ignore[arg-type]
+
+
+def test_an_end_that_is_none() -> None:
+    with pytest.raises(CounselError, match="its turn ended with cancelled"):
+        acp_in_a_turn().feed({"id": acp._TURN, "result": {"stopReason": "cancelled"}})
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("Internal error: Rate limit reached", "RATE_LIMIT_EXCEEDED"),
+        ("429 Too many requests", "RATE_LIMIT_EXCEEDED"),
+        ("Invalid API key", "AUTHENTICATION_FAILED"),
+        ("HTTP 401", "AUTHENTICATION_FAILED"),
+        ("ProviderModelNotFoundError", "MODEL_NOT_FOUND"),
+        ("model gpt-9 was not found", "MODEL_NOT_FOUND"),
+        ("process 14290 ended", "UPSTREAM_ERROR"),
+        ("", "UPSTREAM_ERROR"),
+    ],
+)
+def test_why_an_agents_turn_failed(message: str, code: str) -> None:
+    with pytest.raises(CounselError) as caught:
+        acp_in_a_turn().feed({"id": acp._TURN, "error": {"message": message}})
+    assert code_of(caught) == code
+    assert "Internal error:" not in caught.value.message
+
+
+def test_a_session_that_is_gone() -> None:
+    with pytest.raises(LostSession):
+        acp.Reader(asked("opencode", "old")).feed({"id": acp._SESSION, "error": {"message": "m"}})
+    with pytest.raises(CounselError):
+        acp.Reader(asked("opencode")).feed({"id": acp._SESSION, "error": {"message": "m"}})
+    (opening,) = acp.Reader(asked("opencode", "old")).feed({"id": acp._HELLO, "result": {}})
+    assert isinstance(opening, Send)
+    assert (opening.message["method"], opening.message["params"]["sessionId"]) == ("session/resume", "old")
+
+
+def test_what_an_agent_says_thinks_and_does() -> None:
+    reader = acp_in_a_turn()
+    lines = [
+        update("agent_message_chunk", content={"type": "text", "text": "I look."}, messageId="a"),
+        update("agent_message_chunk", content={"type": "text", "text": ""}, messageId="b"),
+        update("agent_message_chunk", content={"type": "image"}, messageId="b"),
+        update("agent_thought_chunk", content={"type": "text", "text": "hm"}),
+        update(
+            "tool_call_update", status="in_progress", toolCallId="t", title="read", rawInput={"path": "a"}
+        ),
+        update("tool_call_update", status="in_progress", toolCallId="t", title="read", rawInput=["a"]),
+        update("tool_call_update", status="completed", toolCallId="t", title="read"),
+        update("agent_message_chunk", content={"type": "text", "text": "It says"}, messageId="b"),
+        update("agent_message_chunk", content={"type": "text", "text": " note."}, messageId="b"),
+        update("agent_message_chunk", "other", content={"type": "text", "text": "no"}, messageId="b"),
+        {"method": "something/else", "params": {}},
+    ]
+    assert [step for line in lines for step in reader.feed(line)] == [
+        Text("I look."),
+        Thinking("hm"),
+        ToolUse(ToolCall("t", "read", {"path": "a"})),
+        ToolUse(ToolCall("t", "read", {})),
+        Text("\n\nIt says"),
+        Text(" note."),
+    ]
+
+
+def test_an_agents_questions_are_refused() -> None:
+    options = [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
+    line = {"id": 9, "method": "session/request_permission", "params": {"options": options}}
+    answer, notice = acp_in_a_turn().feed(line)
+    assert isinstance(answer, Send)
+    assert answer.message["result"] == {"outcome": {"outcome": "selected", "optionId": "no"}}
+    assert isinstance(notice, Notice)
+    line["params"] = {"options": options[:1]}
+    answer, _ = acp_in_a_turn().feed(line)
+    assert isinstance(answer, Send)
+    assert answer.message["result"] == {"outcome": {"outcome": "cancelled"}}
+    (other,) = acp_in_a_turn().feed({"id": 9, "method": "fs/read_text_file", "params": {}})
+    assert isinstance(other, Send)
+    assert other.message["error"]["code"] == -32601
+
+
+# ── Claude Code ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def claude_event(**event: object) -> dict[str, Any]:
+    return {"type": "stream_event", "event": event}
+
+
+def test_claudes_tokens_and_why_it_ended() -> None:
+    reader = claude.Reader(asked("claude"))
+    reader.feed(
+        {
+            "type": "assistant",
+            "message": {"model": "claude-opus", "id": "m", "content": [{"type": "text", "text": "so"}]},
+        }
+    )
+    reader.feed(
+        {
+            "type": "assistant",
+            "message": {"model": "<synthetic>", "content": [{"type": "text", "text": "no"}]},
+        }
+    )
+    usage = {
+        "input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2,
+        "output_tokens_details": {"thinking_tokens": 3},
+    }  # fmt: skip
+    line = {
+        "type": "result",
+        "subtype": "success",
+        "result": "so",
+        "stop_reason": "max_tokens",
+        "session_id": "s",
+        "usage": usage,
+    }
+    (report,) = reader.feed(line)
+    assert isinstance(report, UsageReport)
+    spent = report.usage
+    assert (spent.input, spent.output, spent.reasoning, spent.cache_read, spent.cache_write) == (
+        16,
+        5,
+        3,
+        4,
+        2,
+    )
+    assert reader.done
+    (finished,) = reader.finish(CLEAN)
+    assert isinstance(finished, Finished)
+    assert (finished.reason, finished.model, finished.session) == ("length", "claude-opus", "s")
+    assert finished.vendor == {"reason": "max_tokens"}
+
+
+def test_claude_says_why_it_refused() -> None:
+    reader = claude.Reader(asked("claude"))
+    details = {"category": "cyber", "explanation": "It is not safe.", "recommended_model": None}
+    assert reader.feed(claude_event(type="message_delta", delta={"stop_details": details})) == []
+    reader.feed({"type": "result", "subtype": "success", "result": "no", "stop_reason": "refusal"})
+    (finished,) = reader.finish(CLEAN)
+    assert isinstance(finished, Finished)
+    assert finished.vendor == {"reason": "cyber", "text": "It is not safe."}
+
+
+def test_claude_takes_back_blocks_of_a_stream_that_broke() -> None:
+    reader = claude.Reader(asked("claude"))
+
+    def text(words: str, index: int) -> list[Any]:
+        delta = {"type": "text_delta", "text": words}
+        return [*reader.feed(claude_event(type="content_block_delta", index=index, delta=delta))]
+
+    reader.feed(claude_event(type="message_start", message={"id": "m1"}))
+    assert text("One.", 0) + text(" Tw", 1) + text("o", 1) == [Text("One."), Text(" Tw"), Text("o")]
+    abandoned = {"type": "stream_event", "event": {}, "abandoned_blocks": {"from_block_index": 1}}
+    assert reader.feed(abandoned) == [
+        Withdrawn(" Two", "Claude Code lost the model's stream and asks again.")
+    ]
+    assert reader.feed(abandoned) == []
+    reader.feed(claude_event(type="message_start", message={"id": "m2"}))
+    assert text("Three.", 0) == [Text("\n\nThree.")]
+    assert text("", 0) == []
+    thought = claude_event(type="content_block_delta", delta={"type": "thinking_delta", "thinking": "hm"})
+    assert reader.feed(thought) == [Thinking("hm")]
+
+
+@pytest.mark.parametrize(
+    ("line", "session", "expected"),
+    [
+        ({"subtype": "error_during_execution", "errors": ["One.", "Two."]}, None, "One.; Two."),
+        ({"is_error": True, "subtype": "success", "result": "It broke."}, None, "It broke."),
+        ({"subtype": "error_max_turns"}, None, "error_max_turns"),
+        ({"is_error": True, "result": "Please run /login"}, None, "not logged in"),
+        ({"is_error": True, "result": "No conversation found with id"}, None, "No conversation found"),
+    ],
+)
+def test_why_claude_failed(line: dict[str, Any], session: str | None, expected: str) -> None:
+    with pytest.raises(CounselError, match=expected):
+        claude.Reader(asked("claude", session)).feed({"type": "result", **line})
+
+
+def test_a_conversation_that_claude_has_not_any_more() -> None:
+    line = {"type": "result", "is_error": True, "result": "No conversation found with id"}
+    with pytest.raises(LostSession):
+        claude.Reader(asked("claude", "s")).feed(line)
+
+
+def test_claudes_retries_are_told_with_their_pause() -> None:
+    line = {
+        "type": "system",
+        "subtype": "api_retry",
+        "error_status": 529,
+        "retry_delay_ms": 3400,
+        "error": "overloaded",
+    }
+    (notice,) = claude.Reader(asked("claude")).feed(line)
+    assert notice == Notice("retry", "Claude Code retries in 3 s (overloaded).", {"status": 529})
+    assert claude.Reader(asked("claude")).feed({"type": "system", "subtype": "init"}) == []
+    assert claude.Reader(asked("claude")).feed({"type": "new"}) == []
+
+
+# ── Gemini CLI and Cursor ────────────────────────────────────────────────────────────────────────────
+
+
+def test_geminis_tokens_and_the_model_that_wrote_most() -> None:
+    reader = gemini.Reader(asked("gemini"))
+    reader.feed({"type": "init", "session_id": "s", "model": "auto"})
+    models = {"flash": {"output_tokens": 3}, "pro": {"output_tokens": 9}}
+    stats = {"input_tokens": 10, "output_tokens": 12, "cached": 4, "models": models}
+    steps = reader.feed({"type": "result", "status": "success", "response": "All of it.", "stats": stats})
+    assert steps == [Text("All of it."), UsageReport(Usage(10, 12, 0, 4))]
+    assert reader.finish(CLEAN) == [Finished("stop", "pro", session="s")]
+
+
+def test_geminis_answer_is_not_repeated_at_its_end() -> None:
+    reader = gemini.Reader(asked("gemini"))
+    reader.feed({"type": "message", "role": "assistant", "content": "All of it.", "delta": True})
+    assert reader.feed({"type": "message", "role": "assistant", "content": "All of it."}) == []
+    assert reader.feed({"type": "message", "role": "user", "content": "look"}) == []
+    steps = reader.feed({"type": "result", "status": "success", "response": "All of it.", "stats": {}})
+    assert [type(step) for step in steps] == [UsageReport]
+
+
+def test_geminis_tools_and_warnings() -> None:
+    reader = gemini.Reader(asked("gemini"))
+    call = {"type": "tool_use", "tool_id": "t", "tool_name": "read_file", "parameters": {"path": "a"}}
+    assert reader.feed(call) == [ToolUse(ToolCall("t", "read_file", {"path": "a"}))]
+    assert reader.feed({"type": "error", "severity": "warning", "message": "careful hush-hush"}) == [
+        Notice("warning", "careful ***")
+    ]
+    assert reader.feed({"type": "error", "severity": "error", "message": "x"}) == []
+
+
+def test_cursors_text_is_not_repeated_and_tools_separate_it() -> None:
+    reader = cursor.Reader(asked("cursor"))
+
+    def said(text: str, **fields: object) -> list[Any]:
+        content = [{"type": "text", "text": text}]
+        return [*reader.feed({"type": "assistant", "message": {"content": content}, **fields})]
+
+    assert said("I will", timestamp_ms=1) + said(" look.", timestamp_ms=2) == [Text("I will"), Text(" look.")]
+    assert said("I will look.", timestamp_ms=3, model_call_id="c") == []
+    call = {
+        "type": "tool_call",
+        "subtype": "started",
+        "call_id": "t",
+        "tool_call": {"readToolCall": {"args": {"path": "a"}}},
+    }
+    assert reader.feed(call) == [ToolUse(ToolCall("t", "read", {"path": "a"}))]
+    assert said("It says", timestamp_ms=4) == [Text("\n\nIt says")]
+    assert said("I will look.It says note.") == [Text(" note.")]
+    assert reader.feed({"type": "result", "subtype": "success", "result": "It says note."}) == []
