@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
 import pytest
@@ -11,6 +11,9 @@ import pytest
 from counsel.engine.store.postgres import connections, database
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.records import StoreError
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
 
 
 class Pool:
@@ -27,8 +30,9 @@ class Reads(Database):
     def __init__(self, *errors: Exception) -> None:
         super().__init__("postgresql://127.0.0.1/none")
         self.errors = list(errors)
-        self.pool: Any = Pool()
-        self._pool, self._checked = self.pool, True
+        self.pool = Pool()
+        as_pool: Any = self.pool
+        self._pool, self._checked = cast("AsyncConnectionPool[connections.Connection]", as_pool), True
 
     async def _read(self, sql: str, values: tuple[object, ...] = ()) -> list[Any]:
         if self.errors:
