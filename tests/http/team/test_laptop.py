@@ -7,12 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from counsel.job_events import TextAdded
+from counsel.requests import ChatRequest
 from fake import FakeAPI
 from support.api_client import environment
 from support.laptop import login
 from support.serve_process import serve
 from support.stdio_client import StdioClient, ended, gone, kill_daemon
-from support.team_server import OPERATOR, TeamServer
+from support.team import join, laptop
+from support.team_server import OPERATOR, TeamServer, serving
 
 
 async def until(client: StdioClient, is_error: bool, **arguments: Any) -> Any:
@@ -71,3 +76,31 @@ async def test_an_agent_on_a_laptop_notices_nothing(
         process.terminate()
         await process.wait()
         await asyncio.wait_for(gone(home), 30)
+
+
+async def test_an_answer_that_is_begun_again_by_another_server_arrives_whole(
+    fake_api: FakeAPI, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The laptop's own server lives on; the one that ran the call is gone, and a third one asks the vendor again."""
+    monkeypatch.delenv("COUNSEL_DATABASE")
+    async with laptop(tmp_path / "laptop") as own:
+        monkeypatch.setenv("COUNSEL_DATABASE", database)
+        monkeypatch.setenv("COUNSEL_CONCURRENCY", "0")  # it only answers requests
+        (tmp_path / "front").mkdir()
+        async with serving(tmp_path / "front", fake_api, database) as front:
+            monkeypatch.delenv("COUNSEL_CONCURRENCY")
+            await front.person("Ann")
+            await join(own.home, front.address, front.tokens["Ann"])
+            fake_api.script(text="broken off", deltas=2, gate="never", gate_after=1)
+            (tmp_path / "first").mkdir()
+            async with serving(tmp_path / "first", fake_api, database):
+                job = await own.engine.submit(ChatRequest(prompt="hello", model="gpt-5"), own.caller())
+                async for event in own.engine.follow(job):
+                    if isinstance(event, TextAdded):
+                        break
+            (tmp_path / "second").mkdir()
+            async with serving(tmp_path / "second", fake_api, database):
+                async with asyncio.timeout(60):
+                    answer = await own.engine.wait(job)
+    assert answer.content == "gpt-5 says: hello"
+    assert [request.text for request in fake_api.calls] == ["hello", "hello"]

@@ -10,6 +10,7 @@ from counsel.http.auth import Send
 from counsel.http.chunks import Chunks
 from counsel.http.v1 import errors
 from counsel.http.v1.api import Api, Asked, Ended
+from counsel.http.v1.own import Own
 from counsel.job_events import (
     JobEvent,
     ModelStarted,
@@ -29,6 +30,10 @@ _HEADERS = [
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+class BegunAgain(UpstreamError):
+    """Another process runs the job now, and asks its model again."""
 
 
 class Stream:
@@ -125,7 +130,9 @@ class Stream:
         """What was sent cannot be taken back: neither text nor a tool call."""
         keeps = event.offset if isinstance(event, Restarted) else 0
         if self._length > keeps or self._inputs or self._calls:
-            raise UpstreamError("The answer was broken off and begins again.", hint="Send the request again.")
+            is_taken = isinstance(event, Restarted) and event.reason == "interrupted"
+            kind = BegunAgain if is_taken else UpstreamError
+            raise kind("The answer was broken off and begins again.", hint="Send the request again.")
 
     async def replay(self, answer: Ended) -> None:
         """An answer that had ended before the client came: its parts in their order."""
@@ -164,6 +171,9 @@ class Stream:
         """With a status of its own, if nothing was sent."""
         self.close()
         if self._over:
+            return
+        if self._began and isinstance(error, BegunAgain) and isinstance(self._api, Own):
+            await self.cut()  # it comes back, takes back what it has of the first answer, and gets the second one
             return
         if self._began:
             await self._write(self._renderer.fail(error), last=True)
