@@ -126,12 +126,21 @@ def test_what_is_no_token_is_named_so(
     assert message in done.err
 
 
+def test_a_token_that_was_typed_as_an_argument_is_not_shown(person: User, url: str) -> None:
+    done = person.run(url, TOKEN)
+    assert done.code == 2
+    assert TOKEN not in done.out + done.err
+    assert "--token-stdin" in done.err
+    assert _Server.seen == []
+
+
 def test_a_token_that_is_refused_is_not_stored(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     done = log_in(person, monkeypatch, url, token="csl_wrong-token-000000000")
     assert done.code == 1
-    assert "does not accept" in done.err
+    assert "does not accept this token" in done.err
+    assert "logout" not in done.err, "there is nothing to leave"
     assert not (person.counsel_home / "team.json").exists()
 
 

@@ -13,7 +13,7 @@ import click
 from counsel import __version__, settings
 from counsel import json_reader as read
 from counsel.cli import json_option, output
-from counsel.errors import CounselError, InvalidArgument
+from counsel.errors import AuthenticationFailed, CounselError, InvalidArgument
 from counsel.text import counted
 
 if TYPE_CHECKING:
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 SKEW = 300  # seconds between the two clocks that are worth a word
 
 
-@click.command()
+@click.command(context_settings={"allow_extra_args": True})
 @click.argument("url", required=False)
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input.")
 @click.option("--status", is_flag=True, help="Show the team server, and whether it accepts this login.")
 @json_option
-def login(url: str | None, *, token_stdin: bool, status: bool, as_json: bool) -> None:
+@click.pass_context
+def login(
+    context: click.Context, url: str | None, *, token_stdin: bool, status: bool, as_json: bool
+) -> None:
     """Join a team: API questions then go to its server, with its keys, models and budgets.
 
     The token is typed without echo or read from standard input, and stored in the system's keychain or in
@@ -35,6 +38,11 @@ def login(url: str | None, *, token_stdin: bool, status: bool, as_json: bool) ->
 
         counsel login https://team.example
     """
+    if context.args:  # not shown: it may be the token
+        raise click.UsageError(
+            "The token is no argument: it is asked for, or piped with --token-stdin. If you have just typed it, end it: "
+            "other users of this machine could see it, and your shell may keep it."
+        )
     if url is None:
         if not status and settings.load().team is None:
             raise InvalidArgument(
@@ -46,7 +54,10 @@ def login(url: str | None, *, token_stdin: bool, status: bool, as_json: bool) ->
 
     address = team_login.checked_url(url)
     token = _token(address, from_stdin=token_stdin)
-    about = _asked(team_login.TeamLogin(address, token))
+    try:
+        about = _asked(team_login.TeamLogin(address, token))
+    except CounselError as error:
+        raise _not_joined(error, address) from None
     home = settings.load().home
     before = team_login.read(home)
     joined = team_login.write(home, address, token, about)
@@ -81,6 +92,16 @@ def logout(*, as_json: bool) -> None:
         return
     output.message(f"You have left {before.url or 'the team'}. Jobs that run now end with that login.")
     output.message("note: the token itself is still valid: end it at the server if nobody else uses it")
+
+
+def _not_joined(error: CounselError, address: str) -> CounselError:
+    """Nobody has joined this server yet: advice for those who have would only confuse."""
+    if isinstance(error, AuthenticationFailed):
+        error.message = f"{address} does not accept this token."
+        error.hint = "Check that all of it was typed, or get a new one. Nothing was changed."
+    elif error.fields.get("unreachable"):
+        error.hint = "Check the address, the network and the VPN. Nothing was changed."
+    return error
 
 
 def _token(address: str, *, from_stdin: bool) -> str:
