@@ -207,6 +207,8 @@ async def test_a_server_that_is_gone_is_named_within_seconds(tmp_path: Path, fak
         assert "own key" in notice.text
         other = await failure(team, ChatRequest(prompt="hello", model="claude-sonnet-4-5"))
         assert "team server" in other.message, "there is no key of that provider here"
+        assert "counsel keys set anthropic" in (other.hint or "")
+        assert "team_offline" not in (other.hint or ""), "that is set already"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

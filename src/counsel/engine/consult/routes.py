@@ -141,7 +141,15 @@ class Router:
             self._refresh.soon(settings, now=True)
             raise
         except CounselError as error:
-            if not error.fields.get("unreachable") or error.partial or own is None:
+            if not error.fields.get("unreachable") or error.partial:
+                raise
+            if own is None:
+                if settings.team_offline == "local":
+                    name = target.model.provider
+                    error.hint = (
+                        f"Check the network or the VPN. This machine has no key of its own for {name}, which it could use "
+                        f"while it is offline: `counsel keys set {name}`."
+                    )
                 raise
             message = error.message
         else:
