@@ -93,8 +93,8 @@ async def test_no_chunk_passes_a_token_that_has_ended() -> None:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    ending = Ending(receive, client.send, client)
+    ending = Ending("/v1/messages", receive, client.send, client)
     assert ending.takes_chunk()
     ending.end()
     assert not ending.takes_chunk()
-    assert not Ending(receive, client.send).takes_chunk()
+    assert not Ending("/v1/messages", receive, client.send).takes_chunk()

@@ -58,6 +58,7 @@ SESSION = "/api/session"
 V1 = "/v1/"  # other vendors' APIs: their clients send the token as `x-api-key`, too, and read errors in their shape
 MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
 SIGNED_IN = "counsel.signed_in"  # in a request's scope, on a team's server: `SignedIn`
+TOKEN_ENDED = "counsel.token_ended"  # noqa: S105 - in a request's scope, on a team's server: whether its token has ended
 SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session
 _NO_PAGE = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
@@ -222,7 +223,7 @@ class Guard:
             scope["method"], headers, self._is_own_origin
         ):
             return self._no_access(headers)
-        session = await team.session(cookies(scope["headers"], team.cookie)[:MOST_COOKIES])
+        session = await team.session(self._cookies(scope, headers, team.cookie))
         if session is None and (scope["path"], scope["method"]) != (SESSION, "POST"):
             return self._no_access(headers)
         if refusal := self._other_user(scope):
@@ -232,6 +233,10 @@ class Guard:
             scope[SIGNED_IN] = session.signed_in
         return None
 
+    def _cookies(self, scope: Scope, headers: dict[bytes, str], name: str) -> list[str]:
+        secure = self._proxies.is_over_tls(_name(headers.get(b"host", "")))
+        return cookies(scope["headers"], name, secure=secure)[:MOST_COOKIES]
+
     def _page_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
         """A request without the token: it needs a session, unless it asks for one."""
         if (
@@ -239,7 +244,7 @@ class Guard:
             and b"authorization" not in headers
             and is_from_own_page(scope["method"], headers, self._is_own_origin)
         ):
-            session = self._session(scope)
+            session = self._session(scope, headers)
             if session is not None or (scope["path"], scope["method"]) == (SESSION, "POST"):
                 if refusal := self._other_user(scope):
                     return refusal
@@ -267,10 +272,10 @@ class Guard:
             ),
         )
 
-    def _session(self, scope: Scope) -> ConsoleSession | None:
+    def _session(self, scope: Scope, headers: dict[bytes, str]) -> ConsoleSession | None:
         if self._sessions is None or not scope["path"].startswith("/api/"):
             return None
-        values = cookies(scope["headers"], self._sessions.cookie)[:MOST_COOKIES]
+        values = self._cookies(scope, headers, self._sessions.cookie)
         return next(filter(None, map(self._sessions.find, values)), None)
 
     def _is_public(self, path: str) -> bool:
@@ -312,8 +317,9 @@ def cookie_name(name: str, *, secure: bool) -> str:
     return f"__Host-{name}" if secure else name
 
 
-def cookies(headers: list[tuple[bytes, bytes]], name: str) -> list[str]:
-    names = {cookie_name(name, secure=True), name}
+def cookies(headers: list[tuple[bytes, bytes]], name: str, *, secure: bool) -> list[str]:
+    """`secure`: people use TLS here. A cookie without the prefix could be one that a neighbouring host has set."""
+    names = {cookie_name(name, secure=True), cookie_name(name, secure=secure)}
     pairs = (
         pair.strip().partition("=")
         for key, value in headers

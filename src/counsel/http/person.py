@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from counsel.errors import AuthenticationFailed, NotPermitted
+from counsel.caller import Caller
+from counsel.errors import AuthenticationFailed, ConfigInvalid, NotPermitted
 from counsel.http.auth import SIGNED_IN, Scope
 from counsel.mcp.identity import ClientIdentity
 from counsel.people import Person
@@ -24,6 +25,10 @@ class TeamEngine(Protocol):
     audit: Audit
 
     def for_person(self, person: Person, token: str = "", address: str = "") -> Engine: ...
+
+
+class TeamPerson(Protocol):
+    async def with_own_keys(self, caller: Caller) -> Caller: ...
 
 
 def person_of(scope: Scope) -> Person | None:
@@ -64,6 +69,16 @@ def note(engine: Engine, scope: Scope, action: Action, what: str, detail: str = 
 def identity_of(identity: ClientIdentity, scope: Scope) -> ClientIdentity:
     person = person_of(scope)
     return identity if person is None else identity.of_person(person)
+
+
+async def caller_of(engine: Engine, caller: Caller) -> Caller:
+    """The caller with the keys that a person of a team has brought. Lists show what can be asked with them."""
+    if caller.person is None:
+        return caller
+    try:
+        return await cast(TeamPerson, engine).with_own_keys(caller)
+    except ConfigInvalid:  # they cannot be read on this server: a question is refused, and told why
+        return caller
 
 
 def check_admin(scope: Scope) -> None:

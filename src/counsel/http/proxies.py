@@ -38,6 +38,10 @@ class Proxies:
         """The name in COUNSEL_PUBLIC_URL; "" without one."""
         return (urlsplit(self.public_url).hostname or "").lower()
 
+    def is_over_tls(self, host: str) -> bool:
+        """Whether people reach this name over TLS only."""
+        return bool(host) and host == self.host and self.public_url.lower().startswith("https://")
+
     def is_public_origin(self, origin: str) -> bool:
         return bool(self.public_url) and origin.lower() == self.public_url.lower()
 

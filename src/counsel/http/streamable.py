@@ -13,7 +13,7 @@ from typing import Any
 
 from counsel.front import protocol
 from counsel.front.protocol import RpcError, check_message, is_request, reply_id
-from counsel.http.auth import Receive, Scope, Send
+from counsel.http.auth import TOKEN_ENDED, Receive, Scope, Send
 from counsel.http.envelope import (
     Bodies,
     RefusedRequest,
@@ -128,11 +128,19 @@ class Streamable:
         if is_request(message):
             await exchange.run(
                 lambda notify: session.respond(message, notify, key=self._sessions.key(entry, message["id"])),
-                on_disconnect=lambda work: self._sessions.disconnected(entry, message["id"], work),
+                on_disconnect=lambda work: self._disconnected(scope, entry, message["id"], work),
             )
         else:
             self._take(entry, message)
             await reply(exchange.send, 202)
+
+    async def _disconnected(
+        self, scope: Scope, entry: HttpSession, request: Any, work: asyncio.Future[Any]
+    ) -> None:
+        """A client whose token has ended does not return: its call is cancelled now."""
+        has_ended = scope.get(TOKEN_ENDED)
+        if not (has_ended and has_ended()):
+            await self._sessions.disconnected(entry, request, work)
 
     async def _open(self, message: dict[str, object], scope: Scope, exchange: Exchange) -> None:
         session = self._new_session(scope)

@@ -132,6 +132,32 @@ async def test_a_disabled_person_is_out_everywhere_at_once(
         assert (await ann.get(f"/api/jobs/{job['job_id']}"))[1]["status"] == "completed"
 
 
+async def test_calls_that_wait_end_with_their_token_and_say_so_in_their_apis_words(
+    team: TeamServer, fake_api: FakeAPI
+) -> None:
+    ann = await team.person("Ann")
+    fake_api.script(gate="slow", gate_after=1, times=None)
+    info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    await ann.mcp("initialize", info)
+    message = {"role": "user", "content": "wait"}
+    call = {"name": "chat", "arguments": {"prompt": "wait", "model": "gpt-5"}}
+    calls = [
+        ann.post("/v1/chat/completions", {"model": "gpt-5", "messages": [message]}),
+        ann.post("/v1/messages", {"model": "gpt-5", "max_tokens": 99, "messages": [message]}),
+        ann.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, **ann.mcp_session),
+    ]
+    waiting = [asyncio.ensure_future(call) for call in calls]
+    await fake_api.wait_for(state="answering", count=3)
+    await team.people.disable("Ann")
+    async with asyncio.timeout(30):
+        openai, anthropic, mcp = await asyncio.gather(*waiting)
+        await fake_api.wait_for(state="disconnected", count=3)
+    assert [status for status, _ in (openai, anthropic, mcp)] == [401, 401, 401]
+    assert "does not work" in openai[1]["error"]["message"]
+    assert (anthropic[1]["type"], anthropic[1]["error"]["type"]) == ("error", "authentication_error")
+    assert mcp[1]["code"] == "AUTHENTICATION_FAILED"
+
+
 async def test_a_rotated_token_ends_and_with_an_overlap_ends_later(team: TeamServer) -> None:
     ann = await team.person("Ann")
     lists = await ann.session.get("/api/events", params={"jobs": "1"})

@@ -9,6 +9,7 @@ import pytest
 
 from fake import FakeAPI
 from support.api_client import Api
+from support.team_browser import TeamBrowser
 from support.team_server import OPERATOR, TeamServer, serving
 
 SECRET = "the word is xylophone"
@@ -92,6 +93,18 @@ async def test_what_was_noted_is_there_after_a_clean_end_and_expires(
     async with serving(tmp_path, fake_api, database) as team:
         await team.engine.store.sweep()
         assert [row["action"] for row in await records(team)] == ["signed in"]
+
+
+async def test_signing_in_to_the_console_is_noted_with_its_address(team: TeamServer) -> None:
+    await team.person("Ann")
+    async with TeamBrowser(team.address) as browser:
+        for key in ("csl_wrong", team.tokens["Ann"]):
+            await browser.fetch("POST", "/api/session", {"key": key})
+    rows = [row for row in await records(team) if row["detail"] == "console"]
+    assert [(row["name"], row["action"], row["address"]) for row in rows] == [
+        ("Ann", "signed in", "127.0.0.1"),
+        ("", "refused", "127.0.0.1"),
+    ]
 
 
 async def test_strangers_do_not_fill_the_log(team: TeamServer) -> None:

@@ -75,6 +75,29 @@ async def test_a_cookie_counts_only_in_requests_of_the_consoles_own_page(
         assert (await other.fetch("GET", "/api/jobs"))[0] == 401, "a token is no cookie"
 
 
+async def test_over_tls_only_a_cookie_counts_that_no_neighbouring_host_can_set(
+    tmp_path: Path, fake_api: FakeAPI, database: str
+) -> None:
+    """A page of evil.example.com may set cookies for example.com: they would sign Ann in as someone else."""
+    name = "counsel.example.com"
+    public = {"COUNSEL_PUBLIC_URL": f"https://{name}"}
+    async with (
+        serving(tmp_path, fake_api, database, **public) as team,
+        TeamBrowser(team.address) as browser,
+    ):
+        await team.person("Ann")
+        there = {"host": name, "origin": f"https://{name}"}
+        key = {"key": team.tokens["Ann"]}
+        assert (await browser.fetch("POST", "/api/session", key, **there))[0] == 204
+        secure = f"__Host-{sessions.COOKIE}"
+        assert list(browser.cookies) == [secure]
+        assert browser.attributes[secure]["secure"] == "True"
+        assert (await browser.fetch("GET", "/api/jobs", host=name))[0] == 200
+        browser.cookies = {sessions.COOKIE: browser.cookies[secure]}
+        assert (await browser.fetch("GET", "/api/jobs", host=name))[0] == 401
+        assert (await browser.fetch("GET", "/api/jobs"))[0] == 200, "at the server's own address there is no TLS"
+
+
 async def test_signing_out_ends_the_session_and_its_streams_at_every_server(
     team: TeamServer, second: TeamServer, browser: TeamBrowser
 ) -> None:

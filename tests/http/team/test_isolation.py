@@ -254,6 +254,7 @@ async def test_the_servers_own_machine_and_people_are_not_for_members(team: Team
         asked = {"prompt": "x", "model": "gpt-5", **body}
         answered_with, document = await bob.post("/api/jobs", asked)
         assert (answered_with, body) == (status, body), document
+        assert "ALLOWED_DIRS" not in str(document), "that is no advice for people of a team"
 
 
 # ── MCP ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -155,3 +155,17 @@ async def test_a_persons_own_key_is_sent_for_their_calls_on_every_server(
         assert answer.status == 200
     assert (await other.post("/api/jobs", PENNY))[0] == 200
     assert fake_api.requests[-1].headers["authorization"] == "Bearer sk-test-openai-0000000000000000"
+
+
+async def test_a_provider_for_which_only_a_person_has_a_key_is_offered_to_them(
+    servers: list[TeamServer],
+) -> None:
+    ann, bob = await servers[0].person("Ann"), await servers[0].person("Bob")
+    assert (await put(ann, "/api/team/keys/anthropic", {"key": "sk-ant-own-key-of-ann-00000"}))[0] == 200
+    there = await servers[1].client(servers[0].tokens["Ann"])
+    for api, offered in ((ann, True), (there, True), (bob, False)):
+        listed = (await api.get("/api/models", provider="anthropic"))[1]["models"]
+        assert any(row["available"] for row in listed) is offered
+        assert any("claude" in row["id"] for row in (await api.get("/v1/models"))[1]["data"]) is offered
+        laptop = (await api.get("/v1/counsel"))[1]
+        assert ("anthropic" in [row["name"] for row in laptop["providers"]]) is offered

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from fake import FakeAPI
 from support.team_browser import TeamBrowser
 from support.team_server import OPERATOR, TeamServer
@@ -38,6 +40,20 @@ async def test_a_person_makes_a_token_for_a_laptop_in_the_console(
         assert (await browser.fetch("DELETE", f"{TOKENS}/{made['token_id']}"))[0] == 200
         assert (await laptop.get("/v1/counsel"))[0] == 401
     assert fake_api.requests == []
+
+
+async def test_a_token_that_expires_gives_no_longer_access_through_the_console(team: TeamServer) -> None:
+    """Whoever has a token can sign in with it, and make others there."""
+    await team.person("Ann")
+    short = await team.people.add_token("Ann", days=1)
+    async with TeamBrowser(team.address) as browser:
+        await browser.fetch("POST", "/api/session", {"key": short.secret})
+        made = (await browser.fetch("POST", TOKENS, {"days": 300}))[1]
+        await browser.fetch("POST", "/api/session", {"key": team.tokens["Ann"]})
+        other = (await browser.fetch("POST", TOKENS, {"days": 300}))[1]
+    ends = {token.id: token.expires for token in (await team.people.find("Ann")).tokens}
+    assert ends[made["token_id"]] == ends[short.token.id]
+    assert cast(float, ends[other["token_id"]]) > cast(float, ends[short.token.id])
 
 
 async def test_the_number_of_tokens_is_bounded(team: TeamServer) -> None:

@@ -179,6 +179,36 @@ async def test_new_people_are_added_as_members_with_the_issuers_groups_and_roles
         assert len(await team.people.listed()) == 2
 
 
+@pytest.mark.parametrize(
+    ("known", "claimed"),
+    [
+        ("ada@strasse.example", "ada@straße.example"),
+        ("ada@straße.example", "ada@strasse.example"),
+        ("ada@example.com", "\uff41da@example.com"),
+    ],
+)
+async def test_an_address_that_only_looks_like_someones_is_someone_elses(
+    team: TeamServer, browser: TeamBrowser, provider: OidcProvider, known: str, claimed: str
+) -> None:
+    await team.people.add(known)
+    provider.claims["email"] = claimed
+    assert await browser.sign_in(provider) == (303, "/login?problem=denied")
+
+
+async def test_sign_ins_are_in_the_audit_log(
+    team: TeamServer, browser: TeamBrowser, provider: OidcProvider
+) -> None:
+    await browser.sign_in(provider)
+    await team.people.add("ada@example.com")
+    await browser.sign_in(provider)
+    await team.engine.store.flush()
+    rows = await team.engine.store.audit.read(0.0, None, 10)
+    assert [(row.name, row.action, row.address, row.detail) for row in rows] == [
+        ("ada@example.com", "signed in", "127.0.0.1", "issuer"),
+        ("", "refused", "127.0.0.1", "issuer: denied"),
+    ]
+
+
 async def test_wrong_settings_turn_the_issuer_off_and_not_the_server(
     tmp_path: Path, fake_api: FakeAPI, database: str, provider: OidcProvider, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -145,6 +145,13 @@ class Folders:
         return real
 
     def outside(self, name: str) -> CounselError:
+        if self.caller.person is not None:
+            return FileNotAllowed(
+                f"{name} is no file of yours on this server: it sends none of its own.",
+                hint="Send it with POST /api/files and name the path that this answers. "
+                "After `counsel login` your own machine reads files and asks this server.",
+                file=name,
+            )
         where = " or ".join(str(folder) for folder in (*self.working, *self.granted))
         inside = (
             f"Only files inside {where} can be sent"

@@ -9,21 +9,23 @@ from counsel.caller import Caller
 from counsel.errors import InvalidArgument
 from counsel.http.api import embedded_model
 from counsel.http.api.endpoint import ApiCall
+from counsel.http.person import caller_of
 
 if TYPE_CHECKING:  # the catalog is read when it is asked for
     from counsel.models.listing import Listing
 
 
 async def models(call: ApiCall) -> object:
-    return await asyncio.to_thread(_models, call, call.query["provider"])
+    caller = await caller_of(call.engine, call.caller())
+    return await asyncio.to_thread(_models, call, caller, call.query["provider"])
 
 
-def _models(call: ApiCall, provider: str | None) -> Listing:
+def _models(call: ApiCall, caller: Caller, provider: str | None) -> Listing:
     """What `counsel models --json` prints; the embedded model can be asked once it is downloaded."""
     from counsel.models import listing
     from counsel.models.catalog import Catalog
 
-    catalog = Catalog.load(call.settings)
+    catalog = Catalog.load(caller.settings)
     if provider and not catalog.has_provider(provider):
         raise InvalidArgument(f"There is no provider {provider[:80]!r}.")
     rows = listing.newest_first(catalog, catalog.models(provider))

@@ -15,6 +15,7 @@ from counsel.errors import AuthenticationFailed, InvalidArgument, NotFound
 from counsel.http.api.endpoint import FRESH, ApiCall, failed_with
 from counsel.http.auth import SESSIONS, cookie_name
 from counsel.http.console.sessions import LONGEST_KEY, LONGEST_SECONDS
+from counsel.http.person import address_of
 
 if TYPE_CHECKING:
     from counsel.http.console.sessions import ConsoleSession, ConsoleSessions
@@ -38,7 +39,7 @@ async def sign_in(call: ApiCall) -> object:
         raise InvalidArgument(f"A key has at most {LONGEST_KEY:,} characters.")
     try:
         team = _team(call)
-        value = await (team.sign_in(key) if team else asyncio.to_thread(_sessions(call).sign_in, key))
+        value = await (team.sign_in(key, address_of(call.request.scope)) if team else asyncio.to_thread(_sessions(call).sign_in, key))
     except AuthenticationFailed as error:
         return failed_with(error, 401)
     return _empty(call, value, LONGEST_SECONDS)

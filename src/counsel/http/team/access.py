@@ -19,6 +19,7 @@ from counsel.engine.store.protocol import Store
 from counsel.engine.team.audit import Audit, Sender
 from counsel.engine.team.people import names
 from counsel.errors import CounselError
+from counsel.http.auth import TOKEN_ENDED
 from counsel.http.chunks import CONNECTION, WATCHED
 from counsel.http.team.ending import Ending
 from counsel.http.team.sessions import COOKIE, SESSION_PREFIX, TeamSession, TeamSessions, wrong_token
@@ -71,13 +72,16 @@ class TeamAccess:
             return
         if len(self._seen) >= MOST_REMEMBERED:
             self._seen.clear()
+        await self._write_note(who, address, "token")
+        if who is not None:
+            self._seen[token, address] = now
+
+    async def _write_note(self, who: SignedIn | None, address: str, how: str) -> None:
         if self._audit is None:
             settings = load_settings()
             self._audit = Audit((await self._store()).audit, settings.audit_days, prompts=False)
-        person = who.person if who else None
-        self._audit.note(Sender(person, token, address), "signed in" if who else "refused", "", "token")
-        if who is not None:
-            self._seen[token, address] = now
+        sender = Sender(who.person, who.token, address) if who else Sender(None, "", address)
+        self._audit.note(sender, "signed in" if who else "refused", "", how)
 
     async def _who(self, secret: str) -> SignedIn | None:
         if self._operator and hmac.compare_digest(secret.encode(), self._operator):
@@ -112,9 +116,10 @@ class TeamAccess:
                 return found
         return None
 
-    async def sign_in(self, token: str) -> str:
+    async def sign_in(self, token: str, address: str = "") -> str:
         """A session for a token: the cookie's value. Raises `AuthenticationFailed`."""
-        who = await self.signed_in(token)
+        who = await self._who(token)
+        await self._write_note(who, address, "console")
         if who is None:
             raise wrong_token()
         return await (await self._console()).start(who.person, who.token)
@@ -138,7 +143,8 @@ class TeamAccess:
             await app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        ending = state[CONNECTION] = Ending(receive, send, state.get(CONNECTION))
+        ending = state[CONNECTION] = Ending(scope["path"], receive, send, state.get(CONNECTION))
+        scope[TOKEN_ENDED] = lambda: ending.is_over
         state.pop(WATCHED, None)  # the end of a token counts as a disconnect, too: `ending.receive` tells it
         with self._answering(who, ending.end):
             await app(scope, ending.receive, ending.send)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING
 
 from counsel.errors import AuthenticationFailed
+from counsel.http.auth import refuse
 
 if TYPE_CHECKING:
     from counsel.http.auth import Message, Receive, Send
@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 class Ending:
     """A request whose token ends: its client gets no further byte, and the application sees that it has left."""
 
-    def __init__(self, receive: Receive, send: Send, chunks: Chunks | None = None) -> None:
+    def __init__(self, path: str, receive: Receive, send: Send, chunks: Chunks | None = None) -> None:
+        self._path = path
         self._receive = receive
         self._send = send
         self._chunks = chunks
         self._started = self._finished = False
         self._ended = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._ended.is_set()
 
     def end(self) -> None:
         if not self._ended.is_set():
@@ -58,12 +63,10 @@ class Ending:
     async def _close(self) -> None:
         if self._finished:
             return
-        body = b""
-        if not self._started:
-            body = json.dumps(_ENDED.as_dict()).encode()
-            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-            await self._send({"type": "http.response.start", "status": 401, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body})
+        if self._started:
+            await self._send({"type": "http.response.body", "body": b""})
+        else:
+            await refuse(401, _ENDED, self._send, self._path)
 
 
 _ENDED = AuthenticationFailed(

@@ -41,7 +41,9 @@ def _sign_in(config: oidc_config.OidcConfig, store: Store, settings: Settings) -
         raise ConfigInvalid(
             f"{error.name} is not installed.", hint="Run `pip install 'counsel[team]'`."
         ) from None
+    from counsel.engine.team.audit import Audit
     from counsel.http.team.sessions import TeamSessions
 
     sessions = TeamSessions(store.sessions, settings.token)
-    return SignIn(Issuer(config), sessions, store.sessions, store.people)
+    audit = Audit(store.audit, settings.audit_days, prompts=False)
+    return SignIn(Issuer(config), sessions, store.sessions, store.people, audit)

@@ -23,6 +23,7 @@ from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
 from counsel import json_reader as read
+from counsel.engine.team.people.names import folded
 from counsel.errors import ConfigInvalid
 from counsel.http.team.oidc_config import OidcConfig, checked_url
 from counsel.lazy_dataclass import dataclass
@@ -294,9 +295,14 @@ def _usable(document: Mapping[str, object]) -> Any:
 
 
 def _address(email: object) -> str:
-    """Of an address with both of its parts; anything else is none."""
+    """Of an address with both of its parts; anything else is none.
+
+    Names of people are compared by how they look. An address must not be taken for another one that looks alike, such
+    as straße.example for strasse.example: it may be someone else's.
+    """
     name, _, domain = email.strip().lower().rpartition("@") if isinstance(email, str) else ("", "", "")
-    return f"{name}@{domain}" if name and domain else ""
+    address = f"{name}@{domain}"
+    return address if name and domain and folded(address) == address else ""
 
 
 def _groups(claim: object) -> tuple[str, ...]:

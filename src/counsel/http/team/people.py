@@ -12,9 +12,9 @@ from counsel.engine.team.people import documents, names
 from counsel.engine.team.people.directory import LONGEST_DAYS, Directory
 from counsel.errors import Conflict, NotFound, NotPermitted
 from counsel.http.api.endpoint import ApiCall
-from counsel.http.auth import SIGNED_IN
+from counsel.http.auth import SESSIONS, SIGNED_IN
 from counsel.http.person import note
-from counsel.http.team.sessions import SESSION_PREFIX
+from counsel.http.team.sessions import SESSION_PREFIX, TeamSession
 from counsel.people import OPERATOR, ROLES
 from counsel.types import Json
 
@@ -97,10 +97,19 @@ async def add_own_token(call: ApiCall) -> object:
     if len(own.tokens) >= MOST_TOKENS:
         raise Conflict(f"You have {len(own.tokens)} tokens.", hint="End those that you no longer use.")
     made = await directory.add_token(
-        own.person.name, days=asked.get("days", OWN_DAYS), label=asked.get("label", "laptop")
+        own.person.name,
+        days=asked.get("days", OWN_DAYS),
+        label=asked.get("label", "laptop"),
+        until=_end_of_sign_in(call, own),
     )
     _changed(call, made.person.name, f"token {made.token.id} added")
     return documents.new_token(made)
+
+
+def _end_of_sign_in(call: ApiCall, own: PersonRecord) -> float | None:
+    """When the token ends with which the person has signed in: whoever has it gets no longer access by that."""
+    session: TeamSession = call.request.scope[SESSIONS]["session"]
+    return next((token.expires for token in own.tokens if token.id == session.origin), None)
 
 
 async def end_own_token(call: ApiCall) -> object:

@@ -34,6 +34,7 @@ class TeamSession:
     id: str
     person: Person
     expires_at: float
+    origin: str = ""  # the token's id with which it began, if it was one
     project = ""  # folders of the server are nothing for its people
 
     @property
@@ -64,7 +65,7 @@ class TeamSessions:
         expires = min(record.began + LONGEST_SECONDS, now + IDLE_SECONDS)
         if now - record.used > TOUCH_SECONDS:
             self._store.touch(record.id, now, expires)
-        return TeamSession(record.id, person, expires)
+        return TeamSession(record.id, person, expires, record.origin)
 
     async def start(self, person: Person, origin: str) -> str:
         """A session of a person who has just signed in: the cookie's value."""

@@ -19,8 +19,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from counsel.engine.store.records import StoreError
+from counsel.engine.team.audit import Audit, Sender
 from counsel.http.auth import cookie_name, cookies
 from counsel.http.console.sessions import LONGEST_SECONDS
+from counsel.http.person import address_of
 from counsel.http.team.admission import admitted
 from counsel.http.team.oidc import Issuer, SignInFailed
 from counsel.http.team.oidc_config import CALLBACK
@@ -47,9 +49,11 @@ class SignIn:
         sessions: TeamSessions,
         store: SessionStore,
         people: PeopleStore,
+        audit: Audit,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._issuer, self._sessions, self._store, self._people = issuer, sessions, store, people
+        self._audit = audit
         self._clock = clock
         self._secure = issuer.config.is_secure
 
@@ -77,8 +81,12 @@ class SignIn:
             person = await self._person(request)
             value = await self._sessions.start(person, "oidc")
         except (SignInFailed, StoreError) as error:
+            self._audit.note(
+                Sender(None, "", address_of(request.scope)), "refused", "", f"issuer: {_problem(error)}"
+            )
             return self._failed(error)
         log.info("%s has signed in with the issuer", person.id)
+        self._audit.note(Sender(person, "", address_of(request.scope)), "signed in", "", "issuer")
         response = RedirectResponse("/", 303, headers=_PRIVATE)
         self._set_cookie(response, self._sessions.cookie, value, LONGEST_SECONDS, strict=True)
         self._set_cookie(response, COOKIE, "", 0, strict=False)
@@ -104,13 +112,13 @@ class SignIn:
 
     def _browser(self, request: Request, state: str) -> str:
         """The cookie to which this state belongs: no other page can sign this browser in."""
-        for value in cookies(request.scope["headers"], COOKIE)[:8]:
+        for value in cookies(request.scope["headers"], COOKIE, secure=self._secure)[:8]:
             if hmac.compare_digest(_derived(value, "state").encode(), state.encode(errors="replace")):
                 return value
         raise SignInFailed("expired", "the answer does not belong to this browser")
 
     def _failed(self, error: SignInFailed | StoreError) -> Response:
-        problem = error.problem if isinstance(error, SignInFailed) else "provider"
+        problem = _problem(error)
         log.warning("a sign-in failed (%s): %s", problem, error)
         response = RedirectResponse(f"/login?problem={problem}", 303, headers=_PRIVATE)
         self._set_cookie(response, COOKIE, "", 0, strict=False)
@@ -126,6 +134,10 @@ class SignIn:
             httponly=True,
             samesite="strict" if strict else "lax",
         )
+
+
+def _problem(error: SignInFailed | StoreError) -> str:
+    return error.problem if isinstance(error, SignInFailed) else "provider"
 
 
 def _derived(browser: str, purpose: str) -> str:

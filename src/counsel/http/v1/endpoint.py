@@ -30,7 +30,7 @@ from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
 from counsel.http.chunks import CONNECTION, WATCHED, Chunks, Watched
 from counsel.http.envelope import Bodies, RefusedRequest
-from counsel.http.person import engine_of, identity_of
+from counsel.http.person import caller_of, engine_of, identity_of
 from counsel.http.v1 import api as v1
 from counsel.http.v1 import consensus, count, errors, models, reading, stored, team
 from counsel.http.v1.api import LARGEST, Api, Asked, Ended
@@ -232,6 +232,9 @@ class _Request:
     def engine(self) -> Engine:
         """As the sender of the request sees it."""
         return self.app.engine(self.scope)
+
+    async def caller(self) -> Caller:
+        return await caller_of(self.engine, self.app.caller(self.scope))
 
     async def reply(self, document: object, status: int = 200, *headers: tuple[bytes, bytes]) -> None:
         body = encode(document)
@@ -441,9 +444,8 @@ async def _own(request: _Request) -> None:
 
 
 async def _about_server(request: _Request) -> None:
-    caller = request.app.caller(request.scope)
-    team.refuse_relays(caller)
-    await request.reply(await team.about(caller))
+    team.refuse_relays(request.app.caller(request.scope))
+    await request.reply(await team.about(await request.caller()))
 
 
 async def _cancel_own(request: _Request) -> None:
@@ -471,16 +473,16 @@ async def _delete_response(request: _Request, name: str) -> None:
 
 async def _count(request: _Request) -> None:
     body = await request.app.body(request.receive, LARGEST)
-    counted = await count.counted(body, request.headers, request.app.caller(request.scope))
+    counted = await count.counted(body, request.headers, await request.caller())
     await request.reply(counted, 200, (b"x-counsel-estimated", b"input_tokens"))
 
 
 async def _models(request: _Request) -> None:
-    await request.reply(await models.listed(request.app.caller(request.scope), request.headers))
+    await request.reply(await models.listed(await request.caller(), request.headers))
 
 
 async def _model(request: _Request, name: str) -> None:
-    await request.reply(await models.shown(request.app.caller(request.scope), request.headers, name))
+    await request.reply(await models.shown(await request.caller(), request.headers, name))
 
 
 Handler: TypeAlias = Callable[..., Awaitable[None]]

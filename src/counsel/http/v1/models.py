@@ -41,7 +41,8 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
         if row.available:
             rows[row.model.id] = (row.model.provider, row.model.label or row.model.id)
     rows |= {alias.name: ("alias", f"{alias.name} ({alias.target})") for alias in catalog.aliases}
-    rows |= {agent.name: ("agent", agent.agent.label) for agent in registry.available(caller)}
+    if caller.person is None or caller.settings.team_agents:  # else they do not run on a team's server
+        rows |= {agent.name: ("agent", agent.agent.label) for agent in registry.available(caller)}
     return rows
 
 

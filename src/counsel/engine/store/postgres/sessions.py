@@ -142,7 +142,9 @@ async def _linked(db: Transaction, subject: Subject, now: float) -> str | None:
     """The person of that name, if no other subject of this issuer is linked to them; else a new one."""
     if not subject.folded:
         return None
-    row = await db.row("SELECT id, disabled FROM counsel.people WHERE folded = %s", subject.folded)
+    row = await db.row("SELECT id, disabled, name FROM counsel.people WHERE folded = %s", subject.folded)
+    if row is not None and row[2].lower() != subject.folded:
+        return None  # it only looks like this address
     if row is None:
         if subject.new is None:
             return None
@@ -154,7 +156,7 @@ async def _linked(db: Transaction, subject: Subject, now: float) -> str | None:
             subject.new.role,
             now,
         )
-        row = (subject.new.id, None)
+        row = (subject.new.id, None, subject.new.name)
         db.notify(CHANGED)
     taken = await db.row(
         "SELECT 1 FROM counsel.identities WHERE issuer = %s AND person = %s", subject.issuer, row[0]

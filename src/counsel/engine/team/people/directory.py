@@ -82,9 +82,11 @@ class Directory:
         """A new token instead of all others, which go on working for `overlap` seconds."""
         return await self._add_token(name, days, "", others_end=time.time() + overlap)
 
-    async def add_token(self, name: str, *, days: int | None = None, label: str = "") -> NewToken:
-        """A further token, for another machine."""
-        return await self._add_token(name, days, label, others_end=None)
+    async def add_token(
+        self, name: str, *, days: int | None = None, label: str = "", until: float | None = None
+    ) -> NewToken:
+        """A further token, for another machine. `until`: it ends then at the latest."""
+        return await self._add_token(name, days, label, others_end=None, until=until)
 
     async def end_token(self, name: str, token: str) -> PersonRecord:
         record = await self.find(name)
@@ -98,7 +100,13 @@ class Directory:
         return await self._store.signed_in(names.hashed(secret))
 
     async def _add_token(
-        self, name: str, days: int | None, label: str, *, others_end: float | None
+        self,
+        name: str,
+        days: int | None,
+        label: str,
+        *,
+        others_end: float | None,
+        until: float | None = None,
     ) -> NewToken:
         record = await self.find(name)
         if others_end is None and len(record.tokens) >= MOST_TOKENS:
@@ -106,16 +114,19 @@ class Directory:
                 f"{record.person.name} has {MOST_TOKENS} tokens.",
                 hint="End one with `people token NAME --end ID`.",
             )
-        token, secret = _new_token(days, label)
+        token, secret = _new_token(days, label, until)
         await self._store.add_token(record.person.id, token, names.hashed(secret), others_end=others_end)
         return NewToken(record.person, token, secret)
 
 
-def _new_token(days: int | None, label: str = "") -> tuple[TokenRecord, str]:
+def _new_token(
+    days: int | None, label: str = "", until: float | None = None
+) -> tuple[TokenRecord, str]:
     if days is not None and not 0 < days <= LONGEST_DAYS:
         raise InvalidArgument(f"A token expires after 1 to {LONGEST_DAYS} days.")
     now = time.time()
-    expires = None if days is None else now + days * 86400
+    ends = [end for end in (None if days is None else now + days * 86400, until) if end is not None]
+    expires = min(ends, default=None)
     return TokenRecord(names.new_id("t"), names.label(label), now, expires, None), names.new_token()
 
 

@@ -64,6 +64,10 @@ class PersonEngine(ScopedEngine):
         self._whole.audit.note_question(self._sender, job, _about(request, caller), _prompt(request))
         return job
 
+    async def with_own_keys(self, caller: Caller) -> Caller:
+        """The caller as `submit` has it: what the person can ask depends on keys of their own, too."""
+        return await self.runner.own_keys.applied(replace(caller, person=self.person))
+
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         self._check_role("cancel")
         cancelled = await super().cancel(any_id, member)
