@@ -28,9 +28,7 @@ SKEW = 300  # seconds between the two clocks that are worth a word
 @click.option("--status", is_flag=True, help="Show the team server, and whether it accepts this login.")
 @json_option
 @click.pass_context
-def login(
-    context: click.Context, url: str | None, *, token_stdin: bool, status: bool, as_json: bool
-) -> None:
+def login(context: click.Context, url: str | None, *, token_stdin: bool, status: bool, as_json: bool) -> None:
     """Join a team: API questions then go to its server, with its keys, models and budgets.
 
     The token is typed without echo or read from standard input, and stored in the system's keychain or in

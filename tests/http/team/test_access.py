@@ -144,7 +144,9 @@ async def test_calls_that_wait_end_with_their_token_and_say_so_in_their_apis_wor
     calls = [
         ann.post("/v1/chat/completions", {"model": "gpt-5", "messages": [message]}),
         ann.post("/v1/messages", {"model": "gpt-5", "max_tokens": 99, "messages": [message]}),
-        ann.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, **ann.mcp_session),
+        ann.post(
+            "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, **ann.mcp_session
+        ),
     ]
     waiting = [asyncio.ensure_future(call) for call in calls]
     await fake_api.wait_for(state="answering", count=3)

@@ -95,7 +95,9 @@ async def test_over_tls_only_a_cookie_counts_that_no_neighbouring_host_can_set(
         assert (await browser.fetch("GET", "/api/jobs", host=name))[0] == 200
         browser.cookies = {sessions.COOKIE: browser.cookies[secure]}
         assert (await browser.fetch("GET", "/api/jobs", host=name))[0] == 401
-        assert (await browser.fetch("GET", "/api/jobs"))[0] == 200, "at the server's own address there is no TLS"
+        assert (await browser.fetch("GET", "/api/jobs"))[0] == 200, (
+            "at the server's own address there is no TLS"
+        )
 
 
 async def test_signing_out_ends_the_session_and_its_streams_at_every_server(

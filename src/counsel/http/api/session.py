@@ -39,7 +39,11 @@ async def sign_in(call: ApiCall) -> object:
         raise InvalidArgument(f"A key has at most {LONGEST_KEY:,} characters.")
     try:
         team = _team(call)
-        value = await (team.sign_in(key, address_of(call.request.scope)) if team else asyncio.to_thread(_sessions(call).sign_in, key))
+        value = await (
+            team.sign_in(key, address_of(call.request.scope))
+            if team
+            else asyncio.to_thread(_sessions(call).sign_in, key)
+        )
     except AuthenticationFailed as error:
         return failed_with(error, 401)
     return _empty(call, value, LONGEST_SECONDS)

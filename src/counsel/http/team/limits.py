@@ -161,6 +161,7 @@ async def _listed_keys(call: ApiCall, keys: OwnKeys, person: str) -> object:
                 "url": row.provider.key_url,
             }
             for row in rows
-            if row.provider.key_required or row.provider.name in stored  # others are the server's own machine's
+            if row.provider.key_required
+            or row.provider.name in stored  # others are the server's own machine's
         ]
     }

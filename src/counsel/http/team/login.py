@@ -46,4 +46,4 @@ def _sign_in(config: oidc_config.OidcConfig, store: Store, settings: Settings) -
 
     sessions = TeamSessions(store.sessions, settings.token)
     audit = Audit(store.audit, settings.audit_days, prompts=False)
-    return SignIn(Issuer(config), sessions, store.sessions, store.people, audit)
+    return SignIn(Issuer(config), sessions, store.sessions, store.people, audit=audit)

@@ -49,6 +49,7 @@ class SignIn:
         sessions: TeamSessions,
         store: SessionStore,
         people: PeopleStore,
+        *,
         audit: Audit,
         clock: Callable[[], float] = time.time,
     ) -> None:

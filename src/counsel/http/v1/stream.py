@@ -173,7 +173,9 @@ class Stream:
         if self._over:
             return
         if self._began and isinstance(error, BegunAgain) and isinstance(self._api, Own):
-            await self.cut()  # it comes back, takes back what it has of the first answer, and gets the second one
+            await (
+                self.cut()
+            )  # it comes back, takes back what it has of the first answer, and gets the second one
             return
         if self._began:
             await self._write(self._renderer.fail(error), last=True)

@@ -119,9 +119,7 @@ class Directory:
         return NewToken(record.person, token, secret)
 
 
-def _new_token(
-    days: int | None, label: str = "", until: float | None = None
-) -> tuple[TokenRecord, str]:
+def _new_token(days: int | None, label: str = "", until: float | None = None) -> tuple[TokenRecord, str]:
     if days is not None and not 0 < days <= LONGEST_DAYS:
         raise InvalidArgument(f"A token expires after 1 to {LONGEST_DAYS} days.")
     now = time.time()
