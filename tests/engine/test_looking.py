@@ -69,6 +69,7 @@ async def test_roles_and_stances_of_a_question(engine: Engine, caller: Any) -> N
 async def test_models_that_cannot_see_or_hold_a_question(
     engine: Engine, caller: Any, project: Any, home: Path
 ) -> None:
+    home.mkdir(exist_ok=True)  # a database of a team makes no folder
     (home / "config.toml").write_text("[models.deepseek-chat]\ncontext = 1000\noutput = 100\n")
     (project / "dot.png").write_bytes(DOT)
     request = ConsensusRequest(

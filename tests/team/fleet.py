@@ -32,6 +32,7 @@ class Member:
         self.process: asyncio.subprocess.Process | None = None
         self.port = free_port() if kind == "serve" else 0
         self.starts = 0
+        self.pids: list[int] = []  # of all its processes
         self.config = ""  # its config.toml
         self.is_suspended = False
 
@@ -70,6 +71,7 @@ class Member:
                 stderr=log,
             )
         self.starts += 1
+        self.pids.append(self.process.pid)
 
     async def ready(self, session: aiohttp.ClientSession) -> None:
         """Until a server listens; meanwhile it may be killed and started again. A worker has nothing to ask."""
@@ -111,7 +113,12 @@ class Fleet:
         self.env = env
         self.random = random.Random(seed)
         self.members: list[Member] = []
-        self.session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"})
+        self.session = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            connector=aiohttp.TCPConnector(
+                limit=0
+            ),  # a follower beyond the 100th would wait for another one's end
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,7 +134,7 @@ class Fleet:
     ) -> Member:
         """`database`: its own way to the database, such as a proxy."""
         address = database or self.database
-        known = {"COUNSEL_DATABASE": address} if address else {}  # none: SQLite
+        known = {"COUNSEL_DATABASE": named(address, name)} if address else {}  # none: SQLite
         member = Member(name, kind, self._folder, {**self.env, **known, **env}, program)
         self.members.append(member)
         return member
@@ -137,10 +144,19 @@ class Fleet:
             await member.start()
         await asyncio.gather(*(member.ready(self.session) for member in self.members))
 
+    @property
+    def programs(self) -> dict[int, str]:
+        return {pid: member.name for member in self.members for pid in member.pids}
+
     def a_server(self, besides: Member | None = None) -> Member:
         servers = [each for each in self.members if each.kind == "serve" and each is not besides]
         awake = [each for each in servers if not each.is_suspended]
         return self.random.choice(awake or servers)
+
+
+def named(url: str, name: str) -> str:
+    """So that the database can tell who writes."""
+    return f"{url}{'&' if '?' in url else '?'}application_name={name}"
 
 
 def free_port() -> int:

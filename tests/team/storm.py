@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +73,23 @@ class Storm:
             for number in range(self._plan.restarts):
                 when = self._plan.seconds * (number + 1) / (self._plan.restarts + 1)
                 group.create_task(self._restart_postgres(when))
+
+    def missing(self, numbers: Mapping[str, int]) -> list[str]:
+        """Of the plan: a storm that did not take place proves nothing."""
+        plan = self._plan
+        kinds = {
+            "kill -9": plan.kills,
+            "SIGSTOP": 1,
+            "database cut off": 1,
+            "restart of PostgreSQL": plan.restarts,
+        }
+        happened = {
+            kind: sum(count for what, count in self.done.items() if what.startswith(kind)) for kind in kinds
+        }
+        problems = [
+            f"{happened[kind]} of {count}: {kind}" for kind, count in kinds.items() if happened[kind] != count
+        ]
+        return problems + [f"no {what}" for what in ("adopted", "followers' reconnects") if not numbers[what]]
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,12 +191,17 @@ async def storm(
             except* TimeoutError:
                 pass
             outcome = await asyncio.to_thread(
-                checks.examine, lambda sql: server.execute(sql, "counsel"), fake.calls, weather.asked
+                checks.examine,
+                lambda sql: server.execute(sql, "counsel"),
+                fake.calls,
+                weather.asked,
+                fleet.programs,
             )
             if len(weather.asked) != plan.jobs or not all(each.end for each in weather.asked):
                 open_ = [each.prompt for each in weather.asked if not each.end]
                 outcome.problems.append(f"{len(weather.asked)} of {plan.jobs} asked; not ended: {open_[:10]}")
             outcome.numbers |= weather.done
+            outcome.problems += weather.missing(outcome.numbers)
             if outcome.problems:
                 for member in fleet.members:
                     sys.stderr.write(f"── {member.name}\n{member.log[-3000:]}\n")

@@ -82,7 +82,7 @@ async def upgrade(
         except* TimeoutError:
             pass
         outcome = await asyncio.to_thread(
-            checks.examine, lambda sql: server.execute(sql, database), fake.calls, asked
+            checks.examine, lambda sql: server.execute(sql, database), fake.calls, asked, fleet.programs
         )
         outcome.problems += [f"{each.prompt} has not ended" for each in asked if not each.end]
         if outcome.problems:
