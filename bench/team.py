@@ -1,11 +1,14 @@
 """A team's servers: jobs per second and CPU per job on SQLite and PostgreSQL, and how many live streams they carry.
 
-    python -m bench.team [JOBS]
+    python -m bench.team [JOBS] [servers workers streams]
 
-Jobs: chats to a fake vendor that answers at once, 32 at a time, spread over one, two and four servers. CPU is that of
-counsel's processes and of PostgreSQL's. Streams: jobs of one server whose vendor sends 20 deltas a second, each followed on
-another server; an event's delay is from when its owner made it until the follower has it. More and more streams, until the
-p95 passes 500 ms. A busy machine changes all times; CPU per job and ratios stay comparable.
+Jobs: chats to a fake vendor that answers at once, 32 at a time. `servers`: one, two and four, each of which runs what it is
+asked. `workers`: one server that only answers requests, and one, two and four workers that run all jobs. CPU is that of
+counsel's processes and of PostgreSQL's.
+
+Streams: jobs of one, two and four workers whose vendor sends 20 deltas a second, each followed at a server; an event's delay
+is from when its owner made it until the follower has it. More and more streams, until the p95 passes 500 ms. A busy machine
+changes all times; CPU per job and ratios stay comparable.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -28,7 +32,8 @@ from team import load
 from team.fleet import Fleet, Member
 
 AT_ONCE = 32
-STREAMS = (10, 20, 40, 80, 160, 320)
+STREAMS = (10, 20, 40, 60, 80, 120, 160, 240, 320)
+WORKERS = (1, 2, 4)
 LIMIT = 0.5  # seconds of p95
 SECONDS = 8.0  # of each stream
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -58,14 +63,13 @@ def descendants(pid: int) -> list[int]:
 async def jobs(fleet: Fleet, count: int) -> float:
     """Seconds for so many questions."""
     room = asyncio.Semaphore(AT_ONCE)
+    servers = [member for member in fleet.members if member.kind == "serve"]
 
     async def ask(number: int) -> None:
         body = {"prompt": f"question {number}", "model": "gpt-5", "mode": "sync"}
         async with (
             room,
-            fleet.session.post(
-                f"{fleet.members[number % len(fleet.members)].url}/api/jobs", json=body
-            ) as response,
+            fleet.session.post(f"{servers[number % len(servers)].url}/api/jobs", json=body) as response,
         ):
             assert response.status == 200, await response.text()
             await response.read()
@@ -76,60 +80,81 @@ async def jobs(fleet: Fleet, count: int) -> float:
 
 
 async def throughput(
-    folder: Path, server: PostgresServer | None, servers: int, fake: FakeProcess, count: int
+    folder: Path,
+    server: PostgresServer | None,
+    fake: FakeProcess,
+    count: int,
+    *,
+    servers: int = 1,
+    workers: int = 0,
 ) -> None:
+    """Without a server of PostgreSQL: one on SQLite. With workers, they run all jobs."""
     fake.set(default={})
-    url = server.url("counsel") if server else ""
-    async with Fleet(folder, url, keys(fake)) as fleet:
-        for number in range(servers):
-            fleet.add("serve", f"server-{number}")
-        await fleet.start()
-        await jobs(fleet, AT_ONCE * servers)  # the first calls import and connect
+    async with Fleet(folder, server.url("counsel") if server else "", keys(fake)) as fleet:
+        await _start(fleet, servers, workers)
+        await jobs(fleet, AT_ONCE * max(servers, workers))  # the first calls import and connect
         pids = [member.pid for member in fleet.members]
         before, database = cpu(pids), cpu([server.pid], children=True) if server else 0.0
         seconds = await jobs(fleet, count)
         ours = (cpu(pids) - before) / count * 1000
         theirs = ((cpu([server.pid], children=True) if server else 0.0) - database) / count * 1000
-    name = f"PostgreSQL, {servers} server{'s' if servers > 1 else ''}" if server else "SQLite, 1 server"
+    name = f"{'PostgreSQL' if server else 'SQLite'}, {_counted(workers or servers, 'worker' if workers else 'server')}"
     print(
         f"{name:<24}{count / seconds:8.1f} jobs/s {ours:8.2f} ms CPU/job {theirs:8.2f} ms PostgreSQL/job",
         flush=True,
     )
 
 
-async def streams(folder: Path, server: PostgresServer, fake: FakeProcess) -> None:
+async def _start(fleet: Fleet, servers: int, workers: int, **env: str) -> None:
+    """Servers run jobs only where there are no workers."""
+    known = env | ({"COUNSEL_CONCURRENCY": "0"} if workers else {})
+    for number in range(servers):
+        fleet.add("serve", f"server-{number}", **known)
+    for number in range(workers):
+        fleet.add("worker", f"worker-{number}", **env)
+    await fleet.start()
+    for member in fleet.members:
+        while member.kind == "worker" and "runs up to" not in member.log:  # noqa: ASYNC110 - a file tells
+            await asyncio.sleep(0.1)
+
+
+async def streams(folder: Path, server: PostgresServer, fake: FakeProcess, workers: int) -> None:
     deltas = int(SECONDS * 20)
     words = " ".join(f"word{number:04d}" for number in range(deltas))
     fake.set(default={"text": words, "deltas": deltas, "chunk_delay": 0.05})
-    async with Fleet(folder, server.url("counsel"), {**keys(fake), "COUNSEL_CONCURRENCY": "1000"}) as fleet:
-        runs, follows = fleet.add("serve", "runs"), fleet.add("serve", "follows")
-        await fleet.start()
+    async with Fleet(folder, server.url("counsel"), keys(fake)) as fleet:
+        await _start(fleet, 1, workers, COUNSEL_CONCURRENCY="1000")
+        follows, *owners = fleet.members
+        pids = [[member.pid for member in owners], [follows.pid], [server.pid]]
+        within = 0
         for count in STREAMS:
-            before = cpu([runs.pid]), cpu([follows.pid]), cpu([server.pid], children=True)
-            delays = await followed(fleet, runs, follows, count)
-            after = cpu([runs.pid]), cpu([follows.pid]), cpu([server.pid], children=True)
+            before = [cpu(group, children=group == [server.pid]) for group in pids]
+            delays = await followed(fleet, follows, count)
+            after = [cpu(group, children=group == [server.pid]) for group in pids]
             used = [
                 f"{(later - earlier) / SECONDS * 100:4.0f} %"
                 for earlier, later in zip(before, after, strict=True)
             ]
             p50, p95 = statistics.median(delays), statistics.quantiles(delays, n=20)[18]
             print(
-                f"{count:4} streams: {len(delays):6} events, delay p50 {p50 * 1000:5.0f} ms, p95 {p95 * 1000:5.0f} ms; "
-                f"CPU of the owner {used[0]}, of the follower {used[1]}, of PostgreSQL {used[2]}",
+                f"{_counted(workers, 'worker')}, {count:4} streams: {len(delays):6} events, delay p50 {p50 * 1000:5.0f} ms, "
+                f"p95 {p95 * 1000:5.0f} ms; CPU of the owners {used[0]}, of the follower {used[1]}, of PostgreSQL {used[2]}",
                 flush=True,
             )
             if p95 > LIMIT:
-                return
+                break
+            within = count
+        print(f"{_counted(workers, 'worker')}: {within} streams within {LIMIT * 1000:.0f} ms", flush=True)
 
 
-async def followed(fleet: Fleet, runs: Member, follows: Member, count: int) -> list[float]:
+async def followed(fleet: Fleet, server: Member, count: int) -> list[float]:
     delays: list[float] = []
 
     async def one(number: int) -> None:
         body = {"prompt": f"stream {number}", "model": "gpt-5", "mode": "background"}
-        async with fleet.session.post(f"{runs.url}/api/jobs", json=body) as response:
+        async with fleet.session.post(f"{server.url}/api/jobs", json=body) as response:
             job = (await response.json())["job_id"]
-        async with fleet.session.get(f"{follows.url}/api/jobs/{job}/events") as response:
+        async with fleet.session.get(f"{server.url}/api/jobs/{job}/events") as response:
             async for _, event in load.events(response):
                 if event["kind"] == "text":
                     delays.append(time.time() - event["at"])
@@ -138,18 +163,32 @@ async def followed(fleet: Fleet, runs: Member, follows: Member, count: int) -> l
     return delays
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number > 1 else ''}"
+
+
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    words = sys.argv[1:]
+    count = next((int(word) for word in words if word.isdigit()), 400)
+    parts = {word for word in words if not word.isdigit()} or {"servers", "workers", "streams"}
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
     server = PostgresServer(required())
+
+    def measure(work: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
+        """Each with a database and a folder of its own."""
+        with tempfile.TemporaryDirectory() as folder, server.migrated():
+            asyncio.run(work(Path(folder)))
+
     try:
         with FakeProcess() as fake:
-            for servers in (0, 1, 2, 4):
-                with tempfile.TemporaryDirectory() as folder, server.migrated():
-                    database = server if servers else None
-                    asyncio.run(throughput(Path(folder), database, servers or 1, fake, count))
-            with tempfile.TemporaryDirectory() as folder, server.migrated():
-                asyncio.run(streams(Path(folder), server, fake))
+            if parts & {"servers", "workers"}:
+                measure(lambda folder: throughput(folder, None, fake, count))
+            for number in WORKERS if "servers" in parts else ():
+                measure(lambda folder: throughput(folder, server, fake, count, servers=number))  # noqa: B023 - called at once
+            for number in WORKERS if "workers" in parts else ():
+                measure(lambda folder: throughput(folder, server, fake, count, workers=number))  # noqa: B023
+            for number in WORKERS if "streams" in parts else ():
+                measure(lambda folder: streams(folder, server, fake, number))  # noqa: B023
     finally:
         server.end()
     print(f"load average after: {os.getloadavg()[0]:.1f}")
