@@ -103,6 +103,28 @@ def test_a_server_is_asked_whether_it_is_ready_and_has_time_to_drain() -> None:
     assert "health_uri /ready" in (DEPLOY / "caddy" / "Caddyfile").read_text()
 
 
+def test_what_an_orchestrator_adds_is_no_setting() -> None:
+    """For a service `counsel` Kubernetes sets COUNSEL_PORT=tcp://…, unless a pod refuses."""
+    services = [document["metadata"]["name"] for document in MANIFESTS if document["kind"] == "Service"]
+    assert services == ["counsel"]
+    for document in MANIFESTS:
+        if document["kind"] in {"Deployment", "Job"}:
+            assert document["spec"]["template"]["spec"]["enableServiceLinks"] is False, document["metadata"]
+
+
+def test_the_proxy_holds_no_events_back_and_tells_who_has_hung_up() -> None:
+    lines = (DEPLOY / "caddy" / "Caddyfile").read_text().splitlines()
+    words = {line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#")}
+    assert not words & {"encode", "flush_interval"}
+
+
+def test_a_password_of_any_characters_reaches_the_database() -> None:
+    for name in ("migrate", "server1", "server2", "worker"):
+        environment = COMPOSE["services"][name]["environment"]
+        assert "POSTGRES_PASSWORD" not in environment["COUNSEL_DATABASE"]
+        assert "POSTGRES_PASSWORD" in environment["PGPASSWORD"]
+
+
 def test_the_lock_of_the_image_has_what_the_extras_need() -> None:
     lock = (ROOT / "requirements-team.lock").read_text()
     for package in (
