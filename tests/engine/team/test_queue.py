@@ -74,8 +74,6 @@ async def test_another_server_runs_the_job_and_its_live_text_is_followed_where_i
     first = await server("a", concurrency=0)
     fake_api.script(gate="g", gate_after=1)
     job = await first.submit(ask("hello"), caller())
-    waiting = (await first.status(job)).to_json()["content"]["waiting_for"]
-    assert waiting["for"] == "slot"
     second = await server("b")
     events = first.follow(job)
     async with asyncio.timeout(60):
@@ -89,10 +87,12 @@ async def test_another_server_runs_the_job_and_its_live_text_is_followed_where_i
 
 
 async def test_a_server_without_a_jobs_keys_knows_whether_another_one_can_take_it(
-    server: OpenServer, caller: MakeCaller
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
 ) -> None:
-    first, second = await server("a", concurrency=0), await server("b")
+    first, second = await server("a", concurrency=1), await server("b")
     other_keys = caller(OPENAI_API_KEY="sk-another-00000000000000")
+    fake_api.script(gate="never", gate_after=0)
+    await first.submit(ask("its only place"), other_keys, background=True)
     job = await first.submit(ask("hello"), other_keys, background=True)
 
     async def waits_for(reason: str) -> None:
@@ -105,6 +105,18 @@ async def test_a_server_without_a_jobs_keys_knows_whether_another_one_can_take_i
     await waits_for("keys")
     second.register_caller(other_keys)
     assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+
+
+async def test_a_server_that_only_answers_requests_is_no_server_for_a_job(
+    server: OpenServer, caller: MakeCaller
+) -> None:
+    first = await server("a", concurrency=0)
+    job = await first.submit(ask("hello"), caller(), background=True)
+    waiting = (await first.status(job)).to_json()["content"]["waiting_for"]
+    assert waiting["for"] == "keys"
+    assert "a running server or worker of the team" in waiting["text"]
+    await server("b")
+    assert (await first.wait(job)).to_json()["content"] == "gpt-5 says: hello"
 
 
 async def test_turns_over_two_servers_keep_their_order_and_a_waiting_client_does_not_overtake(
@@ -136,8 +148,7 @@ async def test_a_program_that_asks_runs_its_own_turns_and_takes_nothing_of_other
     fake_api.script(gate="g", gate_after=0, times=1)
     turns = [await program.submit(ask("turn 1", "mine"), caller(), background=True)]
     await fake_api.wait_for(contains="turn 1")
-    assert program.runner.queue
-    program.runner.queue.wake()
+    await rows(first, "SELECT pg_notify('procrastinate_any_queue_v1', '{}')")
     assert await queue(first) == ["todo", "doing"]
     assert others not in program.runner.running
     turns.append(await program.submit(ask("turn 2", "mine"), caller(), background=True))

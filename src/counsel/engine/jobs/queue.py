@@ -15,8 +15,8 @@ class JobQueue(Protocol):
     def offered(self, job: str) -> None:
         """A job that was asked here waits for whoever takes it."""
 
-    def wake(self) -> None:
-        """A job has ended: there may be room."""
+    def ended(self) -> None:
+        """A job has ended here."""
 
     def stop_taking(self) -> None:
         """No more jobs for this process."""

@@ -205,7 +205,7 @@ class Runner:
         METRICS.ended(gone.job.tool, _ended_as(gone), time.time() - gone.job.created)
         self._turns.ended(gone.job.conversation)
         if self.queue:
-            self.queue.wake()
+            self.queue.ended()
         if gone.job.key:
             self.keys.pop(gone.job.key, None)
         if gone.more:  # a later reader gets all of it, too

@@ -9,9 +9,10 @@ from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import psycopg
+from psycopg import sql
 
 from counsel.engine.store.postgres import connections
-from counsel.engine.store.postgres.connections import Connection, Row, bound
+from counsel.engine.store.postgres.connections import Connection, Row, bound, clean
 from counsel.engine.store.records import LostJob, StoreError
 from counsel.lazy_dataclass import dataclass
 
@@ -29,24 +30,27 @@ class Transaction:
         self._connection = connection
         self.changed: dict[str, None] = {}  # jobs whose followers should look; in order
 
-    async def execute(self, sql: str, *values: object) -> int:
+    async def execute(self, text: str, *values: object) -> int:
         """How many rows it concerned."""
-        return (await self._connection.execute(sql.encode(), bound(values))).rowcount
+        return (await self._connection.execute(text.encode(), bound(values))).rowcount
 
-    async def row(self, sql: str, *values: object) -> Row | None:
-        return await (await self._connection.execute(sql.encode(), bound(values))).fetchone()
+    async def row(self, text: str, *values: object) -> Row | None:
+        return await (await self._connection.execute(text.encode(), bound(values))).fetchone()
 
-    async def rows(self, sql: str, *values: object) -> list[Row]:
-        return await (await self._connection.execute(sql.encode(), bound(values))).fetchall()
+    async def rows(self, text: str, *values: object) -> list[Row]:
+        return await (await self._connection.execute(text.encode(), bound(values))).fetchall()
 
     def notify(self, job: str) -> None:
         self.changed[job] = None
 
-    async def send_notifications(self) -> None:
-        """With the commit. Only the id: followers read what has changed."""
+    async def commit(self) -> None:
+        """With the notifications, in one round trip. Only the ids: followers read what has changed."""
+        statement: sql.SQL | sql.Composed = sql.SQL("COMMIT")
         if self.changed:
-            payloads = [job if len(job.encode()) <= _LONGEST_PAYLOAD else "" for job in self.changed]
-            await self.execute("SELECT pg_notify(%s, job) FROM unnest(%s::text[]) AS job", CHANNEL, payloads)
+            payloads = [clean(job) if len(job.encode()) <= _LONGEST_PAYLOAD else "" for job in self.changed]
+            notify = sql.SQL("SELECT pg_notify({}, job) FROM unnest({}::text[]) AS job; COMMIT")
+            statement = notify.format(CHANNEL, payloads)
+        await self._connection.execute(statement, prepare=False)
 
 
 Work: TypeAlias = Callable[[Transaction], Awaitable[T]]
@@ -149,10 +153,9 @@ class Commit:
         return Transaction(self.connection)
 
     async def _commit(self, db: Transaction) -> None:
-        await db.send_notifications()
         self.changed = list(db.changed)
         self.sent = True
-        await self.connection.execute("COMMIT", prepare=False)
+        await db.commit()
 
 
 async def was_committed(connection: Connection, xid: str) -> bool:

@@ -175,20 +175,16 @@ async def add_turn(db: Transaction, turn: NewTurn) -> int:
         return 0
     count = int(row[0])
     now = time.time()
+    values: list[object] = []
     for message in turn.messages:
         count += 1
+        values += [turn.conversation, count, message.role, message.text, message.asked, message.images]
+        values += [strict_json.dumps(message.details.to_json()), message.job, message.at or now]
+    if values:
+        rows = ", ".join(["(%s, %s, %s, %s, %s, %s::text[], %s, %s, %s)"] * len(turn.messages))
         await db.execute(
-            "INSERT INTO counsel.messages (conversation, n, role, text, asked, images, about, job, at) "
-            "VALUES (%s, %s, %s, %s, %s, %s::text[], %s, %s, %s)",
-            turn.conversation,
-            count,
-            message.role,
-            message.text,
-            message.asked,
-            message.images,
-            strict_json.dumps(message.details.to_json()),
-            message.job,
-            message.at or now,
+            f"INSERT INTO counsel.messages (conversation, n, role, text, asked, images, about, job, at) VALUES {rows}",
+            *values,
         )
     await db.execute(
         "UPDATE counsel.conversations SET messages = %s, updated = %s, expires = %s, provider = %s, model = %s "

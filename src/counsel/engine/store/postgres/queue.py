@@ -31,7 +31,7 @@ _FREE_LOCK = f"NOT EXISTS (SELECT 1 FROM {_ROWS} o WHERE o.lock = %s AND o.statu
 async def put(db: Transaction, job: NewJob, conversation: str, entry: QueueEntry) -> tuple[int, bool]:
     """A row for a new job: its number, and whether its own process runs it at once."""
     lock = None if job.task.stateless else conversation
-    here = entry.worker is not None and (lock is None or not await _is_busy(db, conversation, lock))
+    ticket, here = await _insert(db, job.id, entry, lock)
     if lock is not None and not here:
         # Else a waiting client's turn would overtake the earlier ones of its conversation.
         await db.execute(
@@ -40,33 +40,28 @@ async def put(db: Transaction, job: NewJob, conversation: str, entry: QueueEntry
             lock,
             entry.priority,
         )
-    return await _insert(db, job.id, entry, lock, entry.worker if here else None), here
+    return ticket, here
 
 
-async def _is_busy(db: Transaction, conversation: str, lock: str) -> bool:
-    row = await db.row(
-        "SELECT EXISTS (SELECT 1 FROM counsel.jobs WHERE conversation = %s AND status = 'processing') "
-        f"OR EXISTS (SELECT 1 FROM {_ROWS} WHERE lock = %s AND status = 'doing')",
-        conversation,
-        lock,
-    )
-    return row is not None and bool(row[0])
-
-
-async def _insert(db: Transaction, job: str, entry: QueueEntry, lock: str | None, worker: int | None) -> int:
+async def _insert(db: Transaction, job: str, entry: QueueEntry, lock: str | None) -> tuple[int, bool]:
+    """Taken by the entry's worker, if there is one and no earlier turn of the conversation has yet to end."""
     row = await db.row(
         f"INSERT INTO {_ROWS} (queue_name, task_name, priority, lock, args, status, worker_id) "
-        "VALUES (%s, %s, %s, %s, %s::jsonb, %s::counsel_queue.procrastinate_job_status, %s) RETURNING id",
+        "SELECT %s, %s, %s, place.lock, %s::jsonb, "
+        "(CASE WHEN free THEN 'doing' ELSE 'todo' END)::counsel_queue.procrastinate_job_status, "
+        "CASE WHEN free THEN worker END FROM (SELECT lock, worker, worker IS NOT NULL AND (lock IS NULL OR NOT "
+        "(EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.conversation = mine.lock AND j.status = 'processing') "
+        f"OR EXISTS (SELECT 1 FROM {_ROWS} o WHERE o.lock = mine.lock AND o.status = 'doing'))) AS free "
+        "FROM (SELECT %s::text AS lock, %s::bigint AS worker) AS mine) AS place RETURNING id, worker_id IS NOT NULL",
         entry.queue,
         TASK,
         entry.priority,
-        lock,
         json.dumps({"job": job}),
-        "todo" if worker is None else "doing",
-        worker,
+        lock,
+        entry.worker,
     )
     assert row is not None
-    return int(row[0])
+    return int(row[0]), bool(row[1])
 
 
 async def claim(db: Transaction, ticket: int | None, worker: int | None) -> None:
@@ -251,7 +246,7 @@ class Queue:
                 list(jobs),
             )
             for job, conversation, fingerprint in rows:
-                ticket = await _insert(db, job, QueueEntry(fingerprint, 0), conversation, None)
+                ticket, _ = await _insert(db, job, QueueEntry(fingerprint, 0), conversation)
                 await db.execute("UPDATE counsel.jobs SET ticket = %s WHERE id = %s", ticket, job)
 
         if jobs:

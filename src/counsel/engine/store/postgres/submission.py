@@ -19,7 +19,7 @@ def insert(job: NewJob) -> Work[Submitted]:
     async def work(db: Transaction) -> Submitted:
         if job.key and job.task.stateless:  # else the conversation's row is the lock
             await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"job {job.id}")
-        if await _exists(db, job.id):
+        if job.key and await _exists(db, job.id):
             return Submitted(is_new=False, conversation=job.conversation)
         if job.key and (match := _IDEMPOTENT(job.key)):
             await _check_key(db, job.key, match[1])
@@ -57,13 +57,21 @@ async def _exists(db: Transaction, job: str) -> bool:
 
 async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
     """Its row stays locked until the commit: whoever submits to it waits, and gets a later turn."""
+    if await _upsert(db, name, job):
+        return
+    # It has expired, or it is someone else's; intake has refused that unless it came into being a moment ago.
     await db.execute("DELETE FROM counsel.conversations WHERE id = %s AND expires < %s", name, job.created)
+    if not await _upsert(db, name, job):
+        raise NotFound(f"There is no conversation {name}.")
+
+
+async def _upsert(db: Transaction, name: str, job: NewJob) -> bool:
     stored = await db.execute(
         "INSERT INTO counsel.conversations "
         "(id, created, updated, expires, tool, project, client, tag, title, person) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
         "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires "
-        "WHERE conversations.person = ANY(%s::text[])",
+        "WHERE conversations.person = ANY(%s::text[]) AND conversations.expires >= %s",
         name,
         job.created,
         job.created,
@@ -75,9 +83,9 @@ async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
         job.title,
         job.origin.owner,
         owners_seen_by(job.origin.owner),
+        job.created,
     )
-    if not stored:  # someone else's; intake has refused it unless it came into being a moment ago
-        raise NotFound(f"There is no conversation {name}.")
+    return stored == 1
 
 
 async def _job(db: Transaction, conversation: str, job: NewJob, ticket: int | None) -> None:

@@ -112,11 +112,12 @@ class TeamQueue:
     def offered(self, job: str) -> None:
         self._offered.add(job)
         self._queue.serve(self._served())  # its caller may be new here
-        self.wake()
-
-    def wake(self) -> None:
-        """There may be room, or something to take."""
         self._manager.wake()
+
+    def ended(self) -> None:
+        """There is room again, if there was none. A turn that waited for this one is announced by the database."""
+        if len(self._runner.running) == self._concurrency - 1:
+            self._manager.wake()
 
     def stop_taking(self) -> None:
         self._is_taking = False
@@ -139,9 +140,9 @@ class TeamQueue:
         return upkeep + (self._served() if self._has_room() else [])
 
     def _served(self) -> list[str]:
-        """From which this process takes jobs when it has room."""
+        """From which this process takes jobs when it has room; one that only answers requests never has."""
         names: list[str] = []
-        if self._is_taking and (self._takes_others or self._offered):
+        if self._is_taking and self._concurrency and (self._takes_others or self._offered):
             for fingerprint in self._runner.callers.fingerprints():
                 names += [fingerprint, f"{fingerprint}@{self._machine}"]
         return names
