@@ -57,6 +57,15 @@ def setup(settings: Settings, *, stderr: bool) -> None:
         log.warning("no log file: %s: %s", settings.home / "logs", error.strerror)
 
 
+def announce(settings: Settings, text: str) -> None:
+    """What a server says to people as it starts and stops: a record where every line must be one."""
+    if settings.log_format == "json":
+        logging.getLogger("counsel.serve").info("%s", text)
+    else:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
 def leave_file() -> None:
     """Write nothing more to COUNSEL_HOME: another process uses it now."""
     root = logging.getLogger()

@@ -102,6 +102,33 @@ async def test_a_database_that_cannot_be_reached_is_named(
     assert "COUNSEL_DATABASE" in (refusal.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("words", "is_refused"),
+    [
+        ('FATAL:  password authentication failed for user "counsel"', True),
+        ('FATAL:  database "counsle" does not exist', True),
+        ("fe_sendauth: no password supplied", True),
+        ("FATAL:  the database system is starting up", False),
+        ("FATAL:  sorry, too many clients already", False),
+        ("failed to resolve host 'db': Name or service not known", False),
+    ],
+)
+def test_only_an_answer_that_stays_the_same_ends_the_start_at_once(words: str, *, is_refused: bool) -> None:
+    import psycopg
+
+    from counsel.engine.store.postgres import connections
+
+    assert connections.is_refused(psycopg.OperationalError(f"connection failed: {words}")) is is_refused
+
+
+async def test_a_database_that_does_not_exist_is_named_at_once_and_in_one_line(
+    home: Path, empty: str
+) -> None:
+    said = await refused(home, empty.replace("/test_", "/no_such_"))
+    assert said.count("does not exist") == 1
+    assert "couldn't get a connection" not in said
+
+
 async def test_a_workers_probes_answer_an_orchestrator_and_prometheus() -> None:
     """In this process: the worker itself is in tests/team/test_workers.py."""
     loaded = settings.load({"COUNSEL_METRICS_TOKEN": "a-metrics-token"})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,6 +168,15 @@ async def test_prometheus_reads_our_metrics(
         assert known[name].samples
     assert known["process_resident_memory_bytes"].samples[0].value > 1_000_000
     assert known["process_cpu_seconds"].samples[0].value > 0
+
+
+def test_a_process_began_before_its_metrics_were_asked_for() -> None:
+    code = (
+        "import time; now = time.time(); from counsel.engine.history import prometheus; "
+        "print(now - prometheus._started())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) >= 0
 
 
 async def test_the_metrics_token_opens_metrics_and_nothing_else(tmp_path: Path) -> None:

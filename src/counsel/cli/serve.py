@@ -61,10 +61,11 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
     tracing.setup(settings)
 
     def announce(at: str, number: int) -> None:
-        output.message(
-            f"counsel listens on {http.address(at, number)}/mcp ({_token(settings)}). Ctrl-C stops it."
+        logs.announce(
+            settings,
+            f"counsel listens on {http.address(at, number)}/mcp ({_token(settings)}). Ctrl-C stops it.",
         )
-        output.message(_console(settings, settings.public_url or http.address(at, number)))
+        logs.announce(settings, _console(settings, settings.public_url or http.address(at, number)))
 
     async def open_engine(home: Path) -> LocalEngine:
         from counsel.daemon.server import GARBAGE, whole_engine  # when it listens

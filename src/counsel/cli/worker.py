@@ -61,10 +61,11 @@ async def _run(settings: Settings, port: int | None) -> None:
         stopping, hurry = asyncio.Event(), asyncio.Event()
         _handle_signals(stopping, hurry)
         probes = await _probes(engine, settings, port, stopping)
-        output.message(f"counsel worker runs up to {settings.concurrency} jobs. Ctrl-C stops it.")
+        logs.announce(settings, f"counsel worker runs up to {settings.concurrency} jobs. Ctrl-C stops it.")
         await stopping.wait()
-        output.message(
-            f"counsel worker takes no more jobs; those that run have {settings.drain_seconds} seconds to finish."
+        logs.announce(
+            settings,
+            f"counsel worker takes no more jobs; those that run have {settings.drain_seconds} seconds to finish.",
         )
         await until_hurried(engine.drain(settings.drain_seconds), hurry)
         if probes is not None:
@@ -88,9 +89,10 @@ async def _probes(
     """For an orchestrator and Prometheus; nothing else is answered."""
     if port is None and not settings.probe_port:
         return None
+    from counsel import logs
     from counsel.http.worker_probes import WorkerProbes
 
     probes = WorkerProbes(engine, settings, stopping.is_set)
     server = await probes.serve(settings.host, settings.probe_port if port is None else port)
-    output.message(f"Probes: http://{settings.host}:{server.sockets[0].getsockname()[1]}/ready")
+    logs.announce(settings, f"Probes: http://{settings.host}:{server.sockets[0].getsockname()[1]}/ready")
     return server

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Labels: TypeAlias = Mapping[str, str]
 Sample: TypeAlias = tuple[Labels, float]
-_STARTED = time.time()
 _Rows: TypeAlias = tuple[tuple[str, str, Callable[[Sums], float]], ...]
 _SUMS: _Rows = (
     ("counsel_calls_total", "Calls that were made.", lambda sums: sums.calls),
@@ -160,11 +159,21 @@ def _queue(queue: QueueState) -> Iterator[list[str]]:
     )
 
 
+def _started() -> float:
+    """In seconds since 1970. This module is imported with the first request for metrics, much later."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):  # not Linux
+        return time.time() - time.process_time()
+    return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _process() -> Iterator[list[str]]:
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield _family("counsel_info", "The release.", "gauge", [({"version": __version__}, 1)])
     yield _family("process_cpu_seconds_total", "CPU time.", "counter", [({}, used.ru_utime + used.ru_stime)])
-    yield _family("process_start_time_seconds", "When it started.", "gauge", [({}, _STARTED)])
+    yield _family("process_start_time_seconds", "When it started.", "gauge", [({}, _started())])
     yield _family("process_resident_memory_bytes", "Memory.", "gauge", [({}, _memory(used))])
     with suppress(OSError):
         files = len(os.listdir("/dev/fd"))  # noqa: PTH208 - the names are not needed

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from counsel.engine import readiness
 from counsel.engine.store.postgres import presence
 from counsel.engine.store.postgres.store import PostgresStore
 from engine.store.postgres.conftest import Open
@@ -143,3 +144,16 @@ async def test_a_released_owner_is_forgotten(opened: Open) -> None:
     await theirs.presence.release("theirs")
     assert await ours.database.rows("SELECT name FROM counsel.owners") == []
     assert await ours.presence.dead(ALL) == set()
+
+
+async def test_a_server_that_reads_but_cannot_write_or_be_seen_is_not_ready(opened: Open) -> None:
+    """As when all connections are in use elsewhere: those that it still has read on."""
+    store = opened()
+    await store.presence.hold("ours")
+    assert await readiness.not_ready(store, 0) == []
+    store.database.writer.problem = "The database cannot be reached."
+    assert await readiness.not_ready(store, 0) == []  # a write succeeds, which ends the problem
+    assert store.problem is None
+    await store.database.listener.close()
+    store.presence.confirmed -= presence.DEAD_UNLOCKED
+    assert [reason.code for reason in await readiness.not_ready(store, 0)] == ["database"]

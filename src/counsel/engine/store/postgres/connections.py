@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -31,6 +32,11 @@ _OPTIONS = {
 }
 # The connection was lost or not accepted: shutdown, crash, start-up, too many connections, a standby.
 _CONNECTION_STATES = {"57P01", "57P02", "57P03", "53300", "25006"}
+# The server answered, and will answer the same next time. A refused connection has no code, only words.
+_REFUSED = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry|(database|role) \".*\" does not exist"
+    r"|certificate verify failed|does not support SSL"
+)
 CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
@@ -104,6 +110,11 @@ def is_lost(error: BaseException) -> bool:
     if state is None:
         return isinstance(error, psycopg.OperationalError)
     return state in _CONNECTION_STATES or state.startswith("08")
+
+
+def is_refused(error: BaseException) -> bool:
+    """A wrong password, name or certificate: waiting does not help."""
+    return isinstance(error, psycopg.OperationalError) and _REFUSED.search(str(error)) is not None
 
 
 def reason(error: BaseException) -> str:

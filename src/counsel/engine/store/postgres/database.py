@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psycopg
 
@@ -36,6 +38,7 @@ class Database:
         self._without_loop = without_loop
         self._here: psycopg.Connection[Row] | None = None  # without a loop
         self._pool: AsyncConnectionPool[connections.Connection] | None = None
+        self._failure: psycopg.Error | None = None  # why the pool has no connection
         self._opening = asyncio.Lock()
         self._checked = False
         self.changes = Changes()
@@ -61,10 +64,15 @@ class Database:
                     await self._ready()
                     return await self._read(sql, values)
             except (psycopg.Error, OSError) as error:
-                is_over = time.monotonic() > until or not connections.is_lost(error)
-                if is_over or self._pool is None:
-                    raise connections.unreachable(self.info, error) from error
-                await self._pool.check()  # after a restart of the server all of them are dead
+                cause = self._failure or error
+                if (
+                    time.monotonic() > until
+                    or not connections.is_lost(error)
+                    or connections.is_refused(cause)
+                ):
+                    raise connections.unreachable(self.info, cause) from error
+                if self._pool is not None:
+                    await self._pool.check()  # after a restart of the server all of them are dead
                 await asyncio.sleep(0.05)
 
     async def close(self) -> None:
@@ -83,17 +91,34 @@ class Database:
         if self._checked:
             return
         async with self._opening:
-            if self._pool is None:
-                self._pool = await self._new_pool()
             if not self._checked:
-                schema.check(await schema.state(self._read), self.info)
+                async with await connections.connect(self.info) as connection:  # fails at once, and says why
+                    schema.check(await schema.state(_reader(connection)), self.info)
+                self._pool = self._pool or await self._new_pool()
                 self._checked = True
 
     async def _new_pool(self) -> AsyncConnectionPool[connections.Connection]:
         from psycopg_pool import AsyncConnectionPool
 
+        database = self
+
+        class Pooled(psycopg.AsyncConnection[Row]):
+            """The pool itself only says for how long it has waited, and logs each attempt."""
+
+            @classmethod
+            async def connect(cls, conninfo: str = "", **options: Any) -> Self:
+                try:
+                    connection = await super().connect(conninfo, **options)
+                except psycopg.Error as error:
+                    database._failure = error
+                    raise
+                database._failure = None
+                return connection
+
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
         pool: AsyncConnectionPool[connections.Connection] = AsyncConnectionPool(
             self.info,
+            connection_class=Pooled,
             kwargs={"autocommit": True},
             min_size=1,
             max_size=_READERS,
@@ -118,3 +143,10 @@ class Database:
             return self._here.execute(sql.encode(), bound(values)).fetchall()
         except psycopg.Error as error:
             raise connections.unreachable(self.info, error) from error
+
+
+def _reader(connection: connections.Connection) -> Callable[[str], Awaitable[list[Row]]]:
+    async def read(sql: str) -> list[Row]:
+        return await (await connection.execute(sql.encode())).fetchall()
+
+    return read

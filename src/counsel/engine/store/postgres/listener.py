@@ -38,6 +38,7 @@ class Listener:
         self._changes = changes
         self._presence = presence
         self._task: asyncio.Task[None] | None = None
+        self._is_lost = False
         self.on_queue: Callable[[], None] = lambda: None  # a job of the queue may be free
 
     def start(self) -> None:
@@ -59,7 +60,11 @@ class Listener:
                     pause = _AGAIN[0]
                     await self._listen(connection)
             except (psycopg.Error, OSError, CounselError) as error:
-                log.info("the LISTEN connection was lost: %s", connections.reason(error))
+                level = (
+                    logging.INFO if self._is_lost else logging.WARNING
+                )  # once, then each attempt for who looks closer
+                log.log(level, "the LISTEN connection was lost: %s", connections.reason(error))
+                self._is_lost = True
             except Exception:  # the task must survive: without it this process counts as dead
                 log.exception("the listener failed")
             await asyncio.sleep(pause)
@@ -67,6 +72,9 @@ class Listener:
 
     async def _listen(self, connection: Connection) -> None:
         await connection.execute(f"LISTEN {CHANNEL}; LISTEN {QUEUE_CHANNEL}".encode())
+        if self._is_lost:
+            log.warning("there is a LISTEN connection again")
+            self._is_lost = False
         self._changes.report_all()  # what was notified while no one listened
         self.on_queue()
         while True:

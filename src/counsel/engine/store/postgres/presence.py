@@ -67,6 +67,10 @@ class Presence:
             self._start()
             await self._renewed.wait()
 
+    def is_seen(self) -> bool:
+        """Whether the others can still see that this process lives, if it owns jobs."""
+        return not self._names or _now() - self.confirmed < DEAD_UNLOCKED
+
     def may_judge(self) -> bool:
         """Whether others had the time to renew their rows, too: after the database was away, or we, all rows are old."""
         return self.is_sure() and _now() - self._steady > SETTLING
