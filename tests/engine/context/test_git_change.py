@@ -99,6 +99,19 @@ def test_linked_worktrees_subfolders_and_odd_names(project: Path, tmp_path: Path
     assert (change.root, "+changed" in change.diff) == (tmp_path / "linked", True)
 
 
+def test_line_endings_and_modes_are_the_users(project: Path) -> None:
+    """With Windows' setting, or on a file system without modes, only what the user changed is a change."""
+    git(project, "config", "core.autocrlf", "true")
+    git(project, "config", "core.fileMode", "no")
+    (project / "store.py").write_bytes(b"a\r\nb\r\n")
+    git(project, "commit", "-qam", "Converted")
+    (project / "store.py").write_bytes(b"a\r\nB\r\n")
+    (project / "tokens.py").chmod(0o755)
+    change = git_change.collect(project, ENV)
+    assert change.diff.endswith("@@ -1,2 +1,2 @@\n a\n-b\n+B\n")
+    assert change.diff.count("diff --git") == 1
+
+
 def test_a_shallow_clone_says_what_is_missing(project: Path, tmp_path: Path) -> None:
     git(project, "checkout", "-qb", "topic")
     git(project, "commit", "-qam", "After")

@@ -3,7 +3,8 @@
 git runs programs that a repository's own config names: filters, external diffs, textconv, a file system monitor. So the
 diff is made with a git folder of our own that borrows only the repository's objects and index (`GIT_OBJECT_DIRECTORY`,
 `GIT_INDEX_FILE`): its config, hooks and attributes in `.git` are never read. `.gitattributes` can name drivers, which are
-not defined then. Only names of commits are resolved in the repository itself, which runs no program.
+not defined then. Only names of commits and four harmless values (`_VALUES`) are read in the repository itself, which runs no
+program.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class _Repository:
         _check_git_folder(root, git_dir)
         with tempfile.TemporaryDirectory(prefix="counsel-git-") as made:
             own = Path(made)
-            _own_git_folder(own, git_dir, lines[2])
+            _own_git_folder(own, git_dir, lines[2], _conversions(root, base))
             clean = {
                 **base,
                 "HOME": made,
@@ -266,10 +267,32 @@ def _read(process: subprocess.Popen[bytes], most: int) -> bytes:
     return data
 
 
-def _own_git_folder(own: Path, git_dir: Path, object_format: str) -> None:
+_SWITCH = {"true", "false", "yes", "no", "on", "off", "1", "0"}
+_VALUES = {
+    "autocrlf": {*_SWITCH, "input"},
+    "eol": {"lf", "crlf", "native"},
+    "filemode": _SWITCH,
+    "symlinks": _SWITCH,
+}
+
+
+def _conversions(root: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """Of the user's and the repository's config what decides whether a file is changed, and can run nothing: else each
+    line of a file with CRLF is a change, and each file where the file system has no modes."""
+    names = "|".join(_VALUES)
+    try:
+        rows = _git(["config", "-z", "--get-regexp", rf"^core\.({names})$"], root, env).split("\0")
+    except NotFound:  # there are none
+        return {}
+    pairs = (row.lower().removeprefix("core.").partition("\n") for row in rows)
+    return {name: value for name, _, value in pairs if value in _VALUES.get(name, ())}
+
+
+def _own_git_folder(own: Path, git_dir: Path, object_format: str, conversions: Mapping[str, str]) -> None:
     (own / "refs").mkdir()
     (own / "HEAD").write_text("ref: refs/heads/none\n")
     config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n"
+    config += "".join(f"\t{name} = {value}\n" for name, value in conversions.items())
     if object_format in {"sha1", "sha256"}:
         config += f"[extensions]\n\tobjectFormat = {object_format}\n"
     (own / "config").write_text(config)
