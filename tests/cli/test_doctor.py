@@ -550,3 +550,11 @@ def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: 
     monkeypatch.setattr(repair, "daemon_runs", lambda _: True)
     (matches,) = repair.repair(Caller(settings=settings.load(env)), lambda _: True)
     assert "a daemon is running" in matches.what
+
+
+def test_a_budget_of_an_unknown_provider_limits_nothing_and_is_named(env: dict[str, str]) -> None:
+    found = examine(env, "budgets", COUNSEL_BUDGET_DAY_OPENIA="2", COUNSEL_BUDGET_MONTH_OPENAI="9")
+    warning = only(found, "warn")
+    assert warning.what == "the day's budget for openia limits nothing: there is no provider of that name"
+    assert "openai" in warning.todo
+    assert len(found) == 1

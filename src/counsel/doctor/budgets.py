@@ -1,4 +1,4 @@
-"""`counsel doctor`: budgets that are used up."""
+"""`counsel doctor`: budgets that are used up, and those that limit nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from counsel.caller import Caller
 from counsel.doctor.messages import Finding, finding
 from counsel.engine.history.documents import BudgetReport
 from counsel.engine.store import DATABASE, open_store
+from counsel.models.catalog import Catalog
 from counsel.paths import exists
+from counsel.setting_values import env_name
 from counsel.settings import Settings
 
 _LEAST = 0.0001  # dollars: less is nothing
@@ -19,6 +21,7 @@ _LEAST = 0.0001  # dollars: less is nothing
 
 def budgets(caller: Caller) -> Iterator[Finding]:
     settings = caller.settings
+    yield from _of_nobody(settings)
     if not budgets_.apply(settings) or not (settings.database or exists(settings.home / DATABASE)):
         return
     import asyncio  # few users have budgets
@@ -34,6 +37,17 @@ def budgets(caller: Caller) -> Iterator[Finding]:
                 until=entry["until"][:16].replace("T", " "),
                 setting=row.setting,
             )
+
+
+def _of_nobody(settings: Settings) -> Iterator[Finding]:
+    """A name that is misspelt protects from nothing, and nobody would see it."""
+    if not settings.provider_budgets:
+        return
+    names = [row.provider.name for row in Catalog.load(settings).providers()]
+    known = {env_name(name) for name in names}
+    for row in budgets_.current(settings, time.time()):
+        if row.provider and env_name(row.provider) not in known:
+            yield finding("budgets.unknown_provider", title=row.title, known=", ".join(names))
 
 
 async def _report(settings: Settings) -> list[BudgetReport]:

@@ -49,6 +49,11 @@ MESSAGES: dict[str, Message] = {
         "{title} of {limit} is used up: {spent} spent",
         "Calls that cost something are refused until {until}. To spend more, raise {setting}.",
     ),
+    "budgets.unknown_provider": Message(
+        "warn",
+        "{title} limits nothing: there is no provider of that name",
+        "Correct it; the providers are {known}.",
+    ),
     "home.unusable": Message(
         "problem",
         "{problem}",
