@@ -1,0 +1,118 @@
+"""Each failure with the status, the type and the code that a client of the two APIs knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from counsel import errors
+from counsel.errors import CounselError, RateLimited, from_dict
+from counsel.http.v1 import errors as v1
+from counsel.http.v1.errors import BadRequest
+
+ROWS = [
+    ("INVALID_ARGUMENT", 400, "invalid_request_error", None, "invalid_request_error"),
+    ("CONTEXT_LENGTH_EXCEEDED", 400, "invalid_request_error", "context_length_exceeded", "invalid_request_error"),
+    ("BUDGET_EXCEEDED", 402, "insufficient_quota", "budget_exceeded", "billing_error"),
+    ("FILE_TOO_LARGE", 413, "invalid_request_error", None, "request_too_large"),
+    ("FILE_NOT_ALLOWED", 403, "invalid_request_error", None, "permission_error"),
+    ("NOT_PERMITTED", 403, "invalid_request_error", "not_permitted", "permission_error"),
+    ("NOT_FOUND", 404, "invalid_request_error", None, "not_found_error"),
+    ("MODEL_NOT_FOUND", 404, "invalid_request_error", "model_not_found", "not_found_error"),
+    ("CONFLICT", 409, "invalid_request_error", "conflict", "invalid_request_error"),
+    ("SELF_CONSULTATION", 409, "invalid_request_error", "self_consultation", "invalid_request_error"),
+    ("CANCELLED", 499, "server_error", "cancelled", "api_error"),
+    ("RATE_LIMIT_EXCEEDED", 429, "requests", "rate_limit_exceeded", "rate_limit_error"),
+    ("AUTHENTICATION_FAILED", 403, "permission_error", "provider_authentication_failed", "permission_error"),
+    ("PROVIDER_UNAVAILABLE", 503, "server_error", "provider_unavailable", "overloaded_error"),
+    ("AGENT_UNAVAILABLE", 503, "server_error", "agent_unavailable", "overloaded_error"),
+    ("OUT_OF_RESOURCES", 503, "server_error", "out_of_resources", "overloaded_error"),
+    ("TIMEOUT", 504, "server_error", "timeout", "timeout_error"),
+    ("UPSTREAM_ERROR", 502, "server_error", None, "api_error"),
+    ("EMPTY_ANSWER", 502, "server_error", None, "api_error"),
+    ("INTERNAL", 502, "server_error", None, "api_error"),
+]  # fmt: skip
+
+
+def failure(code: str, **fields: object) -> CounselError:
+    return from_dict({"error": "It broke.", "code": code, "hint": "Look.", **fields})
+
+
+@pytest.mark.parametrize(("code", "status", "kind", "api_code", "claudes"), ROWS)
+def test_a_failure_in_both_apis(
+    code: str, status: int, kind: str, api_code: str | None, claudes: str
+) -> None:
+    error = failure(code)
+    assert v1.status_of(error) == status
+    assert v1.openai(error) == {
+        "error": {"message": "It broke. Look.", "type": kind, "param": None, "code": api_code}
+    }
+    assert v1.anthropic(error) == {
+        "type": "error", "error": {"type": claudes, "message": "It broke. Look."}, "request_id": None
+    }  # fmt: skip
+
+
+def test_only_failures_of_this_table_have_rows() -> None:
+    assert set(v1._ROWS) <= {row[0] for row in ROWS}
+    assert {row[0] for row in ROWS} <= {
+        each.code for each in vars(errors).values() if isinstance(each, type) and issubclass(each, CounselError)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "api_code", "claudes"),
+    [
+        (401, "invalid_request_error", "invalid_api_key", "authentication_error"),
+        (403, "invalid_request_error", None, "permission_error"),
+        (404, "invalid_request_error", None, "not_found_error"),
+        (405, "invalid_request_error", None, "invalid_request_error"),
+        (413, "invalid_request_error", None, "request_too_large"),
+    ],
+)
+def test_a_refusal_of_the_request_itself_goes_by_its_status(
+    status: int, kind: str, api_code: str | None, claudes: str
+) -> None:
+    shown: Any = v1.openai(failure("TIMEOUT"), status)
+    assert (shown["error"]["type"], shown["error"]["code"]) == (kind, api_code)
+    shown = v1.anthropic(failure("TIMEOUT"), status)
+    assert shown["error"]["type"] == claudes
+    assert v1.openai(failure("TIMEOUT"), 500) == v1.openai(failure("TIMEOUT"))
+
+
+def test_a_field_that_is_wrong_is_named_with_its_own_code() -> None:
+    shown: Any = v1.openai(BadRequest("No.", "messages[0].role", "unknown_role"))
+    assert (shown["error"]["param"], shown["error"]["code"]) == ("messages[0].role", "unknown_role")
+    assert v1.status_of(BadRequest("No.")) == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        ("/v1/counsel/models", "own"),
+        ("/v1/messages", "anthropic"),
+        ("/v1/messages/count_tokens", "anthropic"),
+        ("/v1/chat/completions", "openai"),
+        ("/v1/responses", "openai"),
+    ],
+)
+def test_the_path_says_which_api_it_is(path: str, shape: str) -> None:
+    error = failure("NOT_FOUND")
+    shapes = {"own": error.as_dict(), "anthropic": v1.anthropic(error, 404), "openai": v1.openai(error, 404)}
+    assert v1.of_path(path, error, 404) == shapes[shape]
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        (RateLimited("Wait.", retry_after=7.4), [(b"retry-after", b"7")]),
+        (RateLimited("Wait."), []),
+        (failure("TIMEOUT"), [(b"x-should-retry", b"false")]),
+        (failure("PROVIDER_UNAVAILABLE", may_retry=True), [(b"x-should-retry", b"true"), (b"retry-after", b"1")]),
+        (failure("TIMEOUT", retry_after=7.0), [(b"x-should-retry", b"false")]),
+    ],
+)  # fmt: skip
+def test_what_counsel_has_tried_again_no_sdk_tries_again(
+    error: CounselError, headers: list[tuple[bytes, bytes]]
+) -> None:
+    assert v1.headers(error) == headers
