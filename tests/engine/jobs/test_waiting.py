@@ -1,0 +1,76 @@
+"""Who waits for a job of another process."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from counsel.engine import engine as engine_module
+from counsel.engine.engine import Engine
+from counsel.engine.jobs import recovery
+from counsel.errors import CounselError, NotFound
+
+
+class Elsewhere:
+    """A job that another process has, or had: what is read of it, one time after another."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, *rows: dict[str, object]) -> None:
+        self.rows = [SimpleNamespace(**{"result": None, "error": None, **row}) for row in rows]
+        self.looked: list[str] = []
+        self.owned: list[bool] = []
+        monkeypatch.setattr(engine, "_job", self._read)
+        monkeypatch.setattr(engine.runner, "look_for_orphans", self._look)
+        monkeypatch.setattr(engine.runner.recovery, "has_owner", self._has_owner)
+        monkeypatch.setattr(engine.store, "wait_for_change", self._change)
+
+    async def _read(self, job: str) -> Any:
+        return self.rows.pop(0)
+
+    async def _look(self, only: str) -> None:
+        self.looked.append(only)
+
+    async def _has_owner(self, job: object) -> bool:
+        return self.owned.pop(0)
+
+    async def _change(self, *_: object) -> None:
+        """Something has changed."""
+
+
+async def test_a_job_whose_process_has_died_is_looked_for_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result: Any = object()
+    job = Elsewhere(engine, monkeypatch, {}, {}, {"result": result})
+    job.owned = [True, False]
+    assert await engine.wait("job_1") is result
+    assert job.looked == ["job_1"]
+
+
+async def test_its_failure_is_raised(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = NotFound("There is none.")
+    job = Elsewhere(engine, monkeypatch, {}, {"error": error})
+    job.owned = [True]
+    with pytest.raises(NotFound) as caught:
+        await engine.wait("job_1")
+    assert caught.value is error
+    assert job.looked == []
+
+
+async def test_a_job_that_nobody_takes_is_not_waited_for_without_end(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_KEYLESS", -1.0)
+    waits = CounselError("It waits for keys.")
+
+    async def lacks_keys(job: object) -> tuple[str, ...]:
+        return ("OPENAI_API_KEY",)
+
+    monkeypatch.setattr(engine.runner.recovery, "lacks_keys", lacks_keys)
+    monkeypatch.setattr(recovery, "waits", lambda job, keys: waits)
+    job = Elsewhere(engine, monkeypatch, {})
+    job.owned = [False]
+    with pytest.raises(CounselError) as caught:
+        await engine.wait("job_1")
+    assert caught.value is waits
