@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,18 @@ def test_what_only_types_and_people_read_is_left_alone(tmp_path: Path) -> None:
         main()
     """
     assert changes(tmp_path, text) == set()
+
+
+@pytest.mark.parametrize(("operator", "runs"), [("==", "a()"), ("!=", "b()")])
+def test_code_for_another_system_is_left_alone(tmp_path: Path, operator: str, runs: str) -> None:
+    text = f"""
+    def f():
+        if sys.platform {operator} "{sys.platform}":
+            a()
+        else:
+            b()
+    """
+    assert changes(tmp_path, text) == {(runs, "pass")}
 
 
 def test_a_mutant_is_the_whole_file_with_one_change(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -162,11 +163,8 @@ class _Finder:
                 self._names.append(name)
                 yield from self._block(body)
                 self._names.pop()
-            case ast.If(test=test, body=body, orelse=orelse):
-                if ast.unparse(test) in TYPING or "__name__" in ast.unparse(test):
-                    return
-                yield from self._condition(test)
-                yield from self._block(chain(body, orelse))
+            case ast.If():
+                yield from self._branches(node)
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
                 yield from self._assignment(node)
             case ast.Expr(value=value):
@@ -178,6 +176,15 @@ class _Finder:
                 yield from self._expressions(node, words=False)
             case _:
                 yield from self._other(node)
+
+    def _branches(self, node: ast.If) -> Iterator[_Change]:
+        if ast.unparse(node.test) in TYPING or "__name__" in ast.unparse(node.test):
+            return
+        if (runs_here := _platform(node.test)) is not None:
+            yield from self._block(node.body if runs_here else node.orelse)
+            return
+        yield from self._condition(node.test)
+        yield from self._block(chain(node.body, node.orelse))
 
     def _other(self, node: ast.stmt) -> Iterator[_Change]:
         """`for`, `with`, `try`, `match` and the rest: expressions of their own, then their blocks."""
@@ -321,6 +328,15 @@ class _Finder:
 
 def _first_step(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
     return node.body[1] if ast.get_docstring(node) is not None and len(node.body) > 1 else node.body[0]
+
+
+def _platform(test: ast.expr) -> bool | None:
+    """Whether code for one system runs on this one; None for any other condition. What never runs cannot be tested."""
+    match test:
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str(name))]):
+            if ast.unparse(test.left) == "sys.platform":
+                return (sys.platform == name) == isinstance(test.ops[0], ast.Eq)
+    return None
 
 
 def _is_log(call: ast.Call) -> bool:
