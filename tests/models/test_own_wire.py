@@ -49,7 +49,7 @@ def prepare(call: Call, endpoint: Endpoint = SERVER) -> Prepared:
 
 
 def read(*events: tuple[str, object]) -> list[Event]:
-    reader, read_events = CounselReader(), list[Event]()
+    reader, read_events = CounselReader(streams_tools=False), list[Event]()
     for event, data in events:
         read_events += reader.feed(event, json.dumps(data))
     return read_events + reader.finish()
@@ -166,7 +166,7 @@ def test_notices_and_what_was_left_out_arrive_before_the_end() -> None:
 
 
 def test_a_failure_is_raised_after_its_usage() -> None:
-    reader = CounselReader()
+    reader = CounselReader(streams_tools=False)
     failure = {"code": "UPSTREAM", "error": "no", "usage": {"input_tokens": 7}, "cost_usd": 0.25}
     (report,) = reader.feed("error", json.dumps(failure))
     assert isinstance(report, UsageReport)
@@ -176,7 +176,7 @@ def test_a_failure_is_raised_after_its_usage() -> None:
 
 
 def test_a_failure_without_usage() -> None:
-    reader = CounselReader()
+    reader = CounselReader(streams_tools=False)
     assert reader.feed("error", '{"code": "UPSTREAM", "error": "no"}') == []
     with pytest.raises(ErrorEvent):
         reader.finish()

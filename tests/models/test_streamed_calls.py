@@ -133,3 +133,34 @@ def test_a_summary_of_several_parts_is_several_paragraphs() -> None:
 
     events = responses_events(delta(0, "a"), delta(0, "b"), delta(1, "c"), delta(1, "d"))
     assert "".join(event.delta for event in events if isinstance(event, Thinking)) == "ab\n\ncd"
+
+
+@pytest.mark.parametrize("streams_tools", [True, False])
+def test_anthropic_passes_arguments_on_while_they_arrive_if_somebody_reads_them(streams_tools: bool) -> None:
+    reader = WIRES["anthropic"].reader(streams_tools=streams_tools)
+    block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    payloads: list[Json] = [
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": piece}}
+          for piece in ("", '{"a":', "1}")),
+        {"type": "content_block_stop", "index": 0},
+    ]  # fmt: skip
+    events = [event for payload in payloads for event in reader.feed(payload["type"], json.dumps(payload))]
+    pieces = [ToolInput("c", "look", piece) for piece in ("", '{"a":', "1}")] if streams_tools else []
+    assert events == [*pieces, ToolUse(ToolCall("c", "look", {"a": 1}))]
+
+
+def test_a_signature_in_several_pieces_is_one() -> None:
+    reader = WIRES["anthropic"].reader()
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}
+    deltas = ({"type": "thinking_delta", "thinking": "hm"}, {"type": "signature_delta", "signature": "ab"},
+              {"type": "signature_delta", "signature": "cd"})  # fmt: skip
+    payloads: list[Json] = [
+        start,
+        *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": 0},
+    ]
+    events = [event for payload in payloads for event in reader.feed(payload["type"], json.dumps(payload))]
+    assert events == [
+        Thinking("hm"), Thought("anthropic", {"type": "thinking", "thinking": "hm", "signature": "abcd"})
+    ]  # fmt: skip

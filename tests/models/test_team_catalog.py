@@ -78,6 +78,13 @@ def test_what_the_server_does_not_offer_is_not_asked(tmp_path: Path) -> None:
     assert rows["local"].team == "", "needs no key: it stays as it is"
 
 
+def test_lists_say_why_a_model_is_not_available(tmp_path: Path) -> None:
+    catalog = Catalog.load(joined(tmp_path))
+    reasons = {row.model.id: row.reason for row in catalog.models()}
+    assert reasons["gpt-5"] == ""
+    assert reasons["gpt-5-mini"] == "The team server team.example does not offer this model."
+
+
 def test_ids_that_no_catalog_lists_are_for_providers_that_are_open(tmp_path: Path) -> None:
     catalog = Catalog.load(joined(tmp_path))
     assert catalog.resolve("openai/brand-new").endpoint.model_name == "openai/brand-new"

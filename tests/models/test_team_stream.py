@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from aiohttp import web
 from counsel import settings, team_login
 from counsel.errors import CounselError, ProviderUnavailable, RateLimited, UpstreamError
 from counsel.models.catalog import Catalog, Target
+from counsel.models.team_call import TeamCalls
 from counsel.models.transport import Transport
 from counsel.types import Call, Event, Finished, Limits, Notice, Text, Turn, UsageReport
 
@@ -212,3 +214,39 @@ async def test_a_server_that_is_gone_says_that_it_is_unreachable(
         await stream(transport, target)
     assert failed.value.fields["unreachable"] is True
     assert len(server.keys) == Limits().attempts
+
+
+async def test_pauses_before_it_is_followed_again_grow(server: TeamServer, target: Target) -> None:
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    transport = Transport(sleep=note)
+    server.answers = [ANSWER[:1], ANSWER[:1], ANSWER[:1], ANSWER]
+    assert text(await stream(transport, target)) == "one two"
+    assert pauses == [0.5, 1.0, 2.0]
+    await transport.close()
+
+
+async def test_an_end_that_cannot_be_read_leaves_no_connection_open(target: Target) -> None:
+    class Response:
+        status, headers, content_type = 200, dict[str, str](), "application/json"
+        closed = 0
+
+        async def readany(self, until: float) -> bytes:
+            raise ConnectionResetError
+
+        def close(self) -> None:
+            self.closed += 1
+
+    class Sender:
+        async def send(self, *_: object, **__: object) -> Response:
+            return response
+
+    response, sender = Response(), Sender()
+    some: Any = sender
+    calls = TeamCalls(some, 0.5, asyncio.sleep, set())
+    prepared: Any = SimpleNamespace(url="http://x", headers={"idempotency-key": "k"})
+    await calls._ended(prepared, target.endpoint)
+    assert response.closed == 1

@@ -233,8 +233,8 @@ class Exchange:
         if self._reservation is not None:
             self._reservation.settle(self.usage_so_far())
 
-    async def _chunk(self) -> bytes | None:
-        """Bytes, empty at the end of the stream; None when it failed (`_failed` has the reason)."""
+    async def _chunk(self) -> bytes:
+        """Bytes; empty at the end of the stream and when it failed (then `_failed` has the reason)."""
         assert self._response is not None  # open came first
         until = self._next_deadline()
         try:
@@ -257,7 +257,7 @@ class Exchange:
             self._failed = _Interrupted(f"broke off ({type(error).__name__})")
         except zlib.error:
             self._failed = _Interrupted("is not compressed as its header says")
-        return None
+        return b""
 
     def _decoder_for(self, response: Response) -> compression.Decoder:
         try:
@@ -269,7 +269,7 @@ class Exchange:
                 provider=self._endpoint.provider.name,
             ) from None
 
-    def _parse(self, chunk: bytes | None) -> list[Event]:
+    def _parse(self, chunk: bytes) -> list[Event]:
         """Events up to the first that cannot be read: those before it are passed on."""
         events: list[Event] = []
         try:

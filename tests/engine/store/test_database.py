@@ -258,3 +258,9 @@ def test_eight_first_starts_at_once_on_one_file_lose_nothing(tmp_path: Path) -> 
     assert [process.wait(60) for process in made] == [0] * 8
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT COUNT(*) FROM answers").fetchone() == (400,)
+
+
+def test_a_new_file_can_give_freed_pages_back(database: Database) -> None:
+    with closing(sqlite3.connect(database.path)) as db:
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -271,7 +271,7 @@ _STATUS = {"overloaded_error": 529, "rate_limit_error": 429, "api_error": 500, "
 
 
 class MessagesReader:
-    def __init__(self, *, streams_tools: bool = False) -> None:
+    def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
         self._blocks: dict[int, Json] = {}
         self._pieces: dict[int, list[str]] = {}

@@ -105,7 +105,7 @@ def _past(data: Mapping[str, object]) -> dict[str, object]:
 
 
 class CounselReader:
-    def __init__(self, *, streams_tools: bool = False) -> None:
+    def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
         self._thoughts: list[Thought] = []
         self._error: ErrorEvent | None = None

@@ -205,7 +205,7 @@ _REASONS: dict[str, FinishReason] = {
 
 
 class ChatReader:
-    def __init__(self, *, streams_tools: bool = False) -> None:
+    def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
         self._reported: dict[str, object] = {}  # the reasoning that was passed on before the first tool call
         self._streamed: set[int] = set()  # tool calls of which pieces are passed on

@@ -230,7 +230,7 @@ _INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_
 
 
 class ResponsesReader:
-    def __init__(self, *, streams_tools: bool = False) -> None:
+    def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
         self._open_calls: dict[int, ToolInput] = {}  # by the index of their item
         self._items: list[Json] = []
