@@ -1,0 +1,27 @@
+"""A file's diff for a web page: what follows `--api-key` on another line is masked, too, as the file writes it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from counsel.servers.secrets import masked_diff
+
+SECRET = "pässword-0123456789"
+
+
+@pytest.mark.parametrize(
+    "quoted", [json.dumps(SECRET), json.dumps(SECRET, ensure_ascii=False), f"'{SECRET}'"]
+)
+def test_an_arguments_value_is_masked_however_it_is_quoted(quoted: str) -> None:
+    documents = [{"servers": [{"args": ["--api-key", SECRET, "--port", "80"]}]}, {"args": ["a", 3]}]
+    shown = masked_diff(f'+    "--api-key",\n+    {quoted},\n+    "80"\n', documents)
+    assert "0123456789" not in shown
+    assert shown.count(quoted[0]) >= 2
+    assert '"80"' in shown
+
+
+def test_other_arguments_stay() -> None:
+    diff = '+  "run", "files", "--port", "80"\n'
+    assert masked_diff(diff, [{"args": ["run", "files", "--port", "80"]}]) == diff
