@@ -29,7 +29,9 @@ PACKAGES = {
         Package("servers", ("servers",), ("servers",)),
         Package("agents", ("agents",), ("agents", "servers", "skills")),  # their formats, too
         Package("skills", ("skills",), ("skills",)),
-        Package("evaluation", ("evaluation",), ("evaluation",)),
+        Package(
+            "evaluation", ("evaluation",), ("evaluation", "cli/test_bench.py")
+        ),  # as the database's import
         # Tests of `/api/servers` and `/api/skills` lie with what they serve.
         Package("interfaces", INTERFACES, (*INTERFACES, "servers/test_api.py", "skills/test_api.py")),
         # Tests of commands lie with what they command.
