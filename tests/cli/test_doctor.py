@@ -357,6 +357,7 @@ def test_an_entry_whose_python_has_gone_is_a_problem(env: dict[str, str], tmp_pa
 def test_an_agents_file_that_cannot_be_read_is_named(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text('model = "x\n')
+    os.utime(tmp_path / ".codex/config.toml", (1e9, 1e9))  # long ago: nobody waits for its writer
     result = only(examine(env, "setup"), "warn")
     assert result.what.count("config.toml") == 1
     assert "line 1" in result.what

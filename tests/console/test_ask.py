@@ -269,7 +269,7 @@ def test_a_large_file_shows_how_much_of_it_has_been_sent(console: Console) -> No
     page = console.open("#/ask")
     slow = page.context.new_cdp_session(page)
     slow.send("Network.enable")
-    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 400_000}
+    limits = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 100_000}
     slow.send("Network.emulateNetworkConditions", limits)
     content = b"0123456789abcdef" * 100_000
     page.get_by_label("Files and images").set_input_files(

@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,6 +18,7 @@ import counsel
 from counsel.engine.store import open_store
 from counsel.errors import ConfigInvalid
 
+pytestmark = pytest.mark.xdist_group("boundaries")  # one worker parses the source, once
 SOURCE = Path(counsel.__file__).parent
 SQLITE = SOURCE / "engine" / "store" / "sqlite"
 POSTGRES = SOURCE / "engine" / "store" / "postgres"
@@ -32,10 +35,38 @@ DOCTOR = {
 OPENS = {"engine/store/__init__.py"}
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        if not path.is_relative_to(SQLITE) and not path.is_relative_to(POSTGRES):
-            yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+class Module(NamedTuple):
+    name: str
+    imports: frozenset[str]
+    sql: tuple[str, ...]
+
+
+@cache
+def modules() -> list[Module]:
+    """All outside of the two stores."""
+    outside = (
+        path
+        for path in sorted(SOURCE.rglob("*.py"))
+        if not path.is_relative_to(SQLITE) and not path.is_relative_to(POSTGRES)
+    )
+    return [module(path) for path in outside]
+
+
+def module(path: Path) -> Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    name = str(path.relative_to(SOURCE))
+    return Module(name, frozenset(imported(tree)), tuple(sql(name, tree)))
+
+
+def sql(name: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value):
+            yield f"{name}:{node.lineno}: {node.value}"
+
+
+def imports_below(package: str) -> set[str]:
+    """The modules that import this package, or something in it."""
+    return {module.name for module in modules() if any(other.startswith(package) for other in module.imports)}
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -49,7 +80,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 def test_no_module_outside_imports_a_driver() -> None:
     drivers = {"sqlite3", "psycopg", "psycopg_pool"}
-    assert [name for name, tree in modules() if drivers & set(imported(tree))] == []
+    assert [module.name for module in modules() if drivers & module.imports] == []
 
 
 def test_neither_store_knows_the_other() -> None:
@@ -60,31 +91,16 @@ def test_neither_store_knows_the_other() -> None:
 
 
 def test_no_module_outside_holds_sql() -> None:
-    result = [
-        f"{name}:{node.lineno}: {node.value}"
-        for name, tree in modules()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value)
-    ]
-    assert result == []
+    assert [found for module in modules() for found in module.sql] == []
 
 
 def test_only_doctor_and_the_one_that_opens_the_store_know_that_it_is_sqlite() -> None:
-    know = {
-        name
-        for name, tree in modules()
-        if any(module.startswith("counsel.engine.store.sqlite") for module in imported(tree))
-    }
-    assert know == DOCTOR | OPENS
+    assert imports_below("counsel.engine.store.sqlite") == DOCTOR | OPENS
 
 
 def test_no_module_outside_imports_the_store_on_postgresql() -> None:
     """`open_store` names it in a string, and imports it when a database URL is set."""
-    assert [
-        name
-        for name, tree in modules()
-        if any(module.startswith("counsel.engine.store.postgres") for module in imported(tree))
-    ] == []
+    assert imports_below("counsel.engine.store.postgres") == set()
 
 
 def test_postgresql_is_loaded_only_when_it_is_asked_for(tmp_path: Path) -> None:

@@ -13,6 +13,11 @@ import sys
 import time
 from pathlib import Path
 
+if "deaf" in sys.argv:  # before the SDK, whose import takes half a second
+    Path(sys.argv[1]).write_text(str(os.getpid()), encoding="utf-8")
+    sys.stderr.write("I hear nothing\n")
+    sys.exit(4)
+
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
@@ -76,7 +81,4 @@ if __name__ == "__main__":
         serve_http()
         sys.exit()
     Path(sys.argv[1]).write_text(str(os.getpid()), encoding="utf-8")
-    if "deaf" in sys.argv:
-        sys.stderr.write("I hear nothing\n")
-        sys.exit(4)
     server.run("stdio")
