@@ -155,6 +155,7 @@ def test_servers_and_skills_are_changed_and_undone_without_a_mouse(person: Perso
     person.press("Escape")
     expect(add).to_be_focused()
     person.press("Enter")
+    expect(page.get_by_role("textbox", name="Name", exact=True)).to_be_focused()
     person.type("typed")
     person.reach("textbox", "Command")
     person.type("npx")
