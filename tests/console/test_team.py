@@ -160,6 +160,24 @@ def test_an_admin_signs_in_with_the_issuer_and_adds_a_person_who_signs_in_with_t
     expect(bob.get_by_role("button", name="Remove your key of OpenAI")).to_be_visible()
     wrong += look(bob, "account")
 
+    rita = console.new_page(signed_in=False)
+    rita.goto(console.url)
+    rita.get_by_label("Your token").fill(add(console, "Rita", "read-only"))
+    rita.get_by_role("button", name="Sign in", exact=True).click()
+    expect(rita.get_by_text("you can look, and not ask")).to_be_visible()
+    expect(rita.get_by_label("Your question")).to_have_count(0)
+    wrong += look(rita, "ask, read-only")
+    rita.goto(f"{console.url}/#/consensus")
+    expect(rita.get_by_text("you can look, and not ask")).to_be_visible()
+    console.errors.clear()
+    sent: list[str] = []
+    bob.on("request", lambda request: sent.append(request.url.removeprefix(console.url)))
+    bob.goto(f"{console.url}/#/consensus")
+    with bob.expect_response("**/api/models"):
+        bob.reload()
+    expect(bob.get_by_role("button", name="Ask the panel")).to_be_visible()
+    assert not {"/api/agents", "/api/settings"} & set(sent), "a team's server refuses them"
+
     page.get_by_role("button", name="Disable Bob").click()
     page.get_by_role("button", name="Disable", exact=True).click()
     expect(page.get_by_role("button", name="Enable Bob")).to_be_visible()

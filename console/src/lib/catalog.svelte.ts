@@ -1,6 +1,7 @@
 // The models and agents of this machine, loaded once and again when a screen asks for it.
 import { api, type Schema } from './api';
 import { options, type Agent, type Model, type Option } from './models';
+import { session } from './session.svelte';
 
 class Catalog {
   models = $state.raw<Model[]>([]);
@@ -35,12 +36,7 @@ class Catalog {
   /** Agents take longer (their programs are looked for), so models do not wait for them. */
   private async read(): Promise<void> {
     this.state = 'loading';
-    const agents = api.get<Schema['Agents']>('/api/agents').then(
-      (found) => {
-        this.agents = found.agents;
-      },
-      () => undefined, // the models are still there
-    );
+    const agents = session.about?.person ? Promise.resolve() : this.readAgents();
     try {
       this.models = (await api.get<Schema['Models']>('/api/models')).models;
       if (this.models.every(({ available, embedded }) => !available || embedded)) await agents;
@@ -49,6 +45,15 @@ class Catalog {
     } catch (error) {
       this.error = error;
       this.state = 'failed';
+    }
+  }
+
+  /** Not of a team's server: its agents are its own. */
+  private async readAgents(): Promise<void> {
+    try {
+      this.agents = (await api.get<Schema['Agents']>('/api/agents')).agents;
+    } catch {
+      // the models are still there
     }
   }
 }

@@ -31,6 +31,11 @@ export function offers(screen: Screen): boolean {
   return !OF_THE_MACHINE.includes(screen) && (screen !== 'people' || person.role === 'admin');
 }
 
+/** Of a team, some people may only look. */
+export function mayAsk(): boolean {
+  return session.about?.person?.role !== 'read-only';
+}
+
 onSignedOut(() => {
   void ask().then(() => {
     session.state = 'out';
