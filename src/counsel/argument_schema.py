@@ -77,7 +77,7 @@ def refuse(tool: str, problems: Iterator[str], hint: str) -> None:
 
 def is_blank(value: object) -> bool:
     """For an optional argument this means that it was not given: many clients fill in every field."""
-    return value is None or (isinstance(value, str) and not value)
+    return value is None or (isinstance(value, str | list | tuple) and not value)
 
 
 def _without_blanks(optional: frozenset[str], arguments: object) -> Any:

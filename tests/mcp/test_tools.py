@@ -90,7 +90,7 @@ def test_good_arguments_pass_here_and_in_a_real_validator(tool: str, arguments: 
 
 
 @pytest.mark.parametrize("name", TOOLS)
-@pytest.mark.parametrize("blank", [None, ""])
+@pytest.mark.parametrize("blank", [None, "", []])
 def test_a_blank_optional_argument_was_not_given(name: str, blank: Any) -> None:
     tool = TOOLS[name]
     fields_ = {"prompt": "p", "models": ["a"], "model": "m", "continuation_id": "x"}

@@ -133,6 +133,11 @@ class ModelFailure:
             read.text(shown, "model"), cast("Phase", read.text(shown, "phase", "initial")), from_dict(shown)
         )
 
+    def brief(self) -> str:
+        """What happened to whom, for a list of several."""
+        said = self.error.message.rstrip(".")
+        return said if said.startswith(f"{self.model} ") else f"{self.model}: {said}"
+
     def line(self) -> str:
         hint = f" {self.error.hint}" if self.error.hint else ""
         phase = PHASE_NAMES.get(self.phase, self.phase)

@@ -28,6 +28,7 @@ def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
     assert without_blanks(value) is value
     assert without_blanks(replace(CHAT, prompt="")).prompt == ""  # it must be given: refused elsewhere
     assert without_blanks(replace(CONSENSUS, cross_feedback_prompt="")) == CONSENSUS
+    assert without_blanks(replace(CONSENSUS, choices=[])) == CONSENSUS  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

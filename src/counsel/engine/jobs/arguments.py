@@ -22,7 +22,7 @@ _FIELDS: dict[type, list[tuple[str, Any]]] = {
 
 
 def without_blanks(request: Request) -> Request:
-    """`None` and `""` for an optional argument mean that it was not given."""
+    """`None`, `""` and an empty list for an optional argument mean that it was not given."""
     blank = {
         name: default
         for name, default in _FIELDS[type(request)]

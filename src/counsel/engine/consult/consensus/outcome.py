@@ -206,9 +206,7 @@ def failed(failure: Failure) -> ModelFailure:
 def all_failed(failures: Sequence[Failure]) -> CounselError:
     if len(failures) == 1 or all(isinstance(failure.error, BudgetExceeded) for failure in failures):
         return failures[0].error  # of a budget: its numbers are the same for all
-    messages = "; ".join(
-        f"{failure.participant.label}: {failure.error.message.rstrip('.')}" for failure in failures
-    )
+    messages = "; ".join(failed(failure).brief() for failure in failures)
     return UpstreamError(
         f"All {len(failures)} models failed: {messages}.",
         hint="Fix the first failure, or ask other models.",

@@ -385,7 +385,7 @@ def _rank(finding: Finding) -> tuple[int, int, int, str, int]:
 def _all_failed(failures: Sequence[ModelFailure]) -> CounselError:
     if len(failures) == 1:
         return failures[0].error
-    messages = "; ".join(f"{failure.model}: {failure.error.message.rstrip('.')}" for failure in failures)
+    messages = "; ".join(failure.brief() for failure in failures)
     return UpstreamError(
         f"All {len(failures)} models failed: {messages}.",
         hint="Fix the first failure, or ask other models.",
