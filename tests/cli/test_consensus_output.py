@@ -11,7 +11,7 @@ import pytest
 
 from counsel.cli import consensus_output, markdown
 from counsel.cli.consensus_board import Board
-from counsel.job_events import ModelStarted
+from counsel.job_events import ModelStarted, TextAdded
 from counsel.results import ConsensusResult
 from fake import FakeProcess
 from support.council import CONTRADICTION, JUDGING, REFINING, picks, verdict
@@ -140,6 +140,8 @@ def test_the_board_has_the_judge() -> None:
     board = Board()
     board.add(ModelStarted(1, 0.0, "judge", "grok-4", "verdict"))
     assert board.line("judge") == "grok-4: judging …"
+    board.add(TextAdded(2, 0.0, "judge", "Both work.\n\nA\n\nC\n\nUse tabs.", 0, "verdict"))
+    assert board.text("judge") == "Both work.\n\nUse tabs."
 
 
 @pytest.mark.parametrize(

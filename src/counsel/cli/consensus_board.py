@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _NARROWEST = 36  # characters of a column that can still be read
 _LONGEST = 100_000  # characters of a column on the largest screen
+_LETTERS = re.compile(r"^[A-T]\n+", re.MULTILINE)
 _PHASES = {
     "initial": "first answer",
     "refined": "refining",
@@ -71,8 +73,9 @@ class Board:
         return isinstance(event, ModelStarted | Restarted | ModelFinished | ModelFailed)
 
     def text(self, slot: str) -> str:
-        """The end of what the model has said."""
-        return self._texts.of(slot).text()
+        """The end of what the model has said; of a judge's JSON without the letters of answers, which stand alone."""
+        text = self._texts.of(slot).text()
+        return _LETTERS.sub("", text) if self.columns[slot].phase.startswith(_PHASES["verdict"]) else text
 
     def line(self, slot: str) -> str:
         column = self.columns[slot]
