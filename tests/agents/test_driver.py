@@ -146,7 +146,7 @@ async def test_settings_that_an_agent_does_not_know_are_named(caller: Caller) ->
     knobs = Knobs(temperature=0.0, effort="low", web_search=False)
     events, _ = await asked(agent(prints({"end": True}), takes=frozenset({"effort"})), caller, knobs=knobs)
     assert events[0] == Notice(
-        "left_out", "Cursor does not support: temperature; left out.", {"settings": ["temperature"]}
+        "left_out", "Cursor does not support temperature: it was left out.", {"setting": "temperature"}
     )
 
 

@@ -27,7 +27,7 @@ from counsel.errors import CounselError, NotFound, UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.paths import isdir
 from counsel.text import counted
-from counsel.types import Call, Event, Finished, Image, Json, Knobs, Limits, Notice, Text, Withdrawn
+from counsel.types import Call, Event, Finished, Image, Json, Limits, Notice, Text, Withdrawn
 
 _SESSION = re.compile(
     r"[A-Za-z0-9][\w-]{0,127}", re.ASCII
@@ -163,9 +163,9 @@ async def answer(
     """Ask the agent: its events as they arrive, `Finished` last. A lost session is recreated once."""
     request = await asyncio.to_thread(_prepare, driver, call, caller, limits, model)  # agents' files are read
     request = replace(request, deadline=asyncio.get_running_loop().time() + limits.total)
-    if left_out := _left_out(call.knobs, driver.takes):
-        message = f"{request.agent.label} does not support: {', '.join(left_out)}; left out."
-        yield Notice("left_out", message, {"settings": left_out})
+    for name in _left_out(call, driver.takes):
+        message = f"{request.agent.label} does not support {name}: it was left out."
+        yield Notice("left_out", message, {"setting": name})
     try:
         async with aclosing(_run(driver, request)) as events:
             async for event in events:
@@ -218,14 +218,33 @@ def _prepare(
     )
 
 
-def _left_out(knobs: Knobs, takes: frozenset[str]) -> list[str]:
-    names = ("temperature", "effort", "verbosity", "web_search", "media_resolution")
-    values = {name: getattr(knobs, name) for name in names}
-    return [
-        name
-        for name, value in values.items()
+_NAMES = {  # of the fields of `Knobs`, as callers know them
+    "temperature": "temperature",
+    "effort": "reasoning_effort",
+    "verbosity": "verbosity",
+    "web_search": "use_websearch",
+    "media_resolution": "media_resolution",
+}
+_EXACT = ("top_p", "top_k", "frequency_penalty", "presence_penalty")
+
+
+def _left_out(call: Call, takes: frozenset[str]) -> list[str]:
+    knobs = {name: getattr(call.knobs, name) for name in _NAMES}
+    left_out = [
+        _NAMES[name]
+        for name, value in knobs.items()
         if value is not None and value is not False and name not in takes  # 0.0 == False
     ]
+    exact = call.exact
+    if exact is None:
+        return left_out
+    values = {
+        "max_tokens": call.max_output,
+        "response_format": call.schema or exact.json_object or None,
+        "thinking": exact.thinking_budget,
+        **{name: getattr(exact, name) for name in _EXACT},
+    }
+    return [*left_out, *(name for name, value in values.items() if value is not None), *exact.left_out]
 
 
 async def _run(driver: AgentDriver, request: AgentRequest) -> AsyncGenerator[Event]:
