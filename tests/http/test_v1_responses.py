@@ -151,6 +151,26 @@ async def test_a_background_response_is_fetched_cancelled_and_deleted(v1: V1, fa
             await v1.openai.responses.retrieve(name)
 
 
+async def test_a_stored_response_is_streamed_from_its_beginning(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(text="one two three", gate="g", gate_after=1)
+    begun = await v1.openai.responses.create(**ASK, background=True)
+    await fake_api.wait_for(deltas=1)
+    stream = await v1.openai.responses.retrieve(begun.id, stream=True)
+    kinds, text = [], ""
+    async for event in stream:
+        kinds.append(event.type)
+        if event.type == "response.output_text.delta":
+            text += event.delta
+            fake_api.open_gate("g")
+    assert (kinds[0], kinds[-1], text) == ("response.created", "response.completed", "one two three")
+    again = [event async for event in await v1.openai.responses.retrieve(begun.id, stream=True)]
+    final: Any = again[-1]
+    assert (final.response.id, final.response.output_text) == (begun.id, "one two three")
+    with pytest.raises(openai.BadRequestError, match="starting_after"):
+        await v1.openai.responses.retrieve(begun.id, stream=True, starting_after=3)
+    assert len(fake_api.calls) == 1
+
+
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
 WRONG: list[dict[str, Any]] = [
     {"input": None},

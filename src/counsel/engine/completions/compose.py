@@ -9,9 +9,16 @@ from counsel.errors import InvalidArgument
 from counsel.lazy_dataclass import replace
 from counsel.models.auto import Needs
 from counsel.requests import CompletionRequest
-from counsel.types import Call, Image, Knobs, Turn
+from counsel.text import is_blank
+from counsel.types import Call, Image, Knobs, Model, ToolResult, Turn
 
 _NO_FETCH = frozenset({"gemini"})  # wires whose vendor fetches no image from a URL
+_NO_FAILED_RESULTS = frozenset(
+    {"openai_chat", "openai_responses"}
+)  # wires without a field for a tool's failure
+_LARGEST_WINDOW = (
+    1_000_000  # tokens: a client's header, or a model that is not listed, may have more than the catalog says
+)
 
 
 def check(request: CompletionRequest, route: Route) -> None:
@@ -41,6 +48,8 @@ def _problems(request: CompletionRequest, route: Route) -> list[str]:
     searches = request.web_search and not request.tools and not request.as_counsel
     if searches and not (route.model.web_search or is_native):
         problems.append("it cannot search the web")
+    if not is_native and not any(map(_has_content, request.turns)):
+        problems.append("its messages are empty")
     images = _images(request)
     if images and not route.model.vision:
         problems.append("it cannot see images")
@@ -52,6 +61,10 @@ def _problems(request: CompletionRequest, route: Route) -> list[str]:
 def _is_native(request: CompletionRequest, route: Route) -> bool:
     """Whether the client's own body is sent."""
     return request.exact.native is not None and request.exact.native.wire == route.wire
+
+
+def _has_content(turn: Turn) -> bool:
+    return bool(turn.images or turn.tool_calls or turn.tool_results or not is_blank(turn.text))
 
 
 def _images(request: CompletionRequest) -> list[Image]:
@@ -75,7 +88,7 @@ def compose(request: CompletionRequest, route: Route) -> Call:
     own = _is_native(request, route)
     exact = request.exact if own else replace(request.exact, left_out=request.offered)
     call = Call(
-        turns=request.turns,
+        turns=_marked(request.turns) if route.wire in _NO_FAILED_RESULTS else request.turns,
         system=request.system,
         knobs=Knobs(
             request.temperature,
@@ -93,7 +106,30 @@ def compose(request: CompletionRequest, route: Route) -> Call:
     )
     if route.model is None:
         return _for_agent(call)
-    return replace(call, tokens=tokens.estimate_call(call, route.model))
+    call = replace(call, tokens=tokens.estimate_call(call, route.model))
+    _check_window(call, route.model)
+    return call
+
+
+def _check_window(call: Call, model: Model) -> None:
+    """Refuses what certainly does not fit. Near the limit the vendor decides: its clients count by its own numbers, and
+    the estimate may be too high by a half.
+    """
+    if call.tokens * 2 > max(model.context, _LARGEST_WINDOW) * 3:
+        tokens.check_window(call, model)
+
+
+def _marked(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """With the failure of a tool in the text of its result."""
+    if not any(result.is_error for turn in turns for result in turn.tool_results):
+        return turns
+    return tuple(replace(turn, tool_results=tuple(map(_named_failure, turn.tool_results))) for turn in turns)
+
+
+def _named_failure(result: ToolResult) -> ToolResult:
+    if not result.is_error or result.text.lower().startswith("error"):
+        return result
+    return replace(result, text=f"Error: {result.text}")
 
 
 def _for_agent(call: Call) -> Call:

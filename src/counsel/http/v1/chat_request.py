@@ -35,6 +35,7 @@ REFUSED = {
     "web_search_options": "ask an agent, or use counsel's own API",
     "moderation": "counsel does not moderate",
 }
+_MEANT = ("seed", "web_search_options")  # 0 is a seed, and {} searches
 FIELDS = frozenset(
     {
         "model", "messages", "stream", "stream_options", "temperature", "top_p", "max_tokens", "stop", "tools", "n",
@@ -58,14 +59,15 @@ VERBOSITY = ("low", "medium", "high")
 
 def parse(body: Json) -> Asked:
     reading.known(body, FIELDS, UNKNOWN)
-    reading.refused(body, REFUSED)
+    reading.refused(body, REFUSED, meant=_MEANT)
     if reading.count(body, "n") not in {None, 1}:
         raise BadRequest("'n' must be 1: one answer for each request.", "n", "unsupported_value")
     if body.get("modalities") not in (None, ["text"]):
         raise BadRequest("'modalities' must be [\"text\"].", "modalities", "unsupported_value")
     stream = bool(reading.optional(body, "stream", bool))
     options = reading.optional(body, "stream_options", dict) or {}
-    system, turns = _Messages().read(reading.required(body, "messages", list))
+    messages = _Messages()
+    system, turns = messages.read(reading.required(body, "messages", list))
     tools = tools_of(body)
     schema, exact_format = _format(body)
     effort = reading.optional(body, "reasoning_effort", str)
@@ -88,6 +90,7 @@ def parse(body: Json) -> Asked:
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
             **exact_format,
         ),
+        offered=tuple(dict.fromkeys(messages.left_out)),
         is_streamed=stream,
         stored=bool(reading.optional(body, "store", bool)),
     )
@@ -113,6 +116,7 @@ class _Messages:
         self._system: list[str] = []
         self._turns: list[Turn] = []
         self._open: dict[str, str] = {}  # calls of the last assistant message without a result: id → name
+        self.left_out: list[str] = []
 
     def read(self, messages: list[Any]) -> tuple[str | None, tuple[Turn, ...]]:
         if not messages:
@@ -123,6 +127,7 @@ class _Messages:
             role = reading.choice(message.get("role"), ROLES, f"{where}.role")
             if role != "tool":
                 self._check_answered(where)
+            self.left_out += [f"messages.{name}" for name in ("name", "audio") if message.get(name)]
             _READERS[role](self, message, where)
         self._check_answered("messages")
         if not self._turns:
@@ -139,7 +144,15 @@ class _Messages:
         if isinstance(content, str):
             self._turns.append(Turn("user", reading.text(content, where)))
             return
-        self._turns += user_turns(reading.objects(content, f"{where}.content"), f"{where}.content", _part)
+        self._turns += user_turns(
+            reading.objects(content, f"{where}.content"), f"{where}.content", self._part
+        )
+
+    def _part(self, part: Json, where: str) -> str | Image:
+        about = part.get("image_url")
+        if isinstance(about, dict) and about.get("detail") not in (None, "auto"):
+            self.left_out.append("image_url.detail")
+        return _part(part, where)
 
     def assistant(self, message: Json, where: str) -> None:
         content = message.get("content")

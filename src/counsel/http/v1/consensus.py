@@ -67,10 +67,12 @@ def ignored(asked: Asked) -> tuple[str, ...]:
         "stop": exact.stop or None,
         "top_p": exact.top_p,
         "top_k": exact.top_k,
+        "thinking": exact.thinking_budget,
         "frequency_penalty": exact.frequency_penalty,
         "presence_penalty": exact.presence_penalty,
     }
-    return (*asked.ignored, *(name for name, value in wanted.items() if value is not None))
+    names = (name for name, value in wanted.items() if value is not None)
+    return tuple(dict.fromkeys((*asked.ignored, *asked.request.offered, *names)))
 
 
 def ended(asked: Asked, result: ConsensusResult) -> Ended:

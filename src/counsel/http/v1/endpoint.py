@@ -13,9 +13,10 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeAlias, cast
+from urllib.parse import parse_qsl
 
 from counsel.caller import Caller
-from counsel.engine.store.records import JobRecord
+from counsel.engine.store.records import JobDetail, JobRecord
 from counsel.errors import (
     Cancelled,
     Conflict,
@@ -285,6 +286,11 @@ class _Request:
         )
         await self.app.attended(answering, self.receive, stopped, self.watched)
 
+    async def follow(self, asked: Asked, detail: JobDetail) -> None:
+        """A stored response as a stream, from its beginning."""
+        answering = self._stream(RESPONSES, asked, detail.id, repeats=True)
+        await self.app.attended(answering, self.receive, _stays, self.watched)
+
     async def _plain(self, api: Api, asked: Asked, job: str) -> None:
         try:
             answer = await self._ended(asked, job)
@@ -396,7 +402,7 @@ def _about(job: str, answer: Ended | None = None) -> Headers:
         (b"x-request-id", job.encode()),
     ]
     if answer is not None and answer.ignored:
-        headers.append((b"x-counsel-ignored", ", ".join(answer.ignored).encode("ascii", "replace")))
+        headers.append(errors.ignored_header(answer.ignored))
     return headers
 
 
@@ -416,6 +422,10 @@ def _key_prefix(given: str) -> str:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+async def _stays() -> None:
+    """The job goes on without its follower."""
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -459,7 +469,18 @@ async def _cancel_own(request: _Request) -> None:
 
 
 async def _response(request: _Request, name: str) -> None:
-    await request.reply(await stored.shown(request.engine, name))
+    query = dict(parse_qsl(request.scope.get("query_string", b"").decode("latin-1")))
+    if query.get("stream", "").lower() not in {"true", "1"}:
+        await request.reply(await stored.shown(request.engine, name))
+        return
+    if query.get("starting_after", "0") != "0":
+        raise errors.BadRequest(
+            "'starting_after' is not supported: the events of a stream are not stored. Without it, the stream begins "
+            "with the whole text so far.",
+            "starting_after",
+            "unsupported_parameter",
+        )
+    await request.follow(*await stored.found(request.engine, name))
 
 
 async def _cancel_response(request: _Request, name: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from counsel.errors import CounselError, InvalidArgument, RateLimited
+from collections.abc import Iterable
+
+from counsel.errors import CounselError, InvalidArgument, RateLimited, UpstreamError
 from counsel.types import Json
 
 # By our code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: where a provider
@@ -31,7 +33,9 @@ _ROWS: dict[str, tuple[int, str, str | None, str]] = {
     "OUT_OF_RESOURCES": (503, "server_error", "out_of_resources", "overloaded_error"),
     "TIMEOUT": (504, "server_error", "timeout", "timeout_error"),
 }
+_REFUSALS = (400, 422)  # of a vendor: the request is wrong, and would be wrong again
 _OTHER = (502, "server_error", None, "api_error")
+_LONGEST_HEADER = 4_000  # characters
 _BY_STATUS = {
     401: ("invalid_request_error", "invalid_api_key", "authentication_error"),
     403: ("invalid_request_error", None, "permission_error"),
@@ -49,7 +53,7 @@ class BadRequest(InvalidArgument):
 
 
 def status_of(error: CounselError) -> int:
-    return _ROWS.get(error.code, _OTHER)[0]
+    return _row(error)[0]
 
 
 def openai(error: CounselError, status: int | None = None) -> Json:
@@ -76,10 +80,19 @@ def of_path(path: str, error: CounselError, status: int | None = None) -> Json:
     return anthropic(error, status) if path.startswith("/v1/messages") else openai(error, status)
 
 
-def _row(error: CounselError, status: int | None) -> tuple[int, str, str | None, str]:
+def _row(error: CounselError, status: int | None = None) -> tuple[int, str, str | None, str]:
     if status in _BY_STATUS:
         return status, *_BY_STATUS[status]
+    if isinstance(error, UpstreamError) and error.fields.get("status") in _REFUSALS:
+        return _ROWS["INVALID_ARGUMENT"]
     return _ROWS.get(error.code, _OTHER)
+
+
+def ignored_header(names: Iterable[str]) -> tuple[bytes, bytes]:
+    """Some names come from the client, such as the type of a tool: only what a header may contain is sent."""
+    shown = ", ".join(dict.fromkeys(names))
+    safe = "".join(letter if " " <= letter <= "~" else "?" for letter in shown)
+    return b"x-counsel-ignored", safe[:_LONGEST_HEADER].encode()
 
 
 def headers(error: CounselError) -> list[tuple[bytes, bytes]]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from counsel import strict_json
 from counsel.errors import CounselError
-from counsel.http.v1 import errors, messages_request, opaque
+from counsel.http.v1 import errors, messages_input, messages_request, opaque
 from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.job_events import ToolInputAdded
 from counsel.types import Json, Usage
 
-WIRE = messages_request.WIRE
+WIRE = messages_input.WIRE
 STOP = {
     "stop": "end_turn",
     "length": "max_tokens",

@@ -7,14 +7,14 @@ from typing import Any
 
 from counsel.http.v1 import opaque, reading
 from counsel.http.v1.api import Asked
-from counsel.http.v1.chat_request import user_turns
 from counsel.http.v1.errors import BadRequest
+from counsel.http.v1.messages_input import WIRE, Messages
 from counsel.requests import CompletionRequest
-from counsel.types import Effort, Exact, Image, Json, Native, Thought, ToolCall, ToolResult, ToolSpec, Turn
+from counsel.types import Effort, Exact, Json, Native, ToolSpec, Turn
 
-WIRE = "anthropic"
 UNKNOWN = "{}: Extra inputs are not permitted"
-# Fields that only Anthropic's own models understand, and that change nothing an answer depends on.
+# Fields that only Anthropic's own models understand, and that change nothing an answer depends on: they are passed on to
+# these, and left out for others.
 IGNORED = (
     "metadata",
     "service_tier",
@@ -45,6 +45,10 @@ EFFORTS: dict[str, Effort] = {
 }
 _RESTRICTIONS = ("allowed_domains", "blocked_domains")  # of a search: no other vendor has them
 _HEADERS = (b"anthropic-version", b"anthropic-beta")
+# Of a tool. Marks for the cache, and when its arguments arrive, change nothing in the answer.
+_TOOL_FIELDS = frozenset(
+    {"type", "name", "description", "input_schema", "strict", "cache_control", "eager_input_streaming"}
+)
 
 
 def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> Asked:
@@ -52,21 +56,25 @@ def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> 
     reading.known(body, COUNTED if counts else FIELDS, UNKNOWN)
     untranslated = [name for name in OWN if body.get(name)]
     hosted: list[str] = []
-    tools, searches = _tools(body, hosted)
-    offered = [f"tools.{kind}" for kind in hosted]
+    offered = [name for name in IGNORED if body.get(name) is not None]
+    tools, searches = _tools(body, hosted, offered)
+    offered += [f"tools.{kind}" for kind in hosted]
     choice = reading.optional(body, "tool_choice", dict) or {}
-    if hosted and (not tools or choice.get("type", "auto") != "auto"):
+    forces = choice.get("type", "auto") != "auto"
+    if hosted and (not tools or forces):
         untranslated += [f"the tool {kind}" for kind in hosted]
-    messages = _Messages(untranslated, offered)
+    if searches and not tools and forces:
+        offered.append("tool_choice")
+    messages = Messages(untranslated, offered)
     turns = messages.read(reading.required(body, "messages", list))
     stream = bool(reading.optional(body, "stream", bool))
-    thinking, effort = _thinking(body), _effort(body)
+    thinking, effort = _thinking(body, offered), _effort(body, offered)
     if thinking is None and effort is None and (body.get("thinking") or {}).get("type") == "adaptive":
         effort = "high"  # what the vendor does without one
     request = CompletionRequest(
         model=reading.text(reading.required(body, "model", str), "model").strip(),
         turns=turns,
-        system=_system(body),
+        system="\n\n".join(filter(None, (_system(body), *messages.system))) or None,
         tools=tools,
         temperature=reading.number(body, "temperature", 0, 1),
         reasoning_effort=effort,
@@ -85,8 +93,7 @@ def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> 
         web_search=searches,
         is_streamed=stream,
     )
-    ignored = tuple(name for name in IGNORED if body.get(name) is not None)
-    return Asked(request=request, stream=stream, ignored=ignored)
+    return Asked(request=request, stream=stream)
 
 
 def _max_tokens(body: Json) -> int:
@@ -147,12 +154,17 @@ def _system(body: Json) -> str | None:
     return "\n\n".join(texts) or None
 
 
-def _thinking(body: Json) -> int | None:
+def _thinking(body: Json, offered: list[str]) -> int | None:
     about = reading.optional(body, "thinking", dict)
     if about is None:
         return None
-    kind = reading.choice(about.get("type"), ("enabled", "disabled", "adaptive"), "thinking.type")
-    if kind == "adaptive":
+    kinds = ("enabled", "disabled", "adaptive", "between_tools")
+    kind = reading.choice(about.get("type"), kinds, "thinking.type")
+    if about.get("display") is not None:
+        offered.append("thinking.display")
+    if kind == "between_tools":
+        offered.append("thinking")
+    if kind in {"adaptive", "between_tools"}:
         return None
     if kind == "disabled":
         return 0
@@ -164,8 +176,10 @@ def _thinking(body: Json) -> int | None:
     return budget
 
 
-def _effort(body: Json) -> Effort | None:
-    level = (reading.optional(body, "output_config", dict) or {}).get("effort")
+def _effort(body: Json, offered: list[str]) -> Effort | None:
+    config = reading.optional(body, "output_config", dict) or {}
+    offered += [f"output_config.{name[:60]}" for name in config if name not in {"effort", "format"}]
+    level = config.get("effort")
     return None if level is None else EFFORTS[reading.choice(level, EFFORTS, "output_config.effort")]
 
 
@@ -188,8 +202,10 @@ def _stop(body: Json) -> tuple[str, ...]:
     return texts
 
 
-def _tools(body: Json, hosted: list[str]) -> tuple[tuple[ToolSpec, ...], bool]:
-    """The client's own tools, and whether the vendor may search the web. `hosted`: the vendor's other tools."""
+def _tools(body: Json, hosted: list[str], offered: list[str]) -> tuple[tuple[ToolSpec, ...], bool]:
+    """The client's own tools, and whether the vendor may search the web. `hosted`: the vendor's other tools, `offered`:
+    what other vendors' tools do not have.
+    """
     rows = reading.objects(body.get("tools") or [], "tools")
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"tools: at most {reading.MOST_TOOLS} are accepted, not {len(rows)}", "tools")
@@ -204,6 +220,7 @@ def _tools(body: Json, hosted: list[str]) -> tuple[tuple[ToolSpec, ...], bool]:
             else:
                 hosted.append(kind[:60])
             continue
+        offered += [f"tools.{name[:60]}" for name, value in row.items() if value and name not in _TOOL_FIELDS]
         specs.append(
             ToolSpec(
                 reading.tool_name(row.get("name"), f"{where}.name"),
@@ -222,173 +239,15 @@ def _choice(body: Json, tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
     kind = reading.choice(about.get("type"), ("auto", "any", "tool", "none"), "tool_choice.type")
     alone = reading.optional(about, "disable_parallel_tool_use", bool)
     more = {} if alone is None else {"parallel_tool_calls": not alone}
+    rows = body.get("tools") or ()
+    if not rows and kind in {"any", "tool"}:
+        raise BadRequest("tool_choice: may only be specified while providing tools", "tool_choice")
+    if kind == "tool":
+        name = reading.checked(about.get("name"), str, "tool_choice.name")
+        if all(row.get("name") != name for row in rows):
+            raise BadRequest(f"tool_choice: tool '{name[:100]}' not found in provided tools", "tool_choice")
     if not tools:
         return {}
     if kind == "tool":
-        return {"tool_choice": f"={reading.checked(about.get('name'), str, 'tool_choice.name')}", **more}
+        return {"tool_choice": f"={name}", **more}
     return {"tool_choice": {"any": "required"}.get(kind, kind), **more}
-
-
-# ── messages ─────────────────────────────────────────────────────────────────────────────────────────
-
-_USER_BLOCKS = ("text", "image", "tool_result", "document", "search_result", "container_upload")
-_OWN_BLOCKS = frozenset({"document", "search_result", "container_upload"})
-
-
-class _Messages:
-    """The messages as turns. Every tool result must answer a tool call of the message before it."""
-
-    def __init__(self, untranslated: list[str], left_out: list[str]) -> None:
-        self._untranslated = untranslated
-        self._left_out = left_out
-        self._turns: list[Turn] = []
-        self._open: dict[str, str] = {}  # tool calls of the last assistant message: id → name
-
-    def read(self, messages: list[Any]) -> tuple[Turn, ...]:
-        if not messages:
-            raise BadRequest("messages: at least one message is required", "messages")
-        for index, message in enumerate(messages):
-            where = f"messages.{index}"
-            reading.checked(message, dict, where)
-            reading.known(message, ("role", "content"), f"{where}.{{}}: Extra inputs are not permitted")
-            role = reading.choice(message.get("role"), ("user", "assistant", "system"), f"{where}.role")
-            content = message.get("content")
-            blocks = (
-                [{"type": "text", "text": content}]
-                if isinstance(content, str)
-                else reading.objects(content, f"{where}.content")
-            )
-            if not blocks and not (role == "assistant" and index == len(messages) - 1):
-                raise BadRequest(f"{where}: all messages must have non-empty content", where)
-            (self._assistant if role == "assistant" else self._user)(blocks, f"{where}.content", where)
-        if self._open:
-            raise _unanswered("messages", self._open)
-        return tuple(self._turns)
-
-    def _user(self, blocks: list[Json], where: str, message: str) -> None:
-        results, others = [], []
-        for index, block in enumerate(blocks):
-            place = f"{where}.{index}"
-            kind = reading.choice(block.get("type"), _USER_BLOCKS, f"{place}.type")
-            if kind == "tool_result":
-                results.append(self._result(block, place))
-            else:
-                others.append(block)
-        if self._open:
-            raise _unanswered(message, self._open)
-        if results:
-            self._turns.append(Turn("tool", tool_results=tuple(results)))
-        self._turns += user_turns(others, where, self._part)
-
-    def _part(self, block: Json, where: str) -> str | Image:
-        kind = block["type"]
-        if kind in _OWN_BLOCKS:
-            self._untranslated.append(kind)
-            return ""
-        return _text_or_image(block, where)
-
-    def _result(self, block: Json, where: str) -> ToolResult:
-        call = reading.required(block, "tool_use_id", str, f"{where}.tool_use_id")
-        if call not in self._open:
-            raise BadRequest(
-                f"{where}: unexpected `tool_use_id` found in `tool_result` blocks: {call[:100]}. Each `tool_result` "
-                "block must have a corresponding `tool_use` block in the previous message.",
-                where,
-            )
-        content = block.get("content")
-        blocks = (
-            [{"type": "text", "text": content}]
-            if isinstance(content, str)
-            else reading.objects(content or [], f"{where}.content")
-        )
-        texts: list[str] = []
-        images: list[Image] = []
-        for index, part in enumerate(blocks):
-            place = f"{where}.content.{index}"
-            if part.get("type") in ("document", "search_result", "tool_reference"):
-                self._untranslated.append(str(part["type"]))
-                continue
-            reading.choice(part.get("type"), ("text", "image"), f"{place}.type")
-            value = _text_or_image(part, place)
-            if isinstance(value, Image):
-                images.append(value)
-            else:
-                texts.append(value)
-        return ToolResult(
-            call,
-            self._open.pop(call),
-            "\n\n".join(texts),
-            is_error=bool(reading.optional(block, "is_error", bool, f"{where}.is_error")),
-            images=tuple(images),
-        )
-
-    def _assistant(self, blocks: list[Json], where: str, message: str) -> None:
-        if self._open:
-            raise _unanswered(message, self._open)
-        texts: list[str] = []
-        calls: list[ToolCall] = []
-        thoughts: list[Thought] = []
-        for index, block in enumerate(blocks):
-            place, kind = f"{where}.{index}", block.get("type")
-            if kind == "text":
-                texts.append(reading.text(block.get("text"), f"{place}.text"))
-            elif kind == "tool_use":
-                calls.append(
-                    ToolCall(
-                        reading.required(block, "id", str, f"{place}.id"),
-                        reading.tool_name(block.get("name"), f"{place}.name"),
-                        reading.checked(block.get("input"), dict, f"{place}.input"),
-                    )
-                )
-            elif kind in ("thinking", "redacted_thinking"):
-                thoughts += _thought(block)
-            else:  # what the vendor's own tools did
-                name = reading.checked(kind, str, f"{place}.type")
-                if name.endswith(("_tool_use", "_tool_result")):
-                    self._left_out.append(f"messages.{name[:60]}")  # the text behind it has what came of it
-                    continue
-                if not name.endswith(("_use", "compaction", "fallback")):
-                    reading.choice(
-                        name, ("text", "tool_use", "thinking", "redacted_thinking"), f"{place}.type"
-                    )
-                self._untranslated.append(name[:60])
-        self._open = {call.id: call.name for call in calls}
-        if len(self._open) < len(calls):
-            raise BadRequest(f"{where}: `tool_use` ids must be unique", where)
-        self._turns.append(
-            Turn("assistant", "\n\n".join(texts), tool_calls=tuple(calls), thoughts=tuple(thoughts))
-        )
-
-
-def _thought(block: Json) -> list[Thought]:
-    packed = block.get("data") if block["type"] == "redacted_thinking" else block.get("signature")
-    if not isinstance(packed, str) or not packed:
-        return []  # without a signature no vendor takes it back
-    if opaque.is_ours(packed):
-        return [thought] if (thought := opaque.decode(packed)) else []
-    return [Thought(WIRE, block)]
-
-
-def _text_or_image(block: Json, where: str) -> str | Image:
-    if block["type"] == "text":
-        return reading.text(block.get("text"), f"{where}.text")
-    source = reading.checked(block.get("source"), dict, f"{where}.source")
-    kind = reading.choice(source.get("type"), ("base64", "url", "file"), f"{where}.source.type")
-    if kind == "url":
-        url = reading.checked(source.get("url"), str, f"{where}.source.url")
-        if not url.startswith(("https://", "http://")):
-            raise BadRequest(f"{where}.source.url: only http and https URLs are supported", where)
-        return Image("", b"", url=url)
-    if kind == "file":
-        raise BadRequest(f"{where}.source: files are not supported; send the image itself", where)
-    data = reading.checked(source.get("data"), str, f"{where}.source.data")
-    media_type = reading.checked(source.get("media_type"), str, f"{where}.source.media_type")
-    return reading.image(data, media_type, f"{where}.source.data")
-
-
-def _unanswered(where: str, calls: Mapping[str, str]) -> BadRequest:
-    return BadRequest(
-        f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(calls)}. "
-        "Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
-        where,
-    )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from counsel.caller import Caller
-from counsel.errors import ModelNotFound
+from counsel.errors import CounselError, ModelNotFound
 from counsel.types import Json
 
 _CREATED = 1_735_689_600  # 2025-01-01: the catalog does not know dates, and clients require one
@@ -25,7 +25,7 @@ async def listed(caller: Caller, headers: Mapping[bytes, str]) -> Json:
 async def shown(caller: Caller, headers: Mapping[bytes, str], name: str) -> Json:
     rows = await asyncio.to_thread(_rows, caller)
     if name not in rows:
-        raise ModelNotFound(f"The model '{name}' does not exist.", hint="GET /v1/models lists them.")
+        rows[name] = await asyncio.to_thread(_unlisted, name, caller, rows)
     owner, label = rows[name]
     return _anthropic(name, label) if b"anthropic-version" in headers else _openai(name, owner)
 
@@ -44,6 +44,25 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
     if caller.person is None or caller.settings.team_agents:  # else they do not run on a team's server
         rows |= {agent.name: ("agent", agent.agent.label) for agent in registry.available(caller)}
     return rows
+
+
+def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[str, str]:
+    """Of another name of a model: `provider/model`, an alias of the catalog, `claude:opus`."""
+    from counsel.agents import registry
+    from counsel.models.catalog import Catalog
+
+    agent = registry.resolve(name)
+    if agent and agent.agent.name in rows:
+        return "agent", agent.agent.label
+    try:
+        if agent:
+            raise ModelNotFound(name)
+        model = Catalog.load(caller.settings).lookup(name)
+    except CounselError:
+        raise ModelNotFound(
+            f"The model '{name}' does not exist.", hint="GET /v1/models lists them."
+        ) from None
+    return model.provider, model.label or model.id
 
 
 def _openai(name: str, owner: str) -> Json:

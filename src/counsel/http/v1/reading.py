@@ -92,10 +92,11 @@ def known(body: Json, fields: Collection[str], message: str) -> None:
             raise BadRequest(message.format(name[:100]), name[:100], "unknown_parameter")
 
 
-def refused(body: Json, reasons: Mapping[str, str]) -> None:
-    """Fields that change the answer in a way that cannot be had here. Their neutral values pass."""
+def refused(body: Json, reasons: Mapping[str, str], meant: Collection[str] = ()) -> None:
+    """Fields that change the answer in a way that cannot be had here. Their neutral values pass; of `meant`, none is."""
     for name, reason in reasons.items():
-        if body.get(name) not in (None, False, [], {}):
+        value = body.get(name)
+        if value is not None and (name in meant or value not in (False, [], {})):
             raise BadRequest(f"'{name}' is not supported: {reason}.", name, "unsupported_parameter")
 
 

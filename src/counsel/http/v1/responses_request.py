@@ -27,6 +27,8 @@ IGNORED = (
     "stream_options",
     "client_metadata",
 )
+_UNREPORTED = ("stream_options", "client_metadata")  # how a stream looks, and what only the client reads
+_INCLUDED = "reasoning.encrypted_content"  # the only `include` that answers of every vendor have
 REFUSED = {
     "top_logprobs": "most models have none",
     "prompt": "prompts are stored at OpenAI",
@@ -71,13 +73,17 @@ def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (A
     if background and stored is False:
         raise BadRequest("Background responses require 'store' to be true.", "store", "invalid_value")
     untranslated = [name for name in OWN if body.get(name) is not None]
-    if body.get("truncation") == "auto":
-        untranslated.append("truncation: auto")
+    truncation = reading.choice(body.get("truncation") or "disabled", ("auto", "disabled"), "truncation")
+    untranslated += ["truncation: auto"] if truncation == "auto" else []
+    reading.optional(body, "metadata", dict)
     offered = responses_tools.read(body)
     untranslated += offered.untranslated
     tools = offered.specs
     previous = _previous(body)
-    left_out = list(offered.optional)
+    left_out = [name for name in IGNORED if body.get(name) is not None and name not in _UNREPORTED]
+    left_out += [*offered.optional, *_details(body)]
+    if offered.web_search and not tools and body.get("tool_choice") not in (None, "auto", "none"):
+        left_out.append("tool_choice")
     items = _Items(untranslated, left_out, continues=previous is not None)
     system, turns = items.read(body.get("input"))
     instructions = reading.optional(body, "instructions", str)
@@ -112,10 +118,27 @@ def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (A
         request=request,
         stream=stream,
         background=background,
-        ignored=tuple(name for name in IGNORED if body.get(name) is not None and name != "stream_options"),
+        ignored=("client_metadata",) if body.get("client_metadata") is not None else (),
         echo=echo(body, stored=stored is not False, background=background),
         tools=offered.renamed,
     )
+
+
+def _details(body: Json) -> list[str]:
+    """Parts of settings that only OpenAI's own models understand."""
+    included = [
+        f"include.{reading.checked(name, str, 'include')[:60]}"
+        for name in reading.optional(body, "include", list) or ()
+        if name != _INCLUDED
+    ]
+    reasoning = reading.optional(body, "reasoning", dict) or {}
+    text = reading.optional(body, "text", dict) or {}
+    known = {"effort", "summary", "generate_summary"}  # a summary is always asked for
+    return [
+        *included,
+        *(f"reasoning.{name[:60]}" for name in reasoning if name not in known),
+        *(f"text.{name[:60]}" for name in text if name not in {"format", "verbosity"}),
+    ]
 
 
 def echo(body: Json, *, stored: bool, background: bool) -> Json:
@@ -292,6 +315,8 @@ class _Items:
         if kind == "input_text":
             return reading.text(part.get("text"), f"{where}.text")
         if kind == "input_image" and part.get("image_url") is not None:
+            if part.get("detail") not in (None, "auto"):
+                self._left_out.append("input_image.detail")
             return reading.data_url(
                 reading.checked(part["image_url"], str, f"{where}.image_url"), f"{where}.image_url"
             )

@@ -97,7 +97,9 @@ def choice(body: Json, tools: tuple[ToolSpec, ...], untranslated: list[str]) -> 
     if isinstance(value, dict) and value.get("type") != "function":
         untranslated.append("tool_choice")
         return None
-    return tool_choice(value, tools, nested=False) if tools or value is None else None
+    if not tools and body.get("tools"):  # OpenAI's own only
+        return None
+    return tool_choice(value, tools, nested=False)
 
 
 def call(item: Json, where: str) -> ToolCall:

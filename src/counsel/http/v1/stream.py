@@ -209,8 +209,7 @@ class Stream:
             self._began = True
             headers = [*_HEADERS, *self._headers]
             if self._ignored:
-                names = ", ".join(dict.fromkeys(self._ignored))
-                headers.append((b"x-counsel-ignored", names.encode("ascii", "replace")))
+                headers.append(errors.ignored_header(self._ignored))
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             data = self._renderer.start() + data
         self._quiet = False

@@ -33,6 +33,7 @@ that is missing there is not sent, and is named in `left_out`.
     search_with_tools  gemini           whether search can be combined with function tools (from Gemini 3); default false
     search_refuses     all (model)      values of effort that the vendor refuses with a search: the next higher is sent
     thinking_range     gemini (model)   the smallest and the largest thinking budget, besides 0
+    always_thinks      gemini (model)   whether a budget of 0 is refused; default false
     reasoning_summary  openai_responses auto, concise or detailed; default: none is requested
     max_tokens_field   openai_chat      the name of the output limit; default max_tokens
     stream_usage       openai_chat      whether stream_options.include_usage is accepted; default true

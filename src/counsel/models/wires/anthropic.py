@@ -68,7 +68,7 @@ class Anthropic:
         options = wire_options(model, endpoint)
         if call.exact and call.exact.native and call.exact.native.wire == WIRE:
             return self._passed_on(call.exact.native, call, model, endpoint)
-        settings = resolve_settings(call, model)
+        settings = resolve_settings(call, model, counts_thinking=True)
         thinking, limit = anthropic_client.requested_thinking(call, model) or _thinking(
             model, settings.effort, call, options
         )
@@ -104,6 +104,8 @@ class Anthropic:
         }
         refused = call.knobs.temperature is not None and temperature is None
         left_out = (*settings.left_out_and("temperature", requested=refused), *unsent)
+        if call.exact and call.exact.json_object:  # it has schemas only
+            left_out = (*left_out, "response_format")
         return Prepared(
             _url(endpoint),
             headers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from counsel.lazy_dataclass import dataclass
+from counsel.lazy_dataclass import dataclass, replace
 from counsel.types import EFFORTS, Adapted, Call, Effort, Endpoint, Exact, MediaResolution, Model, Verbosity
 
 DEFAULT_TEMPERATURE = 0.5
@@ -31,9 +31,16 @@ class SentSettings:
         return (*self.left_out, name) if requested and name not in self.left_out else self.left_out
 
 
-def resolve_settings(call: Call, model: Model, *, can_search: bool = True) -> SentSettings:
+def resolve_settings(
+    call: Call, model: Model, *, can_search: bool = True, counts_thinking: bool = False
+) -> SentSettings:
+    """`counts_thinking`: the wire itself sends the thinking that a client asks for in tokens."""
     if call.exact is not None:
-        return _as_requested(call, model, can_search=model.web_search and can_search)
+        settings = _as_requested(call, model, can_search=model.web_search and can_search)
+        budget = call.exact.thinking_budget
+        return (
+            settings if budget is None or counts_thinking else _thought_through(settings, call, model, budget)
+        )
     knobs = call.knobs
     can_use_search = model.web_search and can_search
     supported = {
@@ -87,6 +94,22 @@ def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings
     verbosity = knobs.verbosity if model.verbosity else None
     searches = knobs.web_search and can_search
     return SentSettings(temperature, effort, verbosity, None, searches, tuple(left_out), adapted)
+
+
+_LOW_BUDGET, _MEDIUM_BUDGET = 4_096, 16_384  # tokens of thinking, up to which a level stands for them
+
+
+def _thought_through(settings: SentSettings, call: Call, model: Model, budget: int) -> SentSettings:
+    """Thinking that a client counts in tokens, for a vendor that has levels."""
+    level: Effort = "low" if budget <= _LOW_BUDGET else "medium" if budget <= _MEDIUM_BUDGET else "high"
+    sent = _effort(model, "minimal" if budget == 0 else call.knobs.effort or level)
+    if sent is None:
+        missing = ("thinking",) if budget else ()
+        return replace(settings, left_out=(*settings.left_out, *missing))
+    asked = f"{budget} tokens" if budget else "disabled"
+    why = f"{model.id} does not count its thinking in tokens: effort {sent} was sent instead of {asked}."
+    adapted = (*settings.adapted, Adapted("thinking", asked, str(sent), why))
+    return replace(settings, effort=sent, adapted=adapted)
 
 
 def sampling(

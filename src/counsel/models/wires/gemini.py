@@ -22,6 +22,7 @@ from counsel.models.wires.call_settings import (
 )
 from counsel.text import TextBuffer, is_blank
 from counsel.types import (
+    Adapted,
     Call,
     Endpoint,
     Event,
@@ -72,10 +73,13 @@ class Gemini:
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
         can_search = not call.tools or bool(options.get("search_with_tools"))
-        settings = resolve_settings(call, model, can_search=can_search)
+        counts_thinking = model.effort_style == "thinking_budget"
+        settings = resolve_settings(call, model, can_search=can_search, counts_thinking=counts_thinking)
         shaping, unsent = sampling(call.exact, model, _SAMPLING)
         if call.exact and call.exact.parallel_tool_calls is False:
             unsent = (*unsent, "parallel_tool_calls")
+        if call.exact and _wants_json(call) and not _takes_json(call, settings, model):
+            unsent = (*unsent, "response_format")
         body: dict[str, object] = {
             "contents": [content for turn in call.turns if (content := _content(turn))],
             "generationConfig": {**_generation(model, settings, call), **shaping},
@@ -98,7 +102,7 @@ class Gemini:
             {**self.headers(endpoint), **options.get("headers", {})},
             body,
             (*settings.left_out, *unsent),
-            settings.adapted,
+            (*settings.adapted, *(_other_budget(call.exact, model) if counts_thinking else ())),
         )
 
 
@@ -124,12 +128,10 @@ def _generation(model: Model, settings: SentSettings, call: Call) -> dict[str, o
         else None
     )
     exact = call.exact or Exact()
-    if field and exact.thinking_budget is not None:
+    if field == "thinkingBudget" and exact.thinking_budget is not None:
         budget = _in_range(exact.thinking_budget, model)
         thinking = {"includeThoughts": bool(exact.thinking_budget), "thinkingBudget": budget}
-    # Google refuses JSON beside its search and beside functions, except from Gemini 3 on.
-    alone = not (call.tools or settings.web_search) or bool(model.options.get("search_with_tools"))
-    structured = (call.schema is not None or exact.json_object) and alone
+    structured = _wants_json(call) and _takes_json(call, settings, model)
     return without_none(
         responseMimeType="application/json" if structured else None,
         responseJsonSchema=call.schema if structured else None,
@@ -141,9 +143,29 @@ def _generation(model: Model, settings: SentSettings, call: Call) -> dict[str, o
     )
 
 
+def _wants_json(call: Call) -> bool:
+    return call.schema is not None or (call.exact is not None and call.exact.json_object)
+
+
+def _takes_json(call: Call, settings: SentSettings, model: Model) -> bool:
+    """Google refuses JSON beside its search and beside functions, except from Gemini 3 on."""
+    return not (call.tools or settings.web_search) or bool(model.options.get("search_with_tools"))
+
+
+def _other_budget(exact: Exact | None, model: Model) -> tuple[Adapted, ...]:
+    """A client's thinking budget that is not sent as it is."""
+    asked = exact.thinking_budget if exact else None
+    if asked is None or (sent := _in_range(asked, model)) == asked:
+        return ()
+    why = f"{model.id} thinks with another budget: {sent} tokens were sent instead of {asked}."
+    return (Adapted("thinking", str(asked), str(sent), why),)
+
+
 def _in_range(effort: str | int, model: Model) -> str | int:
-    """A thinking budget within the model's range; 0 is no thinking."""
-    if not isinstance(effort, int) or not effort or "thinking_range" not in model.options:
+    """A thinking budget within the model's range; 0 is no thinking, which some models refuse."""
+    if not isinstance(effort, int) or "thinking_range" not in model.options:
+        return effort
+    if not effort and not model.options.get("always_thinks"):
         return effort
     low, high = model.options["thinking_range"]
     return int(min(max(effort, low), high))

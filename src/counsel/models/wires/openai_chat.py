@@ -31,6 +31,7 @@ from counsel.models.wires.openai_shared import (
 from counsel.models.wires.think_tags import ThinkTags
 from counsel.text import TextBuffer, is_blank, missing
 from counsel.types import (
+    Adapted,
     Call,
     Endpoint,
     Event,
@@ -97,8 +98,8 @@ class OpenAIChat:
             joined(endpoint.base_url, "/chat/completions"),
             {**self.headers(endpoint), **options.get("headers", {})},
             limited(body, options.get("max_tokens_field", "max_tokens"), call),
-            (*settings.left_out, *unsent),
-            settings.adapted,
+            (*settings.left_out, *unsent, *(("response_format",) if _lacks_format(call, options) else ())),
+            (*settings.adapted, *_other_format(call, model, options)),
             optional=("response_format",),
         )
 
@@ -112,6 +113,21 @@ def _format(call: Call, options: Mapping[str, object]) -> dict[str, object] | No
     if style == "json_object" or call.schema is None:
         return {"type": "json_object"}
     return {"type": "json_schema", "json_schema": named_schema(call)}
+
+
+def _lacks_format(call: Call, options: Mapping[str, object]) -> bool:
+    """Whether a client asks for JSON of a server that cannot promise any."""
+    exact = call.exact
+    wants = exact is not None and (call.schema is not None or exact.json_object)
+    return wants and options.get("structured_output") == "none"
+
+
+def _other_format(call: Call, model: Model, options: Mapping[str, object]) -> tuple[Adapted, ...]:
+    """A client's schema, where the vendor promises JSON, but none of a schema."""
+    if call.exact is None or call.schema is None or options.get("structured_output") != "json_object":
+        return ()
+    why = f"{model.id} takes no schema: JSON was asked for, without it."
+    return (Adapted("response_format", "json_schema", "json_object", why),)
 
 
 def _effort(model: Model, settings: SentSettings) -> dict[str, object]:
