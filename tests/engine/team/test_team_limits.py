@@ -118,6 +118,16 @@ async def test_too_many_calls_in_a_minute(frees: float | None, wait: float) -> N
     assert error.fields["until"].startswith("2001-09-09T01:4")
 
 
+async def test_who_may_make_no_calls_is_not_told_to_wait() -> None:
+    row = LimitRow("person", "p_ada", per_minute=0, at_once=0, shown="Ada Lovelace")
+    _, rates = await of(row)[0].of_call(ADA, "openai")
+    for rate in rates:
+        error = rate.error(RateState(count=0, frees=None), NOW)
+        assert error.message == "Ada Lovelace may make no calls. Nothing was sent."
+        assert error.retry_after is None
+        assert "people limit 'Ada Lovelace'" in str(error.hint)
+
+
 async def test_too_many_calls_at_the_same_time() -> None:
     _, rates = await of()[0].of_call(ADA, "openai")
     error = rates[0].error(RateState(count=3, frees=None), NOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -67,6 +68,15 @@ class TeamRate:
         return f"{self.stored.per}:{self.row.kind}:{_shown(self.row)}"
 
     def error(self, state: RateState, now: float) -> RateLimited:
+        if not self.stored.most:  # waiting does not help: clients must not try again by themselves
+            raised = f"an admin can raise the limit (`counsel people limit {_arguments(self.row)}`)."
+            return RateLimited(
+                f"{_capital(_of(self.row))} may make no calls. Nothing was sent.",
+                hint=_capital(raised),
+                limit=self.name,
+                most=0,
+                count=state.count,
+            )
         most = counted(self.stored.most, "call")
         if self.stored.per == "minute":
             frees = now + 60 if state.frees is None else state.frees
@@ -79,7 +89,7 @@ class TeamRate:
             when = "Try again when one of them has ended"
         moment = datetime.fromtimestamp(now + wait, UTC)
         return RateLimited(
-            f"{what[0].upper()}{what[1:]}. Nothing was sent.",
+            f"{_capital(what)}. Nothing was sent.",
             hint=f"{when}, or ask an admin to raise the limit (`counsel people limit {_arguments(self.row)}`).",
             retry_after=round(wait, 1),
             limit=self.name,
@@ -218,4 +228,8 @@ def _of(row: LimitRow) -> str:
 
 
 def _arguments(row: LimitRow) -> str:
-    return _shown(row) if row.kind == "person" else f"--{row.kind} {row.name}"
+    return shlex.quote(_shown(row)) if row.kind == "person" else f"--{row.kind} {row.name}"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
