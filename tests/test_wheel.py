@@ -14,6 +14,8 @@ import pytest
 
 from support.client_programs import ROOT
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 PAGE = "counsel/http/console/page/"
 
 

@@ -17,6 +17,8 @@ from counsel.askmodel.client import AskClient, AskError
 from fake import FakeProcess
 from support.stdio_client import daemon_pid, kill_daemon
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 class Served:
     def __init__(self, home: Path, env: dict[str, str], *args: str) -> None:

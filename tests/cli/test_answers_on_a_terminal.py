@@ -14,6 +14,8 @@ import pytest
 from fake import FakeProcess
 from support.terminal import Terminal, user_env
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 ANSWER = """\
 ## Verdict
 

@@ -15,6 +15,8 @@ import pytest
 from fake import FakeProcess
 from support.terminal import Terminal, user_env
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 @pytest.fixture
 def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:

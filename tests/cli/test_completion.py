@@ -17,6 +17,8 @@ import pytest
 
 from support.seeded import Seed, seed
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 TITLE = "Is it safe,\n\x1b[31mreally?"
 
 

@@ -27,6 +27,8 @@ from support.fake_engine import FakeEngine
 from support.stdio_client import daemon_pid, kill_daemon
 from support.terminal import Terminal, user_env
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 SECONDS = 60  # against a hang, on a busy machine
 LONG = {"COUNSEL_DAEMON_IDLE_SECONDS": "600"}  # each test ends its daemon
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/login#(\S+)")

@@ -22,6 +22,8 @@ from support.user import User
 if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 T = TypeVar("T")
 IMAGE = Blob("sha", "image/png", b"\x89PNG picture")
 

@@ -16,6 +16,8 @@ from PIL import Image
 
 from fake import FakeProcess
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

@@ -21,6 +21,8 @@ from fake import FakeProcess
 from support.stdio_client import SHORT_LIVED, kill_daemon
 from support.terminal import Terminal
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 ANSWER = "good1 good2 good3"
 VOID = "gpt-5 failed; its partial answer is discarded. Asking claude-sonnet-4-5-20250929. "
 Start = Callable[..., subprocess.Popen[bytes]]

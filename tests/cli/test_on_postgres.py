@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cli.test_ids import Run
     from support.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.thorough]
 
 
 @pytest.fixture(autouse=True)

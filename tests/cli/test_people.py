@@ -15,6 +15,8 @@ from support.user import User
 if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 @pytest.fixture
 def url(postgres_server: PostgresServer) -> Iterator[str]:

@@ -23,6 +23,8 @@ from support.user import User
 if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 @pytest.fixture
 def empty(postgres_server: PostgresServer) -> Iterator[str]:

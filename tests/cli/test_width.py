@@ -15,6 +15,8 @@ from fake import FakeProcess
 from support.stdio_client import daemon_pid, kill_daemon
 from support.terminal import Terminal, user_env
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 SERVER = "internal-company-knowledge-base-search"
 SKILL = "prepare-the-quarterly-architecture-review"
 QUESTION = "Should the authentication middleware be rewritten before the October release of the platform?"

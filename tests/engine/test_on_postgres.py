@@ -39,7 +39,7 @@ from engine.jobs.test_turns import (  # noqa: F401
     test_three_turns_through_two_processes_keep_their_order,
 )
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.thorough]
 
 
 async def test_these_engines_have_no_file(engine: Engine, home: Path, caller: Callable[..., Caller]) -> None:

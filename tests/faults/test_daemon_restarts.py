@@ -22,6 +22,8 @@ from faults.jobs_worker import MODELS
 from faults.test_killed_processes import Call, check_all_done, check_not_repeated, environment, finished_calls
 from support.stdio_client import StdioClient, daemon_pid, ended, kill_daemon
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 FRONT = [sys.executable, "-m", "counsel", "stdio"]
 
 

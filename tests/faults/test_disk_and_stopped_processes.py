@@ -13,8 +13,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fake import FakeProcess
 from faults.test_killed_processes import WORKER, environment
+
+pytestmark = pytest.mark.thorough  # left out of `make check`
 
 
 def test_a_stopped_engine_keeps_its_jobs(tmp_path: Path, fake_process: FakeProcess) -> None:

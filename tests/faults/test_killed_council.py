@@ -18,6 +18,8 @@ import pytest
 from fake import FakeProcess
 from support.council import CONTRADICTION, picks, verdict
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 WORKER = Path(__file__).with_name("council_worker.py")
 VOTES = [
     ("initial:0", picks("Tabs")),

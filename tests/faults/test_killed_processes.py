@@ -21,6 +21,8 @@ from fake import FakeProcess
 from faults.jobs_worker import MODELS
 from support.stdio_client import StdioClient, daemon_pid, kill_daemon
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 WORKER = Path(__file__).with_name("jobs_worker.py")
 Call = tuple[str, str, str]  # question, slot, phase
 SLOTS = {"gpt-5": "0", "claude": "1", "gemini": "2"}

@@ -18,6 +18,8 @@ from fake import FakeProcess
 from faults.test_killed_processes import environment
 from support import planted
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 WORKER = Path(__file__).with_name("review_worker.py")
 
 

@@ -33,6 +33,8 @@ from counsel.requests import ChatRequest
 from fake import FakeProcess
 from support.stdio_client import daemon_pid
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 WORKER = Path(__file__).with_name("turns_worker.py")
 SECONDS = float(os.environ.get("COUNSEL_STRESS_SECONDS", "25"))
 CONVERSATIONS = 6

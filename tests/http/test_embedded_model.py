@@ -15,6 +15,8 @@ from counsel.models.embedded_process import SIZE, EmbeddedModel
 from fake import FakeAPI
 from support.api_client import Api, here
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 # Answers through the fake vendor, and notes its process.
 RUNTIME = """
 import os

@@ -30,7 +30,7 @@ from support.http_server import served
 if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.xdist_group("postgres")
+pytestmark = [pytest.mark.xdist_group("postgres"), pytest.mark.thorough]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from support.round_robin import RoundRobin, balanced
 if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.xdist_group("postgres")
+pytestmark = [pytest.mark.xdist_group("postgres"), pytest.mark.thorough]
 
 
 @pytest.fixture

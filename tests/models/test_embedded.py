@@ -23,6 +23,8 @@ from counsel.errors import ProviderUnavailable
 from counsel.models import embedded
 from counsel.models.catalog import Catalog
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 WEIGHTS = b"not really weights"
 
 

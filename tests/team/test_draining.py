@@ -20,7 +20,7 @@ from team.fleet import Fleet, Member
 if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
-pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("postgres")]
+pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("postgres"), pytest.mark.thorough]
 LONGEST = 120.0  # seconds, on a busy machine
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 

@@ -18,7 +18,7 @@ from team.load import events
 if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
-pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("postgres")]
+pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("postgres"), pytest.mark.thorough]
 LONGEST = 120.0  # seconds, on a busy machine
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "counsel"
 TESTS = ROOT / "tests"
-FAST = "not slow and not client and not browser and not conformance and not localmodel"  # as `make check`
+FAST = "not slow and not client and not browser and not conformance and not localmodel"  # and `thorough`
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from engine.consult.test_budget import CONFIG
 from fake import FakeProcess
 from support.provider_keys import keys
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 WORKER = Path(__file__).with_name("budget_worker.py")
 
 

@@ -17,7 +17,7 @@ from counsel.requests import ChatRequest, CompletionRequest, ConsensusRequest
 from counsel.types import Turn
 from fake import FakeAPI
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.thorough]
 OpenServer = Callable[..., Awaitable[Engine]]
 MakeCaller = Callable[..., Caller]
 

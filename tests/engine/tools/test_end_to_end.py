@@ -16,6 +16,8 @@ from engine.tools.conftest import TOOL_SERVER, alive, until
 from fake import FakeProcess
 from support.stdio_client import StdioClient, daemon_pid
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:

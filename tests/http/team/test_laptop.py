@@ -19,6 +19,8 @@ from support.stdio_client import StdioClient, ended, gone, kill_daemon
 from support.team import join, laptop
 from support.team_server import OPERATOR, TeamServer, serving
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 async def until(client: StdioClient, is_error: bool, **arguments: Any) -> Any:
     """A daemon reads a changed login within a second."""

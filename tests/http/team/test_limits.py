@@ -16,6 +16,8 @@ from fake import FakeAPI
 from support.api_client import Api
 from support.team_server import OPERATOR, TeamServer, serving
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 PENNY = {"prompt": "hello", "model": "penny"}
 SECRET = "a-secret-key-for-peoples-own-keys-0123"
 OWN = "sk-own-key-of-ann-0123456789"

@@ -11,6 +11,8 @@ from counsel.job_events import JobEvent, Noticed
 from engine.store.conformance.conftest import Stores
 from support.stored import answer, completed, fence, new_job, reply, usage
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 ROUNDS = 15
 
 

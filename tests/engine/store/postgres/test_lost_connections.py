@@ -16,6 +16,8 @@ from support.postgres_proxy import PostgresProxy
 from support.postgres_server import PostgresServer
 from support.stored import completed, fence, new_job, usage
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 async def stuck(store: PostgresStore, job: str) -> int:
     detail = await store.job(job)

@@ -14,6 +14,8 @@ from counsel.errors import ConfigInvalid
 from support.postgres_server import PostgresServer
 from support.stored import new_job
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 
 @pytest.fixture
 def empty(postgres_server: PostgresServer) -> Iterator[str]:

@@ -18,6 +18,8 @@ from counsel.job_events import TextAdded
 from counsel.people import Person
 from support.stored import DAY, completed, fence, new_job, reply, usage
 
+pytestmark = pytest.mark.thorough  # left out of `make check`
+
 ANN, BOB = Person("p_ann", "Ann"), Person("p_bob", "Bob")
 SHA, UNKNOWN = "a" * 64, "unknown"
 
