@@ -59,7 +59,7 @@ async def run(*command: str, cwd: Path, env: dict[str, str], expect: int | None 
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), 120)
+        output, _ = await asyncio.wait_for(process.communicate(), 600)  # against a hang
     finally:
         if process.returncode is None:
             process.kill()
