@@ -271,9 +271,11 @@ class EmptyAnswer(NoAnswer):
 
 
 class AuthenticationFailed(CounselError):
-    """A provider rejected the key, or an agent its login."""
+    """A provider rejected the key, or an agent its login. `own_key`: one that a person of a team has brought."""
 
     code = "AUTHENTICATION_FAILED"
+
+    own_key = Field[bool](bool)
 
 
 class TimedOut(CounselError):

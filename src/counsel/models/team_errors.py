@@ -63,7 +63,7 @@ def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> Couns
 def _passed_on(document: dict[str, object], endpoint: Endpoint, fields: dict[str, object]) -> CounselError:
     error = from_dict({name: value for name, value in document.items() if name not in _THEIRS})
     error.fields |= {name: value for name, value in fields.items() if value is not None}
-    if isinstance(error, AuthenticationFailed):
+    if isinstance(error, AuthenticationFailed) and not error.fields.get("own_key"):
         error.hint = f"This is a key of {endpoint.provider.label.lower()}: tell whoever runs it."
     return error
 

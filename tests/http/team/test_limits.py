@@ -152,6 +152,9 @@ async def test_a_persons_own_key_is_sent_for_their_calls_on_every_server(
     fake_api.script(status=401)
     _, refused = await ann.post("/api/jobs", PENNY)
     assert OWN not in str(refused)
+    assert "your own key" in refused["hint"]
+    fake_api.script(status=401)
+    assert "whoever runs it" in (await bob.post("/api/jobs", PENNY))[1]["hint"]
     assert OWN not in caplog.text
     async with ann.session.delete("/api/team/keys/openai") as answer:
         assert answer.status == 200

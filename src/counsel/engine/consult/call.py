@@ -20,7 +20,7 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, UsageRecord
-from counsel.errors import Cancelled, CounselError, Internal, TimedOut
+from counsel.errors import AuthenticationFailed, Cancelled, CounselError, Internal, TimedOut
 from counsel.job_events import Spent, Wait
 from counsel.lazy_dataclass import dataclass, replace
 from counsel.types import Call, Event, Notice, Usage
@@ -233,6 +233,10 @@ class Consultation:
         if isinstance(error, CounselError):
             if partial:  # of all requests; the error has only the last one's
                 error.fields["partial"] = partial
+            if isinstance(error, AuthenticationFailed) and self.job.caller.person and not route.is_agent:
+                from counsel.engine.team import own_keys  # of a team's server
+
+                own_keys.explain(error, self.job.caller, route.provider)
             return error
         if isinstance(error, TimeoutError):
             return TimedOut(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from counsel import redaction
-from counsel.errors import NotFound
+from counsel.errors import AuthenticationFailed, NotFound
 from counsel.models import provider_keys
 from counsel.people import OPERATOR
 
@@ -85,6 +85,16 @@ class OwnKeys:
                 again = sealer.seal(person, provider, sealer.open(person, provider, sealed))
                 count += await self._store.person_keys.reseal(person, provider, sealed, again)
         return count
+
+
+def explain(error: AuthenticationFailed, caller: Caller, provider: str) -> None:
+    """Whose key a vendor has refused, and what its person can do: they cannot change the server's variables."""
+    rows = (row.provider for row in provider_keys.rows(caller.settings) if row.provider.name == provider)
+    if any(caller.settings.source(name) == SOURCE for row in rows for name in row.key_envs):
+        error.fields["own_key"] = True
+        error.hint = f"This is your own key: store another one under Account in the console, or with `counsel people keys set {provider}`."
+    else:
+        error.hint = "This is a key of the team's server: tell whoever runs it."
 
 
 def _sealer(server: Settings) -> Sealer:
