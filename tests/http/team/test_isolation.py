@@ -311,7 +311,11 @@ V1: dict[str, list[Ask]] = {
         post("/v1/responses", model="gpt-5", input="go on", previous_response_id="{response}"),
         post("/v1/responses", model="gpt-5", input="go on", conversation="{conversation}"),
     ],
-    r"/v1/responses/([^/]{1,100})": [get("/v1/responses/{response}"), get("/v1/responses/{response}?stream=true"), delete("/v1/responses/{response}")],
+    r"/v1/responses/([^/]{1,100})": [
+        get("/v1/responses/{response}"),
+        get("/v1/responses/{response}?stream=true"),
+        delete("/v1/responses/{response}"),
+    ],
     r"/v1/responses/([^/]{1,100})/cancel": [post("/v1/responses/{response}/cancel")],
     r"/v1/messages": [],
     r"/v1/messages/count_tokens": [],
