@@ -123,6 +123,8 @@ async def test_a_judge_that_fails_spoils_nothing(
     assert result["phases"]["verdict"]["code"] == code
     assert len([call for call in fake_api.calls if "deepseek" in call.model]) == calls
     assert f"No verdict: the judge {JUDGE} failed: [{code}]" in result["content"]
+    hint = result["phases"]["verdict"].get("hint") or ""
+    assert "chema" not in hint, "who asked knows of none"
     assert result["refinement"]["ended"] == "never"
     assert (await engine.status(job)).status == "completed"
 

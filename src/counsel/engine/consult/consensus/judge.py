@@ -26,7 +26,7 @@ from counsel.engine.jobs.call_keys import JUDGE
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
-from counsel.errors import CounselError, InvalidArgument, ProviderUnavailable
+from counsel.errors import CounselError, InvalidArgument, ProviderUnavailable, SchemaMismatch
 from counsel.lazy_dataclass import dataclass
 from counsel.models.auto import Needs
 from counsel.results import Contradiction, Held, JudgeVerdict, PartialCoverage, UniqueInsight
@@ -192,7 +192,11 @@ class Judge:
         def tidied(answer: str) -> str:
             return vote.in_their_words(answer, job.task.choices)
 
-        return await structured.conforming(self.consultation, step, route, call, reply, tidied=tidied)
+        try:
+            return await structured.conforming(self.consultation, step, route, call, reply, tidied=tidied)
+        except SchemaMismatch as error:  # in the words of a person who knows of no schema
+            error.hint = "Name another judge. The answers are complete without it."
+            raise
 
 
 def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
