@@ -184,6 +184,13 @@ def test_a_question_is_noted_only_if_the_team_wants_that() -> None:
     assert len(log.records[1].detail) == 500 + 1 + 20_000
 
 
+def test_a_client_that_comes_back_to_its_job_has_asked_once() -> None:
+    written, log = audited()
+    for job in ("job_1", "job_1", "job_2"):
+        written.note_question(Sender(ADA), job, "gpt-5 through v1", "")
+    assert [record.object for record in log.records] == ["job_1", "job_2"]
+
+
 def test_whoever_knocks_without_end_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: 1.0, monotonic=lambda: now))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 
 from counsel.engine.store.audit import Action, AuditRecord, AuditStore
 from counsel.lazy_dataclass import dataclass
@@ -11,6 +12,7 @@ from counsel.people import Person
 LONGEST = 500  # characters of a detail
 LONGEST_PROMPT = 20_000
 MOST_REFUSALS = 60  # a minute: whoever knocks without a token must not fill the database
+MOST_ASKED = 500
 _MINUTE = 60.0
 
 
@@ -28,6 +30,7 @@ class Audit:
         self._store = store
         self._days = days
         self._prompts = prompts
+        self._asked: deque[str] = deque(maxlen=MOST_ASKED)  # the newest jobs
         self._minute = 0.0
         self._refusals = 0
 
@@ -37,7 +40,10 @@ class Audit:
         self._write(sender, action, what, detail[:LONGEST])
 
     def note_question(self, sender: Sender, job: str, about: str, prompt: str) -> None:
-        """`prompt` is stored only if the team wants that."""
+        """`prompt` is stored only if the team wants that. A client that comes back to its job has not asked again."""
+        if job in self._asked:
+            return
+        self._asked.append(job)
         detail = f"{about[:LONGEST]}\n{prompt[:LONGEST_PROMPT]}" if self._prompts else about[:LONGEST]
         self._write(sender, "asked", job, detail)
 
