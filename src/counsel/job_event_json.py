@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from counsel import answer_parts
+from counsel import json_reader as read
 from counsel.errors import CounselError, from_dict
 from counsel.job_events import (
     EventData,
@@ -95,7 +97,9 @@ _READERS: dict[str, _Reader] = {
     "tool_input": lambda seq, at, slot, data: ToolInputAdded(
         seq, at, slot, _text(data, "text"), data.get("offset", 0), _text(data, "id"), _text(data, "name")
     ),
-    "part": lambda seq, at, slot, data: PartAdded(seq, at, slot, data.get("part") or {}),
+    "part": lambda seq, at, slot, data: PartAdded(
+        seq, at, slot, answer_parts.from_json(read.part(data, "part"))
+    ),
     "notice": lambda seq, at, slot, data: Noticed(
         seq, at, slot, _text(data, "kind_of"), _text(data, "text"), data.get("setting")
     ),

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from counsel.answer_parts import AnswerPart
 from counsel.errors import CounselError
 from counsel.lazy_dataclass import dataclass
 from counsel.text import TextBuffer, TextTail
@@ -224,9 +225,9 @@ class ToolInputAdded(JobEvent):
 
 @dataclass(slots=True)
 class PartAdded(JobEvent):
-    """Of a completion: a whole tool call, or a finished block of reasoning, as `engine/completions/parts.py` writes them."""
+    """Of a completion: a whole tool call, a finished block of reasoning, or what a tool of the vendor's did."""
 
-    part: EventData
+    part: AnswerPart
 
     kind = "part"
 

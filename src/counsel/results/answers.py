@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
+from counsel import answer_parts
 from counsel import json_reader as read
+from counsel.answer_parts import AnswerPart
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ConsensusResult
 from counsel.results.parts import AnswerMetadata, Continuation, without_empty
@@ -22,7 +24,7 @@ class ChatResult:
     title: str | None = None
     export: str | None = None  # the folder
     final_summary: str | None = None
-    parts: tuple[dict[str, object], ...] = ()  # of a completion: text, tool calls and reasoning, in order
+    parts: tuple[AnswerPart, ...] = ()  # of a completion: text, tool calls and reasoning, in order
     stopped_by: str | None = None  # of a completion: the stop sequence
     document: dict[str, object] | None = field(default=None, repr=False)
 
@@ -52,7 +54,7 @@ class ChatResult:
             title=read.text_or_none(shown, "title"),
             export=read.text_or_none(shown, "export"),
             final_summary=read.text_or_none(shown, "final_summary"),
-            parts=tuple(read.parts(shown, "parts")),
+            parts=tuple(map(answer_parts.from_json, read.parts(shown, "parts"))),
             stopped_by=read.text_or_none(shown, "stopped_by"),
             document=shown,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from counsel import answer_parts
 from counsel.engine.completions import compose, history, stop_sequences
 from counsel.engine.completions.parts import Parts
 from counsel.engine.consult.routes import Route
@@ -72,8 +74,9 @@ def test_geminis_signature_stands_alone_and_names_its_call() -> None:
     thinking, called, signature, unnamed = parts.all()
     assert thinking == {"type": "thinking", "text": "hm"}
     assert called == call
-    assert signature["item"] == {"call": call["id"], "signature": "s"}
-    assert unnamed["item"] == {"call": None}
+    about = {"type": "thinking", "text": "", "wire": "gemini"}
+    assert signature == {**about, "item": {"call": call["id"], "signature": "s"}}
+    assert unnamed == {**about, "item": {"call": None}}
 
 
 def test_ids_that_a_wire_counts_differ_between_answers() -> None:
@@ -302,3 +305,22 @@ def test_an_agent_gets_earlier_turns_before_the_question() -> None:
     assert turn.text.index("one") < turn.text.index("two")
     assert "three" not in turn.text
     assert compose.compose(ASKED, route(None)).turns == (Turn("user", "hi"),)
+
+
+def test_stored_parts_are_read_as_they_were_written() -> None:
+    parts = Parts()
+    parts.thinking("hm")
+    parts.thought(Thought("anthropic", {"signature": "s"}))
+    parts.text("so")
+    parts.vendor(VendorBlock("anthropic", {"type": "citations", "citations": [{"url": "u"}], "length": 2}))
+    parts.call(ToolCall("call_9", "look", {"a": 1}, namespace="n"))
+    written = parts.all()
+    assert tuple(answer_parts.from_json(json.loads(json.dumps(part))) for part in written) == written
+
+
+def test_a_part_of_a_newer_release_is_nobodys() -> None:
+    assert answer_parts.from_json({"type": "video", "frames": 3}) == {
+        "type": "vendor",
+        "wire": "",
+        "item": {},
+    }

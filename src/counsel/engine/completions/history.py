@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from counsel import json_reader as read
+from counsel.answer_parts import AnswerPart
 from counsel.engine.context import conversation
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Store
@@ -42,18 +42,18 @@ async def _stored(job_id: str, store: Store) -> tuple[CompletionRequest, Turn]:
     return task.completion, turn(job.result.content, job.result.parts)
 
 
-def turn(text: str, parts: tuple[dict[str, object], ...]) -> Turn:
+def turn(text: str, parts: tuple[AnswerPart, ...]) -> Turn:
     """An answer as the turn that is sent back."""
     return Turn(
         "assistant",
         text,
         tool_calls=tuple(
-            ToolCall(read.text(part, "id"), read.text(part, "name"), read.part(part, "arguments"))
+            ToolCall(part["id"], part["name"], part["arguments"])
             for part in parts
             if part["type"] == "tool_call"
         ),
         thoughts=tuple(
-            Thought(read.text(part, "wire"), read.part(part, "item"))
+            Thought(part["wire"], part["item"])
             for part in parts
             if part["type"] == "thinking" and "item" in part
         ),

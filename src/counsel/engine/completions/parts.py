@@ -1,18 +1,15 @@
-"""A completion's answer as a list of parts, in the order in which the model gave them.
-
-{"type": "thinking", "text": …, "wire": …, "item": …}   `item`: the vendor's own block, if it must be sent back
-{"type": "text", "text": …}                             `wire`, `citations`, `length`: of a vendor's own search
-{"type": "tool_call", "id": …, "name": …, "arguments": {…}}   `namespace`: in which the vendor has the tool
-{"type": "vendor", "wire": …, "item": …}                what the vendor's own tools did
-"""
+"""Makes a completion's answer from its events: a list of parts, in the order in which the model gave them."""
 
 from __future__ import annotations
 
 import re
 import secrets
 from dataclasses import replace
+from typing import Literal
 
-from counsel.types import Json, Thought, ToolCall, ToolInput, VendorBlock
+from counsel import json_reader as read
+from counsel.answer_parts import AnswerPart, ThinkingPart, ToolCallPart, VendorPart
+from counsel.types import Thought, ToolCall, ToolInput, VendorBlock
 
 # Ids that wires count for vendors that send none, in every answer from the beginning.
 _COUNTED = re.compile(r"(?:gemini_)?call_\d+").fullmatch
@@ -20,7 +17,7 @@ _COUNTED = re.compile(r"(?:gemini_)?call_\d+").fullmatch
 
 class Parts:
     def __init__(self) -> None:
-        self._parts: list[dict[str, object]] = []
+        self._parts: list[AnswerPart] = []
         self._pieces: list[str] = []  # of the last part's text
         self._suffix = ""
 
@@ -30,20 +27,20 @@ class Parts:
     def thinking(self, delta: str) -> None:
         self._add("thinking", delta)
 
-    def thought(self, thought: Thought) -> dict[str, object]:
+    def thought(self, thought: Thought) -> ThinkingPart:
         """The vendor's block. Most arrive behind their text, those of Chat Completions at the end of the answer."""
         self._settle()
-        about = {"wire": thought.wire, "item": self._renamed(thought.item)}
+        item = self._renamed(thought.item)
         unsigned = [part for part in self._parts if part["type"] == "thinking" and "item" not in part]
         if unsigned and thought.wire != "gemini":
-            unsigned[-1].update(about)
+            unsigned[-1]["wire"], unsigned[-1]["item"] = thought.wire, item
         else:
-            self._parts.append({"type": "thinking", "text": "", **about})
-        return {"type": "thinking", **about}
+            self._parts.append({"type": "thinking", "text": "", "wire": thought.wire, "item": item})
+        return {"type": "thinking", "wire": thought.wire, "item": item}
 
-    def call(self, call: ToolCall) -> Json:
+    def call(self, call: ToolCall) -> ToolCallPart:
         self._settle()
-        part: dict[str, object] = {
+        part: ToolCallPart = {
             "type": "tool_call",
             "id": self._unique(call.id),
             "name": call.name,
@@ -59,21 +56,23 @@ class Parts:
         is_own = piece.item is None  # a vendor's own kind of call keeps the vendor's id
         return replace(piece, id=self._unique(piece.id)) if is_own and _COUNTED(piece.id) else piece
 
-    def vendor(self, block: VendorBlock) -> dict[str, object]:
+    def vendor(self, block: VendorBlock) -> VendorPart:
         self._settle()
-        part: dict[str, object] = {"type": "vendor", "wire": block.wire, "item": block.item}
+        part: VendorPart = {"type": "vendor", "wire": block.wire, "item": block.item}
+        last = self._parts[-1] if self._parts else None
         if block.item["type"] != "citations":
             self._parts.append(part)
-        elif self._parts and self._parts[-1]["type"] == "text":
-            about = {name: value for name, value in block.item.items() if name != "type"}
-            self._parts[-1].update({"wire": block.wire, **about})
+        elif last is not None and last["type"] == "text":
+            last["wire"] = block.wire
+            last["citations"] = read.parts(block.item, "citations")
+            last["length"] = read.integer(block.item, "length")
         return part
 
     @property
     def has_calls(self) -> bool:
         return any(part["type"] in {"tool_call", "vendor"} for part in self._parts)
 
-    def all(self) -> tuple[dict[str, object], ...]:
+    def all(self) -> tuple[AnswerPart, ...]:
         self._settle()
         return tuple(self._parts)
 
@@ -89,15 +88,18 @@ class Parts:
         call = item.get("call")
         return {**item, "call": self._unique(call)} if isinstance(call, str) else item
 
-    def _add(self, kind: str, delta: str) -> None:
+    def _add(self, kind: Literal["text", "thinking"], delta: str) -> None:
         last = self._parts[-1] if self._parts else None
         if last is None or last["type"] != kind or "wire" in last:
             self._settle()
-            self._parts.append({"type": kind, "text": ""})
+            self._parts.append(
+                {"type": "text", "text": ""} if kind == "text" else {"type": "thinking", "text": ""}
+            )
         self._pieces.append(delta)
 
     def _settle(self) -> None:
         if self._pieces:
             last = self._parts[-1]
-            last["text"] = f"{last['text']}{''.join(self._pieces)}"
+            if last["type"] == "text" or last["type"] == "thinking":
+                last["text"] = f"{last.get('text', '')}{''.join(self._pieces)}"
             self._pieces = []

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
+from counsel.answer_parts import AnswerPart
 from counsel.engine.jobs.event_queue import EventQueue, Push
 from counsel.errors import CounselError
 from counsel.job_events import (
     LAST_EVENTS,
-    EventData,
     JobCancelled,
     JobDone,
     JobEvent,
@@ -129,7 +129,7 @@ class Live:
             )
             self._publish(call)
 
-    def part(self, slot: str, part: EventData) -> None:
+    def part(self, slot: str, part: AnswerPart) -> None:
         self.slots[slot].has_calls |= part["type"] != "thinking"
         self._emit(PartAdded(*self._stamp(slot), part))
 

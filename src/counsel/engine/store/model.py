@@ -8,7 +8,8 @@ from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from counsel import live_json, strict_json
+from counsel import answer_parts, live_json, strict_json
+from counsel.answer_parts import AnswerPart
 from counsel.caller import Caller
 from counsel.engine.store import completion_json
 from counsel.job_events import ToolRun
@@ -193,7 +194,7 @@ class Reply:
     session: str | None = None
     cached: bool = False
     tools: tuple[ToolRun, ...] = ()  # calls of shared tools
-    parts: tuple[dict[str, object], ...] = ()  # of a completion
+    parts: tuple[AnswerPart, ...] = ()  # of a completion
     vendor: Mapping[str, str] = field(default_factory=dict)  # of a completion: why it ended
     position: Position | None = None  # of a refined answer: what its author stated in its last line
     is_json: bool = False  # asked for by counsel: a vote, a verdict, findings
@@ -223,6 +224,7 @@ class Reply:
         used = {name: value for name, value in data.pop("usage", {}).items() if name in _USAGE_FIELDS}
         known = {name: _frozen(value) for name, value in data.items() if name in _REPLY_FIELDS}
         known["notices"] = tuple(map(AnswerNotice.from_json, data.get("notices", ())))
+        known["parts"] = tuple(map(answer_parts.from_json, data.get("parts", ())))
         known["tools"] = tuple(map(ToolRun.from_json, data.get("tools", ())))
         return cls(**{"provider": "", "model": "", **known, "usage": Usage(**used)})
 

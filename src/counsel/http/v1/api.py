@@ -5,17 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypedDict
 
+from counsel.answer_parts import AnswerPart, TextPart
 from counsel.errors import ContentFiltered, CounselError
 from counsel.job_events import ToolInputAdded
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerMetadata, ChatResult
-from counsel.types import Json, Usage
+from counsel.types import Usage
 
 LARGEST = 32 * 1024 * 1024  # bytes of a body, as at Anthropic
 Reason: TypeAlias = Literal["stop", "length", "tool_calls", "filtered", "paused"]
+
+
+class Renamed(TypedDict, total=False):
+    """How the client has a tool."""
+
+    name: str
+    namespace: str
+    custom: bool  # it takes free text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +36,8 @@ class Asked:
     background: bool = False
     wants_usage: bool = True
     ignored: tuple[str, ...] = ()  # fields that change nothing here
-    echo: Json = field(default_factory=dict)  # fields of the body that the answer has, too
-    tools: Mapping[str, Json] = field(
-        default_factory=dict
-    )  # by the name that models see: how the client has it
+    echo: Mapping[str, object] = field(default_factory=dict)  # fields of the body that the answer has, too
+    tools: Mapping[str, Renamed] = field(default_factory=dict)  # by the name that models see
     created: float = field(default_factory=time.time)
     refusal_is_answer: bool = True  # with a reason of its own, as in the vendors' APIs
 
@@ -43,7 +50,7 @@ class Asked:
 class Ended:
     """An answer that has ended, whether it is complete or was refused."""
 
-    parts: tuple[Json, ...]
+    parts: tuple[AnswerPart, ...]
     usage: Usage
     reason: Reason
     model: str
@@ -52,8 +59,12 @@ class Ended:
     recommended: str | None = None  # the model that the vendor recommends instead
     stopped_by: str | None = None
     ignored: tuple[str, ...] = ()
-    about: Mapping[str, Any] = field(default_factory=dict)  # for `counsel` in the answer
+    about: Mapping[str, object] = field(default_factory=dict)  # for `counsel` in the answer
     metadata: AnswerMetadata | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(part["text"] for part in self.parts if part["type"] == "text")
 
 
 _REASONS: dict[str, Reason] = {
@@ -97,7 +108,7 @@ def ended(asked: Asked, result: ChatResult) -> Ended:
     )
 
 
-def _foreign(asked: Asked, parts: tuple[Json, ...]) -> list[str]:
+def _foreign(asked: Asked, parts: tuple[AnswerPart, ...]) -> list[str]:
     """What a vendor's own tools did, and this client's API cannot express."""
     native = asked.request.exact.native
     wire = native.wire if native else ""
@@ -111,7 +122,7 @@ def refused(asked: Asked, error: CounselError) -> Ended | None:
 
     if not isinstance(error, ContentFiltered) or not asked.refusal_is_answer:
         return None
-    partial = ({"type": "text", "text": error.partial},) if error.partial else ()
+    partial: tuple[TextPart, ...] = ({"type": "text", "text": error.partial},) if error.partial else ()
     return Ended(
         parts=partial,
         usage=spent(error) or Usage(),
@@ -136,7 +147,7 @@ class Renderer(Protocol):
     def tool_input(self, call: ToolInputAdded) -> bytes:
         """A piece of a tool call's arguments, the first one with an offset of 0. The whole call follows as a part."""
 
-    def part(self, part: Json) -> bytes:
+    def part(self, part: AnswerPart) -> bytes:
         """A whole tool call, the vendor's block of the thinking so far, or what a tool of the vendor's did."""
 
     def end(self, answer: Ended) -> bytes: ...
@@ -146,7 +157,7 @@ class Renderer(Protocol):
 class Api(Protocol):
     largest: int  # bytes of a body
 
-    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked: ...
-    def plain(self, asked: Asked, job: str, answer: Ended) -> Json: ...
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked: ...
+    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]: ...
     def renderer(self, asked: Asked, job: str) -> Renderer: ...
-    def error(self, error: CounselError, status: int | None = None) -> Json: ...
+    def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]: ...

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Literal, TypedDict
 
 from counsel import strict_json
+from counsel.answer_parts import AnswerPart, ThinkingPart, ToolCallPart
 from counsel.errors import CounselError
 from counsel.http.v1 import chat_request, errors, opaque
 from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.job_events import ToolInputAdded
-from counsel.types import Json, Usage
+from counsel.types import Usage
 
 FINISH = {
     "stop": "stop",
@@ -21,20 +23,38 @@ FINISH = {
 }
 
 
+class _Head(TypedDict):
+    id: str
+    object: str
+    created: int
+    model: str
+
+
+class _Function(TypedDict):
+    name: str
+    arguments: str
+
+
+class _ToolCall(TypedDict):
+    id: str
+    type: Literal["function"]
+    function: _Function
+
+
 class ChatCompletions:
     largest = LARGEST
 
-    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
         return chat_request.parse(body)
 
-    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
+    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:
         message: dict[str, object] = {
             "role": "assistant",
-            "content": _text(answer) or None,
+            "content": answer.text or None,
             "refusal": answer.refusal or None,
             "annotations": [],
         }
-        if thinking := "".join(part["text"] for part in answer.parts if part["type"] == "thinking"):
+        if thinking := "".join(part.get("text", "") for part in answer.parts if part["type"] == "thinking"):
             message["reasoning_content"] = thinking
         if details := _details(answer.parts):
             message["reasoning_details"] = details
@@ -51,7 +71,7 @@ class ChatCompletions:
     def renderer(self, asked: Asked, job: str) -> ChatRenderer:
         return ChatRenderer(asked, job)
 
-    def error(self, error: CounselError, status: int | None = None) -> Json:
+    def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]:
         return errors.openai(error, status)
 
 
@@ -60,7 +80,7 @@ def _finish(answer: Ended) -> str:
     return "stop" if answer.refusal_kind == "refusal" else FINISH[answer.reason]
 
 
-def _head(asked: Asked, job: str, kind: str) -> Json:
+def _head(asked: Asked, job: str, kind: str) -> _Head:
     return {
         "id": f"chatcmpl-{job.partition('_')[2]}",
         "object": kind,
@@ -69,21 +89,17 @@ def _head(asked: Asked, job: str, kind: str) -> Json:
     }
 
 
-def _text(answer: Ended) -> str:
-    return "".join(part["text"] for part in answer.parts if part["type"] == "text")
-
-
-def _call(part: Json) -> Json:
-    function = {"name": part["name"], "arguments": json.dumps(part["arguments"])}
+def _call(part: ToolCallPart) -> _ToolCall:
+    function: _Function = {"name": part["name"], "arguments": json.dumps(part["arguments"])}
     return {"id": part["id"], "type": "function", "function": function}
 
 
-def _details(parts: tuple[Json, ...]) -> list[Json]:
+def _details(parts: tuple[AnswerPart, ...]) -> list[dict[str, object]]:
     items = [part for part in parts if part["type"] == "thinking" and "item" in part]
     return [_detail(part, index) for index, part in enumerate(items)]
 
 
-def _detail(part: Json, index: int) -> Json:
+def _detail(part: ThinkingPart, index: int) -> dict[str, object]:
     """OpenRouter's field: clients that know it send it back."""
     return {
         "type": "reasoning.encrypted",
@@ -93,7 +109,7 @@ def _detail(part: Json, index: int) -> Json:
     }
 
 
-def usage(used: Usage) -> Json:
+def usage(used: Usage) -> dict[str, object]:
     return {
         "prompt_tokens": used.input,
         "completion_tokens": used.output,
@@ -140,7 +156,7 @@ class ChatRenderer:
         about = {"id": call.id, "type": "function"} if first else {}
         return _line(self._chunk({"tool_calls": [{"index": index, **about, "function": function}]}))
 
-    def _tool_call(self, part: Json) -> bytes:
+    def _tool_call(self, part: ToolCallPart) -> bytes:
         whole = _call(part)
         if part["id"] not in self._calls:
             index = self._calls[part["id"]] = len(self._calls)
@@ -150,10 +166,10 @@ class ChatRenderer:
         rest = {"index": self._calls[part["id"]], "function": {"arguments": whole["function"]["arguments"]}}
         return _line(self._chunk({"tool_calls": [rest]}))
 
-    def part(self, part: Json) -> bytes:
+    def part(self, part: AnswerPart) -> bytes:
         if part["type"] == "tool_call":
             return self._tool_call(part)
-        if part["type"] == "vendor":
+        if part["type"] != "thinking":
             return b""
         index, self._thoughts = self._thoughts, self._thoughts + 1
         return _line(self._chunk({"reasoning_details": [_detail(part, index)]}))
@@ -168,11 +184,13 @@ class ChatRenderer:
     def fail(self, error: CounselError) -> bytes:
         return _line(errors.openai(error))
 
-    def _chunk(self, delta: Json, finish: str | None = None, **more: object) -> Json:
+    def _chunk(
+        self, delta: Mapping[str, object], finish: str | None = None, **more: object
+    ) -> dict[str, object]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         usage_of_chunk = {"usage": None} if self._asked.wants_usage else {}
         return {**self._head, "choices": [choice], **usage_of_chunk, **more}
 
 
-def _line(document: Json) -> bytes:
+def _line(document: Mapping[str, object]) -> bytes:
     return b"data: " + strict_json.encode(document) + b"\n\n"

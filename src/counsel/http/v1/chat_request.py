@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypedDict
 
 from counsel import strict_json
 from counsel.http.v1 import opaque, reading
 from counsel.http.v1.api import Asked
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
-from counsel.types import Effort, Exact, Image, Json, Thought, ToolCall, ToolResult, ToolSpec, Turn
+from counsel.types import Effort, Exact, Image, Thought, ToolCall, ToolResult, ToolSpec, Turn, Verbosity
 
 UNKNOWN = "Unrecognized request argument supplied: {}"
 # Fields that change nothing in the answer, or nothing that can be relied on: reported, not refused.
@@ -54,10 +54,18 @@ EFFORTS: dict[str, Effort] = {
     "xhigh": "max",
     "max": "max",
 }
-VERBOSITY = ("low", "medium", "high")
+VERBOSITY: tuple[Verbosity, ...] = ("low", "medium", "high")
 
 
-def parse(body: Json) -> Asked:
+class AnswerFormat(TypedDict, total=False):
+    """Fields of `Exact`."""
+
+    json_object: bool
+    schema_name: str
+    schema_strict: bool | None
+
+
+def parse(body: Mapping[str, object]) -> Asked:
     reading.known(body, FIELDS, UNKNOWN)
     reading.refused(body, REFUSED, meant=_MEANT)
     if reading.count(body, "n") not in {None, 1}:
@@ -102,7 +110,7 @@ def parse(body: Json) -> Asked:
     )
 
 
-def model_of(body: Json) -> str:
+def model_of(body: Mapping[str, object]) -> str:
     name = reading.text(reading.required(body, "model", str), "model").strip()
     if not name:
         raise BadRequest("you must provide a model parameter", "model", "missing_required_parameter")
@@ -118,12 +126,12 @@ class _Messages:
         self._open: dict[str, str] = {}  # calls of the last assistant message without a result: id → name
         self.left_out: list[str] = []
 
-    def read(self, messages: list[Any]) -> tuple[str | None, tuple[Turn, ...]]:
+    def read(self, messages: list[object]) -> tuple[str | None, tuple[Turn, ...]]:
         if not messages:
             raise BadRequest("[] is too short - 'messages'", "messages", "empty_array")
-        for index, message in enumerate(messages):
+        for index, value in enumerate(messages):
             where = f"messages[{index}]"
-            reading.checked(message, dict, where)
+            message = reading.checked(value, dict, where)
             role = reading.choice(message.get("role"), ROLES, f"{where}.role")
             if role != "tool":
                 self._check_answered(where)
@@ -135,11 +143,11 @@ class _Messages:
             self._system = []
         return "\n\n".join(self._system) or None, tuple(self._turns)
 
-    def instruction(self, message: Json, where: str) -> None:
+    def instruction(self, message: Mapping[str, object], where: str) -> None:
         """Models of other vendors have one system prompt: later instructions are put behind the first ones."""
         self._system.append(_only_text(message.get("content"), f"{where}.content"))
 
-    def user(self, message: Json, where: str) -> None:
+    def user(self, message: Mapping[str, object], where: str) -> None:
         content = message.get("content")
         if isinstance(content, str):
             self._turns.append(Turn("user", reading.text(content, where)))
@@ -154,7 +162,7 @@ class _Messages:
             self.left_out.append("image_url.detail")
         return _part(part, where)
 
-    def assistant(self, message: Json, where: str) -> None:
+    def assistant(self, message: Mapping[str, object], where: str) -> None:
         content = message.get("content")
         text = "" if content is None else _only_text(content, f"{where}.content")
         text = text or reading.optional(message, "refusal", str, f"{where}.refusal") or ""
@@ -171,7 +179,7 @@ class _Messages:
         self._open = {call.id: call.name for call in calls}
         self._turns.append(Turn("assistant", text, tool_calls=calls, thoughts=_thoughts(message)))
 
-    def tool(self, message: Json, where: str) -> None:
+    def tool(self, message: Mapping[str, object], where: str) -> None:
         call = reading.required(message, "tool_call_id", str, f"{where}.tool_call_id")
         if call not in self._open:
             raise BadRequest(
@@ -197,7 +205,7 @@ class _Messages:
             )
 
 
-_READERS: dict[str, Callable[[_Messages, Json, str], None]] = {
+_READERS: dict[str, Callable[[_Messages, dict[str, object], str], None]] = {
     "system": _Messages.instruction,
     "developer": _Messages.instruction,
     "user": _Messages.user,
@@ -217,7 +225,10 @@ def _only_text(content: object, where: str) -> str:
     return "\n\n".join(texts)
 
 
-def user_turns(parts: list[Json], where: str, read: Any) -> list[Turn]:
+ReadPart: TypeAlias = Callable[[Mapping[str, object], str], str | Image]
+
+
+def user_turns(parts: Sequence[Mapping[str, object]], where: str, read: ReadPart) -> list[Turn]:
     """Text and images in order: a turn has its text before its images, so text behind an image begins a new one."""
     turns: list[Turn] = []
     texts: list[str] = []
@@ -241,7 +252,7 @@ def user_turns(parts: list[Json], where: str, read: Any) -> list[Turn]:
     return turns
 
 
-def _part(part: Json, where: str) -> str | Image:
+def _part(part: Mapping[str, object], where: str) -> str | Image:
     kind = reading.choice(
         part.get("type"), ("text", "image_url", "input_audio", "file", "refusal"), f"{where}.type"
     )
@@ -257,7 +268,7 @@ def _part(part: Json, where: str) -> str | Image:
     )
 
 
-def _read_call(call: Json, where: str) -> ToolCall:
+def _read_call(call: Mapping[str, object], where: str) -> ToolCall:
     reading.choice(call.get("type", "function"), ("function",), f"{where}.type")
     function = reading.checked(call.get("function"), dict, f"{where}.function")
     return ToolCall(
@@ -267,16 +278,16 @@ def _read_call(call: Json, where: str) -> ToolCall:
     )
 
 
-def arguments(value: object, where: str) -> Json:
+def arguments(value: object, where: str) -> dict[str, object]:
     raw = reading.checked(value, str, where)
     try:
         read = strict_json.loads(raw or "{}")
     except ValueError:
         raise BadRequest(f"'{where}' is not JSON.", where, "invalid_value") from None
-    return reading.checked(read, dict, where)  # type: ignore[no-any-return]
+    return reading.checked(read, dict, where)
 
 
-def _thoughts(message: Json) -> tuple[Thought, ...]:
+def _thoughts(message: Mapping[str, object]) -> tuple[Thought, ...]:
     """Our own blocks. What else a client kept of a model's reasoning is for people."""
     details = message.get("reasoning_details")
     rows = [row for row in details if isinstance(row, dict)] if isinstance(details, list) else []
@@ -284,19 +295,19 @@ def _thoughts(message: Json) -> tuple[Thought, ...]:
     return tuple(thought for thought in decoded if thought)
 
 
-def tools_of(body: Json) -> tuple[ToolSpec, ...]:
+def tools_of(body: Mapping[str, object]) -> tuple[ToolSpec, ...]:
     rows = reading.objects(body.get("tools") or [], "tools")
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
     return tuple(_tool(row, f"tools[{index}]") for index, row in enumerate(rows))
 
 
-def _tool(row: Json, where: str) -> ToolSpec:
+def _tool(row: Mapping[str, object], where: str) -> ToolSpec:
     reading.choice(row.get("type"), ("function",), f"{where}.type")
     return function_tool(reading.checked(row.get("function"), dict, f"{where}.function"), f"{where}.function")
 
 
-def function_tool(about: Json, where: str) -> ToolSpec:
+def function_tool(about: Mapping[str, object], where: str) -> ToolSpec:
     return ToolSpec(
         reading.tool_name(about.get("name"), f"{where}.name"),
         reading.optional(about, "description", str, f"{where}.description") or "",
@@ -325,7 +336,7 @@ def tool_choice(value: object, tools: tuple[ToolSpec, ...], *, nested: bool) -> 
     return f"={name}"
 
 
-def _format(body: Json) -> tuple[Json | None, dict[str, Any]]:
+def _format(body: Mapping[str, object]) -> tuple[dict[str, object] | None, AnswerFormat]:
     about = reading.optional(body, "response_format", dict)
     if about is None:
         return None, {}
@@ -336,14 +347,14 @@ def _format(body: Json) -> tuple[Json | None, dict[str, Any]]:
     return None, {"json_object": kind == "json_object"}
 
 
-def schema_of(about: Json, where: str) -> tuple[Json, dict[str, Any]]:
+def schema_of(about: Mapping[str, object], where: str) -> tuple[dict[str, object], AnswerFormat]:
     schema = reading.checked(about.get("schema"), dict, f"{where}.schema")
     name = reading.tool_name(about.get("name"), f"{where}.name")
     strict = reading.optional(about, "strict", bool, f"{where}.strict")
     return schema, {"schema_name": name, "schema_strict": strict}
 
 
-def verbosity(value: object, where: str) -> Any:
+def verbosity(value: object, where: str) -> Verbosity | None:
     return None if value is None else reading.choice(value, VERBOSITY, where)
 
 

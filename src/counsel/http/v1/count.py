@@ -9,10 +9,10 @@ from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.context import tokens
 from counsel.http.v1 import consensus, messages_request
-from counsel.types import Call, Json, Model
+from counsel.types import Call, Model
 
 
-async def counted(body: Json, headers: Mapping[bytes, str], caller: Caller) -> Json:
+async def counted(body: dict[str, object], headers: Mapping[bytes, str], caller: Caller) -> dict[str, int]:
     request = messages_request.parse(body, headers, counts=True).request
     model = await asyncio.to_thread(_model, request.model, caller)
     call = Call(request.turns, request.system, tools=request.tools)

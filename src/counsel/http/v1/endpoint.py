@@ -46,7 +46,6 @@ from counsel.mcp.identity import ClientIdentity
 from counsel.requests import CompletionRequest, Engine, Request
 from counsel.results import ChatResult, ConsensusResult
 from counsel.strict_json import encode
-from counsel.types import Json
 
 CLIENT = "v1"  # the caller's name in jobs and usage records
 LONGEST_KEY = 255
@@ -122,7 +121,7 @@ class V1:
     def engine(self, scope: Scope) -> Engine:
         return engine_of(self._engine, scope)
 
-    async def body(self, receive: Receive, limit: int) -> Json:
+    async def body(self, receive: Receive, limit: int) -> dict[str, object]:
         try:
             raw = await self._bodies.raw(receive, limit)
         except RefusedRequest as refused:
@@ -385,7 +384,7 @@ class _Request:
         try:
             answer = await self._ended(asked, job)
             if consensus.is_named(asked.model):
-                await stream.whole(answer.parts[0]["text"])
+                await stream.whole(answer.text)
         except CounselError as error:
             refusal = v1.refused(asked, error)
             if refusal is None:
@@ -406,7 +405,7 @@ def _about(job: str, answer: Ended | None = None) -> Headers:
     return headers
 
 
-def _key(headers: dict[bytes, str], body: Json) -> str | None:
+def _key(headers: dict[bytes, str], body: dict[str, object]) -> str | None:
     """A call's key for the engine. The body is part of it: the engine compares keys, not requests."""
     given = headers.get(b"idempotency-key")
     if given is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from counsel import json_reader as read
 from counsel import strict_json
+from counsel.answer_parts import AnswerPart, ThinkingPart, ToolCallPart
 from counsel.errors import CounselError
 from counsel.http.v1 import errors, messages_input, messages_request, opaque
 from counsel.http.v1.api import LARGEST, Asked, Ended
 from counsel.job_events import ToolInputAdded
-from counsel.types import Json, Usage
+from counsel.types import Usage
 
 WIRE = messages_input.WIRE
 STOP = {
@@ -24,10 +26,10 @@ STOP = {
 class Messages:
     largest = LARGEST
 
-    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:
         return messages_request.parse(body, headers)
 
-    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
+    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:
         blocks = [block for part in answer.parts for block in _blocks(part)]
         return {
             **_message(asked, job),
@@ -40,11 +42,11 @@ class Messages:
     def renderer(self, asked: Asked, job: str) -> MessagesRenderer:
         return MessagesRenderer(asked, job)
 
-    def error(self, error: CounselError, status: int | None = None) -> Json:
+    def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]:
         return errors.anthropic(error, status)
 
 
-def _message(asked: Asked, job: str) -> Json:
+def _message(asked: Asked, job: str) -> dict[str, object]:
     return {
         "id": f"msg_{job.partition('_')[2]}",
         "type": "message",
@@ -56,9 +58,9 @@ def _message(asked: Asked, job: str) -> Json:
     }
 
 
-def _ending(answer: Ended) -> Json:
+def _ending(answer: Ended) -> dict[str, object]:
     reason = "stop_sequence" if answer.stopped_by else STOP[answer.reason]
-    ending: Json = {"stop_reason": reason, "stop_sequence": answer.stopped_by}
+    ending: dict[str, object] = {"stop_reason": reason, "stop_sequence": answer.stopped_by}
     if answer.reason == "filtered":
         about = {
             "type": "refusal",
@@ -70,7 +72,7 @@ def _ending(answer: Ended) -> Json:
     return ending
 
 
-def _blocks(part: Json) -> list[Json]:
+def _blocks(part: AnswerPart) -> list[dict[str, object]]:
     if part["type"] == "text":
         cited = {"citations": part["citations"]} if part.get("wire") == WIRE else {}
         return [{"type": "text", "text": part["text"], **cited}] if part["text"] else []
@@ -78,22 +80,21 @@ def _blocks(part: Json) -> list[Json]:
         return [{"type": "tool_use", "id": part["id"], "name": part["name"], "input": part["arguments"]}]
     if part["type"] == "vendor":
         return [part["item"]] if part["wire"] == WIRE else []
-    return [_thinking(part)] if part["text"] or "item" in part else []
+    return [_thinking(part)] if part.get("text") or "item" in part else []
 
 
-def _thinking(part: Json) -> Json:
+def _thinking(part: ThinkingPart) -> dict[str, object]:
     if part.get("wire") == WIRE:
-        item: Json = part["item"]
-        return item
-    return {"type": "thinking", "thinking": part["text"], "signature": signature(part)}
+        return part["item"]
+    return {"type": "thinking", "thinking": part.get("text", ""), "signature": signature(part)}
 
 
-def signature(part: Json) -> str:
+def signature(part: ThinkingPart) -> str:
     """Another vendor's block, where the client sends a signature back."""
     return opaque.encode(part["wire"], part["item"]) if "item" in part else ""
 
 
-def _usage(used: Usage) -> Json:
+def _usage(used: Usage) -> dict[str, object]:
     return {
         "input_tokens": used.input - used.cache_read - used.cache_write,
         "cache_creation_input_tokens": used.cache_write,
@@ -133,23 +134,27 @@ class MessagesRenderer:
             opened = self._begin("thinking", {"type": "thinking", "thinking": "", "signature": ""})
         return opened + self._delta({"type": "thinking_delta", "thinking": delta})
 
-    def part(self, part: Json) -> bytes:
+    def part(self, part: AnswerPart) -> bytes:
         if part["type"] == "vendor":
             return self._vendor(part["item"]) if part["wire"] == WIRE else b""
+        if part["type"] == "text":
+            return self.text(part["text"])
         return self._tool(part) if part["type"] == "tool_call" else self._thought(part)
 
-    def _vendor(self, block: Json) -> bytes:
+    def _vendor(self, block: Mapping[str, object]) -> bytes:
         """What the vendor's own tool did. Its arguments are streamed like those of a client's tool."""
-        if block["type"] == "citations":
+        kind = read.text(block, "type")
+        if kind == "citations":
             deltas = (
-                self._delta({"type": "citations_delta", "citation": each}) for each in block["citations"]
+                self._delta({"type": "citations_delta", "citation": each})
+                for each in read.values(block, "citations")
             )
             return b"".join(deltas) + self._end_block() if self._open == "text" else b""
-        if not block["type"].endswith("_tool_use"):
-            return self._begin(block["type"], block) + self._end_block()
+        if not kind.endswith("_tool_use"):
+            return self._begin(kind, block) + self._end_block()
         whole = strict_json.dumps(block.get("input") or {})
         return (
-            self._begin(block["type"], {**block, "input": {}})
+            self._begin(kind, {**block, "input": {}})
             + self._delta({"type": "input_json_delta", "partial_json": whole})
             + self._end_block()
         )
@@ -174,14 +179,14 @@ class MessagesRenderer:
         delta = {"type": "input_json_delta", "partial_json": text}
         return _event("content_block_delta", {"index": self._calls[call_id], "delta": delta})
 
-    def _tool(self, part: Json) -> bytes:
+    def _tool(self, part: ToolCallPart) -> bytes:
         name = part["id"]
         data = b"" if name in self._calls else self._begin_tool(name, part["name"])
         if name not in self._written:
             data += self._input(name, strict_json.dumps(part["arguments"]))
         return data + _event("content_block_stop", {"index": self._calls.pop(name)})
 
-    def _thought(self, part: Json) -> bytes:
+    def _thought(self, part: ThinkingPart) -> bytes:
         """The signature of the thinking that was just sent; or a block of which nothing was sent."""
         item = part["item"]
         own = part["wire"] == WIRE
@@ -200,7 +205,7 @@ class MessagesRenderer:
     def fail(self, error: CounselError) -> bytes:
         return b"event: error\ndata: " + strict_json.encode(errors.anthropic(error)) + b"\n\n"
 
-    def _begin(self, kind: str, block: Json) -> bytes:
+    def _begin(self, kind: str, block: Mapping[str, object]) -> bytes:
         closed = self._end_block()
         self._index += 1
         self._open = kind
@@ -210,7 +215,7 @@ class MessagesRenderer:
         )
         return closed + _event("content_block_start", {"index": self._index, "content_block": block})
 
-    def _delta(self, delta: Json) -> bytes:
+    def _delta(self, delta: Mapping[str, object]) -> bytes:
         return _event("content_block_delta", {"index": self._index, "delta": delta})
 
     def _end_block(self) -> bytes:
@@ -220,5 +225,5 @@ class MessagesRenderer:
         return _event("content_block_stop", {"index": self._index})
 
 
-def _event(kind: str, data: Json) -> bytes:
+def _event(kind: str, data: Mapping[str, object]) -> bytes:
     return f"event: {kind}\ndata: ".encode() + strict_json.encode({"type": kind, **data}) + b"\n\n"

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from counsel import json_reader as read
 from counsel import strict_json
+from counsel.answer_parts import AnswerPart
 from counsel.engine.context.images import kind
 from counsel.engine.store import completion_json
 from counsel.errors import CounselError, InvalidArgument
@@ -20,7 +22,7 @@ from counsel.http.v1.errors import BadRequest
 from counsel.job_events import ToolInputAdded
 from counsel.requests import CompletionRequest
 from counsel.results import usage_to_json
-from counsel.types import Image, Json, Turn
+from counsel.types import Image, Turn
 
 VERSION = 1  # of the request's form
 
@@ -28,16 +30,16 @@ VERSION = 1  # of the request's form
 class Own:
     largest = 2 * LARGEST  # images are as large as their vendor takes them, and four thirds of that in base64
 
-    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
         return Asked(request=_request(body), stream=True, refusal_is_answer=False)
 
-    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:  # noqa: ARG002 (Api)
+    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:  # noqa: ARG002 (Api)
         return {"parts": list(answer.parts), **_end(answer)}
 
     def renderer(self, asked: Asked, job: str) -> OwnRenderer:  # noqa: ARG002 (Api)
         return OwnRenderer()
 
-    def error(self, error: CounselError, status: int | None = None) -> Json:  # noqa: ARG002 (Api)
+    def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]:  # noqa: ARG002 (Api)
         return error.as_dict()
 
 
@@ -57,7 +59,7 @@ class OwnRenderer:
         about = {"namespace": call.namespace} if call.namespace else {}
         return _event("tool_input", {"id": call.id, "name": call.name, "delta": call.text, **about})
 
-    def part(self, part: Json) -> bytes:
+    def part(self, part: AnswerPart) -> bytes:
         return _event("part", part)
 
     def end(self, answer: Ended) -> bytes:
@@ -71,8 +73,8 @@ def _event(name: str, data: object) -> bytes:
     return f"event: {name}\ndata: ".encode() + strict_json.encode(data) + b"\n\n"
 
 
-def _end(answer: Ended) -> Json:
-    document: Json = {
+def _end(answer: Ended) -> dict[str, object]:
+    document: dict[str, object] = {
         "usage": usage_to_json(answer.usage),
         "cost_usd": answer.usage.cost_usd,
         "finish_reason": answer.reason,
@@ -93,7 +95,7 @@ def _end(answer: Ended) -> Json:
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _request(body: Json) -> CompletionRequest:
+def _request(body: Mapping[str, object]) -> CompletionRequest:
     """Raises `BadRequest`. What only this server's own machine could mean (files, conversations) is left out."""
     import msgspec
 
@@ -104,7 +106,7 @@ def _request(body: Json) -> CompletionRequest:
             "version",
         )
     try:
-        request = completion_json.load(body.get("request", {}))
+        request = completion_json.load(read.part(body, "request"))
     except (msgspec.ValidationError, ValueError, TypeError) as error:
         raise BadRequest(f"Invalid request: {error}.", "request") from None
     _check(request)

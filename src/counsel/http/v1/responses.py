@@ -6,21 +6,24 @@ import json
 import time
 from collections.abc import Mapping
 
+from counsel import json_reader as read
 from counsel import strict_json
+from counsel.answer_parts import AnswerPart, ThinkingPart, ToolCallPart, VendorPart
 from counsel.errors import CounselError
 from counsel.http.v1 import errors, opaque, responses_request
-from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.http.v1.api import LARGEST, Asked, Ended, Renamed
 from counsel.http.v1.custom_input import CustomInput
 from counsel.job_events import ToolInputAdded
 from counsel.lazy_dataclass import dataclass
 from counsel.text import missing
-from counsel.types import Json, Usage
+from counsel.types import Usage
 
 WIRE = responses_request.WIRE
 _FIELDS = {  # by the type of a call: the field with its arguments, and the name of their events
     "function_call": ("arguments", "function_call_arguments"),
     "custom_tool_call": ("input", "custom_tool_call_input"),
 }
+_NO_BLOCK: ThinkingPart = {"type": "thinking"}
 _POSITIONS = ("start_index", "end_index")
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
@@ -28,10 +31,10 @@ _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 class Responses:
     largest = LARGEST
 
-    def parse(self, body: Json, headers: Mapping[bytes, str]) -> Asked:
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:
         return responses_request.parse(body, headers)
 
-    def plain(self, asked: Asked, job: str, answer: Ended) -> Json:
+    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:
         names = Names(job)
         items = [item for part in answer.parts for item in _items(part, names, asked)]
         if answer.refusal:
@@ -41,7 +44,7 @@ class Responses:
     def renderer(self, asked: Asked, job: str) -> ResponsesRenderer:
         return ResponsesRenderer(asked, job)
 
-    def error(self, error: CounselError, status: int | None = None) -> Json:
+    def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]:
         return errors.openai(error, status)
 
 
@@ -61,7 +64,7 @@ class Names:
         return f"{kind}_{self._job}_{number}"
 
 
-def open_response(asked: Asked, job: str, status: str = "in_progress") -> Json:
+def open_response(asked: Asked, job: str, status: str = "in_progress") -> dict[str, object]:
     """A response that has not ended."""
     return {
         "id": f"resp_{job.partition('_')[2]}",
@@ -77,7 +80,7 @@ def open_response(asked: Asked, job: str, status: str = "in_progress") -> Json:
     }
 
 
-def ended(asked: Asked, job: str, answer: Ended, items: list[Json]) -> Json:
+def ended(asked: Asked, job: str, answer: Ended, items: list[dict[str, object]]) -> dict[str, object]:
     # A model that refuses has ended its answer; a filter has cut it.
     incomplete = None if answer.refusal_kind == "refusal" else _INCOMPLETE.get(answer.reason)
     return {
@@ -90,36 +93,41 @@ def ended(asked: Asked, job: str, answer: Ended, items: list[Json]) -> Json:
     }
 
 
-def failed(asked: Asked, job: str, error: CounselError) -> Json:
+def failed(asked: Asked, job: str, error: CounselError) -> dict[str, object]:
     shown = errors.openai(error)["error"]
     status = "cancelled" if error.code == "CANCELLED" else "failed"
     about = {"code": shown["code"] or "server_error", "message": shown["message"]}
     return {**open_response(asked, job, status), "error": None if status == "cancelled" else about}
 
 
-def _items(part: Json, names: Names, asked: Asked) -> list[Json]:
+def _items(part: AnswerPart, names: Names, asked: Asked) -> list[dict[str, object]]:
     if part["type"] == "text":
-        message = _message(part["text"], names.next("msg"), notes=_annotations(part, part["text"]))
-        return [message] if part["text"] else []
+        text, name = part["text"], names.next("msg")
+        notes = _annotations(part["citations"], part["length"], text) if part.get("wire") == WIRE else []
+        return [_message(text, name, notes=notes)] if text else []
     if part["type"] == "tool_call":
         return [_call(part, names, asked)]
     if part["type"] == "vendor":
         return [part["item"]] if part["wire"] == WIRE else []
-    return [_reasoning(part, part["text"], names.next("rs"))] if part["text"] or "item" in part else []
+    text = part.get("text", "")
+    return [_reasoning(part, text, names.next("rs"))] if text or "item" in part else []
 
 
-def _annotations(about: Json, text: str) -> list[Json]:
+def _annotations(notes: list[dict[str, object]], length: int, text: str) -> list[dict[str, object]]:
     """OpenAI's, with their positions in `text`, which may begin with another message's text."""
-    if about.get("wire") != WIRE:
-        return []
-    shift = len(text) - about["length"]
+    shift = len(text) - length
     return [
-        {name: value + shift if name in _POSITIONS else value for name, value in note.items()}
-        for note in about["citations"]
+        {
+            name: value + shift if name in _POSITIONS and isinstance(value, int) else value
+            for name, value in note.items()
+        }
+        for note in notes
     ]
 
 
-def _message(text: str, name: str, status: str = "completed", *, notes: list[Json] | None = None) -> Json:
+def _message(
+    text: str, name: str, status: str = "completed", *, notes: list[dict[str, object]] | None = None
+) -> dict[str, object]:
     part = {"type": "output_text", "text": text, "annotations": notes or [], "logprobs": []}
     return {
         "type": "message",
@@ -130,7 +138,7 @@ def _message(text: str, name: str, status: str = "completed", *, notes: list[Jso
     }
 
 
-def _refusal(text: str, name: str) -> Json:
+def _refusal(text: str, name: str) -> dict[str, object]:
     part = {"type": "refusal", "refusal": text}
     return {
         "type": "message",
@@ -141,9 +149,9 @@ def _refusal(text: str, name: str) -> Json:
     }
 
 
-def _call(part: Json, names: Names, asked: Asked) -> Json:
+def _call(part: ToolCallPart, names: Names, asked: Asked) -> dict[str, object]:
     """With the name that the client has for the tool."""
-    about = asked.tools.get(part["name"], {})
+    about: Renamed = asked.tools.get(part["name"], {})
     head = {"call_id": part["id"], "name": about.get("name", part["name"]), "status": "completed"}
     namespace = part.get("namespace") or about.get("namespace")
     if namespace:
@@ -163,12 +171,12 @@ def _call(part: Json, names: Names, asked: Asked) -> Json:
     }
 
 
-def _arguments(part: Json, field: str) -> str:
+def _arguments(part: ToolCallPart, field: str) -> str:
     """A tool with free text has it as its only argument."""
     return str(part["arguments"].get("input") or "") if field == "input" else json.dumps(part["arguments"])
 
 
-def _reasoning(part: Json, text: str, name: str) -> Json:
+def _reasoning(part: ThinkingPart, text: str, name: str) -> dict[str, object]:
     if part.get("wire") == WIRE:
         return {**part["item"], "id": name}
     summary = [{"type": "summary_text", "text": text}] if text else []
@@ -176,7 +184,7 @@ def _reasoning(part: Json, text: str, name: str) -> Json:
     return {"type": "reasoning", "id": name, "summary": summary, **packed}
 
 
-def usage(used: Usage) -> Json:
+def usage(used: Usage) -> dict[str, object]:
     return {
         "input_tokens": used.input,
         "input_tokens_details": {
@@ -194,7 +202,10 @@ class _OpenCall:
     """A tool call while its arguments arrive."""
 
     index: int  # of its item
-    item: Json
+    item: dict[str, object]
+    id: str
+    field: str  # of the item, with its arguments
+    event: str  # the name of their events
     decoder: CustomInput | None  # its arguments are free text in JSON
     sent: str = ""
 
@@ -209,7 +220,7 @@ class ResponsesRenderer:
         self._names = Names(job)
         self._id = ""  # of the open item
         self._sequence = 0
-        self._items: list[Json] = []
+        self._items: list[dict[str, object]] = []
         self._calls: dict[str, _OpenCall] = {}
         self._open = ""  # message or reasoning
         self._pieces: list[str] = []  # of the open item
@@ -233,7 +244,7 @@ class ResponsesRenderer:
     def thinking(self, delta: str) -> bytes:
         opened = b""
         if self._open != "reasoning":
-            opened = self._begin("reasoning", _reasoning({}, "", self._names.next("rs")))
+            opened = self._begin("reasoning", _reasoning(_NO_BLOCK, "", self._names.next("rs")))
             part = {"type": "summary_text", "text": ""}
             opened += self._event("response.reasoning_summary_part.added", {**self._there(), "part": part})
         self._pieces.append(delta)
@@ -241,26 +252,30 @@ class ResponsesRenderer:
             "response.reasoning_summary_text.delta", {**self._there(), "delta": delta}
         )
 
-    def part(self, part: Json) -> bytes:
+    def part(self, part: AnswerPart) -> bytes:
         if part["type"] == "tool_call":
             return self._call(part)
         if part["type"] == "vendor":
             return self._vendor(part)
+        if part["type"] == "text":
+            return self.text(part["text"])
         if self._open == "reasoning":
             return self._end_item(part)
         closed = self._end_item()
         return closed + self._whole(_reasoning(part, "", self._names.next("rs")))
 
-    def _vendor(self, part: Json) -> bytes:
+    def _vendor(self, part: VendorPart) -> bytes:
+        item = part["item"]
         if part["wire"] != WIRE:
             return b""
-        if opened := self._calls.pop(part["item"].get("call_id") or "", None):
-            return self._end_call(opened, part["item"])
-        if part["item"]["type"] != "citations":
-            return self._end_item() + self._whole(part["item"])
+        if opened := self._calls.pop(read.text(item, "call_id"), None):
+            return self._end_call(opened, item)
+        if item["type"] != "citations":
+            return self._end_item() + self._whole(item)
         if self._open != "message":
             return b""
-        notes = _annotations({**part["item"], "wire": WIRE}, "".join(self._pieces))
+        text = "".join(self._pieces)
+        notes = _annotations(read.parts(item, "citations"), read.integer(item, "length"), text)
         added = [
             self._event(
                 "response.output_text.annotation.added",
@@ -275,19 +290,28 @@ class ResponsesRenderer:
         data = b""
         opened = self._calls.get(call.id)
         if opened is None:
-            part = {"id": call.id, "name": call.name, "arguments": {}, "namespace": call.namespace}
+            part: ToolCallPart = {
+                "type": "tool_call",
+                "id": call.id,
+                "name": call.name,
+                "arguments": {},
+                "namespace": call.namespace,
+            }
             item = call.item or _call(part, self._names, self._asked)
             opened, data = self._begin_call(call.id, item, is_native=call.item is not None)
         new = opened.decoder.feed(call.text) if opened.decoder else call.text
         return data + self._input(opened, new)
 
-    def _begin_call(self, call_id: str, item: Json, *, is_native: bool) -> tuple[_OpenCall, bytes]:
+    def _begin_call(
+        self, call_id: str, item: dict[str, object], *, is_native: bool
+    ) -> tuple[_OpenCall, bytes]:
         data = self._end_item()
-        is_custom = item["type"] == "custom_tool_call"
-        opened = _OpenCall(len(self._items), item, CustomInput() if is_custom and not is_native else None)
+        kind = read.text(item, "type")
+        decoder = CustomInput() if kind == "custom_tool_call" and not is_native else None
+        opened = _OpenCall(len(self._items), item, read.text(item, "id"), *_FIELDS[kind], decoder)
         self._calls[call_id] = opened
         self._items.append(item)
-        shown = {**item, _FIELDS[item["type"]][0]: "", "status": "in_progress"}
+        shown = {**item, opened.field: "", "status": "in_progress"}
         return opened, data + self._event(
             "response.output_item.added", {"output_index": opened.index, "item": shown}
         )
@@ -296,34 +320,32 @@ class ResponsesRenderer:
         if not delta:
             return b""
         opened.sent += delta
-        kind = _FIELDS[opened.item["type"]][1]
-        where = {"output_index": opened.index, "item_id": opened.item["id"], "delta": delta}
-        return self._event(f"response.{kind}.delta", where)
+        where = {"output_index": opened.index, "item_id": opened.id, "delta": delta}
+        return self._event(f"response.{opened.event}.delta", where)
 
-    def _call(self, part: Json) -> bytes:
+    def _call(self, part: ToolCallPart) -> bytes:
         data = b""
         if part["id"] not in self._calls:
             _, data = self._begin_call(part["id"], _call(part, self._names, self._asked), is_native=True)
         opened = self._calls.pop(part["id"])
-        field = _FIELDS[opened.item["type"]][0]
-        whole = _arguments(part, field)
-        if field == "arguments" and opened.sent.strip():
+        whole = _arguments(part, opened.field)
+        if opened.field == "arguments" and opened.sent.strip():
             whole = opened.sent  # as the vendor wrote it
-        return data + self._end_call(opened, {**opened.item, field: whole})
+        return data + self._end_call(opened, {**opened.item, opened.field: whole})
 
-    def _end_call(self, opened: _OpenCall, item: Json) -> bytes:
-        field, kind = _FIELDS[item["type"]]
-        rest = self._input(opened, missing(opened.sent, item[field]))
+    def _end_call(self, opened: _OpenCall, item: dict[str, object]) -> bytes:
+        field = opened.field
+        rest = self._input(opened, missing(opened.sent, read.text(item, field)))
         inside = {"output_index": opened.index, "item_id": item["id"]}
         name = {"name": item["name"]} if field == "arguments" else {}
         self._items[opened.index] = item
         return (
             rest
-            + self._event(f"response.{kind}.done", {**inside, **name, field: item[field]})
+            + self._event(f"response.{opened.event}.done", {**inside, **name, field: item[field]})
             + self._event("response.output_item.done", {"output_index": opened.index, "item": item})
         )
 
-    def _whole(self, item: Json) -> bytes:
+    def _whole(self, item: dict[str, object]) -> bytes:
         index = len(self._items)
         self._items.append(item)
         where = {"output_index": index, "item": item}
@@ -342,19 +364,21 @@ class ResponsesRenderer:
         response = {**failed(self._asked, self._job, error), "output": self._items}
         return self._event("response.failed", {"response": {**response, "status": "failed"}})
 
-    def _there(self) -> Json:
+    def _there(self) -> dict[str, object]:
         index = {"content_index": 0} if self._open == "message" else {"summary_index": 0}
         return {"item_id": self._id, "output_index": len(self._items), **index}
 
-    def _begin(self, kind: str, item: Json) -> bytes:
+    def _begin(self, kind: str, item: Mapping[str, object]) -> bytes:
         closed = self._end_item()
         self._open = kind
-        self._id = item["id"]
+        self._id = read.text(item, "id")
         return closed + self._event(
             "response.output_item.added", {"output_index": len(self._items), "item": item}
         )
 
-    def _end_item(self, thought: Json | None = None, *, notes: list[Json] | None = None) -> bytes:
+    def _end_item(
+        self, thought: ThinkingPart | None = None, *, notes: list[dict[str, object]] | None = None
+    ) -> bytes:
         """`thought`: the vendor's block of the reasoning that ends."""
         if not self._open:
             return b""
@@ -362,9 +386,11 @@ class ResponsesRenderer:
         if self._open == "message":
             item = _message(text, self._id, notes=notes)
             ends = self._event("response.output_text.done", {**there, "text": text, "logprobs": []})
-            ends += self._event("response.content_part.done", {**there, "part": item["content"][0]})
+            ends += self._event(
+                "response.content_part.done", {**there, "part": read.values(item, "content")[0]}
+            )
         else:
-            item = _reasoning(thought or {}, text, self._id)
+            item = _reasoning(thought or _NO_BLOCK, text, self._id)
             part = {"type": "summary_text", "text": text}
             ends = self._event("response.reasoning_summary_text.done", {**there, "text": text})
             ends += self._event("response.reasoning_summary_part.done", {**there, "part": part})
@@ -373,7 +399,7 @@ class ResponsesRenderer:
         self._open, self._pieces = "", []
         return ends
 
-    def _event(self, kind: str, data: Json) -> bytes:
+    def _event(self, kind: str, data: Mapping[str, object]) -> bytes:
         number, self._sequence = self._sequence, self._sequence + 1
         body = strict_json.encode({"type": kind, "sequence_number": number, **data})
         return f"event: {kind}\ndata: ".encode() + body + b"\n\n"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from counsel.http.v1 import reading
+from counsel.http.v1.api import Renamed
 from counsel.http.v1.chat_request import arguments, function_tool, tool_choice
 from counsel.http.v1.errors import BadRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.models.wires.openai_responses import flat_name
-from counsel.types import Json, ToolCall, ToolSpec
+from counsel.types import ToolCall, ToolSpec
 
 _SEARCH = ("web_search", "web_search_preview")
 _RESTRICTIONS = ("filters", "allowed_domains", "blocked_domains")
@@ -22,7 +23,7 @@ _RESTRICTIONS = ("filters", "allowed_domains", "blocked_domains")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
     specs: tuple[ToolSpec, ...]
-    renamed: Mapping[str, Json]  # by the name that the model sees: `namespace` and `name`, or `custom`
+    renamed: Mapping[str, Renamed]  # by the name that the model sees
     web_search: bool
     optional: tuple[str, ...]  # tools of OpenAI's own, which other vendors do not get
     untranslated: tuple[
@@ -30,12 +31,12 @@ class Offered:
     ]  # the same, if the client has no other tool: it wants the answer of this one
 
 
-def read(body: Json) -> Offered:
+def read(body: Mapping[str, object]) -> Offered:
     rows = reading.objects(body.get("tools") or [], "tools")
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
     specs: dict[str, ToolSpec] = {}
-    renamed: dict[str, Json] = {}
+    renamed: dict[str, Renamed] = {}
     hosted: list[str] = []
     searches = False
     for index, row in enumerate(rows):
@@ -59,7 +60,9 @@ def read(body: Json) -> Offered:
     )
 
 
-def _add(row: Json, where: str, specs: dict[str, ToolSpec], renamed: dict[str, Json]) -> None:
+def _add(
+    row: Mapping[str, object], where: str, specs: dict[str, ToolSpec], renamed: dict[str, Renamed]
+) -> None:
     if row["type"] != "namespace":
         spec, about = _tool(row, where)
         specs[spec.name] = spec
@@ -75,7 +78,7 @@ def _add(row: Json, where: str, specs: dict[str, ToolSpec], renamed: dict[str, J
         renamed[flat] = {**about, "namespace": namespace, "name": spec.name}
 
 
-def _tool(row: Json, where: str) -> tuple[ToolSpec, Json]:
+def _tool(row: Mapping[str, object], where: str) -> tuple[ToolSpec, Renamed]:
     if row["type"] == "function":
         return function_tool(row, where), {}
     name = reading.tool_name(row.get("name"), f"{where}.name")
@@ -90,7 +93,7 @@ def _tool(row: Json, where: str) -> tuple[ToolSpec, Json]:
     return ToolSpec(name, description, schema), {"name": name, "custom": True}
 
 
-def choice(body: Json, tools: tuple[ToolSpec, ...], untranslated: list[str]) -> str | None:
+def choice(body: Mapping[str, object], tools: tuple[ToolSpec, ...], untranslated: list[str]) -> str | None:
     value = body.get("tool_choice")
     if isinstance(value, dict) and value.get("type") == "custom":
         value = {**value, "type": "function"}
@@ -102,7 +105,7 @@ def choice(body: Json, tools: tuple[ToolSpec, ...], untranslated: list[str]) -> 
     return tool_choice(value, tools, nested=False)
 
 
-def call(item: Json, where: str) -> ToolCall:
+def call(item: Mapping[str, object], where: str) -> ToolCall:
     """A call of an earlier turn."""
     name = reading.tool_name(item.get("name"), f"{where}.name")
     if namespace := reading.optional(item, "namespace", str, f"{where}.namespace"):

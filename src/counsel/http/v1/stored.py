@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Protocol, cast
 
+from counsel import json_reader as read
 from counsel.engine.store.records import JobDetail
 from counsel.errors import CounselError, NotFound
 from counsel.http.v1 import api as v1
@@ -12,7 +13,6 @@ from counsel.http.v1 import responses, responses_request, responses_tools
 from counsel.http.v1.api import Asked
 from counsel.requests import CompletionRequest, Engine
 from counsel.results import ChatResult
-from counsel.types import Json
 
 
 class Storing(Protocol):
@@ -33,7 +33,7 @@ async def found(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
     return Asked(request=request, echo=echo, created=job.created, tools=tools), job
 
 
-async def shown(engine: Engine, name: str) -> Json:
+async def shown(engine: Engine, name: str) -> dict[str, object]:
     asked, job = await found(engine, name)
     if job.is_open:
         return responses.open_response(asked, job.id)
@@ -46,16 +46,16 @@ async def shown(engine: Engine, name: str) -> Json:
     return responses.failed(asked, job.id, error)
 
 
-async def with_items(engine: Engine, body: Json) -> Json:
+async def with_items(engine: Engine, body: dict[str, object]) -> dict[str, object]:
     """A request's body with the stored items that it refers to by their ids."""
     references = responses_request.references(body)
     if not references:
         return body
-    items: dict[str, Json] = {}
+    items: dict[str, dict[str, object]] = {}
     for job in dict.fromkeys(references.values()):
         with suppress(CounselError):
             response = await shown(engine, f"resp_{job.partition('_')[2]}")
-            items |= {item["id"]: item for item in response["output"]}
+            items |= {read.text(item, "id"): item for item in read.parts(response, "output")}
     for name in references:
         if name not in items and not name.startswith("rs_"):
             raise NotFound(
@@ -66,7 +66,7 @@ async def with_items(engine: Engine, body: Json) -> Json:
     return responses_request.with_items(body, items)
 
 
-async def deleted(engine: Engine, name: str) -> Json:
+async def deleted(engine: Engine, name: str) -> dict[str, object]:
     _, job = await found(engine, name)
     await cast(Storing, engine).delete(job.id)
     return {"id": name, "object": "response", "deleted": True}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from counsel.answer_parts import AnswerPart
 from counsel.errors import CounselError, UpstreamError
 from counsel.http.auth import Send
 from counsel.http.chunks import Chunks
@@ -22,7 +23,6 @@ from counsel.job_events import (
     ToolInputAdded,
 )
 from counsel.strict_json import encode
-from counsel.types import Json
 
 KEEPALIVE = 10.0  # seconds of silence after which a comment is sent, and the response begins if it has not
 _HEADERS = [
@@ -119,7 +119,7 @@ class Stream:
             if data:
                 await self._write(data)
 
-    async def _part(self, part: Json) -> None:
+    async def _part(self, part: AnswerPart) -> None:
         if part["type"] == "tool_call":
             if part["id"] in self._calls:
                 return
@@ -141,13 +141,17 @@ class Stream:
                 if part["text"]:
                     await self._write(self._renderer.text(part["text"]))
                 if "citations" in part:
-                    item = {"type": "citations", "citations": part["citations"], "length": part["length"]}
+                    item: dict[str, object] = {
+                        "type": "citations",
+                        "citations": part["citations"],
+                        "length": part["length"],
+                    }
                     await self._part({"type": "vendor", "wire": part["wire"], "item": item})
             elif part["type"] == "thinking":
-                if part["text"]:
-                    await self._write(self._renderer.thinking(part["text"]))
+                if text := part.get("text"):
+                    await self._write(self._renderer.thinking(text))
                 if "item" in part:
-                    await self._part({name: value for name, value in part.items() if name != "text"})
+                    await self._part({"type": "thinking", "wire": part["wire"], "item": part["item"]})
             else:
                 await self._part(part)
 

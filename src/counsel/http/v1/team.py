@@ -10,7 +10,7 @@ from counsel.caller import Caller
 from counsel.errors import Conflict
 from counsel.http.v1.own import VERSION
 from counsel.models.catalog import Catalog
-from counsel.types import Json, Model
+from counsel.types import Model
 
 
 def refuse_relays(caller: Caller) -> None:
@@ -22,11 +22,11 @@ def refuse_relays(caller: Caller) -> None:
         )
 
 
-async def about(caller: Caller) -> Json:
+async def about(caller: Caller) -> dict[str, object]:
     return await asyncio.to_thread(_about, caller)
 
 
-def _about(caller: Caller) -> Json:
+def _about(caller: Caller) -> dict[str, object]:
     catalog = Catalog.load(caller.settings)
     person = caller.person
     return {
@@ -45,7 +45,7 @@ def _about(caller: Caller) -> Json:
     }
 
 
-def _model(model: Model) -> Json:
+def _model(model: Model) -> dict[str, object]:
     """The facts that a counsel needs which does not know the model itself."""
     return {
         "id": model.id,
