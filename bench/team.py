@@ -54,10 +54,10 @@ def cpu(pids: Iterable[int], *, children: bool = False) -> float:
 
 
 def descendants(pid: int) -> list[int]:
-    found = []
+    child_ids = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(child) for child in task.read_text().split()]
-    return found
+        child_ids += [int(child) for child in task.read_text().split()]
+    return child_ids
 
 
 async def jobs(fleet: Fleet, count: int) -> float:

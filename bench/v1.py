@@ -248,14 +248,14 @@ def report(batches: dict[tuple[str, bool, int], list[Batch]]) -> None:
         # each batch against the upstream's own of the same round: both met the same machine
         added = [
             statistics.median(
-                percentile(one.latencies, share) - percentile(other.latencies, 0.5)
-                for one, other in zip(each, bare, strict=True)
+                percentile(run.latencies, share) - percentile(other.latencies, 0.5)
+                for run, other in zip(each, bare, strict=True)
             )
             for share in (0.5, 0.95)
         ]
-        rate = statistics.median(one.rate for one in each)
-        share = statistics.median(one.rate / other.rate for one, other in zip(each, bare, strict=True))
-        cpu = [one.cpu for one in each]
+        rate = statistics.median(run.rate for run in each)
+        share = statistics.median(run.rate / other.rate for run, other in zip(each, bare, strict=True))
+        cpu = [run.cpu for run in each]
         kind = "streamed" if stream else "plain"
         print(
             f"{name:10} {kind:9} {at_once:3} at once: {added[0] * 1000:7.1f} ms {added[1] * 1000:6.1f} ms"

@@ -168,19 +168,19 @@ def test_a_frozen_one_is_pickled() -> None:
 def test_threads_that_use_a_class_first_all_get_it() -> None:
     for _ in range(50):
         classes = declared(dataclass)
-        found: list[str] = []
+        names: list[str] = []
         begin = threading.Barrier(4)
 
-        def use(classes: SimpleNamespace = classes, found: list[str] = found, begin: Any = begin) -> None:
+        def use(classes: SimpleNamespace = classes, names: list[str] = names, begin: Any = begin) -> None:
             begin.wait()
-            found.append(repr(classes.Frozen("a")))
+            names.append(repr(classes.Frozen("a")))
 
         threads = [threading.Thread(target=use) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert found == [repr(THEIRS.Frozen("a"))] * 4
+        assert names == [repr(THEIRS.Frozen("a"))] * 4
 
 
 def test_nothing_is_compiled_when_a_module_is_imported() -> None:

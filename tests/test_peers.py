@@ -44,18 +44,18 @@ def test_every_dependency_has_an_upper_bound() -> None:
     """A peer stopped starting on the day on which `mcp` 2 came out."""
     about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     wanted = [*about["project"]["dependencies"], *about["dependency-groups"]["dev"]]
-    assert [one for one in wanted if "<" not in one] == []
+    assert [requirement for requirement in wanted if "<" not in requirement] == []
 
 
 async def test_of_two_jobs_on_one_conversation_exactly_the_named_one_is_stopped(
     fake_api: FakeAPI, tmp_path: Path
 ) -> None:
     env = {"COUNSEL_HOME": str(tmp_path), "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_api.v1}
-    who = Caller("test", cwd=tmp_path, settings=settings.load(env))
+    sender = Caller("test", cwd=tmp_path, settings=settings.load(env))
     engine = await open_engine(tmp_path)
     fake_api.script(gate="go", times=None)
     request = ChatRequest(prompt="hello", model="gpt-5", continuation_id="shared")
-    first, second = [await engine.submit(request, who, background=True) for _ in range(2)]
+    first, second = [await engine.submit(request, sender, background=True) for _ in range(2)]
     with pytest.raises(Conflict) as refused:
         await engine.cancel("shared")
     assert first in str(refused.value)

@@ -148,7 +148,7 @@ def review() -> ReviewResult:
 
 def test_findings_of_a_severity_or_worse() -> None:
     def ids(severity: str, **fields: bool) -> list[str]:
-        return [found.id for found in review().worst(severity, **fields)]
+        return [finding.id for finding in review().worst(severity, **fields)]
 
     assert ids("critical") == ["f1"]
     assert ids("high") == ["f1", "f6"]
@@ -232,7 +232,7 @@ def test_a_review_as_githubs_commands() -> None:
         (1234.5, False, "$1,234.50+"),
     ],
 )
-def test_dollars(usd: float | None, complete: bool, shown: str) -> None:
+def test_how_costs_are_written(usd: float | None, complete: bool, shown: str) -> None:
     assert amounts.dollars(usd, complete=complete) == shown
 
 

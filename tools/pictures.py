@@ -23,7 +23,7 @@ from rich.text import Text
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from fake import FakeProcess  # noqa: E402 - tests/ is a folder of modules
-from support.terminal import Terminal  # noqa: E402
+from support.terminal import Terminal  # noqa: E402 - the path comes first
 
 FOLDER = ROOT / "docs" / "pictures"
 COLUMNS, ROWS = 92, 200
@@ -126,7 +126,7 @@ def take(name: str, command: str, env: dict[str, str], home: Path) -> None:
     ) as terminal:
         terminal.wait()
         shown = styled(terminal.screen, home)
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - open until the process ends
     console.print(Text.assemble(("$ ", "green"), (command, "bold")), soft_wrap=True)
     console.print(shown)
     svg = console.export_svg(

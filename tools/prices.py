@@ -23,7 +23,7 @@ def _models() -> list[Model]:
 
 def _rates(model: Model) -> list[float] | None:
     """None: free or unknown."""
-    one = {
+    row = {
         "input": Usage(input=1_000),
         "output": Usage(output=1_000),
         "cache_read": Usage(input=1_000, cache_read=1_000),
@@ -32,7 +32,7 @@ def _rates(model: Model) -> list[float] | None:
     if model.provider == "local":
         return None
     noon = datetime.now(UTC).replace(hour=12, minute=0)
-    costs = {name: prices.by_library(model, usage, noon) for name, usage in one.items()}
+    costs = {name: prices.by_library(model, usage, noon) for name, usage in row.items()}
     if costs["input"] is None or costs["output"] is None:
         return None
     dollars = [round((cost or 0.0) * 1_000, 6) for cost in costs.values()]

@@ -17,9 +17,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 from fake import FakeProcess  # noqa: E402 - tests/ is a folder of modules
-from support import sample_home, sample_jobs, sample_usage  # noqa: E402
-from support.browser import TOKEN, Console  # noqa: E402
-from support.terminal import user_env  # noqa: E402
+from support import sample_home, sample_jobs, sample_usage  # noqa: E402 - the path comes first
+from support.browser import TOKEN, Console  # noqa: E402 - the path comes first
+from support.terminal import user_env  # noqa: E402 - the path comes first
 
 FOLDER = ROOT / "docs" / "images" / "console"
 SIZE = {"width": 1280, "height": 800}

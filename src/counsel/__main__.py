@@ -46,7 +46,7 @@ def _repair_streams() -> None:
     shows other characters as \\u2026, instead of losing an answer."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends
     if reconfigure := getattr(sys.stdout, "reconfigure", None):
         reconfigure(errors="backslashreplace")
 

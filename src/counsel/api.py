@@ -299,10 +299,10 @@ class Counsel:
 
 
 def _common(options: Options) -> dict[str, Any]:
-    held: dict[str, Any] = dict(options)
+    fields: dict[str, Any] = dict(options)
     for name in ("files", "images", "tools"):
-        held[name] = _listed(name, held.get(name, ()))
-    return held
+        fields[name] = _listed(name, fields.get(name, ()))
+    return fields
 
 
 def _listed(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ class ModelNotFound(Refused):
 
 
 class BudgetExceeded(Refused):
-    """A call could cost more than what is left of a budget, or its price is not known. It was not sent."""
+    """A call could cost more than is left of a budget, or its price is not known. It was not sent."""
 
     code = "BUDGET_EXCEEDED"
 
@@ -178,13 +178,13 @@ class FileTooLarge(Refused):
 
 
 class NotFound(Refused):
-    """There is no such file, job or conversation (any more)."""
+    """There is no such file, job or conversation, or it no longer exists."""
 
     code = "NOT_FOUND"
 
 
 class NotPermitted(Refused):
-    """A team's server does not do this for anyone, or not for people of this role."""
+    """A team's server does not allow this at all, or not for this role."""
 
     code = "NOT_PERMITTED"
 

@@ -57,7 +57,7 @@ def _copier(kind: type, changed: tuple[str, ...]) -> Callable[..., Any]:
         f"{row.name}={values[row.name]}" if row.kw_only else values[row.name] for row in rows if row.init
     )
     names: dict[str, Any] = {"_kind": kind}
-    exec(f"def copy({', '.join(['_value', *changed])}): return _kind({', '.join(passed)})", names)  # noqa: S102
+    exec(f"def copy({', '.join(['_value', *changed])}): return _kind({', '.join(passed)})", names)  # noqa: S102 - its own text, as `dataclasses` does
     copier: Callable[..., Any] = names["copy"]
     _copiers[kind, *changed] = copier
     return copier

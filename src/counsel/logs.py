@@ -120,7 +120,7 @@ class _RedactingFormatter(logging.Formatter):
         text = redact(super().format(record) if self.whole or _is_ours(record) else self._brief(record))
         return text if text.isprintable() else text.translate(_CONTROLS).replace("\n", "\n    ")
 
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002 - logging passes it
         """Like the library's, but computed once per second."""
         second = int(record.created)
         if second != self._second[0]:
@@ -201,7 +201,7 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
         super().doRollover()
         self._size = 0
 
-    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002
+    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002 - logging passes it
         """The library's version formats the record twice to get its length, which costs more than the rest of a line."""
         return self._size >= self.maxBytes
 

@@ -39,11 +39,11 @@ def enter(context: RequestContext) -> None:
     _current.set(context)
 
 
-def request_id(given: str) -> str:
+def request_id(header: str) -> str:
     """The client's own id if it is short and plain, else a new one."""
-    return given if _SANE(given) else secrets.token_hex(16)
+    return header if _SANE(header) else secrets.token_hex(16)
 
 
-def traceparent(given: str) -> str:
+def traceparent(header: str) -> str:
     """The client's trace, if its header is well formed."""
-    return given if _TRACEPARENT(given) else ""
+    return header if _TRACEPARENT(header) else ""

@@ -67,11 +67,11 @@ class Settings:
     idle_timeout_ms: int = _setting(
         "COUNSEL_IDLE_TIMEOUT_MS", 120_000, "Time limit for a pause within an answer.", minimum=1
     )
-    max_attempts: int = _setting("COUNSEL_MAX_ATTEMPTS", 3, "Attempts of one call.", minimum=1, maximum=3)
+    max_attempts: int = _setting("COUNSEL_MAX_ATTEMPTS", 3, "Attempts per call.", minimum=1, maximum=3)
     default_model: str = _setting(
         "COUNSEL_DEFAULT_MODEL",
         "auto",
-        "Model of `counsel ask` and `chat` when none is named; several with commas are tried in order.",
+        "Model of `counsel ask` and `chat` when none is named; several, separated by commas, are tried in order.",
     )
     default_effort: str = _setting(
         "COUNSEL_DEFAULT_EFFORT",
@@ -82,12 +82,12 @@ class Settings:
     consensus_models: tuple[str, ...] = _setting(
         "COUNSEL_CONSENSUS_MODELS",
         (),
-        "Models of a consensus that names none, or `auto` alone; empty: some of different vendors.",
+        "Models of a consensus that names none, or only `auto`; empty: some from different vendors.",
     )
     panel_size: int = _setting(
         "COUNSEL_PANEL_SIZE",
         3,
-        "How many models `auto` alone means in a consensus, where so many vendors are available.",
+        "How many models `auto` alone means in a consensus, if that many vendors are available.",
         minimum=2,
         maximum=20,
     )
@@ -122,13 +122,13 @@ class Settings:
     budget_day: str = _setting(
         "COUNSEL_BUDGET_DAY",
         "",
-        "Most US dollars that calls may cost per calendar day (this machine's time zone); empty: no budget, 0: nothing.",
+        "Maximum cost of all calls per calendar day, in US dollars (this machine's time zone); empty: no budget, 0: nothing.",
         unit="usd",
     )
     budget_month: str = _setting(
         "COUNSEL_BUDGET_MONTH",
         "",
-        "Most US dollars that calls may cost per calendar month (this machine's time zone); empty: no budget, 0: nothing.",
+        "Maximum cost of all calls per calendar month, in US dollars (this machine's time zone); empty: no budget, 0: nothing.",
         unit="usd",
     )
     cache_seconds: int = _setting(
@@ -144,8 +144,10 @@ class Settings:
     allowed_secret_files: tuple[str, ...] = _setting(
         "COUNSEL_ALLOWED_SECRET_FILES", (), "Files that may be sent although they look like secrets."
     )
-    max_files: int = _setting("COUNSEL_MAX_FILES", 100, "Most files in one request.", minimum=1)
-    max_images: int = _setting("COUNSEL_MAX_IMAGES", 20, "Most images in one request.", minimum=1)
+    max_files: int = _setting("COUNSEL_MAX_FILES", 100, "Maximum number of files in one request.", minimum=1)
+    max_images: int = _setting(
+        "COUNSEL_MAX_IMAGES", 20, "Maximum number of images in one request.", minimum=1
+    )
     max_file_bytes: int = _setting(
         "COUNSEL_MAX_FILE_BYTES", 1024 * 1024, "Largest text file, or range of lines of one.", minimum=1
     )
@@ -157,7 +159,7 @@ class Settings:
         maximum=256 * 1024 * 1024,
     )
     max_pdf_pages: int = _setting(
-        "COUNSEL_MAX_PDF_PAGES", 500, "Most pages of a PDF that are read.", minimum=1, maximum=10_000
+        "COUNSEL_MAX_PDF_PAGES", 500, "Maximum number of pages read from a PDF.", minimum=1, maximum=10_000
     )
     max_image_bytes: int = _setting("COUNSEL_MAX_IMAGE_BYTES", 10 * 1024 * 1024, "Largest image.", minimum=1)
     max_image_pixels: int = _setting(
@@ -263,7 +265,7 @@ class Settings:
         maximum=65535,
     )
     max_connections: int = _setting(
-        "COUNSEL_MAX_CONNECTIONS", 1_000, "Most open connections of `counsel serve`.", minimum=8
+        "COUNSEL_MAX_CONNECTIONS", 1_000, "Maximum number of open connections of `counsel serve`.", minimum=8
     )
     max_output_tokens: int = _setting(
         "MAX_MCP_OUTPUT_TOKENS", 25_000, "Largest tool result.", minimum=1_000, maximum=200_000
@@ -283,7 +285,7 @@ class Settings:
     audit_days: int = _setting(
         "COUNSEL_AUDIT_DAYS",
         400,
-        "Days that a team's audit log keeps a record.",
+        "Days for which a team's audit log keeps a record.",
         minimum=1,
         maximum=3650,
     )
@@ -301,7 +303,9 @@ class Settings:
         "COUNSEL_OIDC_CLIENT_SECRET", "", "The client's secret at the issuer, if it has one.", secret=True
     )
     oidc_scopes: str = _setting(
-        "COUNSEL_OIDC_SCOPES", "openid email profile", "Scopes to request from the issuer, with spaces."
+        "COUNSEL_OIDC_SCOPES",
+        "openid email profile",
+        "Scopes to request from the issuer, separated by spaces.",
     )
     oidc_hosts: tuple[str, ...] = _setting(
         "COUNSEL_OIDC_HOSTS",
@@ -316,7 +320,7 @@ class Settings:
     oidc_create: str = _setting(
         "COUNSEL_OIDC_CREATE",
         "off",
-        "People who sign in first: `off` accepts those whom an admin has added by e-mail address, `member` adds them.",
+        "People who sign in for the first time: `off` accepts only those whom an admin has added by e-mail address, `member` adds them as members.",
         choices=("off", "member"),
     )
     oidc_groups_claim: str = _setting(
@@ -332,13 +336,13 @@ class Settings:
     secret_key: str = _setting(
         "COUNSEL_SECRET_KEY",
         "",
-        "Encrypts the vendors' keys that people of a team bring; at least 32 characters, the same on all servers.",
+        "Encrypts the provider keys that people of a team store; at least 32 characters, the same on all servers.",
         secret=True,
     )
     secret_key_old: str = _setting(
         "COUNSEL_SECRET_KEY_OLD",
         "",
-        "The one before, while people's keys are encrypted anew (`counsel people keys reseal`).",
+        "The previous secret key, while people's keys are encrypted again (`counsel people keys reseal`).",
         secret=True,
     )
     # agents

@@ -71,7 +71,7 @@ def setup(settings: Settings) -> None:
 
 
 def close() -> None:
-    global _tracer  # noqa: PLW0603
+    global _tracer  # noqa: PLW0603 - one per process
     if _tracer is not None:
         _tracer.close()
         _tracer = None

@@ -18,11 +18,11 @@ from pathlib import Path
 
 
 def say(**event: object) -> None:
-    print(json.dumps(event), flush=True)  # noqa: T201
+    print(json.dumps(event), flush=True)
 
 
 def stop(words: str, code: int = 1) -> None:
-    print(words, file=sys.stderr)  # noqa: T201
+    print(words, file=sys.stderr)
     raise SystemExit(code)
 
 

@@ -14,7 +14,7 @@ from counsel.types import Call, Limits, Text, Thinking, ToolUse, Turn
 CLEAN = Exit(0)
 
 
-def asked(agent: str, session: str | None = None, **said: Any) -> AgentRequest:
+def asked(agent: str, session: str | None = None, **fields: Any) -> AgentRequest:
     call = Call((Turn("user", "look"),), session=session)
     base: dict[str, Any] = {
         "agent": AGENTS[agent],
@@ -27,7 +27,7 @@ def asked(agent: str, session: str | None = None, **said: Any) -> AgentRequest:
         "level": "read-only",
         "env": {"SOME_API_KEY": "hush-hush"},
     }
-    return AgentRequest(**(base | said))
+    return AgentRequest(**(base | fields))
 
 
 def parts(steps: list[Step]) -> tuple[str, str, list[str]]:

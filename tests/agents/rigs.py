@@ -60,11 +60,11 @@ class Rig:
     def caller(self, **env: str) -> Caller:
         return here(self.name, {**self.env, **env}, self.project)
 
-    def call(self, *said: str, session: str | None = None, images: tuple[Image, ...] = ()) -> Call:
+    def call(self, *texts: str, session: str | None = None, images: tuple[Image, ...] = ()) -> Call:
         """Turns that alternate, the user's last; the images are sent with it."""
-        roles = ["user" if (len(said) - place) % 2 else "assistant" for place in range(len(said))]
-        turns = [Turn(role, text) for role, text in zip(roles, said, strict=True)]  # type: ignore[arg-type]
-        turns[-1] = Turn("user", said[-1], images)
+        roles = ["user" if (len(texts) - place) % 2 else "assistant" for place in range(len(texts))]
+        turns = [Turn(role, text) for role, text in zip(roles, texts, strict=True)]  # type: ignore[arg-type]
+        turns[-1] = Turn("user", texts[-1], images)
         return Call(tuple(turns), cwd=self.project, session=session)
 
 

@@ -109,12 +109,12 @@ def agent(command: Callable[[AgentRequest], Command], **more: Any) -> AgentDrive
 
 
 async def asked(
-    one: AgentDriver, caller: Caller, limits: Limits | None = None, **call: Any
+    agent_driver: AgentDriver, caller: Caller, limits: Limits | None = None, **call: Any
 ) -> tuple[list[Event], CounselError | None]:
     events: list[Event] = []
     try:
         async for event in driver.answer(
-            one, replace(Call((Turn("user", "look"),)), **call), caller, limits or Limits(total=60)
+            agent_driver, replace(Call((Turn("user", "look"),)), **call), caller, limits or Limits(total=60)
         ):
             events.append(event)
     except CounselError as error:

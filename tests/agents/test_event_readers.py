@@ -69,7 +69,7 @@ def test_a_recorded_answer(
         (gemini.Reader, "gemini", "gemini", (22, 6, None)),
     ],
 )
-def test_usage(
+def test_usage_is_read_from_each_agents_events(
     reader: Callable[[AgentRequest], Any], agent: str, stream: str, expected: tuple[int, int, float | None]
 ) -> None:
     steps = read(reader(asked(agent)), stream)

@@ -463,12 +463,12 @@ def report() -> Iterator[str]:
             if session and base == outcomes[None]:
                 continue
             yield from ["", f"# {title}{', in its session' if session else ''}", *base]
-            told: dict[str, list[str]] = {}
+            problems: dict[str, list[str]] = {}
             for where, others in variants(lines):
                 shown = outcome(reader, others, ended, session)
                 difference = [row for row in difflib.ndiff(base, shown) if row[0] in "+-"]
-                told.setdefault("\n".join(difference), []).append(where)
-            yield from (f"## {'; '.join(where)}\n{rows}" for rows, where in told.items() if rows)
+                problems.setdefault("\n".join(difference), []).append(where)
+            yield from (f"## {'; '.join(where)}\n{rows}" for rows, where in problems.items() if rows)
 
 
 def test_a_field_that_is_missing_or_null_changes_no_more_than_this() -> None:

@@ -43,7 +43,7 @@ def marked(mark: str) -> list[int]:
 async def there(mark: str, count: int) -> list[int]:
     """That many live ones. A process that is turning into another program has no environment for a moment."""
     async with asyncio.timeout(30):
-        while len(result := marked(mark)) != count:  # noqa: ASYNC110 - the kernel sends no notification
+        while len(result := marked(mark)) != count:
             await asyncio.sleep(0.02)
     return result
 

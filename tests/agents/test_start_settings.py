@@ -84,20 +84,20 @@ def test_an_agent_gets_the_callers_environment_without_marks(home: Path) -> None
 def test_keys_of_counsels_own_file_stay_with_counsel(home: Path) -> None:
     (home / "counsel").mkdir()
     (home / "counsel" / ".env").write_text("ANTHROPIC_API_KEY=for-counsel\n")
-    who = caller(home, COUNSEL_HOME=str(home / "counsel"))
-    assert who.env["ANTHROPIC_API_KEY"] == "for-counsel"
-    assert "ANTHROPIC_API_KEY" not in environment.of(who, "claude")
+    sender = caller(home, COUNSEL_HOME=str(home / "counsel"))
+    assert sender.env["ANTHROPIC_API_KEY"] == "for-counsel"
+    assert "ANTHROPIC_API_KEY" not in environment.of(sender, "claude")
 
 
 def test_the_chain_grows_by_the_agent(home: Path) -> None:
-    who = Caller(settings=caller(home).settings, chain=("claude",))
-    assert environment.of(who, "codex")["COUNSEL_CHAIN"] == "claude,codex"
+    sender = Caller(settings=caller(home).settings, chain=("claude",))
+    assert environment.of(sender, "codex")["COUNSEL_CHAIN"] == "claude,codex"
 
 
 # ── names ──
 
 
-def test_names() -> None:
+def test_a_name_is_an_agent_with_or_without_its_model() -> None:
     assert registry.resolve("codex") == registry.AskableAgent(AGENTS["codex"])
     result = registry.resolve("Claude:opus")
     assert result is not None
@@ -121,7 +121,7 @@ def program(home: Path, name: str, folder: str = "bin") -> Path:
     return path
 
 
-def test_nothing_is_here(home: Path) -> None:
+def test_agents_that_are_not_installed_say_how_to_install_them(home: Path) -> None:
     for driver in registry.askable_agents().values():
         result = driver.probe(caller(home))
         assert result.path is None

@@ -125,11 +125,11 @@ def test_a_refusal_of_claude_says_why() -> None:
         [],
     ],
 )
-def test_gemini_says_the_same_in_pieces_and_whole(said: list[tuple[str, bool | None]]) -> None:
+def test_gemini_says_the_same_in_pieces_and_whole(pieces: list[tuple[str, bool | None]]) -> None:
     lines = [
         {"type": "message", "role": "assistant", "content": text}
         | ({} if delta is None else {"delta": delta})
-        for text, delta in said
+        for text, delta in pieces
     ]
     last = {"type": "result", "status": "success", "stats": {}, "response": "Berlin."}
     assert parts(fed(gemini.Reader(asked("gemini")), *lines, last))[0] == "Berlin."

@@ -58,7 +58,7 @@ def test_an_objects_end_is_found_however_it_is_split(
     objects: list[dict[str, object]], kind: tuple[str, str], data: st.DataObject
 ) -> None:
     ends = data.draw(st.lists(st.sampled_from(kind), min_size=len(objects), max_size=len(objects)))
-    text = "".join(json.dumps(one) + end for one, end in zip(objects, ends, strict=True)).encode()
+    text = "".join(json.dumps(document) + end for document, end in zip(objects, ends, strict=True)).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
     matches: list[bytes] = []

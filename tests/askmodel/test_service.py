@@ -203,7 +203,7 @@ async def test_hanging_up_stops_the_call_upstream(engine: Engine, fake_api: Fake
         wire.close()
         await fake_api.wait_for(state="disconnected")
         async with asyncio.timeout(10):
-            while (await engine.recent()).to_json()["content"]["jobs"][0]["status"] == "processing":  # noqa: ASYNC110
+            while (await engine.recent()).to_json()["content"]["jobs"][0]["status"] == "processing":
                 await asyncio.sleep(0.01)
         assert (await engine.recent()).to_json()["content"]["jobs"][0]["status"] == "cancelled"
 

@@ -38,7 +38,7 @@ from support.pty_screen import in_terminal
         (1234.5, False, "$1,234.50+"),
     ],
 )
-def test_dollars(usd: float | None, complete: bool, shown: str) -> None:
+def test_how_costs_are_written(usd: float | None, complete: bool, shown: str) -> None:
     assert amounts.dollars(usd, complete=complete) == shown
 
 

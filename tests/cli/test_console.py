@@ -71,11 +71,11 @@ class Machine:
         done = self.run("console", "--json", "--no-build", *options)
         assert (done.returncode, done.stderr) == (0, "")
         document = json.loads(done.stdout)
-        found = LINK.fullmatch(document["link"])
-        assert found is not None
+        match = LINK.fullmatch(document["link"])
+        assert match is not None
         assert set(document) == {"url", "link", "expires_in"}
-        assert document["url"] == f"http://127.0.0.1:{found[1]}/"
-        return int(found[1]), found[2]
+        assert document["url"] == f"http://127.0.0.1:{match[1]}/"
+        return int(match[1]), match[2]
 
     @contextmanager
     def terminal(self, *options: str, **env: str) -> Iterator[Terminal]:

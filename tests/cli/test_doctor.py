@@ -205,8 +205,8 @@ def answer_once(listening: socket.socket) -> None:
 
 
 def test_daemon_running_left_behind_and_none(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = examine(env, "daemon")
-    assert (found.level, found.what) == ("off", "not running; the next question or MCP client starts it")
+    (finding,) = examine(env, "daemon")
+    assert (finding.level, finding.what) == ("off", "not running; the next question or MCP client starts it")
     Path(env["COUNSEL_HOME"], "run").mkdir(mode=0o700)
     path = run_paths.socket(env["COUNSEL_HOME"])
     with socket.socket(socket.AF_UNIX) as listening:
@@ -214,14 +214,14 @@ def test_daemon_running_left_behind_and_none(env: dict[str, str], monkeypatch: p
         listening.listen()
         answering = Thread(target=answer_once, args=(listening,), daemon=True)
         answering.start()
-        (found,) = examine(env, "daemon")
+        (finding,) = examine(env, "daemon")
         answering.join(10)
-        assert (found.level, found.what) == ("ok", f"running ({path})")
+        assert (finding.level, finding.what) == ("ok", f"running ({path})")
         monkeypatch.setattr(doctor_files, "DAEMON_SECONDS", 0.1)
-        (found,) = examine(env, "daemon")  # one that listens and is suspended
-        assert (found.level, "does not answer" in found.what) == ("problem", True)
-    (found,) = examine(env, "daemon")
-    assert (found.level, "left of an earlier one" in found.what) == ("off", True)
+        (finding,) = examine(env, "daemon")  # one that listens and is suspended
+        assert (finding.level, "does not answer" in finding.what) == ("problem", True)
+    (finding,) = examine(env, "daemon")
+    assert (finding.level, "left of an earlier one" in finding.what) == ("off", True)
     Path(path).unlink()
 
 
@@ -241,8 +241,8 @@ def test_a_daemon_whose_socket_is_in_tmp_is_seen(tmp_path: Path) -> None:
     Path(path).unlink()
     Path(path).parent.rmdir()
     assert levels(examine(env, "home")) == {f"{settings.default_home(env)} cannot be created": "problem"}
-    (found,) = examine(env, "database")
-    assert (found.level, "cannot be written" in found.what) == ("off", True)
+    (finding,) = examine(env, "database")
+    assert (finding.level, "cannot be written" in finding.what) == ("off", True)
 
 
 # ── nothing untrue ───────────────────────────────────────────────────────────────────────────────────
@@ -264,9 +264,9 @@ def test_a_key_that_was_not_tested_has_no_tick(env: dict[str, str]) -> None:
 
 
 def test_a_local_model_is_running_only_if_it_listens(env: dict[str, str]) -> None:
-    (found,) = (entry for entry in examine(env, "providers") if entry.what.startswith("this machine"))
-    assert (found.level, found.what) == ("off", "this machine: not set up")
-    assert "is not running" not in found.todo  # it may run in another terminal
+    (finding,) = (entry for entry in examine(env, "providers") if entry.what.startswith("this machine"))
+    assert (finding.level, finding.what) == ("off", "this machine: not set up")
+    assert "is not running" not in finding.todo  # it may run in another terminal
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
@@ -284,14 +284,14 @@ def test_a_local_model_is_running_only_if_it_listens(env: dict[str, str]) -> Non
 @pytest.mark.parametrize("order", ["nosuch", "grok", "codex", "nosuch,grok"])
 def test_an_order_without_a_usable_model_is_a_problem(env: dict[str, str], order: str) -> None:
     """auto does not fall back to its own order."""
-    found = only(examine(env, "models", COUNSEL_AUTO_ORDER=order, OPENAI_API_KEY=KEY), "problem")
-    assert "`auto` cannot answer" in found.what
-    assert "COUNSEL_AUTO_ORDER" in found.what
+    problem = only(examine(env, "models", COUNSEL_AUTO_ORDER=order, OPENAI_API_KEY=KEY), "problem")
+    assert "`auto` cannot answer" in problem.what
+    assert "COUNSEL_AUTO_ORDER" in problem.what
 
 
 def test_an_order_with_a_usable_model_is_no_problem(env: dict[str, str]) -> None:
-    found = examine(env, "models", COUNSEL_AUTO_ORDER="nosuch,gpt-5", OPENAI_API_KEY=KEY)
-    assert [finding.level for finding in found] == ["info", "warn"]
+    checks = examine(env, "models", COUNSEL_AUTO_ORDER="nosuch,gpt-5", OPENAI_API_KEY=KEY)
+    assert [finding.level for finding in checks] == ["info", "warn"]
 
 
 def test_a_provider_without_models_in_the_order_is_named(env: dict[str, str]) -> None:
@@ -312,8 +312,8 @@ def test_a_person_sees_marks_and_lines_that_fit(env: dict[str, str], tmp_path: P
     words = [line for line in screen.lines if len(line) > columns]
     assert all(len(line.split()) <= 2 for line in words)  # a path, alone on its line
     text = screen.text
-    assert "  – not running; the next question or MCP client starts it" in text  # noqa: RUF001
-    assert "  – Google: not set up" in text  # noqa: RUF001
+    assert "  – not running; the next question or MCP client starts it" in text  # noqa: RUF001 - as it is printed
+    assert "  – Google: not set up" in text  # noqa: RUF001 - as it is printed
     assert "  ✓ counsel " in text
     assert "  · OpenAI: key from OPENAI_API_KEY" in text
 
@@ -465,7 +465,7 @@ def test_the_command_says_it_to_people_and_to_programs(env: dict[str, str]) -> N
     assert next(row for row in shown["findings"] if row["level"] == "problem")["todo"]
 
 
-def test_online_over_mcp(env: dict[str, str], fake_process: FakeProcess) -> None:
+def test_online_reaches_the_providers(env: dict[str, str], fake_process: FakeProcess) -> None:
     more = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
     done = counsel(env, "--online", **more)
     assert done.returncode == 0, done.stdout

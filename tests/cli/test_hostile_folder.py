@@ -94,8 +94,8 @@ def trapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pa
     """The folder, where its canaries would sit, and an environment whose search paths lead into the folder."""
     root = tmp_path_factory.mktemp("trapped")
     folder, canaries, home = root / "folder", root / "canaries", root / "home"
-    for one in (folder / "node_modules" / ".bin", canaries, home):
-        one.mkdir(parents=True)
+    for path in (folder / "node_modules" / ".bin", canaries, home):
+        path.mkdir(parents=True)
     for name in modules():
         (folder / f"{name}.py").write_text(f"open({str(canaries / name)!r}, 'a').close()\n")
     for name in PROGRAMS:
@@ -137,7 +137,7 @@ def _leave_out_what_python_itself_falls_for(root: Path, folder: Path, canaries: 
     env = {"PYTHONPATH": str(blank), "PATH": os.environ["PATH"]}
     while True:
         subprocess.run([sys.executable, "-m", "blank"], cwd=folder, env=env, check=False, capture_output=True)
-        fallen = [one.name for one in canaries.iterdir()]
+        fallen = [path.name for path in canaries.iterdir()]
         if not fallen:
             return
         for name in fallen:
@@ -174,7 +174,7 @@ def test_a_command_takes_nothing_from_the_folder(
     for arguments in COMMANDS[name]:
         reply = run([sys.executable, "-m", "counsel", name, *arguments], folder, env, stays=name in STAYING)
         assert "Traceback" not in reply
-        assert [one.name for one in canaries.iterdir()] == [], reply
+        assert [path.name for path in canaries.iterdir()] == [], reply
 
 
 @pytest.mark.parametrize("entry", ["console script", "-P -m"])
@@ -185,7 +185,7 @@ def test_the_other_ways_to_start_it_take_nothing_either(
     script = [str(Path(sys.executable).with_name("counsel"))]
     start = script if entry == "console script" else [sys.executable, "-P", "-m", "counsel"]
     run([*start, "models"], folder, env, stays=False)
-    assert [one.name for one in canaries.iterdir()] == []
+    assert [path.name for path in canaries.iterdir()] == []
 
 
 def test_a_relative_module_path_is_forgotten_before_anything_of_ours_is_imported(
@@ -196,9 +196,9 @@ def test_a_relative_module_path_is_forgotten_before_anything_of_ours_is_imported
     for path in (":/nowhere", ".", f"../{folder.name}"):
         leading = {**env, "PYTHONPATH": path}
         run([sys.executable, "-c", ""], folder, leading, stays=False)
-        own = {one.name for one in canaries.iterdir()}
+        own = {canary.name for canary in canaries.iterdir()}
         run([sys.executable, "-m", "counsel", "models"], folder, leading, stays=False)
-        ours = {one.name for one in canaries.iterdir()} - own
-        for one in canaries.iterdir():
-            one.unlink()
+        ours = {canary.name for canary in canaries.iterdir()} - own
+        for canary in canaries.iterdir():
+            canary.unlink()
         assert ours == set(), path

@@ -227,8 +227,8 @@ def test_ask_continues_the_newest_conversation_of_this_folder(
     assert [each["content"] for each in whole["history"] if each["role"] == "user"] == [
         "one", "two", "And three?", "four", "five", "six", "seven", "eight",
     ]  # fmt: skip
-    told = counsel("ask", "nine", "-c", "last")
-    assert f"Continuing {name.removeprefix('conv_')[:8]}: one" in told.err
+    reply = counsel("ask", "nine", "-c", "last")
+    assert f"Continuing {name.removeprefix('conv_')[:8]}: one" in reply.err
 
 
 def test_digits_alone_are_a_beginning_only_with_their_kind_in_front(

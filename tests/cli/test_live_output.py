@@ -172,8 +172,8 @@ def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(
     assert b"overloaded" in err
 
 
-async def events(*said: tuple[str, int]) -> AsyncIterator[JobEvent]:
-    for text, offset in said:
+async def events(*texts: tuple[str, int]) -> AsyncIterator[JobEvent]:
+    for text, offset in texts:
         yield event_from(1, 0.0, "text", "0", {"text": text, "offset": offset})
 
 

@@ -102,8 +102,8 @@ def test_lists_search_and_usage_read_the_database(counsel: Run, project: Path, t
     seed(tmp_path / "home", *seeds(project))
     assert len(json.loads(counsel("jobs", "--json").out)["jobs"]) == 4
     assert len(json.loads(counsel("conversations", "--json").out)["conversations"]) == 4
-    found = json.loads(counsel("conversations", "search", "newest", "--json").out)["conversations"]
-    assert [each["id"] for each in found] == [seeds(project)[1].conversation_id]
+    matches = json.loads(counsel("conversations", "search", "newest", "--json").out)["conversations"]
+    assert [each["id"] for each in matches] == [seeds(project)[1].conversation_id]
     seed_calls(tmp_path / "home", dataclasses.replace(usage("job_1"), at=time.time()))
     assert json.loads(counsel("usage", "--json").out)["total"]["calls"] == 1
 

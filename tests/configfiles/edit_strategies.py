@@ -106,7 +106,7 @@ def merged(before: Any, ours: Any, theirs: Any) -> Any:
     old = {} if before is MISSING else before
     assert isinstance(old, dict)
     both = {
-        key: merged(*(one.get(key, MISSING) for one in (old, ours, theirs)))
+        key: merged(*(version.get(key, MISSING) for version in (old, ours, theirs)))
         for key in {**theirs, **old, **ours}
     }
     return {key: value for key, value in both.items() if value is not MISSING}

@@ -306,7 +306,7 @@ def test_toml_1_1_is_read_as_codex_reads_it() -> None:
     value = parse(TOML_11, "toml").value
     assert value["mcp_servers"] == {"a": {"command": "x", "args": ["}"]}, "b": {}}
     assert value["A"] == "\x1b[0m \\e z"
-    assert [str(one) for one in value["at"]] == [
+    assert [str(time) for time in value["at"]] == [
         "07:32:00",
         "1979-05-27 07:32:00",
         "1979-05-27 07:32:01+01:00",
@@ -327,7 +327,7 @@ def test_toml_1_1_is_read_as_codex_reads_it() -> None:
 def test_inline_tables_over_lines_are_edited_line_by_line(
     path: tuple[str, ...], old: str, new: str, newline: str
 ) -> None:
-    before, old, new = (one.replace("\n", newline) for one in (TOML_11, old, new))
+    before, old, new = (text.replace("\n", newline) for text in (TOML_11, old, new))
     after = parse(before, "toml").set_member(("mcp_servers", *path), value=False)
     assert after.text == before.replace(old, new)
     if path[-1] != "args":

@@ -94,7 +94,7 @@ def test_undo_takes_our_edits_out_of_toml_that_others_edited(text: str, data: st
     document = parse(text, "toml")
     ours = document.edited(any_edits(data, document.value))
     theirs = ours.edited(any_edits(data, ours.value))
-    before, after, current = (one.encode() for one in (text, ours.text, theirs.text))
+    before, after, current = (version.encode() for version in (text, ours.text, theirs.text))
     span, target = Span(*difference(before, after)[:2]), Target(Path("f"), "toml")
     try:
         undone = without_change(span, target, before, after, current)
@@ -107,7 +107,7 @@ def test_undo_takes_our_edits_out_of_toml_that_others_edited(text: str, data: st
 @cases(40, 300, toml_documents(), st.sampled_from(["an item", {"an": {"item": 1}}]), st.data())
 def test_toml_list_items_come_and_go(text: str, item: Any, data: st.DataObject) -> None:
     before = valid_toml(text)
-    tables = {one.path[:-1] for one in scan(text) if one.kind == "array"}
+    tables = {row.path[:-1] for row in scan(text) if row.kind == "array"}
     members = [(*home, key) for home in holders(before) for key in lookup(before, home)]
     lists = [path for path in members if isinstance(lookup(before, path), list)]
     lists = [path for path in lists if isinstance(item, dict) or path not in tables]
@@ -143,8 +143,8 @@ def valid_toml(text: str) -> dict[str, Any]:
 
 def only_below_headers(text: str, home: tuple[str, ...]) -> bool:
     """Whether `[a]` exists only through `[a.b]`: a field of `a` then brings a header of its own, which stays."""
-    family = [one for one in scan(text) if one.path[: len(home)] == home]
+    family = [row for row in scan(text) if row.path[: len(home)] == home]
     return all(
-        (one.kind != "pair" and one.path != home) or len(one.path) - len(one.keys) > len(home)
-        for one in family
+        (row.kind != "pair" and row.path != home) or len(row.path) - len(row.keys) > len(home)
+        for row in family
     )

@@ -16,12 +16,12 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
 
 from counsel import settings  # noqa: E402 - the path comes first
-from counsel.engine.engine import open_engine  # noqa: E402
-from counsel.errors import UpstreamError  # noqa: E402
-from counsel.http import app, serve  # noqa: E402
-from counsel.http.loading import HttpApp  # noqa: E402
-from counsel.mcp import tools  # noqa: E402
-from counsel.mcp.tools.base import Tool  # noqa: E402
+from counsel.engine.engine import open_engine  # noqa: E402 - the path comes first
+from counsel.errors import UpstreamError  # noqa: E402 - the path comes first
+from counsel.http import app, serve  # noqa: E402 - the path comes first
+from counsel.http.loading import HttpApp  # noqa: E402 - the path comes first
+from counsel.mcp import tools  # noqa: E402 - the path comes first
+from counsel.mcp.tools.base import Tool  # noqa: E402 - the path comes first
 
 TOKEN = "known-to-the-test-alone"
 

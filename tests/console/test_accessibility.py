@@ -70,23 +70,23 @@ def button(name: str, *, exact: bool = True) -> Callable[[Page], object]:
 
 def dialogs(ids: dict[str, str]) -> Iterator[tuple[str, list[Step], str]]:
     """An address, what is done there, and the text that then is visible."""
-    bad_setting = lambda page: (  # noqa: E731
+    bad_setting = lambda page: (  # noqa: E731 - a table of steps
         page.get_by_role("form", name="max_files").get_by_role("textbox").fill("0"),
         page.keyboard.press("Enter"),
     )
-    palette = lambda page: page.keyboard.press("Control+k")  # noqa: E731
-    nothing = lambda page: page.get_by_label("Find an action").fill("no action has this")  # noqa: E731
+    palette = lambda page: page.keyboard.press("Control+k")  # noqa: E731 - a table of steps
+    nothing = lambda page: page.get_by_label("Find an action").fill("no action has this")  # noqa: E731 - a table of steps
     add = ("add", button("Add server"))
-    fill_server = lambda page: (  # noqa: E731
+    fill_server = lambda page: (  # noqa: E731 - a table of steps
         page.get_by_label("Name", exact=True).fill("x"),
         page.get_by_role("textbox", name="Command").fill("npx"),
     )
     review = ("review", button("Review the changes"))
-    wrong_paste = lambda page: (  # noqa: E731
+    wrong_paste = lambda page: (  # noqa: E731 - a table of steps
         page.get_by_text("Paste JSON or TOML").click(),
         page.get_by_role("textbox", name="JSON or TOML").fill("{"),
     )
-    wrong_key = lambda page: (  # noqa: E731
+    wrong_key = lambda page: (  # noqa: E731 - a table of steps
         page.get_by_label("Key", exact=True).fill("not a key"),
         page.keyboard.press("Enter"),
     )

@@ -47,7 +47,7 @@ def test_doctor_marks_what_works_what_is_not_set_up_and_what_is_wrong(agents: Co
     expect(settings.get_by_role("listitem").filter(has_text="prot")).to_contain_text("✗")
     expect(settings).to_contain_text("Correct it")
     providers = page.get_by_role("region", name="Providers")
-    expect(providers.get_by_role("listitem").filter(has_text="Mistral")).to_contain_text("–")  # noqa: RUF001
+    expect(providers.get_by_role("listitem").filter(has_text="Mistral")).to_contain_text("–")  # noqa: RUF001 - as it is shown
     expect(providers.get_by_role("listitem").filter(has_text="OpenAI")).to_contain_text("·")  # not tested
     expect(page.get_by_role("status").filter(has_text="1 problem")).to_contain_text("Keys were not tested.")
 
@@ -55,15 +55,15 @@ def test_doctor_marks_what_works_what_is_not_set_up_and_what_is_wrong(agents: Co
     page.get_by_role("button", name="Check again").click()
     expect(settings.get_by_role("listitem").filter(has_text="prot")).to_have_count(0)
 
-    held: list[Route] = []
+    waiting: list[Route] = []
 
     def hold(route: Route) -> None:
-        held.append(route)
+        waiting.append(route)
 
     page.route("**/api/doctor?online=*", hold)
     page.get_by_role("button", name="Check online").click()
     expect(page.get_by_role("progressbar", name="Checking online")).to_be_visible()
     expect(page.get_by_role("button", name="Check online")).to_be_disabled()
-    held[0].continue_()
+    waiting[0].continue_()
     expect(page.get_by_role("status").filter(has_text="Checked online.")).to_be_visible()
     expect(page.get_by_text("counsel doctor --online", exact=True).last).to_be_visible()

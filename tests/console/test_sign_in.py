@@ -222,12 +222,12 @@ def test_a_page_stays_signed_in_when_the_daemon_is_killed(console: Console, tmp_
         )
     try:
         until = time.monotonic() + SECONDS
-        while not (found := re.search(r"http://\S+/login#\S+", output.read_text())):
+        while not (login := re.search(r"http://\S+/login#\S+", output.read_text())):
             assert process.poll() is None, output.read_text()
             assert time.monotonic() < until, output.read_text()
             time.sleep(0.05)
         page = console.new_page(signed_in=False)
-        page.goto(found[0])
+        page.goto(login[0])
         signed_in(page)
         address = page.url
         before = kill_daemon(home)

@@ -89,7 +89,7 @@ async def test_a_link_to_the_same_home_changes_nothing(home: Path) -> None:
     home.symlink_to(home.with_name("moved"))
     (home / "run" / "daemon.sock").unlink()  # made again: the daemon has looked since
     async with asyncio.timeout(30):
-        while not (home / "run" / "daemon.sock").exists():  # noqa: ASYNC110 - another process
+        while not (home / "run" / "daemon.sock").exists():
             await asyncio.sleep(0.02)
     assert daemon_pid(home) == first
     await client.__aexit__()
@@ -143,7 +143,7 @@ async def test_a_file_that_is_deleted_is_made_again_and_there_is_one_daemon(
     client, first = await begin(home)
     remove(home / "run")
     async with asyncio.timeout(30):
-        while daemon_pid(home) != first or not (home / "run" / "daemon.sock").is_socket():  # noqa: ASYNC110
+        while daemon_pid(home) != first or not (home / "run" / "daemon.sock").is_socket():
             await asyncio.sleep(0.02)
     async with StdioClient(home) as new:
         await new.initialize()
@@ -164,7 +164,7 @@ async def test_a_client_that_comes_before_that_is_served_and_one_daemon_remains(
         assert await new.text("echo new") == "echo new"
         assert await client.text("echo old") == "echo old"
         async with asyncio.timeout(30):
-            while (now := daemon_pid(home)) is None:  # noqa: ASYNC110 - another process
+            while (now := daemon_pid(home)) is None:
                 await asyncio.sleep(0.1)
         if now != first:
             await ended(first)
@@ -178,7 +178,7 @@ async def test_the_folder_in_tmp_is_made_again_after_a_cleaner(tmp_path: Path) -
     short = Path(run_paths.socket(str(home)))
     shutil.rmtree(short.parent)
     async with asyncio.timeout(30):
-        while not short.exists():  # noqa: ASYNC110 - another process
+        while not short.exists():
             await asyncio.sleep(0.02)
     assert daemon_pid(home) == first
     await client.__aexit__()

@@ -219,12 +219,12 @@ async def test_a_summariser_that_hangs_delays_only_once(
     monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 0.2)
     for wish in ("Give a title", "Summarise"):
         fake_api.script(gate="never", gate_after=0, contains=wish, times=None)
-    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
-    first = await ask(engine, who, "please say hello")
+    sender = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    first = await ask(engine, sender, "please say hello")
     assert (first["title"], first["final_summary"]) == ("please say hello", "gpt-5 says: please say hello")
     monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 600)
     async with asyncio.timeout(60):
-        second = await ask(engine, who, "and again")
+        second = await ask(engine, sender, "and again")
     assert second["final_summary"] == "gpt-5 says: and again"
     fake_api.open_gate("never")
 
@@ -233,11 +233,11 @@ async def test_a_summariser_that_was_in_time_is_waited_for_again(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.engine._SUMMARY_WAIT", 600)
-    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    sender = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
     fake_api.script(text="The first.", contains="Summarise")
-    assert (await ask(engine, who, "please say hello"))["final_summary"] == "The first."
+    assert (await ask(engine, sender, "please say hello"))["final_summary"] == "The first."
     fake_api.script(text="The second.", contains="Summarise", gate="slow", gate_after=0)
-    second = asyncio.create_task(ask(engine, who, "and again"))
+    second = asyncio.create_task(ask(engine, sender, "and again"))
     async with asyncio.timeout(60):
         await fake_api.wait_for(contains="says: and again")
         fake_api.open_gate("slow")

@@ -232,7 +232,7 @@ async def test_a_partial_answer_and_a_cancelled_one(outward: Interfaces, fake_ap
     job = await outward.submit(ChatRequest(prompt="hangs", model="gemini-2.5-flash"), background=True)
     await outward.rpc("a background job", "accepted", job_id=job)
     async with asyncio.timeout(20):
-        while (await outward.engine.status(job)).partial != "aaa":  # noqa: ASYNC110
+        while (await outward.engine.status(job)).partial != "aaa":
             await asyncio.sleep(0.02)
     await outward.rpc("it runs", "status", any_id=job, full_history=False)
     await outward.rpc("jobs", "recent", limit=5)

@@ -33,31 +33,33 @@ async def count(engine: Engine, table: str) -> int:
 async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
+    sender = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
     for size, request in (
         (2001, ChatRequest(prompt="x" * 2001, model="gpt-5")),
         (2100, ChatRequest(prompt="日" * 700, model="gpt-5")),
         (3000, ConsensusRequest(prompt="hi", models=("gpt-5",), cross_feedback_prompt="y" * 3000)),
     ):
         with pytest.raises(InvalidArgument) as caught:
-            await engine.submit(request, who)
+            await engine.submit(request, sender)
         assert f"{size:,}" in caught.value.message
         assert "2,000" in caught.value.message
         assert caught.value.fields == {"size": size, "limit": 2000}
     counts = await count(engine, "jobs"), await count(engine, "conversations"), len(fake_api.requests)
     assert counts == (0, 0, 0)
-    await engine.wait(await engine.submit(ChatRequest(prompt="x" * 2000, model="gpt-5"), who))
+    await engine.wait(await engine.submit(ChatRequest(prompt="x" * 2000, model="gpt-5"), sender))
 
 
 async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(size=9000)
-    who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
-    first = (await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))).to_json()
+    sender = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
+    first = (
+        await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), sender))
+    ).to_json()
     again = ChatRequest(prompt="and?", model="gpt-5", continuation_id=first["continuation"]["id"])
     with pytest.raises(InvalidArgument, match="This conversation has 9,002 characters; the limit is 8,000"):
-        await engine.submit(again, who)
+        await engine.submit(again, sender)
     assert await count(engine, "jobs") == 1
 
 
@@ -65,8 +67,10 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(size=50_000)
-    who = caller(COUNSEL_MAX_ANSWER_BYTES="10000")
-    result = (await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), who))).to_json()
+    sender = caller(COUNSEL_MAX_ANSWER_BYTES="10000")
+    result = (
+        await engine.wait(await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), sender))
+    ).to_json()
     about = result["metadata"]
     assert len(result["content"]) == 10_000
     assert about["finish_reason"] == "length"
@@ -88,7 +92,7 @@ async def test_partial_text_is_journalled_once(
     job = await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=900)
     async with asyncio.timeout(60):
-        while not await value(engine, "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):  # noqa: ASYNC110
+        while not await value(engine, "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):
             await asyncio.sleep(0.05)
     fake_api.open_gate("end")
     with pytest.raises(CounselError) as caught:
@@ -103,9 +107,11 @@ async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(size=3000, times=None)
-    who = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
+    sender = caller(COUNSEL_MAX_PROMPT_BYTES="2000")
     result = (
-        await engine.wait(await engine.submit(ConsensusRequest(prompt="hi", models=("gpt-5", "sonnet")), who))
+        await engine.wait(
+            await engine.submit(ConsensusRequest(prompt="hi", models=("gpt-5", "sonnet")), sender)
+        )
     ).to_json()
     assert result["successful_initial_responses"] == 2
     assert result["refined_responses"] == 0

@@ -29,10 +29,10 @@ class Work:
             monkeypatch.setattr(loop, name, self._counted(name, getattr(loop, name)))
 
     def _counted(self, name: str, original: Any) -> Any:
-        def counting(*given: Any, **named: Any) -> Any:
+        def counting(*values: Any, **named: Any) -> Any:
             if self.runs and _is_ours(sys._getframe(1)):
                 self.counts[name] += 1
-            return original(*given, **named)
+            return original(*values, **named)
 
         return counting
 
@@ -52,14 +52,14 @@ async def _answered(engine: Engine, request: ChatRequest, caller: Any, key: str)
 async def test_a_call_needs_few_tasks_and_timers_however_many_pieces_it_has(
     engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
-    who, work = caller(), Work(monkeypatch)
-    await _answered(engine, ChatRequest(prompt="warm", model=model), who, "warm")
+    sender, work = caller(), Work(monkeypatch)
+    await _answered(engine, ChatRequest(prompt="warm", model=model), sender, "warm")
     matches = []
     for deltas in (2, 200):
         fake_api.script(text="word " * 200, deltas=deltas)
         work.counts.clear()
         work.runs = True
-        await _answered(engine, ChatRequest(prompt="q", model=model), who, f"key {deltas}")
+        await _answered(engine, ChatRequest(prompt="q", model=model), sender, f"key {deltas}")
         work.runs = False
         assert work.counts["create_task"] == 1, "the job"
         assert work.counts["run_in_executor"] == 0
@@ -77,12 +77,12 @@ async def test_a_key_that_is_new_is_not_looked_up(
         looked_up.append(key)
 
     monkeypatch.setattr(engine.store, "job_with_key", job_with_key)
-    request, who = ChatRequest(prompt="q", model="gpt-5"), caller()
-    first = await engine.submit(request, who, key=NewKey("a"))
-    assert await engine.submit(request, who, key="a") == first  # it runs: its key is known
+    request, sender = ChatRequest(prompt="q", model="gpt-5"), caller()
+    first = await engine.submit(request, sender, key=NewKey("a"))
+    assert await engine.submit(request, sender, key="a") == first  # it runs: its key is known
     await engine.wait(first)
     assert looked_up == []
-    await engine.submit(request, who, key="b")
+    await engine.submit(request, sender, key="b")
     assert looked_up == ["b"]
 
 

@@ -30,7 +30,7 @@ async def main(fields: dict[str, Any]) -> None:
     job = await engine.submit(request, caller, background=True, key="the-one")
     result = (await engine.wait(job)).to_json()
     await engine.close()
-    print(json.dumps(result), flush=True)  # noqa: T201
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -38,13 +38,13 @@ async def do(engine: Engine, what: str) -> object:
 
 async def main() -> None:
     engine = await open_engine(here("worker").settings.home)
-    print(json.dumps({"problem": database(engine).problem}), flush=True)  # noqa: T201
+    print(json.dumps({"problem": database(engine).problem}), flush=True)
     while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
         try:
             reply = await do(engine, line)
         except CounselError as error:
             reply = {"error": str(error)}
-        print(json.dumps(reply), flush=True)  # noqa: T201
+        print(json.dumps(reply), flush=True)
     await engine.close()
 
 

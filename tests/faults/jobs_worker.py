@@ -24,7 +24,7 @@ async def main(count: int) -> None:
         )
         for n in range(count)
     ]
-    print("submitted", flush=True)  # noqa: T201
+    print("submitted", flush=True)
     for job in submitted:
         await engine.wait(job)
     await engine.close()

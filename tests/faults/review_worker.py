@@ -20,7 +20,7 @@ async def main(project: Path) -> None:
     engine = await open_engine(caller.settings.home)
     request = source.request(source.from_git(caller), MODELS)
     job = await engine.submit(request, caller, background=True, key="the-review")
-    print(json.dumps((await engine.wait(job)).to_json()))  # noqa: T201
+    print(json.dumps((await engine.wait(job)).to_json()))
     await engine.close()
 
 

@@ -86,7 +86,7 @@ async def start_begins(home: Path, known: list[int]) -> bool:
     """Whether a new process of a daemon appears within a second. It takes no lock: that would stop the start."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(1):
-            while not set(starting(home)).difference(known):  # noqa: ASYNC110  another process starts it
+            while not set(starting(home)).difference(known):
                 await asyncio.sleep(0.005)
             return True
     return False
@@ -170,7 +170,7 @@ async def written(home: Path) -> None:
     """A job is on disk, which may be milliseconds after its call went out."""
     async with asyncio.timeout(30):
         with closing(sqlite3.connect(home / "counsel.db")) as db:
-            while not db.execute("SELECT 1 FROM jobs").fetchone():  # noqa: ASYNC110 - another process
+            while not db.execute("SELECT 1 FROM jobs").fetchone():
                 await asyncio.sleep(0.01)
 
 

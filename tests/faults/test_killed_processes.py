@@ -123,13 +123,13 @@ class Daemons:
         self.pid: int | None = None
 
     async def kill(self) -> None:
-        while daemon_pid(self.home) in {None, self.pid}:  # noqa: ASYNC110 - another process
+        while daemon_pid(self.home) in {None, self.pid}:
             await asyncio.sleep(0.01)
         self.pid = kill_daemon(self.home)
 
     async def idle(self) -> None:
         with closing(sqlite3.connect(self.home / "counsel.db")) as db:
-            while db.execute("SELECT 1 FROM jobs WHERE status = 'processing'").fetchone():  # noqa: ASYNC110
+            while db.execute("SELECT 1 FROM jobs WHERE status = 'processing'").fetchone():
                 await asyncio.sleep(0.1)
 
 

@@ -230,7 +230,7 @@ async def run(setup: Setup) -> None:
             async with asyncio.timeout(SECONDS + 60):
                 await asyncio.gather(*conversations, kill_at_random(setup, servers, until))
             async with asyncio.timeout(120):
-                while setup.ask("SELECT 1 FROM jobs WHERE status = 'processing'"):  # noqa: ASYNC110
+                while setup.ask("SELECT 1 FROM jobs WHERE status = 'processing'"):
                     await asyncio.sleep(0.2)
         finally:
             await asyncio.gather(*(each.stop() for each in everyone), return_exceptions=True)

@@ -32,13 +32,13 @@ async def main() -> None:
     lines = loop.run_in_executor(None, sys.stdin.readline)
     if sys.argv[1:] == ["starve"]:
         starve()
-    print("ready", flush=True)  # noqa: T201
+    print("ready", flush=True)
     while line := await lines:
         lines = loop.run_in_executor(None, sys.stdin.readline)
         asked = json.loads(line)
         request = ChatRequest(prompt=asked["prompt"], model="gpt-5", continuation_id=asked["conversation"])
         job = await engine.submit(request, caller, background=True, key=asked["key"])
-        print(job, flush=True)  # noqa: T201
+        print(job, flush=True)
     await engine.close()
 
 

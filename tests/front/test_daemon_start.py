@@ -59,7 +59,7 @@ async def test_many_daemons_may_die_under_one_call(home: Path, tmp_path: Path) -
         pids: set[int | None] = {None}
         async with asyncio.timeout(60):
             for _ in range(8):
-                while daemon_pid(home) in pids:  # noqa: ASYNC110 - another process
+                while daemon_pid(home) in pids:
                     await asyncio.sleep(0.01)
                 pids.add(kill_daemon(home))
         (tmp_path / "now").touch()
@@ -94,7 +94,7 @@ async def test_a_client_that_closes_while_there_is_no_daemon_keeps_nothing(
         fails.write_text("it broke\n" * 1000)
         kill_daemon(home)
         async with asyncio.timeout(20):
-            while not list((home / "run").glob("kept/*")):  # noqa: ASYNC110 - another process
+            while not list((home / "run").glob("kept/*")):
                 await asyncio.sleep(0.01)
     assert list((home / "run" / "kept").iterdir()) == []
 

@@ -143,7 +143,7 @@ async def test_a_client_that_waits_for_nothing_starts_another_when_the_daemon_is
         await client.text("echo")
         first = kill_daemon(home)
         async with asyncio.timeout(30):
-            while daemon_pid(home) in {None, first}:  # noqa: ASYNC110 - another process
+            while daemon_pid(home) in {None, first}:
                 await asyncio.sleep(0.01)
 
 
@@ -312,7 +312,7 @@ def test_input_that_ends_at_once_is_still_answered(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("args", "code"), [(["--as"], 2), (["--nope"], 2), (["--help"], 0)])
-def test_options(args: list[str], code: int) -> None:
+def test_options_of_the_front(args: list[str], code: int) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "counsel", "stdio", *args], capture_output=True, text=True, check=False
     )

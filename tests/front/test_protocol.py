@@ -99,10 +99,10 @@ def requests() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def report() -> Iterator[str]:
     for opening, opener in OPENERS.items():
-        told: dict[str, list[str]] = {}
+        lines: dict[str, list[str]] = {}
         for name, request in requests():
-            told.setdefault(outcome(opener, request), []).append(name)
-        for text, names in told.items():
+            lines.setdefault(outcome(opener, request), []).append(name)
+        for text, names in lines.items():
             yield f"## {opening}: {'; '.join(names)}\n{text}"
 
 

@@ -14,8 +14,8 @@ GROWTH = 80  # MiB over a whole run
 LARGEST_ANSWER = 200_000  # bytes
 
 
-def check_answer(said: Any) -> None:
-    for message in said if isinstance(said, list) else [said]:
+def check_answer(answer: Any) -> None:
+    for message in answer if isinstance(answer, list) else [answer]:
         text = json.dumps(message)
         assert len(text) < LARGEST_ANSWER, text[:500]
         assert "-32603" not in text, text[:500]

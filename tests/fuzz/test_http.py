@@ -35,7 +35,7 @@ def check(http: Http, status: int, body: bytes) -> None:
     assert http.health() == 200
 
 
-def test_mcp(http: Http) -> None:
+def test_any_mcp_body_gets_a_valid_answer(http: Http) -> None:
     versions = st.sampled_from(["", "2025-03-26", "2025-11-25", "2026-07-28", "9"])
     sessions = {version: http.session(version) for version in ("2025-03-26", "2025-11-25")}
 
@@ -110,7 +110,7 @@ BODIES: list[Any] = [
 ]
 
 
-def test_rest(http: Http) -> None:
+def test_any_api_request_gets_a_valid_answer(http: Http) -> None:
     @fuzz
     @given(
         route=st.sampled_from(PATHS),
@@ -167,7 +167,7 @@ def raw_requests(draw: st.DrawFn) -> bytes:
     return b"\r\n".join(parts) + b"\r\n\r\n" + body
 
 
-def test_raw_bytes(http: Http) -> None:
+def test_any_bytes_on_the_port_get_an_answer_or_an_end(http: Http) -> None:
     @fuzz
     @given(data=st.one_of(raw_requests(), st.binary(max_size=300)), cuts=CUTS)
     def run(data: bytes, cuts: list[int]) -> None:

@@ -32,7 +32,7 @@ async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: Fake
     begun = await api.ask("count", **{"async": True})
     job = begun["job_id"]
     status, listed = await api.get("/api/jobs", limit="5")
-    assert (status, [one["job_id"] for one in listed["jobs"]]) == (200, [job])
+    assert (status, [row["job_id"] for row in listed["jobs"]]) == (200, [job])
     async with api.events(job) as coming:
         kinds, text = [], ""
         async for event in coming:
@@ -67,12 +67,12 @@ async def test_discarded_text_is_marked_as_discarded(api: Api, fake_process: Fak
                 seen.append(text)
                 fake_process.open_gate("fail")
             if event["kind"] == "restarted":
-                told = event["data"]
+                data = event["data"]
     assert seen[:3] == ["void1 ", "void1 void2 ", ""]
     assert text == "good1 good2 good3"
     first, second = [call["model"] for call in fake_process.calls][:2]
-    assert (told["model"], told["next"], told["reason"]) == (first, second, "failed")
-    assert told["code"] == "PROVIDER_UNAVAILABLE"
+    assert (data["model"], data["next"], data["reason"]) == (first, second, "failed")
+    assert data["code"] == "PROVIDER_UNAVAILABLE"
     async with api.events(job) as coming:  # when all is over
         again = [event async for event in coming]
     assert [event["data"]["text"] for event in again if event["kind"] == "text"] == [text]
@@ -86,8 +86,8 @@ async def test_a_running_job_is_cancelled(api: Api, fake_process: FakeProcess) -
     await asyncio.to_thread(fake_process.wait_for, deltas=1)
     async with api.events(job) as coming:
         assert (await anext(coming))["kind"] == "started"
-        status, said = await api.post(f"/api/jobs/{job}/cancel")
-        assert (status, said["status"]) == (200, "cancelled")
+        status, reply = await api.post(f"/api/jobs/{job}/cancel")
+        assert (status, reply["status"]) == (200, "cancelled")
         assert [event["kind"] async for event in coming][-1] == "cancelled"
     await asyncio.to_thread(fake_process.wait_for, state="disconnected")
 
@@ -99,9 +99,9 @@ async def test_the_front_ends_during_an_open_stream(api: Api, fake_process: Fake
         assert (await anext(coming))["kind"] == "started"
         api.process.terminate()
         assert [event["kind"] async for event in coming][-1] not in {"done", "failed", "cancelled"}
-    _, said = await api.process.communicate()
+    _, output = await api.process.communicate()
     assert api.process.returncode == 0
-    assert b"ERROR" not in said
+    assert b"ERROR" not in output
 
 
 async def test_models_that_can_be_asked_and_their_usage(api: Api, fake_process: FakeProcess) -> None:
@@ -110,8 +110,8 @@ async def test_models_that_can_be_asked_and_their_usage(api: Api, fake_process: 
     fake_process.script(status=401, times=None)
     await api.ask("hello")
     status, models = await api.get("/api/models")
-    held = {row["id"]: row["available"] for row in models["models"]}
-    assert (status, held["gpt-5"], held["gemini-2.5-flash"]) == (200, True, False)
+    available = {row["id"]: row["available"] for row in models["models"]}
+    assert (status, available["gpt-5"], available["gemini-2.5-flash"]) == (200, True, False)
     assert {row["provider"] for row in (await api.get("/api/models", provider="openai"))[1]["models"]} == {
         "openai"
     }
@@ -173,9 +173,9 @@ async def test_failures_are_json_with_a_fitting_status(api: Api) -> None:
         ("/nowhere", 404, "NOT_FOUND"),
         ("/api/skills/show", 400, "INVALID_ARGUMENT"),
     ]:
-        got, said = await api.get(path)
-        assert (path, got, said["code"]) == (path, status, code)
-        assert said["error"]
+        got, document = await api.get(path)
+        assert (path, got, document["code"]) == (path, status, code)
+        assert document["error"]
     assert (await api.post("/api/jobs/nobody/cancel"))[0] == 404
 
 
@@ -219,19 +219,19 @@ NO_NUMBERS = ["x", "-1", "1" * 5_000, "0" * 5_000, "1.5", "\u00b2", str(2**70)]
 async def test_what_is_wrong_in_an_address_is_named(api: Api) -> None:
     for query in WRONG:
         async with api.session.get(URL(f"/api/jobs?{query}", encoded=True)) as answer:
-            said = await answer.json()
-            assert (answer.status, said["code"]) == (400, "INVALID_ARGUMENT"), query[:30]
-            assert "limit" in said["error"] or "parameters" in said["error"]
-            assert len(said["error"]) < 500
+            document = await answer.json()
+            assert (answer.status, document["code"]) == (400, "INVALID_ARGUMENT"), query[:30]
+            assert "limit" in document["error"] or "parameters" in document["error"]
+            assert len(document["error"]) < 500
     assert (await api.get("/api/jobs"))[0] == 200
 
 
 async def test_a_last_event_id_that_is_no_number_is_named(api: Api) -> None:
     await api.ask("hello")
     job = (await api.get("/api/jobs"))[1]["jobs"][0]["job_id"]
-    for given in NO_NUMBERS:
-        async with api.session.get(f"/api/jobs/{job}/events", headers={"Last-Event-ID": given}) as answer:
-            assert answer.status == 400, given[:30]
+    for value in NO_NUMBERS:
+        async with api.session.get(f"/api/jobs/{job}/events", headers={"Last-Event-ID": value}) as answer:
+            assert answer.status == 400, value[:30]
             assert "Last-Event-ID" in (await answer.json())["error"]
     async with api.session.get(f"/api/jobs/{job}?history=maybe") as answer:
         assert answer.status == 400

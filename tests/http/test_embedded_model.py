@@ -58,7 +58,7 @@ def put_model(tmp_path: Path, fake_api: FakeAPI) -> Path:
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Another process's state has no event to wait for."""
     async with asyncio.timeout(60):
-        while not await holds():  # noqa: ASYNC110
+        while not await holds():
             await asyncio.sleep(0.05)
 
 
@@ -182,8 +182,8 @@ async def test_a_job_of_the_embedded_model_continues_after_a_restart(
     async with here(tmp_path, fake_api, OPENAI_API_KEY="") as api:
         async with api.session.get("/api/events", params={"job": job}) as stream:  # as a page does
             async with asyncio.timeout(60):
-                told = await stream.text()
-        assert "smollm2 says: hello" in told
+                stream_text = await stream.text()
+        assert "smollm2 says: hello" in stream_text
         assert (await api.get(f"/api/jobs/{job}"))[1]["status"] == "completed"
     assert len(notes.read_text().split()) == 2, "its process ended with the first server"
 

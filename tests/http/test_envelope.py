@@ -171,8 +171,8 @@ def packed(text: str) -> str:
 def test_headers_for_proxies_agree_with_the_body(
     method: str, params: dict[str, Any], changed: dict[str, str | None], header: str | None
 ) -> None:
-    given = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": "chat"} | changed
-    headers = {name.encode(): value for name, value in given.items() if value is not None}
+    sent = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": "chat"} | changed
+    headers = {name.encode(): value for name, value in sent.items() if value is not None}
     raw = [(name, value.encode()) for name, value in headers.items()]
     message = {"method": method, "params": {**params, "_meta": META}}
     if header is None:

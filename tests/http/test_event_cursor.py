@@ -23,10 +23,10 @@ async def read(events: Iterable[JobEvent], cursor: str = "0") -> list[tuple[str,
 
 def told() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
     """A consensus with a retry, a failure and two phases: as a live client heard it, as it is stored, as a late client hears it."""
-    live, heard, stored = Live("job", ("a", "b")), list[JobEvent](), list[JobEvent]()
+    live, events, stored = Live("job", ("a", "b")), list[JobEvent](), list[JobEvent]()
 
     class Listener:
-        put = staticmethod(heard.append)
+        put = staticmethod(events.append)
 
     live._listeners.add(Listener())  # type: ignore[arg-type]
     live.started("consensus", ("a", "b"), "job", "conv")
@@ -48,7 +48,7 @@ def told() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
     stored += live.unwritten()
     live.text("0", "than before")
     late = live._so_far()
-    return heard, stored, late
+    return events, stored, late
 
 
 def texts(events: Iterable[JobEvent]) -> dict[str, str]:
@@ -80,30 +80,30 @@ def test_the_texts_of_a_judge_and_of_a_third_round_have_a_place_in_a_cursor() ->
 
 
 async def test_a_live_stream_is_resumed_at_every_event() -> None:
-    heard, _, _ = told()
-    whole = await read(heard)
-    assert [event for _, event in whole] == heard
+    events, _, _ = told()
+    whole = await read(events)
+    assert [event for _, event in whole] == events
     for cut, (cursor, _) in enumerate(whole, 1):
-        rest = [event for _, event in await read(heard, cursor)]
-        expected = [event for event in heard[cut:] if event.kind != "thinking"]
+        rest = [event for _, event in await read(events, cursor)]
+        expected = [event for event in events[cut:] if event.kind != "thinking"]
         assert [event for event in rest if event.kind not in {"thinking", "text"}] == [
             event for event in expected if event.kind != "text"
         ]
-        both = [*heard[:cut], *rest]
+        both = [*events[:cut], *rest]
         appends(both)
-        assert texts(both) == texts(heard)
+        assert texts(both) == texts(events)
 
 
 @pytest.mark.parametrize("source", ["stored", "late"])
 async def test_a_client_of_a_live_stream_goes_on_with_what_is_stored_or_told_late(source: str) -> None:
-    heard, stored, late = told()
+    events, stored, late = told()
     again = stored if source == "stored" else late
-    for cut, (cursor, _) in enumerate(await read(heard), 1):
-        both = [*heard[:cut], *(event for _, event in await read(again, cursor))]
-        expected = texts(heard)
+    for cut, (cursor, _) in enumerate(await read(events), 1):
+        both = [*events[:cut], *(event for _, event in await read(again, cursor))]
+        expected = texts(events)
         if source == "stored":  # what was not written yet comes later, if the job goes on
-            expected["0"] = max(texts(stored)["0"], texts(heard[:cut]).get("0", ""), key=len)
-            if cut < len(heard) - 1:
+            expected["0"] = max(texts(stored)["0"], texts(events[:cut]).get("0", ""), key=len)
+            if cut < len(events) - 1:
                 expected["0"] = texts(stored)["0"]
         assert texts(both) == expected, cut
         seqs = [event.seq for event in both if event.kind not in {"text", "thinking"}]
@@ -126,11 +126,11 @@ async def test_another_text_under_the_same_name_is_sent_as_a_whole() -> None:
 
 async def test_a_job_that_is_told_again_from_its_start_repeats_nothing() -> None:
     """Another process took it over while a client followed."""
-    heard, stored, _ = told()
-    both = [event for _, event in await read([*heard, *stored])]
-    assert texts(both) == texts(heard)
+    events, stored, _ = told()
+    both = [event for _, event in await read([*events, *stored])]
+    assert texts(both) == texts(events)
     assert [event for event in both if event.kind not in {"text", "thinking"}] == [
-        event for event in heard if event.kind not in {"text", "thinking"}
+        event for event in events if event.kind not in {"text", "thinking"}
     ]
 
 

@@ -109,7 +109,7 @@ LLM_MODEL = """
 """
 
 
-async def test_llm(v1: V1, fake_api: FakeAPI, tmp_path: Path) -> None:
+async def test_the_llm_command_asks_through_v1(v1: V1, fake_api: FakeAPI, tmp_path: Path) -> None:
     models = tmp_path / "home" / "extra-openai-models.yaml"
     models.write_text("".join(LLM_MODEL.format(model=model, url=v1.url) for model in (GPT, CLAUDE)))
     env = clients.environment(tmp_path / "home", v1.url, LLM_USER_PATH=str(models.parent))

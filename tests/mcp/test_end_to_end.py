@@ -133,11 +133,11 @@ async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_p
     assert [number for number, _ in reports] == sorted({number for number, _ in reports})  # each greater
 
 
-async def heard(client: StdioClient, told: list[tuple[float, str]], words: str) -> None:
+async def heard(client: StdioClient, notes: list[tuple[float, str]], words: str) -> None:
     """Progress comes a few times per second: until it says these."""
-    while not told or not told[-1][1].endswith(words):
+    while not notes or not notes[-1][1].endswith(words):
         note = await asyncio.wait_for(client.notes.get(), 20)
-        told.append((note["params"]["progress"], note["params"]["message"]))
+        notes.append((note["params"]["progress"], note["params"]["message"]))
 
 
 async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_process: FakeProcess) -> None:
@@ -219,9 +219,9 @@ async def test_the_command_lines_client_rides_over_a_dying_daemon(
     for name, value in keys(fake_process).items():
         monkeypatch.setenv(name, value)
     fake_process.script(gate="first", times=1)
-    who = here("cli", cwd=home)
-    engine = await connect(who)
-    job = await engine.submit(ChatRequest(prompt="ride on", model="gpt-5-mini"), who)
+    sender = here("cli", cwd=home)
+    engine = await connect(sender)
+    job = await engine.submit(ChatRequest(prompt="ride on", model="gpt-5-mini"), sender)
     await asyncio.to_thread(fake_process.wait_for, contains="ride on")
     events: list[str] = []
 

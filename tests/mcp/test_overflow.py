@@ -26,7 +26,7 @@ from counsel.results import JobList, JobStatus
         ("file:///etc/passwd", None),
     ],
 )
-def test_addresses(asked: str, parsed: tuple[str, int] | None) -> None:
+def test_which_addresses_name_a_page_of_a_job(asked: str, parsed: tuple[str, int] | None) -> None:
     assert overflow.parse(asked) == parsed
 
 

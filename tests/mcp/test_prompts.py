@@ -78,10 +78,10 @@ async def test_arguments_appear_where_they_belong(client: SessionClient) -> None
 async def test_every_prompt_names_tools_that_exist_and_leaves_no_gap(client: SessionClient) -> None:
     await client.initialize()
     for name, prompt in PROMPTS.items():
-        given = {argument: f"<{argument}>" for argument, _, _ in prompt.arguments}
+        arguments = {argument: f"<{argument}>" for argument, _, _ in prompt.arguments}
         required = {argument: "x" for argument, _, needed in prompt.arguments if needed}
-        full, least = await _text(client, name, given), await _text(client, name, required)
-        assert all(value in full for value in given.values()), name
+        full, least = await _text(client, name, arguments), await _text(client, name, required)
+        assert all(value in full for value in arguments.values()), name
         for text in (full, least):
             assert "{" not in text
             assert "VALUE" not in text

@@ -109,9 +109,9 @@ def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any,
 
 @pytest.mark.parametrize(("wrong", "listed"), [(1, 1), (10, 10), (11, 10), (100_000, 10)])
 def test_many_problems_are_listed_up_to_a_limit(wrong: int, listed: int) -> None:
-    given = {"prompt": "hello", "files": [5] * wrong}
+    arguments = {"prompt": "hello", "files": [5] * wrong}
     with pytest.raises(InvalidArgument) as refused:
-        argument_schema.check("chat", TOOLS["chat"].schema, given)
+        argument_schema.check("chat", TOOLS["chat"].schema, arguments)
     problems = refused.value.message.split("; ")
     assert len([problem for problem in problems if "files" in problem]) == listed
     assert (problems[-1] == "and more.") == (wrong > listed)
@@ -175,8 +175,8 @@ async def test_status_and_cancel_have_converses_shape(tmp_path: Path) -> None:
     client = SessionClient(tmp_path)
     await client.initialize()
     await client.call("chat", {"prompt": "hang", "async": True})
-    one = await client.call("check_status", {"continuation_id": "conv_1"})
-    assert one["structuredContent"]["content"]["status"] == "processing"
+    status = await client.call("check_status", {"continuation_id": "conv_1"})
+    assert status["structuredContent"]["content"]["status"] == "processing"
     many = await client.call("check_status", None)
     assert [job["id"] for job in many["structuredContent"]["content"]["jobs"]] == ["conv_1"]
     stopped = await client.call("cancel_job", {"continuation_id": "conv_1"})

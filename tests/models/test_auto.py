@@ -19,8 +19,8 @@ def catalog(tmp_path: Path, env: dict[str, str] | None = None, config: str = "")
     return Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path), **(env or {})}))
 
 
-def ids(found: Catalog, needs: Needs | None = None, order: tuple[str, ...] = ()) -> list[str]:
-    return [target.model.id for target in candidates(found, needs or Needs(), order)]
+def ids(catalog: Catalog, needs: Needs | None = None, order: tuple[str, ...] = ()) -> list[str]:
+    return [target.model.id for target in candidates(catalog, needs or Needs(), order)]
 
 
 def test_the_best_available_comes_first_and_other_providers_follow(tmp_path: Path) -> None:

@@ -203,9 +203,9 @@ def test_an_unknown_panel_names_the_known_ones(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_panel_may_be(name: str, entries: object, reason: str) -> None:
-    said = panels.problem(name, entries)
-    assert reason in said
-    assert bool(said) is bool(reason)
+    problem = panels.problem(name, entries)
+    assert reason in problem
+    assert bool(problem) is bool(reason)
 
 
 def test_a_wrong_panel_is_reported_and_cannot_be_used(tmp_path: Path) -> None:

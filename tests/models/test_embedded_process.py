@@ -110,7 +110,7 @@ async def test_its_failure_is_reported_and_the_next_question_tries_again(
 
 async def settled(model: EmbeddedModel, but: str = "installing") -> None:
     async with asyncio.timeout(60):
-        while model.status()["state"] == but:  # noqa: ASYNC110 - nothing tells of it
+        while model.status()["state"] == but:
             await asyncio.sleep(0.01)
 
 

@@ -189,7 +189,7 @@ class Lists:
         self.answer = answer
         self.path = ""
 
-    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = Limits()) -> object:  # noqa: B008
+    async def get_json(self, endpoint: Endpoint, path: str, limits: Limits = Limits()) -> object:  # noqa: B008 - frozen
         assert endpoint.key
         assert limits.total < Limits().total, "a listing is not worth a long wait"
         self.path = path

@@ -45,8 +45,10 @@ class Asker:
         stream = self.transport.stream(call, MODEL, self.endpoint, Limits(**limits))
         return [event async for event in stream]
 
-    def pause(self, text: str = "I search.", **said: Any) -> None:
-        self.fake.script(finish="paused", text=text, sources=[PAGE], usage={"input": 10, "output": 5}, **said)
+    def pause(self, text: str = "I search.", **fields: Any) -> None:
+        self.fake.script(
+            finish="paused", text=text, sources=[PAGE], usage={"input": 10, "output": 5}, **fields
+        )
 
 
 @pytest.fixture

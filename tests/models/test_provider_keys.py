@@ -39,8 +39,8 @@ def test_a_provider_by_its_name_or_its_variable(tmp_path: Path) -> None:
 def test_where_a_key_comes_from(tmp_path: Path) -> None:
     def source(**env: str) -> tuple[str, str]:
         loaded = load(tmp_path, **env)
-        found = provider_keys.row_of("openai", loaded)
-        return provider_keys.source(found, loaded), provider_keys.ending(found, loaded)
+        key_row = provider_keys.row_of("openai", loaded)
+        return provider_keys.source(key_row, loaded), provider_keys.ending(key_row, loaded)
 
     assert source() == ("", "")
     assert source(OPENAI_API_KEY=" ") == ("", "")

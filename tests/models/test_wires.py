@@ -74,7 +74,7 @@ def test_the_key_and_the_prompt_are_in_no_repr(wire: str) -> None:
         ("gemini", "https://a/v1beta", "https://a/v1beta/models/m:streamGenerateContent?alt=sse"),
     ],
 )
-def test_addresses(wire: str, base: str, url: str) -> None:
+def test_where_each_wire_sends_its_request(wire: str, base: str, url: str) -> None:
     assert prepare(wire, base=base).url == url
 
 

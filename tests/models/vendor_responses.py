@@ -41,11 +41,11 @@ class Shape:
     def file(self) -> Path:
         return next(FOLDER.glob(f"{self.name}.[sj]*"))
 
-    def play(self, fake: FakeAPI, **said: Any) -> None:
+    def play(self, fake: FakeAPI, **fields: Any) -> None:
         """Answer every request with it."""
         text = self.file.read_text(encoding="utf-8")
         whole: dict[str, Any] = {"raw": text} if self.is_stream else {"body": json.loads(text)}
-        fake.script(times=None, status=self.expected.get("status"), **whole, **said)
+        fake.script(times=None, status=self.expected.get("status"), **whole, **fields)
 
 
 SHAPES = [Shape(name, expected) for name, expected in EXPECTED.items()]

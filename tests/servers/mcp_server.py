@@ -20,7 +20,7 @@ server = MCPServer("tiny", version="1.0")
 @server.tool()
 def whereami() -> str:
     """Where the server runs."""
-    return os.getcwd()  # noqa: PTH109
+    return os.getcwd()  # noqa: PTH109 - what a server would call
 
 
 def serve_http() -> None:

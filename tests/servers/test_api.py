@@ -281,7 +281,7 @@ async def test_a_doubtful_change_is_refused(
         ("POST", "/api/servers/x/copy", {"from": {"agent": "claude"}, "to": []}, 400, "INVALID_ARGUMENT"),
     ],
 )
-async def test_errors(
+async def test_failures_have_a_fitting_status(
     method: str, path: str, body: Any, status: int, code: str, http: httpx2.AsyncClient, user: User
 ) -> None:
     assert (await ask(http, method, path, body, status))["code"] == code

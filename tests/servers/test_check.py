@@ -31,7 +31,7 @@ def only(user: User, *args: str, code: int = 0) -> dict[str, Any]:
     return dict(rows[0])
 
 
-def test_stdio(user: User) -> None:
+def test_a_stdio_server_is_checked(user: User) -> None:
     user.counsel("add", "x", "-a", "codex", "--", sys.executable, str(TINY), "stdio")
     row = only(user, "x")
     assert (row["status"], row["tools"], row["server_info"]) == (
@@ -47,7 +47,7 @@ def test_stdio(user: User) -> None:
 
 
 @pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/events/sse")])
-def test_remote(transport: str, path: str, user: User, tiny_port: int) -> None:
+def test_a_remote_server_is_checked(transport: str, path: str, user: User, tiny_port: int) -> None:
     user.counsel("add", "x", "-a", "claude", "-t", transport, "--url", f"http://127.0.0.1:{tiny_port}{path}")
     row = only(user)
     assert (row["status"], row["tools"]) == ("ok", ["whereami"])

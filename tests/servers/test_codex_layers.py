@@ -58,7 +58,7 @@ def test_what_together_would_break_codex_is_refused(user: User) -> None:
 @pytest.mark.parametrize("real", [False, pytest.param(True, marks=[pytest.mark.client, pytest.mark.slow])])
 def test_what_breaks_codex_is_a_problem(real: bool, entry: str, user: User) -> None:
     user.write("codex", f"[mcp_servers.x]\n{entry}\n")
-    assert [one["name"] for one in user.json("list")["problems"]] == ["x"]
+    assert [problem["name"] for problem in user.json("list")["problems"]] == ["x"]
     if real:
         with pytest.raises(AssertionError, match="failed to load"):
             real_clients.ask(user.home, user.project, "codex", "mcp", "list")

@@ -111,7 +111,7 @@ def variants(entry: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for key in (*entry, *(name for name in extra if name not in entry)):
         names = ("missing", "null", "text") if key in {*extra, "note", "type"} else VALUES
         for name, value in ((name, VALUES[name]) for name in names):
-            without = {other: given for other, given in entry.items() if other != key}
+            without = {other: content for other, content in entry.items() if other != key}
             yield f"{key}: {name}", without if value is GONE else {**entry, key: value}
     for kind in ("sse", "streamable-http", "streamableHttp", "stdio", "http", "local", "remote"):
         yield f"type: {kind}", {**entry, "type": kind}
@@ -125,12 +125,12 @@ def report() -> Iterator[str]:
         for kind, entry in entries.items():
             base = outcome(client, entry)
             yield from ["", f"# {name}, {kind}", base]
-            told: dict[str, list[str]] = {}
+            problems: dict[str, list[str]] = {}
             for what, changed in variants(entry):
                 own, sse = client.is_own_entry(changed), client.tries_sse(changed)
                 flags = f" own entry: {own}, tries SSE: {sse}" if (own, sse) != _flags(client, entry) else ""
-                told.setdefault(outcome(client, changed) + flags, []).append(what)
-            yield from (f"## {'; '.join(what)}\n{text}" for text, what in told.items() if text != base)
+                problems.setdefault(outcome(client, changed) + flags, []).append(what)
+            yield from (f"## {'; '.join(what)}\n{text}" for text, what in problems.items() if text != base)
 
 
 def _flags(client: ServerFormat, entry: dict[str, Any]) -> tuple[bool, bool]:

@@ -50,7 +50,7 @@ def test_every_field_is_written_that_the_client_knows(agent: str) -> None:
 @pytest.mark.parametrize("entry", [5, "c", ["c"], None])
 def test_an_entry_that_is_no_object_hides_no_other(agent: str, entry: object, user: User) -> None:
     fmt = FORMATS[agent]
-    home = next(one for one in fmt.tables(user.servers().workspace) if one.scope == "user")
+    home = next(table for table in fmt.tables(user.servers().workspace) if table.scope == "user")
     (key,) = home.keys
     home.target.path.parent.mkdir(parents=True, exist_ok=True)
     home.target.path.write_text(json.dumps({key: {"odd": entry, "x": fmt.write(STDIO)}}))
@@ -63,7 +63,7 @@ def test_an_entry_that_is_no_object_hides_no_other(agent: str, entry: object, us
 @pytest.mark.parametrize("scope", ["user", "project"])
 def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, user: User) -> None:
     """The file has a comment, an odd layout and another program's keys: they are there, as they were, after all."""
-    home = next(one for one in FORMATS[agent].tables(user.servers().workspace) if one.scope == scope)
+    home = next(table for table in FORMATS[agent].tables(user.servers().workspace) if table.scope == scope)
     toml = home.target.kind == "toml"
     comment = {"json": "", "jsonc": "// mine\n", "toml": "# mine\n"}[home.target.kind]
     before = comment + ("other   = 1\n[x_y]\na=[1,\n2]\n" if toml else '{"other" :  [1,2 ],\n\t"n": 1e2}\n')
@@ -88,7 +88,7 @@ def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, 
 def test_removing_the_only_server_takes_the_table_that_adding_made(
     agent: str, scope: str, user: User
 ) -> None:
-    home = next(one for one in FORMATS[agent].tables(user.servers().workspace) if one.scope == scope)
+    home = next(table for table in FORMATS[agent].tables(user.servers().workspace) if table.scope == scope)
     before = "other   = 1\n" if home.target.kind == "toml" else '{"other" :  [1,2 ]}\n'
     home.target.path.parent.mkdir(parents=True, exist_ok=True)
     home.target.path.write_text(before)

@@ -73,12 +73,12 @@ def claude_plugins(user: User) -> set[str]:
 def test_claudes_plugin_servers_are_listed_as_the_client_fills_them_in(user: User) -> None:
     names = claude_plugins(user)
     assert rows(user, "claude") == dict.fromkeys(names, ("plugin", None))
-    (one,) = user.json("show", "plugin:usual:one")["servers"]
+    (server,) = user.json("show", "plugin:usual:one")["servers"]
     folder = user.home / "market" / "usual"
     data = str(user.home / ".claude" / "plugins" / "data" / "usual-mk")
-    assert one["args"] == [str(QUICK), f"{folder}/x"]
-    assert one["env"] == {"CLAUDE_PLUGIN_ROOT": str(folder), "CLAUDE_PLUGIN_DATA": data, "A": data}
-    assert not one["writable"]
+    assert server["args"] == [str(QUICK), f"{folder}/x"]
+    assert server["env"] == {"CLAUDE_PLUGIN_ROOT": str(folder), "CLAUDE_PLUGIN_DATA": data, "A": data}
+    assert not server["writable"]
     assert user.json("show", "plugin:inline:shared")["servers"][0]["args"][-1] == "wins"
 
 
@@ -97,7 +97,7 @@ def test_a_plugins_broken_file_is_a_problem_and_hides_nothing(user: User) -> Non
     names = claude_plugins(user)
     broken = put(user.home / "market" / "usual" / ".mcp.json", "{")
     assert rows(user, "claude").keys() == names - {"plugin:usual:one"}
-    assert [one["path"] for one in user.json("list")["problems"]] == [str(broken)]
+    assert [problem["path"] for problem in user.json("list")["problems"]] == [str(broken)]
 
 
 def test_claudes_managed_file_excludes_other_files(user: User) -> None:
@@ -213,7 +213,7 @@ def test_the_clients_list_the_same(user: User) -> None:
     assert {line.split(": ")[0] for line in output.splitlines() if "✔ Connected" in line} == names
     codex_plugin(user)
     listed = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
-    assert {one["name"] for one in listed} == {"brought", "mine"}
+    assert {server["name"] for server in listed} == {"brought", "mine"}
     gemini_files(user)
     shutil.rmtree(user.machine)  # the client wants these files safe from all but root, which a test's are not
     output = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)

@@ -23,7 +23,7 @@ CASES = [("stdio", STDIO), ("stdio-min", PLAIN), ("http", HTTP), ("token", TOKEN
 
 @pytest.mark.parametrize(("case", "server"), CASES, ids=[row[0] for row in CASES])
 @pytest.mark.parametrize("agent", ["opencode", "vscode"])
-def test_golden(agent: str, case: str, server: Server, user: User) -> None:
+def test_each_client_writes_its_golden_file(agent: str, case: str, server: Server, user: User) -> None:
     """OpenCode's own `mcp add` asks a person, and VS Code cannot be had here: these files hold what counsel writes, by the
     clients' documentation. That OpenCode uses it is shown below."""
     user.servers().add([server], [agent])

@@ -162,8 +162,8 @@ def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, user: Us
     def seen() -> dict[str, tuple[bool, list[str], dict[str, str]]]:
         rows = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
         parts = [(row["name"], row["enabled"], row["transport"]) for row in rows]
-        assert {one["command"] for _, _, one in parts} == {"echo"}
-        return {name: (on, one["args"], one["env"] or {}) for name, on, one in parts}
+        assert {entry["command"] for _, _, entry in parts} == {"echo"}
+        return {name: (on, entry["args"], entry["env"] or {}) for name, on, entry in parts}
 
     program("codex")
     file = user.write("codex", ODD_TOML.replace("\n", newline))

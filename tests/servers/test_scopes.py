@@ -41,7 +41,7 @@ def test_two_servers_of_one_command_are_both_there_in_a_new_project(
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(pasted)))
     user.counsel("add", "--agent", "claude", "--scope", "local", "--from", "-")
     listed = user.json("list", "--agent", "claude")["servers"]
-    assert [(one["name"], one["scope"]) for one in listed] == [("one", "local"), ("two", "local")]
+    assert [(server["name"], server["scope"]) for server in listed] == [("one", "local"), ("two", "local")]
 
 
 def test_a_local_server_belongs_to_the_git_root(user: User) -> None:
@@ -53,8 +53,8 @@ def test_a_local_server_belongs_to_the_git_root(user: User) -> None:
 
 
 def _git(folder: Path, *args: str) -> None:
-    who = ("-c", "user.name=t", "-c", "user.email=t@localhost")
-    subprocess.run(["git", *who, *args], cwd=folder, check=True)
+    identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
+    subprocess.run(["git", *identity, *args], cwd=folder, check=True)
 
 
 def _repository(folder: Path) -> None:

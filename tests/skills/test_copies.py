@@ -44,11 +44,11 @@ def test_the_number_of_files_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_folders_are_equal_by_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = drift.folder_digest(folder(tmp_path / "one", a="text"))
-    assert drift.folder_digest(folder(tmp_path / "two", a="text")) == one
-    assert drift.folder_digest(folder(tmp_path / "three", a="texT")) != one
-    assert drift.folder_digest(folder(tmp_path / "four", b="text")) != one
-    assert drift.folder_digest(folder(tmp_path / "five", a="text", c="")) != one
+    digest = drift.folder_digest(folder(tmp_path / "one", a="text"))
+    assert drift.folder_digest(folder(tmp_path / "two", a="text")) == digest
+    assert drift.folder_digest(folder(tmp_path / "three", a="texT")) != digest
+    assert drift.folder_digest(folder(tmp_path / "four", b="text")) != digest
+    assert drift.folder_digest(folder(tmp_path / "five", a="text", c="")) != digest
     monkeypatch.setattr(drift, "MOST_BYTES", 3)  # too large to be read: it counts by its size
     assert drift.folder_digest(tmp_path / "one") == drift.folder_digest(tmp_path / "three")
     monkeypatch.setattr(drift, "MOST_BYTES", 4)

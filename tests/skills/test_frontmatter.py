@@ -156,7 +156,7 @@ def test_read_forgives(text: str, name: str, description: str) -> None:
         ("a: {\n        b: c,\n}", Mapping({"b": Scalar("c")})),
     ],
 )
-def test_yaml(text: str, expected: object) -> None:
+def test_a_header_is_read_as_yaml(text: str, expected: object) -> None:
     node = parse(text, Dialect(loose_quotes=True))
     assert isinstance(node, Mapping)
     assert node.items["a"] == expected

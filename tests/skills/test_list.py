@@ -32,7 +32,7 @@ def test_each_agent_reads_its_own_folders_and_commands(user: User) -> None:
     add_skill(user, ".codex", "four")
     add_skill(user, ".cursor", "five")
     document = user.run("list", "--json").json["skills"]
-    assert {(one["agent"], one["scope"], one["command"]) for one in document} == {
+    assert {(skill["agent"], skill["scope"], skill["command"]) for skill in document} == {
         ("claude", "user", "/one"),
         ("codex", "user", "$two"),
         ("codex", "project", "$four"),
@@ -43,7 +43,7 @@ def test_each_agent_reads_its_own_folders_and_commands(user: User) -> None:
         ("cursor", "project", "/four"),
         ("cursor", "project", "/five"),
     }
-    assert all(one["accepted"] and not one["problems"] for one in document)
+    assert all(skill["accepted"] and not skill["problems"] for skill in document)
     assert document[0]["path"] == str(user.home / ".claude" / "skills" / "one" / "SKILL.md")
 
 
@@ -57,8 +57,8 @@ def test_a_repositorys_pipe_does_not_hold_up_the_list(user: User, settings: str)
     keep_open = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     os.write(keep_open, b"{}")
     document = user.run("list", "--json").json
-    assert "two" in {one["name"] for one in document["skills"]}
-    assert [one for one in document["problems"] if "not a regular file" in one and settings in one]
+    assert "two" in {entry["name"] for entry in document["skills"]}
+    assert [entry for entry in document["problems"] if "not a regular file" in entry and settings in entry]
     assert os.read(keep_open, 2) == b"{}"  # it was not opened
     os.close(keep_open)
 
@@ -103,12 +103,12 @@ def test_no_skill_is_lost_however_broken_its_neighbours(user: User) -> None:
     }.items():
         base = user.home / folder / "skills"
         listed = {
-            Path(one["path"]).parent.name
-            for one in document
-            if one["agent"] == agent and str(base) in one["path"]
+            Path(skill["path"]).parent.name
+            for skill in document
+            if skill["agent"] == agent and str(base) in skill["path"]
         }
         assert listed == set(sample_skills.TEXTS), agent
-    assert all(one["problems"] for one in document if not one["accepted"])
+    assert all(skill["problems"] for skill in document if not skill["accepted"])
 
 
 def test_the_reason_is_a_sentence(user: User) -> None:
@@ -117,9 +117,9 @@ def test_the_reason_is_a_sentence(user: User) -> None:
         add_skill(user, "~/.agents", name, sample_skills.TEXTS[name])  # type: ignore[arg-type]
     document = user.run("list", "--json").json["skills"]
     why = {
-        (one["agent"], Path(one["path"]).parent.name): " ".join(one["problems"])
-        for one in document
-        if one["state"] != "shadowed"
+        (skill["agent"], Path(skill["path"]).parent.name): " ".join(skill["problems"])
+        for skill in document
+        if skill["state"] != "shadowed"
     }
     assert "byte-order mark" in why["codex", "bom"]
     assert "byte-order mark" in why["gemini", "bom"]
@@ -135,7 +135,9 @@ def test_duplicates_name_the_one_that_is_used(user: User) -> None:
     twin = add_skill(user, "~/.claude", "twin")
     add_skill(user, ".claude", "twin")
     shadowed = next(
-        one for one in user.run("list", "--agent", "claude", "--json").json["skills"] if not one["accepted"]
+        skill
+        for skill in user.run("list", "--agent", "claude", "--json").json["skills"]
+        if not skill["accepted"]
     )
     assert shadowed["scope"] == "project"
     assert shadowed["shadowed_by"] == str(twin / "SKILL.md")
@@ -147,11 +149,11 @@ def test_links_and_loops_and_pipes(user: User, tmp_path: Path) -> None:
         sample_skills.shapes(user.home / folder / "skills", tmp_path / f"outside{folder}")
         sample_skills.pipe(user.home / folder / "skills")
     document = user.run("list", "--json").json["skills"]
-    assert {one["agent"] for one in document} == set(WITH_SKILLS)
-    pipes = [one for one in document if one["path"].endswith("pipe/SKILL.md")]
+    assert {skill["agent"] for skill in document} == set(WITH_SKILLS)
+    pipes = [skill for skill in document if skill["path"].endswith("pipe/SKILL.md")]
     assert pipes
-    assert not any(one["accepted"] for one in pipes)
-    linked = next(one for one in document if one["agent"] == "claude" and one["name"] == "linked")
+    assert not any(skill["accepted"] for skill in pipes)
+    linked = next(skill for skill in document if skill["agent"] == "claude" and skill["name"] == "linked")
     assert linked["links_to"] == str(tmp_path / "outside.claude" / "linked-folder" / "SKILL.md")
 
 
@@ -160,7 +162,7 @@ def test_a_folder_out_of_reach_is_skipped_with_a_word(user: User) -> None:
     (user.home / ".agents" / "skills").symlink_to("skills")  # a link to itself
     add_skill(user, "~/.claude", "still-here")
     document = user.run("list", "--json").json
-    assert "still-here" in {one["name"] for one in document["skills"]}
+    assert "still-here" in {skill["name"] for skill in document["skills"]}
     assert any(".agents/skills" in problem and "skipped" in problem for problem in document["problems"])
 
 
@@ -190,7 +192,7 @@ def test_broken_settings_never_hide_skills(user: User, broken: str) -> None:
         ".codex/config.toml",
     ):
         write(user.home / path, broken)
-    names = {one["name"] for one in user.run("list", "--json").json["skills"]}
+    names = {skill["name"] for skill in user.run("list", "--json").json["skills"]}
     assert names == {"fine", "fine-too"}
 
 
@@ -258,8 +260,8 @@ def test_what_comes_with_an_agent_is_no_copy(user: User) -> None:
         add_skill(user, "~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here"
     )
     document = user.run("list", "--json").json["skills"]
-    assert {"codex system", "claude user"} <= {f"{one['agent']} {one['scope']}" for one in document}
-    assert not [one for one in document if "drift" in one["codes"]]
+    assert {"codex system", "claude user"} <= {f"{listed['agent']} {listed['scope']}" for listed in document}
+    assert not [listed for listed in document if "drift" in listed["codes"]]
 
 
 def test_drift_between_copies_is_marked(user: User) -> None:
@@ -268,9 +270,9 @@ def test_drift_between_copies_is_marked(user: User) -> None:
     add_skill(user, "~/.claude", "apart")
     write(add_skill(user, "~/.agents", "apart") / "notes.md", "only here")
     document = user.run("list", "--json").json["skills"]
-    assert {one["name"] for one in document if "drift" in one["codes"]} == {"apart"}
+    assert {skill["name"] for skill in document if "drift" in skill["codes"]} == {"apart"}
     of_one = user.run("list", "--agent", "codex", "--json").json["skills"]  # the other copy is Claude's
-    assert {one["name"]: one["codes"] for one in of_one} == {"same": [], "apart": ["drift"]}
+    assert {skill["name"]: skill["codes"] for skill in of_one} == {"same": [], "apart": ["drift"]}
     rows = {row["name"]: row for row in user.run("matrix", "--json").json["rows"]}
     assert (rows["same"]["copies"], rows["same"]["identical"]) == (2, True)
     assert (rows["apart"]["copies"], rows["apart"]["identical"]) == (2, False)
@@ -358,7 +360,7 @@ def test_a_description_cannot_play_with_the_terminal(user: User) -> None:
 def test_a_name_that_is_no_text_is_listed(user: User) -> None:
     folder = os.fsencode(user.home) + b"/.claude/skills/bad\xff"
     os.makedirs(folder)  # noqa: PTH103 - a name of bytes
-    with open(folder + b"/SKILL.md", "w") as file:  # noqa: PTH123
+    with open(folder + b"/SKILL.md", "w") as file:  # noqa: PTH123 - a name that is not UTF-8
         file.write(plain("odd"))
     assert user.run("list").code == 0
     assert user.run("list", "--json").json["skills"][0]["name"] == "bad\udcff"

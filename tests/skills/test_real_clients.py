@@ -66,15 +66,15 @@ def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
         for skill in result
         if skill.state in {"loaded", "disabled"}
     }
-    theirs = [one for one in reply["skills"] if one["scope"] != "system"]
-    assert listed == {(one["name"], one["scope"], one["path"], one["enabled"]) for one in theirs}
+    theirs = [entry for entry in reply["skills"] if entry["scope"] != "system"]
+    assert listed == {(entry["name"], entry["scope"], entry["path"], entry["enabled"]) for entry in theirs}
     assert {
         str(skill.real): _codex_kind(skill.notes[0].message) for skill in result if skill.state == "refused"
-    } == {one["path"]: _codex_kind(one["message"]) for one in reply["errors"]}
+    } == {entry["path"]: _codex_kind(entry["message"]) for entry in reply["errors"]}
     assert {str(skill.real): skill.description for skill in result if skill.state == "loaded"} == {
-        one["path"]: one["description"]
-        for one in reply["skills"]
-        if one["scope"] != "system" and one["enabled"]
+        entry["path"]: entry["description"]
+        for entry in reply["skills"]
+        if entry["scope"] != "system" and entry["enabled"]
     }
 
 
@@ -90,7 +90,7 @@ def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
     reply = real_clients.gemini(home, cwd, **env)
     result = ours("gemini", home, cwd, PATH=str(CLIENTS), **env)
     assert {skill.name for skill in result if skill.scope == "system"} >= {
-        one.name for one in reply if one.builtin
+        entry.name for entry in reply if entry.builtin
     }
     # Which of two in one folder wins is a matter of timing: of those only the folder is compared.
     doubled = {(skill.name, skill.folder.parent) for skill in result if skill.state == "shadowed"}
@@ -104,11 +104,11 @@ def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
         if skill.state in {"loaded", "disabled"}
     } == {
         (
-            one.name,
-            _place(Path(one.location), (one.name, Path(one.location).parents[1]) in doubled),
-            one.enabled,
+            entry.name,
+            _place(Path(entry.location), (entry.name, Path(entry.location).parents[1]) in doubled),
+            entry.enabled,
         )
-        for one in reply
+        for entry in reply
     }
 
 
@@ -288,9 +288,9 @@ def test_a_shared_skill_is_in_every_clients_own_list(tmp_path: Path, scope: str,
 
     share_skill("shared-one", scope=scope, copy=copy, project=repo, env=env)
     assert "shared-one" in real_clients.claude(home, repo).skills
-    assert "shared-one" in {one["name"] for one in real_clients.codex(home, repo)["skills"]}
-    assert "shared-one" in {one.name for one in real_clients.gemini(home, repo)}
+    assert "shared-one" in {skill["name"] for skill in real_clients.codex(home, repo)["skills"]}
+    assert "shared-one" in {skill.name for skill in real_clients.gemini(home, repo)}
 
     undo_sharing(env=env)
-    assert "shared-one" not in {one["name"] for one in real_clients.codex(home, repo)["skills"]}
+    assert "shared-one" not in {skill["name"] for skill in real_clients.codex(home, repo)["skills"]}
     assert [path.name for path in born.iterdir()] == ["SKILL.md"]

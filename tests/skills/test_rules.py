@@ -58,7 +58,7 @@ def test_a_list_may_be_text(value: str, tools: tuple[str, ...]) -> None:
 
 
 def findings(header: str, folder: str = "a") -> dict[str, Any]:
-    return {one.rule: one for one in check_skill(read(header), Path("/skills") / folder)}
+    return {finding.rule: finding for finding in check_skill(read(header), Path("/skills") / folder)}
 
 
 def good(**fields: str) -> str:
@@ -69,14 +69,14 @@ def good(**fields: str) -> str:
 def test_a_good_skill_has_four_good_findings() -> None:
     result = findings(good())
     assert list(result) == ["frontmatter", "name", "folder", "description"]
-    assert all(one.ok for one in result.values())
-    assert [one.message for one in result.values()] == [
+    assert all(finding.ok for finding in result.values())
+    assert [finding.message for finding in result.values()] == [
         "YAML between two lines `---`",
         "a",
         "a",
         "8 characters",
     ]
-    assert not any(one.fix for one in result.values())
+    assert not any(finding.fix for finding in result.values())
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_a_good_skill_has_four_good_findings() -> None:
     ],
 )
 def test_a_bad_header_is_a_finding_with_what_to_do(text: str, what: str) -> None:
-    one = findings(text)["frontmatter"]
-    assert not one.ok
-    assert what in one.message
-    assert one.fix
+    finding = findings(text)["frontmatter"]
+    assert not finding.ok
+    assert what in finding.message
+    assert finding.fix
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_a_bad_header_is_a_finding_with_what_to_do(text: str, what: str) -> None
         ("", False, "Add `name:` with the folder's name."),
     ],
 )
-def test_names(name: str, ok: bool, mend: str) -> None:
+def test_what_a_skills_name_may_be(name: str, ok: bool, mend: str) -> None:
     result = findings(good(name=name), name)
     assert (result["name"].ok, result["name"].fix) == (ok, mend)
     assert result["folder"].ok
 
 
 def test_the_folder_has_the_skills_name() -> None:
-    one = findings(good(), "b")["folder"]
-    assert (one.ok, one.message) == (False, "the folder is named 'b', the skill 'a'")
+    finding = findings(good(), "b")["folder"]
+    assert (finding.ok, finding.message) == (False, "the folder is named 'b', the skill 'a'")
     assert findings(good(name=""), "b")["folder"].ok  # without a name nothing differs
 
 

@@ -27,7 +27,7 @@ def tree(top: Path) -> dict[str, str]:
 
 def accepting(user: User, name: str) -> set[str]:
     document = user.run("list", "--json").json["skills"]
-    return {one["agent"] for one in document if one["accepted"] and one["name"] == name}
+    return {skill["agent"] for skill in document if skill["accepted"] and skill["name"] == name}
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])

@@ -27,8 +27,8 @@ def violations(page: Page) -> list[str]:
     """
     page.evaluate(_CALM)
     page.evaluate(_source())
-    found = page.evaluate(
+    results = page.evaluate(
         """async () => (await axe.run()).violations.flatMap(({ id, nodes }) =>
             nodes.map(({ target, failureSummary }) => `${id}: ${target.join(' ')}: ${failureSummary}`))"""
     )
-    return cast("list[str]", found)
+    return cast("list[str]", results)

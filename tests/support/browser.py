@@ -60,13 +60,13 @@ class Console:
                 stderr=stderr,
             )
         before = time.monotonic()
-        while not (found := re.findall(r"http://127\.0\.0\.1:(\d+)/mcp", log.read_text())) or not self.ready(
-            int(found[-1])
+        while not (ports := re.findall(r"http://127\.0\.0\.1:(\d+)/mcp", log.read_text())) or not self.ready(
+            int(ports[-1])
         ):
             assert self._process.poll() is None, log.read_text()
             assert time.monotonic() - before < SECONDS, log.read_text()
             time.sleep(0.05)
-        self.port = int(found[-1])
+        self.port = int(ports[-1])
 
     def ready(self, port: int) -> bool:
         return self.port in {0, port}

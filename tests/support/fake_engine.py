@@ -98,7 +98,7 @@ class FakeEngine:
             job.end(self.result(job, job.request.prompt))
 
     async def _when(self, file: Path, job: Job, text: str) -> None:
-        while not file.exists():  # noqa: ASYNC110 - the test makes it
+        while not file.exists():
             await asyncio.sleep(0.01)
         job.end(self.result(job, text))
 

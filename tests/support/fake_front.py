@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2] / "src")]
 
 import counsel  # noqa: E402 - the path comes first
-from counsel.front import launcher, main, relay  # noqa: E402
+from counsel.front import launcher, main, relay  # noqa: E402 - the path comes first
 
 launcher.COMMAND = [sys.executable, str(Path(__file__).parent / "fake_daemon.py")]
 relay.HELLO_TIMEOUT = float(os.environ.get("COUNSEL_TEST_PATIENCE", relay.HELLO_TIMEOUT))

@@ -17,9 +17,9 @@ async def serve(home: Path, *args: str, **env: str) -> tuple[Any, str, str]:
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
-    said = ""
-    while not (found := re.search(r"(http://\S+)/mcp", said)):
+    output = ""
+    while not (match := re.search(r"(http://\S+)/mcp", output)):
         line = await asyncio.wait_for(process.stderr.readline(), 60)
-        assert line, said
-        said += line.decode()
-    return process, found[1], said
+        assert line, output
+        output += line.decode()
+    return process, match[1], output

@@ -133,14 +133,14 @@ def kill_daemon(home: Path, how: signal.Signals = signal.SIGKILL) -> int:
 async def gone(home: Path) -> None:
     """Wait until no daemon runs."""
     async with asyncio.timeout(30):
-        while daemon_pid(home) is not None:  # noqa: ASYNC110 - another process
+        while daemon_pid(home) is not None:
             await asyncio.sleep(0.01)
 
 
 async def ended(pid: int) -> None:
     """Wait until this process has ended."""
     async with asyncio.timeout(60):
-        while _runs(pid):  # noqa: ASYNC110 - another process
+        while _runs(pid):
             await asyncio.sleep(0.02)
 
 

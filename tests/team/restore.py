@@ -32,8 +32,8 @@ def run(program: str, *arguments: str) -> None:
     """`initdb` may be a link in another folder than the rest."""
     here = programs()
     assert here is not None
-    found = shutil.which(program) or (here / "initdb").resolve().with_name(program)
-    subprocess.run([found, *arguments], check=True)
+    executable = shutil.which(program) or (here / "initdb").resolve().with_name(program)
+    subprocess.run([executable, *arguments], check=True)
 
 
 async def restore(

@@ -43,7 +43,7 @@ async def added(fleet: Fleet, kind: str, name: str, **env: str) -> Member:
 
 async def logged(member: Member, words: str) -> None:
     async with asyncio.timeout(LONGEST):
-        while words not in member.log:  # noqa: ASYNC110 - a file tells
+        while words not in member.log:
             await asyncio.sleep(0.1)
 
 

@@ -71,7 +71,7 @@ class Team:
 
 async def logged(workers: list[Member], words: str) -> None:
     async with asyncio.timeout(LONGEST):
-        while not all(words in worker.log for worker in workers):  # noqa: ASYNC110 - a file tells
+        while not all(words in worker.log for worker in workers):
             await asyncio.sleep(0.1)
 
 
@@ -101,7 +101,7 @@ async def test_a_worker_runs_what_a_server_was_asked_until_it_is_cancelled_or_ki
     job = await team.ask(**body)
     await fake_api.wait_for(model="claude", deltas=1)
     async with asyncio.timeout(LONGEST):
-        while not team.sql(f"SELECT 1 FROM counsel.calls WHERE job = '{job}'"):  # noqa: ASYNC110 - the database tells
+        while not team.sql(f"SELECT 1 FROM counsel.calls WHERE job = '{job}'"):
             await asyncio.sleep(0.1)
     await team.owner(job).kill()
     assert await team.end(job) == "completed"
@@ -162,7 +162,7 @@ async def test_a_server_that_drains_answers_those_who_wait_and_the_load_balancer
             await fake_api.wait_for(deltas=1)
             server.signal(signal.SIGTERM)
             async with asyncio.timeout(LONGEST):
-                while await status(fleet, f"{server.url}/ready") != 503:  # noqa: ASYNC110 - the server tells
+                while await status(fleet, f"{server.url}/ready") != 503:
                     await asyncio.sleep(0.1)
             fake_api.open_gate("g")
             async with asyncio.timeout(LONGEST):

@@ -176,7 +176,7 @@ class Workspace(Record):
     def config_dir(self) -> Path:
         """XDG's folder. A relative one is invalid by the specification, and would make a project's files the user's."""
         moved = self.env.get("XDG_CONFIG_HOME", "")
-        return Path(moved) if os.path.isabs(moved) else self.home / ".config"  # noqa: PTH117
+        return Path(moved) if os.path.isabs(moved) else self.home / ".config"  # noqa: PTH117 - as a text
 
     def claude_managed(self) -> Path:
         mac = sys.platform == "darwin"

@@ -110,7 +110,7 @@ class Reader(Protocol):
 
     done: bool
 
-    def stderr_line(self, line: str) -> bool:  # noqa: ARG002
+    def stderr_line(self, line: str) -> bool:  # noqa: ARG002 - for those that read it
         """A line of stderr. True: waiting is pointless, the agent is ended."""
         return False
 

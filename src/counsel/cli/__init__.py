@@ -108,10 +108,10 @@ class LazyGroup(click.Group):
         super().__init__(*args, **kwargs)
         self.rows = rows if rows is not None else {}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click passes it
         return list(self.rows)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click passes it
         if cmd_name not in self.rows:
             return None
         module, _, attribute = self.rows[cmd_name].target.partition(":")
@@ -141,7 +141,7 @@ class LazyGroup(click.Group):
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click passes it
         with formatter.section("Commands"):
             formatter.write_dl([(name, row.summary) for name, row in self.rows.items()])
 

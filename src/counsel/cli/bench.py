@@ -46,7 +46,7 @@ def bench() -> None:
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Keep finished questions in this file; the same command again goes on where it was.",
+    help="Keep finished questions in this file; running the same command again continues from there.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before spending.")
 @connect.standalone_option
@@ -67,8 +67,8 @@ def council(
 ) -> None:
     """Compare one model, a vote, refinement and a judge.
 
-    They answer questions with known answers. FILE has one JSON object a line:
-    {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked once; all ways are read off the same
+    They answer questions with known answers. FILE has one JSON object per line:
+    {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked once; all results come from the same
     answers.
 
     counsel bench council questions.jsonl -m gpt-latest,opus-latest,gemini-latest --judge auto --max-cost 5

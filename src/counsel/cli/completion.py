@@ -69,10 +69,10 @@ def script(shell: str) -> str:
 
 def _with_whole_words(template: str) -> str:
     asked = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
-    before, found, after = template.partition("    response=")
-    assert found
+    before, separator, after = template.partition("    response=")
+    assert separator
     assert asked in after
     after = after.replace(asked, 'COMP_WORDS="${words[*]}" COMP_CWORD=$cword')
     body, end, rest = after.partition("    return 0\n")
     assert end
-    return f"{before}{_BASH_WORDS}{found}{body}{_BASH_COLONS}{end}{rest}"
+    return f"{before}{_BASH_WORDS}{separator}{body}{_BASH_COLONS}{end}{rest}"

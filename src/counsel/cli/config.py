@@ -105,14 +105,14 @@ def edit() -> None:
         if text.encode() == before:
             output.message("Nothing was changed.")
             return
-        found = config_file.problems(text)
-        if not found:
+        problems = config_file.problems(text)
+        if not problems:
             break
-        for problem in found:
+        for problem in problems:
             output.message(f"problem: {problem}")
         if not (sys.stdin.isatty() and click.confirm("Edit again?", default=True, err=True)):
             raise ConfigInvalid(
-                f"{file} was not changed: {found[0].rstrip('.')}.",
+                f"{file} was not changed: {problems[0].rstrip('.')}.",
                 hint="Run `counsel config edit` again.",
                 file=str(file),
             )

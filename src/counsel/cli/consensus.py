@@ -48,14 +48,14 @@ from counsel.results import ConsensusResult, Result
     type=click.IntRange(1, 3),
     default=2,
     show_default=True,
-    help="Most rounds, with the first one; they end when no model changes its position.",
+    help="Maximum number of rounds, including the first; they stop when no model changes its position.",
 )
 @click.option(
     "--order",
     type=click.Choice(get_args(Order)),
     default="parallel",
     show_default=True,
-    help="sequential: a round table, each model reads what was said before it.",
+    help="sequential: the models answer in turn, and each reads the answers before its own.",
 )
 @click.option("--role", "roles", multiple=True, metavar="MODEL=TEXT", help="Give a member a role.")
 @click.option(

@@ -150,9 +150,9 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
 @click.argument("name", metavar="ID")
 @json_option
 def share(name: str, as_json: bool) -> None:
-    """Let your team read a conversation that you have at its server.
+    """Let your team read one of your conversations on its server.
 
-    Everyone there can read it, its images and what you add, until you unshare it. ID is the whole id.
+    Everyone there can read it, its images and what you add, until you unshare it. ID must be complete.
     """
     _shared(name, on=True, as_json=as_json)
 

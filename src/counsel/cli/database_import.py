@@ -22,9 +22,14 @@ _PAUSE = 1.0  # seconds between two lines of progress
 @click.command("import")
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
 @click.option(
-    "--home", type=click.Path(path_type=Path), metavar="DIR", help="The COUNSEL_HOME whose history it is."
+    "--home",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The COUNSEL_HOME that the history comes from.",
 )
-@click.option("--person", metavar="NAME", help="Whose history it becomes; needed once the team has people.")
+@click.option(
+    "--person", metavar="NAME", help="The person who gets the history; required once the team has people."
+)
 @click.option("--dry-run", is_flag=True, help="Count what would be added, and add nothing.")
 @database.address_option
 @json_option
@@ -39,8 +44,8 @@ def import_(
 ) -> None:
     """Add a person's conversations, finished jobs, images and usage from a SQLite database (FILE).
 
-    Without FILE and --home: your own. The file is only read. A second import adds what is new since the first; jobs
-    that still run are left out until they have ended.
+    Without FILE and --home, your own database is read. It is never changed. A second import adds what is new since the first; jobs
+    that are still running are left out until they have ended.
     """
     if file and home:
         raise click.UsageError("Name FILE or --home, not both.")

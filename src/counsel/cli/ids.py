@@ -251,10 +251,10 @@ def _last_conversation(ids: Lookup, caller: Caller) -> Entry:
 
 
 def _conversations(ids: Lookup, wanted: str) -> list[Entry]:
-    found = {entry.id: entry for prefix in _prefixes(wanted, _KINDS) for entry in ids.conversations(prefix)}
+    entries = {entry.id: entry for prefix in _prefixes(wanted, _KINDS) for entry in ids.conversations(prefix)}
     if _WORD.startswith(wanted):  # `rev` may begin a name that the user chose, but alone names no review
-        return [entry for entry in found.values() if not _GENERATED.fullmatch(entry.id)]
-    return list(found.values())
+        return [entry for entry in entries.values() if not _GENERATED.fullmatch(entry.id)]
+    return list(entries.values())
 
 
 def _of_job(ids: Lookup, wanted: str) -> str | None:

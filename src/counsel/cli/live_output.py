@@ -182,7 +182,7 @@ class RenderedAnswer(LiveProgress):
     def wait_for(self, model: str) -> None:
         super().wait_for(model)
         # while the model is waited for: it takes 90 ms that would otherwise delay the first word
-        import counsel.cli.markdown  # noqa: F401
+        import counsel.cli.markdown  # noqa: F401 - read ahead of its use
 
     def write(self, text: str) -> None:
         if self._stream is None:

@@ -75,7 +75,7 @@ def login(context: click.Context, url: str | None, *, token_stdin: bool, status:
 def logout(*, as_json: bool) -> None:
     """Leave the team: questions are asked with this machine's own keys again.
 
-    Jobs that run now end with the login with which they began.
+    Jobs that are running finish with the login they started with.
     """
     from counsel import team_login
 

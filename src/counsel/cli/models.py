@@ -169,9 +169,9 @@ def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> 
         and not row.team
         and (row.provider.discover if provider is None else row.provider.name == provider)
     ]
-    found, failed = asyncio.run(_ask(catalog, providers))
+    models, failed = asyncio.run(_ask(catalog, providers))
     problems += failed
-    return [catalog.row(model) for model in found if not model.listed]
+    return [catalog.row(model) for model in models if not model.listed]
 
 
 async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model], list[str]]:
@@ -188,7 +188,7 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
         )
     finally:
         await transport.close()
-    found: list[Model] = []
+    models: list[Model] = []
     failed: list[str] = []
     for provider, answer in zip(providers, answers, strict=True):
         if isinstance(answer, CounselError):
@@ -196,5 +196,5 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
         elif isinstance(answer, BaseException):
             raise answer
         else:
-            found += answer
-    return found, failed
+            models += answer
+    return models, failed

@@ -37,13 +37,15 @@ for _command in (keys, limit, limits):
 
 
 def _days(command: Callable[..., object]) -> Callable[..., object]:
-    summary = "The token expires after so many days (default: never)."
+    summary = "Days until the token expires (default: never)."
     return click.option("--days", type=click.IntRange(1, 3650), help=summary)(command)
 
 
 _role = click.option("--role", type=click.Choice(ROLES), help="What the person may do.")
-_groups = click.option("--group", "groups", multiple=True, metavar="GROUP", help="A group; several times.")
-_force = click.option("--force", is_flag=True, help="Also if it is the last admin.")
+_groups = click.option(
+    "--group", "groups", multiple=True, metavar="GROUP", help="A group; can be given several times."
+)
+_force = click.option("--force", is_flag=True, help="Do it even if this is the last admin.")
 
 
 @people.command()
@@ -90,7 +92,7 @@ def list_(as_json: bool) -> None:
 def disable(name: str, force: bool, as_json: bool) -> None:
     """End a person's access.
 
-    Their tokens and sessions stop working everywhere at once. Their running jobs continue to a stored end. Nothing is
+    Their tokens and sessions stop working everywhere at once. Their running jobs finish and are stored. Nothing is
     deleted; `enable` lets them back in.
     """
     _changed(_with(lambda directory: directory.disable(name, force=force)), "disabled", as_json=as_json)
@@ -100,7 +102,7 @@ def disable(name: str, force: bool, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def enable(name: str, as_json: bool) -> None:
-    """Let a disabled person in again, with the tokens that they had."""
+    """Let a disabled person back in, with the same tokens."""
     _changed(_with(lambda directory: directory.enable(name)), "enabled", as_json=as_json)
 
 
@@ -108,7 +110,7 @@ def enable(name: str, as_json: bool) -> None:
 @click.argument("name")
 @_role
 @_groups
-@click.option("--no-groups", is_flag=True, help="The person is in no group any more.")
+@click.option("--no-groups", is_flag=True, help="Remove the person from all groups.")
 @_force
 @json_option
 def change(
@@ -126,11 +128,11 @@ def change(
 @click.argument("name")
 @_days
 @click.option(
-    "--overlap", metavar="TIME", help="How long their other tokens go on working, such as `1h` or `2d`."
+    "--overlap", metavar="TIME", help="How long their other tokens keep working, such as `1h` or `2d`."
 )
 @json_option
 def rotate(name: str, days: int | None, overlap: str | None, as_json: bool) -> None:
-    """Make a new token for a person, and end all others."""
+    """Make a new token for a person and end all others."""
     seconds = _seconds(overlap) if overlap else 0.0
     made = _with(lambda directory: directory.rotate(name, days=days, overlap=seconds))
     note(made.person.name, f"rotated, token {made.token.id}")
@@ -144,9 +146,9 @@ def rotate(name: str, days: int | None, overlap: str | None, as_json: bool) -> N
 @_days
 @json_option
 def token(name: str, label: str, end: str | None, days: int | None, as_json: bool) -> None:
-    """Make a further token for a person, or end one.
+    """Make another token for a person, or end one.
 
-    For another machine, for example.
+    A second token is for another machine, for example.
     """
     if end is not None:
         _changed(
@@ -164,7 +166,7 @@ def token(name: str, label: str, end: str | None, days: int | None, as_json: boo
 )
 @json_option
 def usage(since: str, as_json: bool) -> None:
-    """Show what each person used, without what they asked."""
+    """Show each person's usage, without their prompts."""
     from counsel.engine.team.people import documents
 
     start = time.time() - _seconds(since)
@@ -196,9 +198,14 @@ def usage(since: str, as_json: bool) -> None:
 @click.option(
     "--since", default="7d", show_default=True, metavar="TIME", help="How far back, such as `12h` or `30d`."
 )
-@click.option("--person", metavar="NAME", help="Only this person's.")
+@click.option("--person", metavar="NAME", help="Only this person's records.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most records."
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="Maximum number of records.",
 )
 @json_option
 def audit(since: str, person: str | None, limit: int, as_json: bool) -> None:

@@ -19,7 +19,11 @@ from counsel.errors import AuthenticationFailed, InvalidArgument, from_dict
 if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
 
-_person = click.option("--person", metavar="NAME", help="Whose it is, where COUNSEL_DATABASE is set.")
+_person = click.option(
+    "--person",
+    metavar="NAME",
+    help="The person whose key it is; for operators, where COUNSEL_DATABASE is set.",
+)
 
 
 @click.group()
@@ -35,7 +39,7 @@ def keys() -> None:
 @_person
 @json_option
 def set_(provider: str, person: str | None, as_json: bool) -> None:
-    """Store a key. It is typed without an echo, or read from standard input."""
+    """Store a key, typed without echo or read from standard input."""
     key = _typed(provider)
 
     async def work(store: Store, identity: str) -> str:
@@ -65,7 +69,7 @@ def remove(provider: str, person: str | None, as_json: bool) -> None:
 @_person
 @json_option
 def list_(person: str | None, as_json: bool) -> None:
-    """List the providers for which there is a key of your own."""
+    """List the providers for which you have stored a key of your own."""
     if person is None and _login():
         rows = {row["provider"]: row["stored_at"] for row in _asked("GET", "")["keys"] if row["stored_at"]}
     else:
@@ -87,9 +91,9 @@ def list_(person: str | None, as_json: bool) -> None:
 
 @keys.command()
 def reseal() -> None:
-    """Encrypt all keys anew, on the server.
+    """Encrypt all keys again; run it on the server.
 
-    With COUNSEL_SECRET_KEY, what COUNSEL_SECRET_KEY_OLD had encrypted.
+    Keys that COUNSEL_SECRET_KEY_OLD encrypted are encrypted with COUNSEL_SECRET_KEY.
     """
 
     async def work(store: Store) -> int:

@@ -36,15 +36,17 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 @click.argument("name", required=False)
 @click.option("--group", metavar="GROUP", help="All members of a group together.")
 @click.option("--provider", metavar="PROVIDER", help="The whole team's calls to a provider.")
-@click.option("--day", callback=_amount, metavar="USD", help="Most US dollars a day (UTC), or `none`.")
-@click.option("--month", callback=_amount, metavar="USD", help="Most US dollars a month, or `none`.")
-@click.option("--per-minute", callback=_count, metavar="N", help="Most calls that begin in a minute.")
-@click.option("--at-once", callback=_count, metavar="N", help="Most calls at the same time.")
+@click.option("--day", callback=_amount, metavar="USD", help="Maximum US dollars per day (UTC), or `none`.")
+@click.option("--month", callback=_amount, metavar="USD", help="Maximum US dollars per month, or `none`.")
+@click.option(
+    "--per-minute", callback=_count, metavar="N", help="Maximum number of calls started per minute."
+)
+@click.option("--at-once", callback=_count, metavar="N", help="Maximum number of calls at the same time.")
 @json_option
 def limit(name: str | None, group: str | None, provider: str | None, as_json: bool, **values: Any) -> None:
     """Limit a person, a group or a provider.
 
-    The limits hold on all servers together. Options that are left out stay as they are; `none` removes a limit.
+    The limits apply to all servers together. Options that are left out stay as they are; `none` removes a limit.
     Without options it shows what is set.
     """
     chosen = [(kind, value) for kind, value in _kinds(name, group, provider) if value]

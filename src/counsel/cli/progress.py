@@ -65,7 +65,7 @@ class LineProgress(Progress):
             self._waits_for = model
             output.message(f"waiting for {model} …")
 
-    def think(self, text: str, at: float) -> None:  # noqa: ARG002
+    def think(self, text: str, at: float) -> None:  # noqa: ARG002 (Progress)
         if not self._since:
             self._since = at
             output.message("thinking …")

@@ -225,7 +225,9 @@ def _page(shown: Shown) -> str:
 )
 @click.option("--everywhere", is_flag=True, help="Share with every agent.")
 @click.option(
-    "--scope", type=click.Choice(("user", "project")), help="Whose skills folder it goes to.  [default: user]"
+    "--scope",
+    type=click.Choice(("user", "project")),
+    help="Skills folder to use: yours or the project's.  [default: user]",
 )
 @click.option("--copy", is_flag=True, help="Copy instead of linking.")
 @click.option("--remove", is_flag=True, help="Remove what was shared, and nothing else.")

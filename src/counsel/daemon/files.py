@@ -153,6 +153,6 @@ def _answers(path: str) -> bool:
 
 def _not_answering(path: str) -> str:
     pid = locks.holder(path)
-    who = f"process {pid}" if pid else "another process"
+    process = f"process {pid}" if pid else "another process"
     todo = f"`kill -CONT {pid}` resumes it if it is suspended, `kill {pid}` ends it" if pid else "end it"
-    return f"{who} holds {path} and does not answer: {todo}"
+    return f"{process} holds {path} and does not answer: {todo}"

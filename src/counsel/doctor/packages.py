@@ -55,9 +55,9 @@ def _folders() -> dict[str, Path]:
     """The first in the order of the module path, as imports find it."""
     folders: dict[str, Path] = {}
     for entry in filter(None, sys.path):
-        for found in _dist_infos(entry):
+        for folder in _dist_infos(entry):
             folders.setdefault(
-                _normal(found.removesuffix(".dist-info").rpartition("-")[0]), Path(entry, found)
+                _normal(folder.removesuffix(".dist-info").rpartition("-")[0]), Path(entry, folder)
             )
     return folders
 

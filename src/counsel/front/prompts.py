@@ -47,9 +47,9 @@ class Prompt:
         shown = [pieces[0]]
         for piece in pieces[1:]:
             name, _, rest = piece.partition("}")
-            given, otherwise = self.parts[name]
+            template, otherwise = self.parts[name]
             value = values.get(name, "").strip()
-            shown += [given.replace("VALUE", value) if value else otherwise, rest]
+            shown += [template.replace("VALUE", value) if value else otherwise, rest]
         return "".join(shown)
 
 

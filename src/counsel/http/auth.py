@@ -159,8 +159,8 @@ class Guard:
             if session:
                 scope.get("state", {}).pop(CONNECTION, None)  # `_for_page` must see what is sent
                 sending = _for_page(sending, session)
-            if self._team is not None and (who := scope.get(SIGNED_IN)):
-                await self._team.answer(self.app, scope, receive, sending, who)
+            if self._team is not None and (signed_in := scope.get(SIGNED_IN)):
+                await self._team.answer(self.app, scope, receive, sending, signed_in)
             else:
                 await self.app(scope, receive, sending)
 
@@ -205,14 +205,14 @@ class Guard:
         token = _bearer(headers) or headers.get(b"x-api-key", "").strip()
         try:
             client = scope.get("client")
-            who = await team.signed_in(token, str(client[0]) if client else "")
-            if who is None and not token and b"authorization" not in headers:
+            signed_in = await team.signed_in(token, str(client[0]) if client else "")
+            if signed_in is None and not token and b"authorization" not in headers:
                 return await self._team_page_access(team, scope, headers)
         except CounselError as error:
             return 503, error
-        if who is None:
+        if signed_in is None:
             return self._no_access(headers)
-        scope[SIGNED_IN] = who
+        scope[SIGNED_IN] = signed_in
         return None
 
     async def _team_page_access(

@@ -32,8 +32,8 @@ class TeamPerson(Protocol):
 
 
 def person_of(scope: Scope) -> Person | None:
-    who: SignedIn | None = scope.get(SIGNED_IN)
-    return who.person if who else None
+    signed_in: SignedIn | None = scope.get(SIGNED_IN)
+    return signed_in.person if signed_in else None
 
 
 def owner_of(scope: Scope) -> str:
@@ -45,10 +45,10 @@ def engine_of(engine: E, scope: Scope) -> E:
     """The engine as the sender of this request sees it. A team's whole engine is never given away."""
     if not getattr(engine, "is_team", False):
         return engine
-    who: SignedIn | None = scope.get(SIGNED_IN)
-    if who is None:
+    signed_in: SignedIn | None = scope.get(SIGNED_IN)
+    if signed_in is None:
         raise AuthenticationFailed("A token is required.")
-    return cast(E, cast(TeamEngine, engine).for_person(who.person, who.token, address_of(scope)))
+    return cast(E, cast(TeamEngine, engine).for_person(signed_in.person, signed_in.token, address_of(scope)))
 
 
 def address_of(scope: Scope) -> str:
@@ -58,11 +58,13 @@ def address_of(scope: Scope) -> str:
 
 def note(engine: Engine, scope: Scope, action: Action, what: str, detail: str = "") -> None:
     """For the audit log of a team's server."""
-    who: SignedIn | None = scope.get(SIGNED_IN)
+    signed_in: SignedIn | None = scope.get(SIGNED_IN)
     if getattr(engine, "is_team", False):
         from counsel.engine.team.audit import Sender
 
-        sender = Sender(who.person if who else None, who.token if who else "", address_of(scope))
+        sender = Sender(
+            signed_in.person if signed_in else None, signed_in.token if signed_in else "", address_of(scope)
+        )
         cast(TeamEngine, engine).audit.note(sender, action, what, detail)
 
 

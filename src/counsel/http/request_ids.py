@@ -28,9 +28,9 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = _given(scope)
-        name = request_context.request_id(given.get(HEADER, ""))
-        parent = request_context.traceparent(given.get(b"traceparent", ""))
+        headers = _given(scope)
+        name = request_context.request_id(headers.get(HEADER, ""))
+        parent = request_context.traceparent(headers.get(b"traceparent", ""))
         request_context.enter(RequestContext(name, parent))
         exchange = _Exchange(scope, send, name)
         try:
@@ -71,7 +71,7 @@ class _Exchange:
             self._span.set({names.HTTP_STATUS: self._status})
             self._span.end(str(self._status) if self._status >= 500 or not self._status else "")
         if logged and not self._is_probe:
-            who = self._scope.get(SIGNED_IN)
+            signed_in = self._scope.get(SIGNED_IN)
             log.info(
                 "%s %s",
                 self._scope["method"],
@@ -81,7 +81,7 @@ class _Exchange:
                         "status": self._status,
                         "ms": round((time.monotonic() - self._began) * 1000),
                         "client": (self._scope.get("client") or ("",))[0],
-                        **({"person": who.person.id} if who else {}),
+                        **({"person": signed_in.person.id} if signed_in else {}),
                     }
                 },
             )

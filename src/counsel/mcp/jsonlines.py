@@ -151,7 +151,7 @@ class LinePipe(asyncio.Protocol):
         else:
             self.transport.resume_reading()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio passes it
         self._forget()
         self._out.clear()
         self._writable.set()

@@ -166,13 +166,13 @@ class Catalog:
 
     def unlisted_by_alias(self) -> list[ModelRow]:
         """Models that the catalog does not list and the user's aliases name."""
-        found = {}
+        models = {}
         for alias in self.aliases:
             with suppress(ModelNotFound):
                 model = self._of_alias(alias)
                 if not model.listed:
-                    found[model.id] = model
-        return [self.row(model) for model in found.values()]
+                    models[model.id] = model
+        return [self.row(model) for model in models.values()]
 
     def row(self, model: Model) -> ModelRow:
         reason = self.reason(model)

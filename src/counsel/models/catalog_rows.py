@@ -234,7 +234,7 @@ def _add_alias(rows: Rows, name: str, target: object) -> None:
     if not fold(name) or "/" in name:
         raise ValueError("an alias is a name without /")
     if isinstance(target, dict):
-        raise ValueError(f'write {name} = "MODEL", without a table')  # noqa: TRY004
+        raise ValueError(f'write {name} = "MODEL", without a table')  # noqa: TRY004 - a value of the user's
     try:
         rows.aliases[fold(name)] = UserAlias(name, _string(target))
     except ValueError as error:
@@ -308,7 +308,7 @@ def _checked(row: Table, fields: Mapping[str, Callable[[object], object]]) -> di
 
 def _table(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError("it must be a table")  # noqa: TRY004
+        raise ValueError("it must be a table")  # noqa: TRY004 - a value of the user's
     return value
 
 
@@ -324,13 +324,13 @@ def _string(value: object) -> str:
 
 def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise ValueError("must be a list of strings")  # noqa: TRY004
+        raise ValueError("must be a list of strings")  # noqa: TRY004 - a value of the user's
     return tuple(_string(item) for item in value)
 
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("must be true or false")  # noqa: TRY004
+        raise ValueError("must be true or false")  # noqa: TRY004 - a value of the user's
     return value
 
 

@@ -131,5 +131,5 @@ def problems(text: str) -> list[str]:
         file.touch(0o600)
         file.write_text(text, encoding="utf-8")
         loaded = settings.load({"COUNSEL_HOME": folder, "HOME": folder, "PATH": os.defpath})
-        found = dict.fromkeys((*loaded.problems, *Catalog.load(loaded).problems))
-        return [problem.replace(f"{file}: ", "") for problem in found]
+        texts = dict.fromkeys((*loaded.problems, *Catalog.load(loaded).problems))
+        return [problem.replace(f"{file}: ", "") for problem in texts]

@@ -146,7 +146,7 @@ class Sender:
 
 def _modified(path: str) -> str:
     try:
-        return str(os.stat(path).st_mtime_ns) if path else ""  # noqa: PTH116
+        return str(os.stat(path).st_mtime_ns) if path else ""  # noqa: PTH116 - before every call
     except OSError:
         return "missing"
 

@@ -72,7 +72,7 @@ class TeamCatalog:
 
 def endpoint(login: TeamLogin, network: Any, provider: Provider) -> Endpoint:
     """The team's server in place of the provider."""
-    theirs = replace(
+    replaced = replace(
         provider,
         label=f"The team server {login.host}",
         wire=WIRE,
@@ -83,7 +83,7 @@ def endpoint(login: TeamLogin, network: Any, provider: Provider) -> Endpoint:
         headers={},
         options={},
     )
-    return Endpoint(theirs, login.url, login.token, network, team=True)
+    return Endpoint(replaced, login.url, login.token, network, team=True)
 
 
 def with_offered(rows: Rows, login: TeamLogin) -> Rows:

@@ -88,7 +88,7 @@ def _case(minority: Minority) -> str:
 
 
 def _contradiction(each: Contradiction) -> str:
-    positions = _list(f"{_listed(held.models)}: {held.position}" for held in each.positions)
+    positions = _list(f"{_listed(row.models)}: {row.position}" for row in each.positions)
     return f"**{each.topic}**\n{positions}"
 
 

@@ -132,7 +132,7 @@ def _at(
     rows = []
     for name, entry in entries.items():
         if name in beneath:
-            entry = codex_layers.merged(beneath[name], entry)  # noqa: PLW2901
+            entry = codex_layers.merged(beneath[name], entry)  # noqa: PLW2901 - the merged one counts
         try:
             server = FORMATS[table.agent].read(name, entry)
         except Unreadable as error:

@@ -98,14 +98,14 @@ def test_a_namespace_is_told_if_there_is_one() -> None:
 
 def test_citations_belong_to_the_text_before_them() -> None:
     parts = Parts()
-    note = VendorBlock("openai_chat", {"type": "citations", "citations": [1], "length": 2})
+    note = VendorBlock("openai_chat", {"type": "citations", "citations": [{"url": "u"}], "length": 2})
     assert parts.vendor(note) == {"type": "vendor", "wire": "openai_chat", "item": note.item}
     assert parts.all() == (), "there is no text yet"
     parts.text("so")
     parts.vendor(note)
     parts.text("more")
     assert parts.all() == (
-        {"type": "text", "text": "so", "wire": "openai_chat", "citations": [1], "length": 2},
+        {"type": "text", "text": "so", "wire": "openai_chat", "citations": [{"url": "u"}], "length": 2},
         {"type": "text", "text": "more"},
     )
     assert not parts.has_calls

@@ -159,9 +159,9 @@ async def test_no_follower_and_no_stored_answer_has_the_statement(
     fake_api.script(text="Better.\n\nPosition: changed", contains=REFINING, delta_size=3, times=None)
     request = ConsensusRequest(prompt="Tabs or spaces?", models=MEMBERS[:2])
     job = await engine.submit(request, caller(), background=True)
-    heard = "".join([event.text async for event in engine.follow(job) if isinstance(event, TextAdded)])
+    streamed = "".join([event.text async for event in engine.follow(job) if isinstance(event, TextAdded)])
     result = (await engine.wait(job)).to_json()
-    assert "Position" not in heard
+    assert "Position" not in streamed
     assert [entry["refined_response"] for entry in result["phases"]["refined"]] == ["Better."] * 2
     assert [entry["changed"] for entry in result["phases"]["refined"]] == [True, True]
     stored = await engine.store.replies(job)

@@ -65,26 +65,26 @@ async def test_auto_goes_on_when_a_vendor_is_down(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=500, model="gpt-5", times=None)
-    who = caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet", COUNSEL_MAX_ATTEMPTS="1")
-    assert (await ask(engine, who, model="auto"))["metadata"]["provider"] == "anthropic"
+    sender = caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet", COUNSEL_MAX_ATTEMPTS="1")
+    assert (await ask(engine, sender, model="auto"))["metadata"]["provider"] == "anthropic"
 
 
 async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn(
     engine: Engine, caller: Callable[..., Caller], project: Path
 ) -> None:
     Image.new("RGB", (4, 4)).save(project / "p.png")
-    who = caller(COUNSEL_AUTO_ORDER="sonnet")
-    await ask(engine, who, model="deepseek-chat", continuation_id="mine")
-    seen = await ask(engine, who, "look", model="auto", images=("p.png",), continuation_id="mine")
+    sender = caller(COUNSEL_AUTO_ORDER="sonnet")
+    await ask(engine, sender, model="deepseek-chat", continuation_id="mine")
+    seen = await ask(engine, sender, "look", model="auto", images=("p.png",), continuation_id="mine")
     assert seen["continuation"]["provider"] == "anthropic"
     assert seen["metadata"]["passed_over"][0]["model"] == "deepseek-chat"
     assert "cannot see images" in seen["metadata"]["passed_over"][0]["error"]
-    who = caller(COUNSEL_AUTO_ORDER="gpt-5.1")
-    await ask(engine, who, model="haiku", continuation_id="long")
-    fits = await ask(engine, who, "word " * 170_000, model="auto", continuation_id="long")
+    sender = caller(COUNSEL_AUTO_ORDER="gpt-5.1")
+    await ask(engine, sender, model="haiku", continuation_id="long")
+    fits = await ask(engine, sender, "word " * 170_000, model="auto", continuation_id="long")
     assert fits["metadata"]["passed_over"][0]["code"] == "CONTEXT_LENGTH_EXCEEDED"
     with pytest.raises(ContextLengthExceeded):
-        await ask(engine, who, "word " * 170_000, model="haiku", continuation_id="long")
+        await ask(engine, sender, "word " * 170_000, model="haiku", continuation_id="long")
 
 
 async def test_without_any_key_it_says_what_to_set(engine: Engine, home: Path, project: Path) -> None:
@@ -136,9 +136,9 @@ async def test_providers_that_cannot_be_reached_are_asked_once_each(
         closed.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
         names = ("OPENAI", "ANTHROPIC", "GOOGLE_GEMINI", "XAI", "DEEPSEEK")
-        who = caller(**{f"{name}_BASE_URL": dead for name in names})
+        sender = caller(**{f"{name}_BASE_URL": dead for name in names})
         with pytest.raises(ProviderUnavailable) as caught:
-            await ask(engine, who, model="auto")
+            await ask(engine, sender, model="auto")
     tried = caught.value.tried or []
     assert [(entry["provider"], len(entry["models"])) for entry in tried] == [(name, 1) for name in PROVIDERS]
     assert all("cannot be reached" in entry["error"] for entry in tried)

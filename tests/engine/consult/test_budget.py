@@ -222,7 +222,7 @@ async def test_simultaneous_calls_together_stay_within_the_budget(
     caller_ = caller(COUNSEL_BUDGET_MONTH="0.05")
     asking = [asyncio.create_task(ask(engine, caller_, model="penny")) for _ in range(12)]
     await fake_api.wait_for(count=5)
-    while sum(task.done() for task in asking) < 7:  # noqa: ASYNC110 - any seven of them
+    while sum(task.done() for task in asking) < 7:
         await asyncio.sleep(0.01)
     fake_api.open_gate("all")
     outcomes = await asyncio.gather(*asking, return_exceptions=True)
@@ -280,7 +280,7 @@ async def test_a_resumed_job_counts_a_finished_call_once(
     )
     job = await first.submit(request, caller(), background=True)
     await fake_api.wait_for(deltas=1, model="other")
-    while not await first.store.has_replies(job):  # noqa: ASYNC110 - the store has no events
+    while not await first.store.has_replies(job):
         await asyncio.sleep(0.01)
     await first.close()
     second = await open_engine(home)
@@ -318,7 +318,7 @@ async def dead_owner(engine: Engine) -> str:
 async def may_judge(engine: Engine) -> None:
     """A server of a team judges nobody in its first seconds."""
     async with asyncio.timeout(60):
-        while not engine.runner.ownership.may_judge():  # noqa: ASYNC110
+        while not engine.runner.ownership.may_judge():
             await asyncio.sleep(0.05)
 
 
@@ -376,7 +376,7 @@ async def test_a_report_leaves_out_what_dead_processes_had_reserved(
     assert (day["limit_usd"], day["spent_usd"], day["reserved_usd"], day["left_usd"]) == (1, 0, 0.25, 0.75)
     async with Counsel(env={"COUNSEL_HOME": str(engine.home), "COUNSEL_BUDGET_DAY": "1"}) as python:
         async with asyncio.timeout(60):  # a server of a team judges nobody in its first seconds
-            while await python.budgets() != [day]:  # noqa: ASYNC110
+            while await python.budgets() != [day]:
                 await asyncio.sleep(0.1)
 
 
@@ -406,7 +406,7 @@ async def test_titles_and_summaries_are_paid_from_the_budget_too(
     assert [request.model for request in fake_api.calls] == ["penny"]
     fake_api.script(status=500, model="other", times=None)
     await ask(engine, caller(**env, COUNSEL_BUDGET_DAY="1", COUNSEL_MAX_ATTEMPTS="1"), model="penny")
-    while (await state(engine))[1]:  # noqa: ASYNC110 - until the last summary has failed
+    while (await state(engine))[1]:
         await asyncio.sleep(0.01)
 
 

@@ -40,13 +40,13 @@ async def test_a_verdict_on_disagreement_takes_seven_calls_without_a_name(
     for call in fake_api.calls:
         asked = str({key: value for key, value in call.body.items() if key != "model"}).lower()
         assert not [name for name in NAMES if name in asked]
-    found = result["phases"]["verdict"]
-    assert (found["judge"], found["based_on"]) == (JUDGE, "initial")
-    (contradiction,) = found["contradictions"]
-    assert [len(held["models"]) for held in contradiction["positions"]] == [2, 1]
-    assert {model for held in contradiction["positions"] for model in held["models"]} == set(MEMBERS)
-    assert "Answer" not in found["recommendation"]
-    assert sum(model in found["recommendation"] for model in MEMBERS) == 2
+    stored = result["phases"]["verdict"]
+    assert (stored["judge"], stored["based_on"]) == (JUDGE, "initial")
+    (contradiction,) = stored["contradictions"]
+    assert [len(row["models"]) for row in contradiction["positions"]] == [2, 1]
+    assert {model for row in contradiction["positions"] for model in row["models"]} == set(MEMBERS)
+    assert "Answer" not in stored["recommendation"]
+    assert sum(model in stored["recommendation"] for model in MEMBERS) == 2
     assert result["refinement"] == {"mode": "disagreement", "rounds": 2, "ended": "limit"}
     assert [entry["changed"] for entry in result["phases"]["refined"]] == [True] * 3
     assert result["metadata"]["usage"]["total_tokens"] > sum(

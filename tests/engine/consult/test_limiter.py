@@ -86,7 +86,7 @@ async def test_a_call_cancelled_while_waiting_takes_no_slot() -> None:
 async def test_waiting_callers_alternate() -> None:
     calls = Calls()
     callers = [caller(name, share=1) for name in ("a", "a", "a", "b", "b", "c")]
-    tasks = [asyncio.create_task(calls.call(one)) for one in callers]
+    tasks = [asyncio.create_task(calls.call(caller_name)) for caller_name in callers]
     await settle()
     calls.leave.set()
     await asyncio.gather(*tasks)

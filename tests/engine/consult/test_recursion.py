@@ -17,9 +17,11 @@ from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 
 
-async def ask(engine: Engine, who: Caller, model: str, tool: Literal["chat", "askModel"] = "askModel") -> Any:
+async def ask(
+    engine: Engine, sender: Caller, model: str, tool: Literal["chat", "askModel"] = "askModel"
+) -> Any:
     return (
-        await engine.wait(await engine.submit(ChatRequest(prompt="hello", model=model, tool=tool), who))
+        await engine.wait(await engine.submit(ChatRequest(prompt="hello", model=model, tool=tool), sender))
     ).to_json()
 
 
@@ -32,9 +34,9 @@ async def test_no_agent_asks_itself(
     model: str,
     tool: Literal["chat", "askModel"],
 ) -> None:
-    who = replace(caller(), agent="claude")
+    sender = replace(caller(), agent="claude")
     with pytest.raises(SelfConsultation, match="Claude Code cannot consult itself"):
-        await ask(engine, who, model, tool)
+        await ask(engine, sender, model, tool)
     assert (await engine.recent()).to_json()["content"]["jobs"] == []
 
 
@@ -44,17 +46,17 @@ async def test_an_agent_may_ask_the_model_of_its_maker(engine: Engine, caller: C
 
 
 async def test_a_circle_of_agents_ends(engine: Engine, caller: Callable[..., Caller]) -> None:
-    who = replace(caller(), agent="codex", chain=("claude", "codex"))
+    sender = replace(caller(), agent="codex", chain=("claude", "codex"))
     with pytest.raises(SelfConsultation, match="Claude Code → Codex → Claude Code") as raised:
-        await ask(engine, who, "claude")
+        await ask(engine, sender, "claude")
     assert raised.value.chain == ["claude", "codex"]
 
 
 @pytest.mark.parametrize("model", ["cursor", "gpt-5", "auto"])
 async def test_the_depth_is_limited(engine: Engine, caller: Callable[..., Caller], model: str) -> None:
-    who = replace(caller(), agent="gemini", chain=("claude", "codex", "gemini"))
+    sender = replace(caller(), agent="gemini", chain=("claude", "codex", "gemini"))
     with pytest.raises(SelfConsultation, match="already 2 deep: Claude Code → Codex → Gemini CLI") as raised:
-        await ask(engine, who, model)
+        await ask(engine, sender, model)
     assert "COUNSEL_MAX_DEPTH" in (raised.value.hint or "")
 
 
@@ -88,8 +90,8 @@ async def test_in_a_consensus_it_is_that_models_failure(
 def test_the_asked_agent_gets_the_whole_chain(
     caller: Callable[..., Caller], agent: str | None, chain: Any, expected: str
 ) -> None:
-    who: Caller = replace(caller(), agent=agent, chain=chain)
-    assert environment.of(who, "gemini")["COUNSEL_CHAIN"] == expected
+    sender: Caller = replace(caller(), agent=agent, chain=chain)
+    assert environment.of(sender, "gemini")["COUNSEL_CHAIN"] == expected
 
 
 def test_a_program_started_by_an_agent_knows_its_chain(tmp_path: Path) -> None:

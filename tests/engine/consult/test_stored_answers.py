@@ -29,9 +29,9 @@ async def until_summary(engine: Engine, job: str, words: str) -> None:
 async def test_cached_answers_say_so_and_send_nothing(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    who = caller(COUNSEL_CACHE_SECONDS="60")
-    await ask(engine, who)
-    again = await ask(engine, who)
+    sender = caller(COUNSEL_CACHE_SECONDS="60")
+    await ask(engine, sender)
+    again = await ask(engine, sender)
     assert again["metadata"]["cached"] is True
     assert len(fake_api.log.requests) == 1
 
@@ -69,16 +69,16 @@ async def test_a_job_that_is_continued_keeps_the_title_that_was_paid_for(
 ) -> None:
     fake_api.script(text="A fine title", contains="Give a title", times=None)
     fake_api.script(hang_after=1, contains="please say hello", times=1)
-    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    sender = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
     ended = await open_engine(home)
-    job = await ended.submit(ChatRequest(prompt="please say hello", model="gpt-5"), who, background=True)
+    job = await ended.submit(ChatRequest(prompt="please say hello", model="gpt-5"), sender, background=True)
     async with asyncio.timeout(60):
-        while (await ended.status(job)).to_json()["content"]["title"] != "A fine title":  # noqa: ASYNC110
+        while (await ended.status(job)).to_json()["content"]["title"] != "A fine title":
             await asyncio.sleep(0.02)
     await fake_api.wait_for(contains="please say hello", deltas=1)
     await ended.close()
     engine = await open_engine(home)
-    engine.register_caller(who)
+    engine.register_caller(sender)
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: please say hello"
     assert (await engine.status(job)).to_json()["content"]["title"] == "A fine title"
     assert len([call for call in fake_api.calls if "Give a title" in call.text]) == 1
@@ -116,14 +116,14 @@ async def ended(engine: Engine, caller: Caller, **request: Any) -> str:
 async def test_a_wait_after_the_end_returns_what_the_disk_does_not_have(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    who = caller()
-    exported = (await engine.wait(await ended(engine, who, export=str(who.cwd / "out")))).to_json()
-    assert exported["export"].startswith(str(who.cwd / "out"))
+    sender = caller()
+    exported = (await engine.wait(await ended(engine, sender, export=str(sender.cwd / "out")))).to_json()
+    assert exported["export"].startswith(str(sender.cwd / "out"))
     async with full_disk(engine):
-        unkept = (await engine.wait(await ended(engine, who, prompt="x" * 200_000))).to_json()
+        unkept = (await engine.wait(await ended(engine, sender, prompt="x" * 200_000))).to_json()
         assert "could not be stored" in unkept["metadata"]["warnings"][0]
         fake_api.script(status=401)
-        failed = await ended(engine, who, prompt="x" * 200_000)
+        failed = await ended(engine, sender, prompt="x" * 200_000)
         with pytest.raises(AuthenticationFailed):
             await asyncio.wait_for(engine.wait(failed), 10)
 
@@ -150,7 +150,7 @@ async def test_each_job_is_stored_as_long_as_its_caller_set(
     engine: Engine, caller: Callable[..., Caller], home: Path
 ) -> None:
     short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
-    gone, remaining = [(await ask(engine, who))["job_id"] for who in (short, long)]
+    gone, remaining = [(await ask(engine, sender))["job_id"] for sender in (short, long)]
     texts = home / "outputs"
     texts.mkdir(parents=True)
     for job in (gone, remaining):
@@ -176,8 +176,8 @@ async def test_status_sums_up_the_text_so_far(
 ) -> None:
     fake_api.script(text="It has begun.", contains="still being written", times=None)
     fake_api.script(gate="g", gate_after=1, contains="please write")
-    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
-    job = await engine.submit(ChatRequest(prompt="please write", model="sonnet"), who, background=True)
+    sender = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
+    job = await engine.submit(ChatRequest(prompt="please write", model="sonnet"), sender, background=True)
     await until_text(engine, job)
     await fake_api.wait_for(contains="still being written", state="finished")
     await until_summary(engine, job, "It has begun.")

@@ -28,8 +28,8 @@ async def ledger(engine: Engine) -> list[Mapping[str, Any]]:
     return await named_rows(engine, columns, "FROM ledger ORDER BY at")
 
 
-def play(fake: FakeAPI, name: str, **said: Any) -> None:
-    Shape(name, EXPECTED[name]).play(fake, **said)
+def play(fake: FakeAPI, name: str, **fields: Any) -> None:
+    Shape(name, EXPECTED[name]).play(fake, **fields)
 
 
 @pytest.mark.parametrize("shape", ASKED, ids=lambda shape: shape.name)
@@ -232,8 +232,8 @@ async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(
 
 async def test_a_refusal_is_no_title(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
     fake_api.script(text="I must not", finish="filtered", model="nano", times=None)
-    who = caller(ENABLE_RESPONSE_SUMMARIZATION="true", SUMMARIZATION_MODEL="gpt-5-nano")
-    answer = await ask(engine, who, "gpt-5.1")
+    sender = caller(ENABLE_RESPONSE_SUMMARIZATION="true", SUMMARIZATION_MODEL="gpt-5-nano")
+    answer = await ask(engine, sender, "gpt-5.1")
     await engine.wait(answer["job_id"])
     await fake_api.wait_for(model="nano", state="finished")
     assert "I must not" not in str((await engine.status(answer["job_id"])).to_json())

@@ -169,8 +169,8 @@ async def test_the_judge_reads_the_last_votes(
     say(fake_api, TWO_TO_ONE, refined=picks("Tabs", "Convinced."))
     result = await hold(engine, caller(), choices=CHOICES, refine="disagreement", judge=JUDGE)
     assert len(fake_api.calls) == 7
-    found = result["phases"]["verdict"]
-    assert (found["based_on"], found["choice"], found["metadata"]["model"]) == (
+    stored = result["phases"]["verdict"]
+    assert (stored["based_on"], stored["choice"], stored["metadata"]["model"]) == (
         "refined",
         "Tabs",
         "deepseek-chat",

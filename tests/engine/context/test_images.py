@@ -63,8 +63,8 @@ def caller(tmp_path: Path) -> Callable[..., Caller]:
     return make
 
 
-def see(caller: Caller, *given: str) -> tuple[Image, ...]:
-    return build.build(Question(prompt="Q", images=given), caller).images
+def see(caller: Caller, *names: str) -> tuple[Image, ...]:
+    return build.build(Question(prompt="Q", images=names), caller).images
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_hostile_pdf_ends_in_an_error_or_in_its_text(tmp_path: Path, name: str
     try:
         prompt(tmp_path, "a.pdf", HOSTILE[name]())
     except CounselError as error:
-        assert error.code in {"INVALID_ARGUMENT", "FILE_TOO_LARGE"}  # noqa: PT017
+        assert error.code in {"INVALID_ARGUMENT", "FILE_TOO_LARGE"}  # noqa: PT017 - any of these inputs may be valid
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit a process's memory")

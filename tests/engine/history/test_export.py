@@ -15,7 +15,7 @@ from counsel.engine.history.export_files import ExportedConversation, ExportedTu
 from counsel.errors import Conflict, FileNotAllowed, InvalidArgument
 
 
-def conversation(*texts: str, id: str = "conv_1", **metadata: Any) -> ExportedConversation:  # noqa: A002
+def conversation(*texts: str, id: str = "conv_1", **metadata: Any) -> ExportedConversation:  # noqa: A002 - the field's name
     turns = tuple(ExportedTurn(f"ask {text}", f"answer {text}", {"model": "m"}) for text in texts)
     return ExportedConversation(id, turns, metadata)
 
@@ -134,7 +134,7 @@ def test_symlinks_are_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id", ["..", ".", "...", "a/b", "../x", "", "x" * 65, "a\0", "a\n", "ä"])
-def test_bad_ids_name_no_folder(tmp_path: Path, id: str) -> None:  # noqa: A002
+def test_bad_ids_name_no_folder(tmp_path: Path, id: str) -> None:  # noqa: A002 - the field's name
     with pytest.raises(InvalidArgument):
         export(conversation("a", id=id), tmp_path / "in", tmp_path)
     assert not list(tmp_path.iterdir())

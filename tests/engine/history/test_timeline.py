@@ -168,8 +168,8 @@ async def test_a_job_that_no_one_followed_has_its_answers(
     assert ("answer", "gpt-5", "answer") in await kinds(engine, one)
     both = await engine.submit(ConsensusRequest(prompt="q", models=("gpt-5", "sonnet")), caller())
     await engine.wait(both)
-    found = await kinds(engine, both)
-    assert {("answer", "gpt-5", "initial"), ("answer", "sonnet", "refined")} <= set(found)
+    events = await kinds(engine, both)
+    assert {("answer", "gpt-5", "initial"), ("answer", "sonnet", "refined")} <= set(events)
 
 
 async def test_another_process_and_the_next_one_know_it_too(

@@ -18,8 +18,8 @@ from fake import FakeAPI
 from support.stored import usage as used
 
 
-async def asked(engine: Engine, who: Caller, **fields: Any) -> Any:
-    job = await engine.submit(ChatRequest(prompt="hello", **fields), who)
+async def asked(engine: Engine, sender: Caller, **fields: Any) -> Any:
+    job = await engine.submit(ChatRequest(prompt="hello", **fields), sender)
     return await engine.wait(job)
 
 

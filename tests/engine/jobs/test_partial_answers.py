@@ -28,7 +28,7 @@ ASK = ConsensusRequest(prompt="which?", models=MODELS, continuation_id="mine")
 
 async def answered(engine: Engine, job: str, count: int) -> None:
     async with asyncio.timeout(20):
-        while len(await engine.store.replies(job)) < count:  # noqa: ASYNC110 - the writer's thread
+        while len(await engine.store.replies(job)) < count:
             await asyncio.sleep(0.02)
 
 
@@ -39,7 +39,7 @@ async def cancelled_consensus(engine: Engine, caller: Caller, fake_api: FakeAPI,
     await fake_api.wait_for(model="gemini", deltas=1)
     await answered(engine, job, 2)
     async with asyncio.timeout(20):
-        while "aaa" not in (await engine.status(job)).to_json()["content"]["partial"]:  # noqa: ASYNC110
+        while "aaa" not in (await engine.status(job)).to_json()["content"]["partial"]:
             await asyncio.sleep(0.02)
     shown = (await engine.cancel(job)).to_json()
     assert sorted(shown["content"]) == ["cancelled_at", "elapsed_seconds", "job_id", "message", "status"]
@@ -129,7 +129,7 @@ async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
     job = await engine.submit(request, caller())
     await fake_api.wait_for(deltas=2)
     async with asyncio.timeout(20):
-        while (await engine.status(job)).to_json()["content"]["partial"] != "aaabbb":  # noqa: ASYNC110
+        while (await engine.status(job)).to_json()["content"]["partial"] != "aaabbb":
             await asyncio.sleep(0.02)
     await engine.cancel(job)
     other = await open_engine(home)

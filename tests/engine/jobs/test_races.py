@@ -216,8 +216,8 @@ async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_a
     home.mkdir(parents=True)
     (home / ".env").write_text("".join(f"{name}={value}\n" for name, value in keys(fake_api).items()))
     shell = settings.load({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")})
-    who = Caller("cli", cwd=tmp_path, settings=shell)
-    job = await interrupted(home, lambda: who, fake_api, background=True)
+    sender = Caller("cli", cwd=tmp_path, settings=shell)
+    job = await interrupted(home, lambda: sender, fake_api, background=True)
     engine = await open_engine(home)
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     await engine.close()

@@ -52,8 +52,8 @@ async def test_which_tag_is_meant(engine: Engine, caller: Callable[..., Caller])
     assert by_session["continuation"]["tag"] == "window-7"
     named = await ask(engine, caller(SESSION_ID="window-7"), session_tag="named")
     assert named["continuation"]["tag"] == "named"
-    for who, tag in ((caller(), None), (caller(), "default"), (caller(SESSION_ID="default"), None)):
-        assert (await ask(engine, who, session_tag=tag))["continuation"]["tag"] == "named"
+    for sender, tag in ((caller(), None), (caller(), "default"), (caller(SESSION_ID="default"), None)):
+        assert (await ask(engine, sender, session_tag=tag))["continuation"]["tag"] == "named"
     await ask(engine, caller(SESSION_ID="window-7"))
     newest = await ask(engine, caller(SESSION_ID="other"), session_tag="default")
     assert newest["continuation"]["tag"] == "window-7"

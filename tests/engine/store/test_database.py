@@ -175,7 +175,7 @@ async def test_the_time_of_a_write_that_is_done_is_not_that_of_the_next_one(data
     assert database.quickly(put("b")).done()
     patient = database.shortly(put("c"), 3600)
     async with asyncio.timeout(60):
-        while database._alarm and database._alarm[1] < asyncio.get_running_loop().time() + 1800:  # noqa: ASYNC110
+        while database._alarm and database._alarm[1] < asyncio.get_running_loop().time() + 1800:
             await asyncio.sleep(0.01)
     await reached(database)
     assert not patient.done()

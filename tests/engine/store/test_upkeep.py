@@ -85,7 +85,7 @@ async def test_other_writes_get_through_while_it_sweeps(database: Database) -> N
 
     await database.write(lambda db: add_jobs(db, 1000, age=4 * DAY))
     sweeping = asyncio.ensure_future(upkeep.sweep(database))
-    while count(database) == 1000:  # noqa: ASYNC110 - until it has begun
+    while count(database) == 1000:
         await asyncio.sleep(0.001)
     await database.write(lambda db: db.execute("INSERT INTO answers VALUES ('a', 9e9, 'x')"))
     assert not sweeping.done()
@@ -101,7 +101,7 @@ async def test_the_log_is_cut_without_writes(database: Database, monkeypatch: py
         lambda db: db.execute("INSERT INTO answers VALUES ('big', 9e9, ?)", ("x" * 3 * WAL_BYTES,))
     )
     async with asyncio.timeout(60):
-        while files.size(log):  # noqa: ASYNC110 - the writer's thread
+        while files.size(log):
             await asyncio.sleep(0.01)
 
 

@@ -75,7 +75,7 @@ async def test_a_server_that_others_may_think_dead_sends_nothing(
     presence: Any = engine.store.team and engine.store.team.presence
     renewed = presence.confirmed
     async with asyncio.timeout(60):
-        while presence.confirmed == renewed:  # noqa: ASYNC110 - it is asked more than once
+        while presence.confirmed == renewed:
             await asyncio.sleep(0.05)
     assert fake_api.log.requests == []
     monkeypatch.undo()

@@ -97,7 +97,7 @@ async def test_a_server_without_a_jobs_keys_knows_whether_another_one_can_take_i
 
     async def waits_for(reason: str) -> None:
         async with asyncio.timeout(60):
-            while (await second.status(job)).to_json()["content"]["waiting_for"]["for"] != reason:  # noqa: ASYNC110
+            while (await second.status(job)).to_json()["content"]["waiting_for"]["for"] != reason:
                 await asyncio.sleep(0.05)
 
     await waits_for("slot")

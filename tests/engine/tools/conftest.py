@@ -108,7 +108,7 @@ def alive(pid: int) -> bool:
 async def until(there: Callable[[], bool]) -> None:
     """Another process's deed can only be looked for."""
     async with asyncio.timeout(60):
-        while not there():  # noqa: ASYNC110
+        while not there():
             await asyncio.sleep(0.02)
 
 

@@ -44,7 +44,7 @@ async def test_an_agent_lends_its_server(home: Path, fake_process: FakeProcess) 
         refused = await client.call("askModel", **question, tools=["other"])
     shown = answer["structuredContent"]
     assert shown["content"].endswith("At 06:40.")
-    assert [(one["tool"], one["ok"]) for one in shown["metadata"]["tool_calls"]] == [("look_up", True)]
+    assert [(run["tool"], run["ok"]) for run in shown["metadata"]["tool_calls"]] == [("look_up", True)]
     assert refused["structuredContent"]["code"] == "INVALID_ARGUMENT"
     assert "High water is at 06:40." in json.dumps(fake_process.calls[1]["body"])
     assert len(fake_process.calls) == 2

@@ -68,8 +68,10 @@ async def test_an_http_body_without_an_end_or_compressed_is_refused(
 async def test_a_server_is_reached_through_the_callers_proxy(shared_tools: Any) -> None:
     async with FakeProxy(("127.0.0.1", 9), refuse=502) as proxy:
         shared_tools.claude(notes={"type": "http", "url": "http://mcp.example/mcp"})
-        who = shared_tools.caller(HTTP_PROXY=proxy.url)
-        job = await shared_tools.engine.submit(ChatRequest(prompt="hi", model="gpt-5", tools=("notes",)), who)
+        sender = shared_tools.caller(HTTP_PROXY=proxy.url)
+        job = await shared_tools.engine.submit(
+            ChatRequest(prompt="hi", model="gpt-5", tools=("notes",)), sender
+        )
         with pytest.raises(UpstreamError, match="notes"):
             await shared_tools.engine.wait(job)
         assert "POST http://mcp.example/mcp" in proxy.requests

@@ -250,9 +250,9 @@ class Both:
             return error
         raise AssertionError("it was not refused")
 
-    async def theirs(self, asked: Question, said: dict[str, Any] | None = None) -> Any:
+    async def theirs(self, asked: Question, fields: dict[str, Any] | None = None) -> Any:
         before = len(self.fake.calls)
-        value = settings(asked.call, asked.model, asked.provider) if said is None else said
+        value = settings(asked.call, asked.model, asked.provider) if fields is None else fields
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it says what it drops; the bodies show it
             async with model_request_stream(
@@ -277,7 +277,7 @@ def _camel(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        re.sub(r"_([a-z])", lambda found: found[1].upper(), name): _camel(each)
+        re.sub(r"_([a-z])", lambda match: match[1].upper(), name): _camel(each)
         for name, each in value.items()
     }
 
@@ -307,8 +307,8 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, s
         for name in ours.keys() | theirs.keys():
             yield from differences(ours.get(name, ABSENT), theirs.get(name, ABSENT), f"{path}.{name}")
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for one, other in zip(ours, theirs, strict=True):
-            yield from differences(one, other, f"{path}[]")
+        for own, other in zip(ours, theirs, strict=True):
+            yield from differences(own, other, f"{path}[]")
     elif path.endswith(".arguments") and isinstance(ours, str) and isinstance(theirs, str):
         if json.loads(ours) != json.loads(theirs):
             yield path, ours, theirs

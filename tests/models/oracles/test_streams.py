@@ -60,7 +60,7 @@ def generated(seed: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-async def test_generated(reading: ModuleType, wire: str) -> None:
+async def test_generated_streams_read_as_the_sdk_reads_them(reading: ModuleType, wire: str) -> None:
     async with reading.readers() as readers:
         for seed in range(40):
             reply = generated(seed)
@@ -72,7 +72,7 @@ async def test_generated(reading: ModuleType, wire: str) -> None:
 
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
-async def test_recorded(reading: ModuleType, file: Path) -> None:
+async def test_recorded_streams_read_as_the_sdk_reads_them(reading: ModuleType, file: Path) -> None:
     wire, recorded = file.stem.partition("-")[0], file.read_text()
     async with reading.readers() as readers:
         readers.fake.script(times=2, raw=recorded)
@@ -82,7 +82,7 @@ async def test_recorded(reading: ModuleType, file: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", READ_BY_SDKS, ids=lambda shape: shape.name)
-async def test_shapes(reading: ModuleType, shape: Shape) -> None:
+async def test_unusual_streams_read_as_the_sdk_reads_them(reading: ModuleType, shape: Shape) -> None:
     async with reading.readers() as readers:
         shape.play(readers.fake)
         assert await readers.ours(shape.wire) == await readers.theirs(shape.wire)
@@ -104,7 +104,7 @@ KINDS = {
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_errors(reading: ModuleType, wire: str, kind: str) -> None:
+async def test_error_events_are_errors_for_the_sdk_too(reading: ModuleType, wire: str, kind: str) -> None:
     code, name, number = KINDS[kind]
     async with reading.readers() as readers:
         readers.fake.script(error=kind, times=2)

@@ -3,7 +3,7 @@ import { asText, asValue, found, fromEnvironment, inFile, setCommand, sourceText
 
 function setting(changes: Partial<Setting>): Setting {
   return {
-    name: 'max_files', env: 'COUNSEL_MAX_FILES', description: 'Most files in one request.', type: 'integer', value: 100, default: 100, source: 'default',
+    name: 'max_files', env: 'COUNSEL_MAX_FILES', description: 'Maximum number of files in one request.', type: 'integer', value: 100, default: 100, source: 'default',
     secret: false, set: false, choices: [], minimum: 1, maximum: null, unit: '', ...changes,
   };
 }

@@ -147,7 +147,7 @@ def _tool(line: Mapping[str, object]) -> list[Step]:
     return [ToolUse(ToolCall(read.text(line, "call_id"), name.removesuffix("ToolCall"), arguments))]
 
 
-def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001
+def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001 (driver.Run)
     return {"NO_OPEN_BROWSER": "1"}
 
 

@@ -229,7 +229,7 @@ def _status(code: int) -> int | None:
     return status if 400 <= status < 512 else None
 
 
-def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001
+def environment(caller: Caller) -> Mapping[str, str | None]:  # noqa: ARG001 (driver.Run)
     return {"NO_BROWSER": "true"}  # a login that needs a browser fails at once instead of waiting
 
 

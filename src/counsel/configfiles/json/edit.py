@@ -251,8 +251,8 @@ def _rename(plain: Plain, holder: Container, path: Path, to: str) -> list[Splice
 def _drop_all(plain: Plain, holder: Container, path: Path) -> list[Splice]:
     if len(path) > 1:
         return []
-    gone = [index for index, slot in enumerate(holder.slots) if slot.key == path[0]]
-    return _drop(plain, holder, gone)
+    removed = [index for index, slot in enumerate(holder.slots) if slot.key == path[0]]
+    return _drop(plain, holder, removed)
 
 
 def _drop_items(plain: Plain, slot: Slot | None, value: object) -> list[Splice]:

@@ -104,7 +104,7 @@ class _Text:
         if old == value == {} and any(statement.path == path for statement in self.statements):
             return self.text
         smaller = intended(self.value, [Drop(path)])
-        return _Text(self._removed([path]), smaller)._added(path, value)  # noqa: SLF001
+        return _Text(self._removed([path]), smaller)._added(path, value)  # noqa: SLF001 - of the same class
 
     def _with_items(self, edit: AddItem | DropItem) -> str:
         """Adds and removes elements of `[[path]]` as tables, so that the others stay unchanged; else writes a list."""
@@ -169,9 +169,9 @@ class _Text:
         cuts: list[tuple[int, int, str]] = []
         blocks: list[tuple[int, int]] = []
         dead: set[int] = set()  # sections that are removed entirely
-        gone, sizes = set(paths), {len(path) for path in paths}
+        removed, sizes = set(paths), {len(path) for path in paths}
         for number, statement in enumerate(self.statements):
-            goes = any(statement.path[:size] in gone for size in sizes)
+            goes = any(statement.path[:size] in removed for size in sizes)
             if statement.kind != "pair" and goes:
                 dead.add(number)
                 blocks.append((statement.start, self.ends[number]))
@@ -222,14 +222,14 @@ class _Text:
 
     def new_tables(self, edits: Sequence[Edit]) -> list[Put]:
         """The longest prefix of the edits that adds sibling tables: two hundred servers are one insertion."""
-        found: dict[Path, Put] = {}
+        tables: dict[Path, Put] = {}
         for edit in edits:
-            if not self._is_new_table(edit) or edit.path in found:
+            if not self._is_new_table(edit) or edit.path in tables:
                 break
-            if found and edit.path[:-1] != next(iter(found))[:-1]:
+            if tables and edit.path[:-1] != next(iter(tables))[:-1]:
                 break
-            found[edit.path] = edit
-        return list(found.values())
+            tables[edit.path] = edit
+        return list(tables.values())
 
     def _is_new_table(self, edit: Edit) -> TypeGuard[Put]:
         parent, key = edit.path[:-1], edit.path[-1:]
@@ -336,8 +336,8 @@ class _Text:
 
     def _past_comments(self, at: int) -> int:
         """Comment lines that follow directly belong to the section above, unless a header follows them."""
-        found = re.compile(r"(?:[ \t]*#[^\n]*(?:\n|\Z))*").match(self.text, at)
-        end = found.end() if found else at
+        comments = re.compile(r"(?:[ \t]*#[^\n]*(?:\n|\Z))*").match(self.text, at)
+        end = comments.end() if comments else at
         return at if re.compile(r"[ \t]*\[").match(self.text, end) else end
 
 

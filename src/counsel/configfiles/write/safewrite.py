@@ -193,7 +193,7 @@ def write(planned: Sequence[Planned], home: Path, record: Recorder | None = None
 @contextmanager
 def _locked(target: Target, home: Path) -> Iterator[locks.StillHeld]:
     with ExitStack() as stack:
-        still_held: locks.StillHeld = lambda: True  # noqa: E731
+        still_held: locks.StillHeld = lambda: True  # noqa: E731 - replaced below
         with disk.explained(home / "locks", "written"):
             stack.enter_context(locks.own_lock(home, target.path))
         if target.claude_lock:

@@ -310,8 +310,8 @@ def _undo_of(undo_log: UndoLog, operation: Operation, number: int) -> safewrite.
 
     def rewrite(current: bytes | None) -> bytes | None:
         before, after = undo_log.before(operation, number), undo_log.after(operation, number)
-        gone = entry.after_size < 0  # the operation removed the file
-        if (current is None and gone) or (current == after and not gone):
+        was_removed = entry.after_size < 0  # the operation removed the file
+        if (current is None and was_removed) or (current == after and not was_removed):
             return before
         return (
             current

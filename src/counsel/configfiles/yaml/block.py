@@ -179,8 +179,8 @@ class _Reader(Flow):
         if first in {"&", "!"}:
             _, after = self.properties(bare)
             return _no_key(after) or (self.key(after) if after and after != bare else None)
-        if first == ":" and self.dialect.empty_keys and (found := _no_key(bare)):
-            return found
+        if first == ":" and self.dialect.empty_keys and (empty_key := _no_key(bare)):
+            return empty_key
         comma = "," if first == "," and self.dialect.comma_starts else ""
         split = _plain_key(bare.removeprefix(comma))
         return (comma + split[0], split[1]) if split else None

@@ -53,10 +53,10 @@ class Flow:
             return self.flow_list(column + 1, depth) if first == "[" else self.flow_map(column + 1, depth)
         if first in "*@`%|>":
             raise self.error(f"{first!r} cannot start a value")
-        found = _PLAIN.match(line, column)
-        if not found or not found[0].strip():
+        match = _PLAIN.match(line, column)
+        if not match or not match[0].strip():
             raise self.error("did not find expected node content")
-        return Scalar(found[0].strip(" \t")), found.end()
+        return Scalar(match[0].strip(" \t")), match.end()
 
     def flow_space(self, column: int) -> int:
         """Past blanks, comments and line ends inside brackets."""
@@ -73,15 +73,15 @@ class Flow:
                 raise self.error("unexpected end inside brackets")
 
     def flow_list(self, column: int, depth: int) -> tuple[Node, int]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         while (column := self.flow_space(column)) >= 0 and self.lines[self.row][column] != "]":
             node, column = self.flow(column, depth + 1)
             column = self.flow_space(column)
             if self.lines[self.row][column] == ":":  # a single pair, `[a: b]`
                 node, column = self.flow_pair(node, column, depth)
-            found.append(node)
+            nodes.append(node)
             column = self.flow_comma(column, "]")
-        return found, column + 1
+        return nodes, column + 1
 
     def flow_pair(self, key: Node, column: int, depth: int) -> tuple[Node, int]:
         column = self.flow_space(column + 1)
@@ -91,7 +91,7 @@ class Flow:
         return Mapping({_key_text(key): value}), self.flow_space(column)
 
     def flow_map(self, column: int, depth: int) -> tuple[Node, int]:
-        found = Mapping()
+        mapping = Mapping()
         while (column := self.flow_space(column)) >= 0 and self.lines[self.row][column] != "}":
             key, column = self.flow(column, depth + 1)
             column = self.flow_space(column)
@@ -99,10 +99,10 @@ class Flow:
             if self.lines[self.row][column] == ":":
                 pair, column = self.flow_pair(key, column, depth)
             assert isinstance(pair, Mapping)
-            found.doubled |= found.items.keys() & pair.items.keys()
-            found.items |= pair.items
+            mapping.doubled |= mapping.items.keys() & pair.items.keys()
+            mapping.items |= pair.items
             column = self.flow_comma(column, "}")
-        return found, column + 1
+        return mapping, column + 1
 
     def flow_comma(self, column: int, closing: str) -> int:
         column = self.flow_space(column)

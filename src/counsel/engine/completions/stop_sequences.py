@@ -36,9 +36,9 @@ class _Search:
     def feed(self, delta: str) -> str:
         """The text that can be passed on."""
         text = self._kept + delta
-        found = [(text.index(sequence), sequence) for sequence in self._sequences if sequence in text]
-        if found:
-            at, self.match = min(found)
+        matches = [(text.index(sequence), sequence) for sequence in self._sequences if sequence in text]
+        if matches:
+            at, self.match = min(matches)
             return text[:at]
         kept = next(
             (n for n in range(min(self._longest - 1, len(text)), 0, -1) if self._begins(text[-n:])), 0

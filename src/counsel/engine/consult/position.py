@@ -28,35 +28,35 @@ def split(text: str) -> tuple[str, Position | None]:
 
 async def taken_out(events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
     """The events without the line; `Finished` has what it states."""
-    held, shown = "", 0  # characters that were passed on
+    pending, shown = "", 0  # characters that were passed on
     async with aclosing(cast(AsyncGenerator[Event], events)):
         async for event in events:
             if isinstance(event, Text):
-                text = held + event.delta
+                text = pending + event.delta
                 start = _start(text, is_start=not shown)
                 if start:
                     shown += start
                     yield replace(event, delta=text[:start])
-                held = text[start:]
+                pending = text[start:]
             elif isinstance(event, Withdrawn):
-                held, visible = _withdrawn(held, event)
+                pending, visible = _withdrawn(pending, event)
                 shown = max(0, shown - len(visible.text))
                 yield visible
             elif isinstance(event, Finished):
-                position = _STATEMENTS.get(_bare(held))
-                if held and not (position and shown):
-                    yield Text(held)
-                held = ""
+                position = _STATEMENTS.get(_bare(pending))
+                if pending and not (position and shown):
+                    yield Text(pending)
+                pending = ""
                 yield replace(event, position=position)
             else:
                 yield event
 
 
-def _withdrawn(held: str, event: Withdrawn) -> tuple[str, Withdrawn]:
+def _withdrawn(pending: str, event: Withdrawn) -> tuple[str, Withdrawn]:
     """What is held back was never shown: it is discarded here."""
-    if event.text.endswith(held):
-        return "", replace(event, text=event.text.removesuffix(held))
-    return held.removesuffix(event.text), replace(event, text="")
+    if event.text.endswith(pending):
+        return "", replace(event, text=event.text.removesuffix(pending))
+    return pending.removesuffix(event.text), replace(event, text="")
 
 
 def _start(text: str, *, is_start: bool) -> int:

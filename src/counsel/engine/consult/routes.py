@@ -177,9 +177,11 @@ class Router:
         except ModelNotFound:
             if started:
                 raise
-            gone, now = target.model.id, successor.model.id
-            data = {"model": gone, "successor": now}
-            yield Notice("warning", f"The provider no longer offers {gone}; {now} was asked instead.", data)
+            retired, now = target.model.id, successor.model.id
+            data = {"model": retired, "successor": now}
+            yield Notice(
+                "warning", f"The provider no longer offers {retired}; {now} was asked instead.", data
+            )
         else:
             return
         async with aclosing(self._stream(call, successor, limits)) as events:

@@ -50,7 +50,7 @@ class PathPattern:
         closed = set(positions)
         for at in sorted(positions):
             while at < len(self.parts) and self.parts[at] is None:
-                at += 1  # noqa: PLW2901
+                at += 1  # noqa: PLW2901 - on through neighbours
                 closed.add(at)
         return closed
 

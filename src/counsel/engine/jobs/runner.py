@@ -199,17 +199,17 @@ class Runner:
         self._start(job, continues=True, seq=seq)
 
     def _forget(self, job_id: str) -> None:
-        gone = self.running.pop(job_id, None)
-        if gone is None:
+        ended = self.running.pop(job_id, None)
+        if ended is None:
             return
-        METRICS.ended(gone.job.tool, _ended_as(gone), time.time() - gone.job.created)
-        self._turns.ended(gone.job.conversation)
+        METRICS.ended(ended.job.tool, _ended_as(ended), time.time() - ended.job.created)
+        self._turns.ended(ended.job.conversation)
         if self.queue:
             self.queue.ended()
-        if gone.job.key:
-            self.keys.pop(gone.job.key, None)
-        if gone.more:  # a later reader gets all of it, too
-            self.ended[job_id] = gone
+        if ended.job.key:
+            self.keys.pop(ended.job.key, None)
+        if ended.more:  # a later reader gets all of it, too
+            self.ended[job_id] = ended
             while len(self.ended) > _MOST_ENDED:
                 self.ended.pop(next(iter(self.ended)))
 
@@ -288,8 +288,8 @@ class Runner:
             running.gaps = gaps
 
     def _is_mine(self, running: Running, standing: JobStanding) -> bool:
-        mine = (self.ownership.name, running.job.attempt, "processing")
-        return (standing.owner, standing.attempt, standing.status) == mine
+        own = (self.ownership.name, running.job.attempt, "processing")
+        return (standing.owner, standing.attempt, standing.status) == own
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 

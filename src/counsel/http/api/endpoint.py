@@ -363,10 +363,10 @@ def _check_letters(request: Request) -> list[tuple[str, str]]:
 
 def _value(parameter: Parameter, request: Request) -> object:
     name, schema = parameter.name, parameter.schema
-    given = request.query_params.getlist(name)
-    if not given:
+    values = request.query_params.getlist(name)
+    if not values:
         return parameter.default
-    return _READERS[schema["type"]](name, given, schema)
+    return _READERS[schema["type"]](name, values, schema)
 
 
 def whole(name: str, value: str, most: int) -> int:
@@ -376,20 +376,22 @@ def whole(name: str, value: str, most: int) -> int:
     return int(value)
 
 
-def _switch(name: str, given: list[str], _: object) -> bool:
-    if given[0].lower() not in _SWITCH:
-        raise InvalidArgument(f"{name} must be 1, true, 0 or false, not {quoted(given[0])!r}.")
-    return _SWITCH[given[0].lower()]
+def _switch(name: str, values: list[str], _: object) -> bool:
+    if values[0].lower() not in _SWITCH:
+        raise InvalidArgument(f"{name} must be 1, true, 0 or false, not {quoted(values[0])!r}.")
+    return _SWITCH[values[0].lower()]
 
 
-def _text(name: str, given: list[str], schema: Mapping[str, Any]) -> str | None:
-    if "enum" in schema and given[0] not in schema["enum"]:
-        raise InvalidArgument(f"{name} must be one of {', '.join(schema['enum'])}, not {quoted(given[0])!r}.")
-    return given[0] or None
+def _text(name: str, values: list[str], schema: Mapping[str, Any]) -> str | None:
+    if "enum" in schema and values[0] not in schema["enum"]:
+        raise InvalidArgument(
+            f"{name} must be one of {', '.join(schema['enum'])}, not {quoted(values[0])!r}."
+        )
+    return values[0] or None
 
 
-def _list(_: str, given: list[str], __: object) -> list[str]:
-    return [word.strip() for value in given for word in value.split(",") if word.strip()]
+def _list(_: str, values: list[str], __: object) -> list[str]:
+    return [word.strip() for value in values for word in value.split(",") if word.strip()]
 
 
 _READERS: Final[dict[str, Callable[[str, list[str], Mapping[str, Any]], object]]] = {

@@ -105,7 +105,7 @@ _GENERIC: Mapping[object, Callable[[Schemas, Sequence[Any]], dict[str, object]]]
     dict: lambda schemas, kinds: {"type": "object", **_values(schemas, kinds[1])},
     Literal: _literal,
     Union: lambda schemas, kinds: schemas._union(kinds),  # noqa: SLF001 - a table of this module's own methods
-    UnionType: lambda schemas, kinds: schemas._union(kinds),  # noqa: SLF001
+    UnionType: lambda schemas, kinds: schemas._union(kinds),  # noqa: SLF001 - as above
 }
 
 

@@ -174,13 +174,13 @@ def _request(kind: type[Request], arguments: Arguments) -> Request:
 
 def _key(request: HttpRequest, body: dict[str, object]) -> str | None:
     """A call's key for the engine. The body is part of it: the engine compares keys, not questions."""
-    given = request.headers.get("idempotency-key")
-    if given is None:
+    header = request.headers.get("idempotency-key")
+    if header is None:
         return None
-    if not given.strip() or len(given) > LONGEST_KEY:
+    if not header.strip() or len(header) > LONGEST_KEY:
         raise InvalidArgument(f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
     asked = {name: value for name, value in sorted(body.items()) if name != "mode"}
-    return f"http-{_digest(given.encode())}-{_digest(encode(asked))}"
+    return f"http-{_digest(header.encode())}-{_digest(encode(asked))}"
 
 
 def _digest(data: bytes) -> str:
@@ -221,11 +221,11 @@ async def _answer(call: ApiCall, job: str, *, stop_with_client: bool) -> Respons
     A server that is stopped answers with the job, which continues when a server runs again.
     """
     waiting = asyncio.ensure_future(call.engine.wait(job))
-    gone = asyncio.ensure_future(_disconnected(call.request.receive))
+    disconnected = asyncio.ensure_future(_disconnected(call.request.receive))
     closing = asyncio.ensure_future(call.request.app.state.closing.wait())
     call.request.app.state.answering.add(waiting)
     try:
-        await asyncio.wait({waiting, gone, closing}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, disconnected, closing}, return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
             return Reply(_result(waiting, job).to_json(), 200, _location(job))
         if closing.done():
@@ -235,7 +235,7 @@ async def _answer(call: ApiCall, job: str, *, stop_with_client: bool) -> Respons
         return Response(status_code=204)  # nobody reads it
     finally:
         call.request.app.state.answering.discard(waiting)
-        for task in (waiting, gone, closing):
+        for task in (waiting, disconnected, closing):
             task.cancel()
             with suppress(asyncio.CancelledError, CounselError):
                 await task

@@ -61,27 +61,29 @@ class TeamAccess:
         """Who has this token; the audit log has first uses and refusals."""
         if not secret:
             return None
-        who = await self._who(secret)
-        await self._note(who, address)
-        return who
+        signed_in = await self._who(secret)
+        await self._note(signed_in, address)
+        return signed_in
 
-    async def _note(self, who: SignedIn | None, address: str) -> None:
+    async def _note(self, signed_in: SignedIn | None, address: str) -> None:
         now = time.monotonic()
-        token = who.token if who else ""
-        if who is not None and now - self._seen.get((token, address), -_AGAIN) < _AGAIN:
+        token = signed_in.token if signed_in else ""
+        if signed_in is not None and now - self._seen.get((token, address), -_AGAIN) < _AGAIN:
             return
         if len(self._seen) >= MOST_REMEMBERED:
             self._seen.clear()
-        await self._write_note(who, address, "token")
-        if who is not None:
+        await self._write_note(signed_in, address, "token")
+        if signed_in is not None:
             self._seen[token, address] = now
 
-    async def _write_note(self, who: SignedIn | None, address: str, how: str) -> None:
+    async def _write_note(self, signed_in: SignedIn | None, address: str, how: str) -> None:
         if self._audit is None:
             settings = load_settings()
             self._audit = Audit((await self._store()).audit, settings.audit_days, prompts=False)
-        sender = Sender(who.person, who.token, address) if who else Sender(None, "", address)
-        self._audit.note(sender, "signed in" if who else "refused", "", how)
+        sender = (
+            Sender(signed_in.person, signed_in.token, address) if signed_in else Sender(None, "", address)
+        )
+        self._audit.note(sender, "signed in" if signed_in else "refused", "", how)
 
     async def _who(self, secret: str) -> SignedIn | None:
         if self._operator and hmac.compare_digest(secret.encode(), self._operator):
@@ -111,18 +113,18 @@ class TeamAccess:
     async def session(self, values: Iterable[str]) -> TeamSession | None:
         """Of the cookies' values the first one that is a session."""
         for value in values:
-            if found := await (await self._console()).find(value):
+            if row := await (await self._console()).find(value):
                 self._watch()
-                return found
+                return row
         return None
 
     async def sign_in(self, token: str, address: str = "") -> str:
         """A session for a token: the cookie's value. Raises `AuthenticationFailed`."""
-        who = await self._who(token)
-        await self._write_note(who, address, "console")
-        if who is None:
+        signed_in = await self._who(token)
+        await self._write_note(signed_in, address, "console")
+        if signed_in is None:
             raise wrong_token()
-        return await (await self._console()).start(who.person, who.token)
+        return await (await self._console()).start(signed_in.person, signed_in.token)
 
     async def sign_out(self, session: TeamSession) -> None:
         await (await self._console()).end(session)
@@ -134,7 +136,7 @@ class TeamAccess:
 
     # ── answering ──
 
-    async def answer(self, app: App, scope: Scope, receive: Receive, send: Send, who: SignedIn) -> None:
+    async def answer(self, app: App, scope: Scope, receive: Receive, send: Send, signed_in: SignedIn) -> None:
         """Run the application for a person; the response ends with the token or the session.
 
         Not the one that ends the session itself.
@@ -146,22 +148,22 @@ class TeamAccess:
         ending = state[CONNECTION] = Ending(scope["path"], receive, send, state.get(CONNECTION))
         scope[TOKEN_ENDED] = lambda: ending.is_over
         state.pop(WATCHED, None)  # the end of a token counts as a disconnect, too: `ending.receive` tells it
-        with self._answering(who, ending.end):
+        with self._answering(signed_in, ending.end):
             await app(scope, ending.receive, ending.send)
         if ending.task is not None:
             await ending.task
 
     @contextmanager
-    def _answering(self, who: SignedIn, end: End) -> Iterator[None]:
+    def _answering(self, signed_in: SignedIn, end: End) -> Iterator[None]:
         """`end` is called when the token stops working while its request is answered."""
-        ends = self._live.setdefault(who.token, set())
+        ends = self._live.setdefault(signed_in.token, set())
         ends.add(end)
         try:
             yield
         finally:
             ends.discard(end)
-            if not ends and self._live.get(who.token) is ends:
-                del self._live[who.token]
+            if not ends and self._live.get(signed_in.token) is ends:
+                del self._live[signed_in.token]
 
     def close(self) -> None:
         if self._watching is not None:

@@ -91,8 +91,8 @@ async def add_own_token(call: ApiCall) -> object:
     """Not with a token: whoever finds one must not be able to make others of it."""
     asked: Json = _OWN_TOKEN.check(call.body)
     directory, own = _directory(call), await _own(call)
-    who: SignedIn = call.request.scope[SIGNED_IN]
-    if not who.token.startswith(SESSION_PREFIX):
+    signed_in: SignedIn = call.request.scope[SIGNED_IN]
+    if not signed_in.token.startswith(SESSION_PREFIX):
         raise NotPermitted("A token makes no other tokens.", hint="Sign in to the console, or ask an admin.")
     if len(own.tokens) >= MOST_TOKENS:
         raise Conflict(f"You have {len(own.tokens)} tokens.", hint="End those that you no longer use.")

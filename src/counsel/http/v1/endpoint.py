@@ -407,16 +407,16 @@ def _about(job: str, answer: Ended | None = None) -> Headers:
 
 def _key(headers: dict[bytes, str], body: dict[str, object]) -> str | None:
     """A call's key for the engine. The body is part of it: the engine compares keys, not requests."""
-    given = headers.get(b"idempotency-key")
-    if given is None:
+    header = headers.get(b"idempotency-key")
+    if header is None:
         return None
-    if not given.strip() or len(given) > LONGEST_KEY:
+    if not header.strip() or len(header) > LONGEST_KEY:
         raise errors.BadRequest(f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
-    return f"{_key_prefix(given)}{_digest(encode(dict(sorted(body.items()))))}"
+    return f"{_key_prefix(header)}{_digest(encode(dict(sorted(body.items()))))}"
 
 
-def _key_prefix(given: str) -> str:
-    return f"v1-{_digest(given.encode())}-"
+def _key_prefix(header: str) -> str:
+    return f"v1-{_digest(header.encode())}-"
 
 
 def _digest(data: bytes) -> str:

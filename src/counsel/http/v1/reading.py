@@ -115,7 +115,7 @@ def data_url(url: str, where: str) -> Image:
 def image(encoded: str, media_type: str, where: str) -> Image:
     try:
         data = base64.b64decode(encoded, validate=True)
-        found, _ = kind(data, where)
+        actual, _ = kind(data, where)
     except (binascii.Error, ValueError):
         raise BadRequest(f"'{where}' is not valid base64.", where, "invalid_base64") from None
     except InvalidArgument:
@@ -123,9 +123,9 @@ def image(encoded: str, media_type: str, where: str) -> Image:
             f"'{where}' is not a PNG, JPEG, GIF or WEBP image.", where, "invalid_image_format"
         ) from None
     claimed = _ALIASES.get(media_type.lower(), media_type.lower())
-    if claimed != found:
-        raise BadRequest(f"'{where}' is declared as {claimed} but contains {found}.", where, "invalid_image")
-    return Image(found, data)
+    if claimed != actual:
+        raise BadRequest(f"'{where}' is declared as {claimed} but contains {actual}.", where, "invalid_image")
+    return Image(actual, data)
 
 
 def tool_name(value: object, where: str) -> str:

@@ -24,9 +24,9 @@ async def test_a_person_from_the_first_token_to_the_last(opened: Open) -> None:
     assert 1.9 < (ada.token.expires - ada.token.created) / 86400 < 2.1
     with pytest.raises(Conflict, match="called 'ADA' already"):
         await directory.add("ADA")
-    who = await directory.signed_in(ada.secret)
-    assert who is not None
-    assert (who.person, who.token) == (ada.person, ada.token.id)
+    signed_in = await directory.signed_in(ada.secret)
+    assert signed_in is not None
+    assert (signed_in.person, signed_in.token) == (ada.person, ada.token.id)
     assert not await signs_in(directory, names.new_token())
     assert not await signs_in(directory, ada.secret.removeprefix("csl_"))
     assert not await signs_in(directory, "csl_" + "x" * 300)
@@ -70,7 +70,7 @@ async def test_the_last_admin_stays(opened: Open) -> None:
     assert not await signs_in(directory, bob.secret)
 
 
-async def test_what_is_refused(opened: Open) -> None:
+async def test_people_that_cannot_be_added_or_changed(opened: Open) -> None:
     directory = Directory(opened().people)
     await directory.add("Ada", "admin", days=LONGEST_DAYS)
     for days in (0, LONGEST_DAYS + 1, -1):

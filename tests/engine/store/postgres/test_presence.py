@@ -32,9 +32,9 @@ async def age(store: PostgresStore, owner: str, seconds: float) -> None:
 
 
 async def until_locked(store: PostgresStore, owner: str, *, is_locked: bool) -> None:
-    held = f"SELECT {presence._HELD} FROM counsel.owners o WHERE name = %s"
+    query = f"SELECT {presence._HELD} FROM counsel.owners o WHERE name = %s"
     async with asyncio.timeout(60):
-        while bool((await store.database.rows(held, owner))[0][0]) is not is_locked:  # noqa: ASYNC110
+        while bool((await store.database.rows(query, owner))[0][0]) is not is_locked:
             await asyncio.sleep(0.05)
 
 
@@ -55,7 +55,7 @@ async def test_an_owner_whose_connection_ended_is_dead_after_a_few_seconds(opene
     assert await ours.presence.dead(ALL) == set()
     await age(ours, "theirs", presence.DEAD_UNLOCKED + 1)
     async with asyncio.timeout(60):
-        while await ours.presence.dead(ALL) != {"theirs"}:  # noqa: ASYNC110 - the server frees the lock when it notices
+        while await ours.presence.dead(ALL) != {"theirs"}:
             await asyncio.sleep(0.05)
 
 
@@ -83,7 +83,7 @@ async def test_an_owner_whose_connection_was_cut_lives_again_when_it_is_back(
     await until_locked(ours, "theirs", is_locked=False)
     proxy.refuses = False
     async with asyncio.timeout(60):
-        while await ours.presence.dead(ALL):  # noqa: ASYNC110 - the database tells, not this process
+        while await ours.presence.dead(ALL):
             await asyncio.sleep(0.05)
     await until_locked(ours, "theirs", is_locked=True)  # its new connection has its lock again
 

@@ -28,9 +28,9 @@ async def test_a_session_is_known_to_every_server_and_ends_everywhere(opened: Op
     first, second = opened(), opened()
     ada = (await added(first)).person
     await first.sessions.start(session(ada.id), most=5)
-    found = await second.sessions.find("sha of s_1", NOW)
-    assert found is not None
-    assert (found.person, found.id) == (ada, "s_1")
+    row = await second.sessions.find("sha of s_1", NOW)
+    assert row is not None
+    assert (row.person, row.id) == (ada, "s_1")
     assert await second.sessions.find("sha of s_1", NOW + 100) is None
     assert await second.sessions.still_valid(["s_1", "s_2"], NOW) == {"s_1"}
     await second.sessions.end("s_1")

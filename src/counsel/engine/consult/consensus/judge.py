@@ -233,7 +233,7 @@ def _read(document: Json, labels: Mapping[str, str]) -> JudgeVerdict:
         contradictions=tuple(
             Contradiction(
                 text(each["topic"]),
-                tuple(Held(models(held["answers"]), text(held["position"])) for held in each["positions"]),
+                tuple(Held(models(row["answers"]), text(row["position"])) for row in each["positions"]),
             )
             for each in document["contradictions"]
         ),

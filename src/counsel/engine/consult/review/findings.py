@@ -149,11 +149,11 @@ def verdicts(text: str) -> dict[str, tuple[Verdict, str]] | None:
     entries = shown.get("verdicts") if shown else None
     if not isinstance(entries, list):
         return None
-    given: dict[str, tuple[Verdict, str]] = {}
+    by_finding: dict[str, tuple[Verdict, str]] = {}
     for entry in entries:
         if isinstance(entry, dict) and (verdict := _VERDICTS.get(_text(entry, "verdict", 40).lower())):
-            given[_text(entry, "id", 40)] = verdict, _text(entry, "reason", _TEXT)
-    return given
+            by_finding[_text(entry, "id", 40)] = verdict, _text(entry, "reason", _TEXT)
+    return by_finding
 
 
 def readable(text: str) -> str:
@@ -208,27 +208,27 @@ def merge(members: Iterable[Sequence[RawFinding]]) -> list[list[RawFinding]]:
     return groups
 
 
-def similarity(one: RawFinding, other: RawFinding) -> float:
+def similarity(finding: RawFinding, other: RawFinding) -> float:
     """0: they are not the same."""
-    if one.file != other.file or not _near(one, other):
+    if finding.file != other.file or not _near(finding, other):
         return 0.0
-    titles = _dice(_words(one.title), _words(other.title))
-    texts = _dice(_words(f"{one.title} {one.reason}"), _words(f"{other.title} {other.reason}"))
+    titles = _dice(_words(finding.title), _words(other.title))
+    texts = _dice(_words(f"{finding.title} {finding.reason}"), _words(f"{other.title} {other.reason}"))
     return max(titles, texts) if titles >= TITLES or texts >= TEXTS else 0.0
 
 
-def _near(one: RawFinding, other: RawFinding) -> bool:
-    if one.line is None or other.line is None:
-        return one.line is other.line
-    return one.line - NEAR <= (other.last or 0) and other.line - NEAR <= (one.last or 0)
+def _near(finding: RawFinding, other: RawFinding) -> bool:
+    if finding.line is None or other.line is None:
+        return finding.line is other.line
+    return finding.line - NEAR <= (other.last or 0) and other.line - NEAR <= (finding.last or 0)
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in _WORD.findall(text.lower()) if word not in _COMMON)
 
 
-def _dice(one: frozenset[str], other: frozenset[str]) -> float:
-    return 2 * len(one & other) / (len(one) + len(other)) if one or other else 0.0
+def _dice(words: frozenset[str], other: frozenset[str]) -> float:
+    return 2 * len(words & other) / (len(words) + len(other)) if words or other else 0.0
 
 
 # ── who checks what ──────────────────────────────────────────────────────────────────────────────────

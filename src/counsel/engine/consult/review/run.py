@@ -133,16 +133,16 @@ class _Run:
         replies = await members.ask_all(self._consultation, checking, "check", check)
         return self._without_failures(replies, "check")
 
-    async def _check(self, member: Reviewer, given: list[RawFinding]) -> Checked:
+    async def _check(self, member: Reviewer, unchecked: list[RawFinding]) -> Checked:
         """The worst findings first, and only the files that they are about, as far as they fit."""
-        given.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
+        unchecked.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
         half = self._window(member) // 2
-        while len(given) > 1 and tokens.estimate(prompts.check("", given)) > half:
-            given.pop()
-        concerned = {finding.file for finding in given}
+        while len(unchecked) > 1 and tokens.estimate(prompts.check("", unchecked)) > half:
+            unchecked.pop()
+        concerned = {finding.file for finding in unchecked}
         files = [file for file in self._files if file.path in concerned]
-        fitted = self._fit(member, files, prompts.check("", given), needs_one=False)
-        call = self._call(member, prompts.CHECKER, prompts.check(fitted.text, given), prompts.CHECK)
+        fitted = self._fit(member, files, prompts.check("", unchecked), needs_one=False)
+        call = self._call(member, prompts.CHECKER, prompts.check(fitted.text, unchecked), prompts.CHECK)
         reply, given_verdicts = await self._ask(member, "check", call, findings.verdicts)
         return Checked(reply, given_verdicts)
 

@@ -125,16 +125,16 @@ def _matching(person: str, group: str, provider: str, job: str = "") -> tuple[st
 async def _count(row: Callable[..., Awaitable[Row | None]], rate: RateLimit, now: float) -> RateState:
     condition, values = _matching(rate.person, rate.group, rate.provider)
     if rate.per == "at_once":
-        found = await row(f"SELECT count(*) FROM counsel.reservations WHERE open{condition}", *values)
-        return RateState(found[0] if found else 0)
-    found = await row(
+        counts = await row(f"SELECT count(*) FROM counsel.reservations WHERE open{condition}", *values)
+        return RateState(counts[0] if counts else 0)
+    counts = await row(
         "SELECT count(*), (array_agg(at ORDER BY at DESC))[%s] "
         f"FROM counsel.call_starts WHERE at > %s{condition}",
         max(1, rate.most),
         now - _MINUTE,
         *values,
     )
-    count, last_to_leave = found or (0, None)
+    count, last_to_leave = counts or (0, None)
     return RateState(count, None if last_to_leave is None else last_to_leave + _MINUTE)
 
 

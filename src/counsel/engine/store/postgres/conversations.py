@@ -115,9 +115,9 @@ class Conversations:
         return AgentSession(*row) if row else None
 
     async def newest_tag(self, project: str, session: str | None = None) -> str | None:
-        mine = "strpos(tag, ':') = 0" if session is None else "starts_with(tag, %s)"
+        is_own = "strpos(tag, ':') = 0" if session is None else "starts_with(tag, %s)"
         row = await self.database.row(
-            f"SELECT tag FROM counsel.conversations WHERE {_PROJECT} AND expires > %s AND tag IS NOT NULL AND {mine} "
+            f"SELECT tag FROM counsel.conversations WHERE {_PROJECT} AND expires > %s AND tag IS NOT NULL AND {is_own} "
             "ORDER BY updated DESC LIMIT 1",
             project,
             project,

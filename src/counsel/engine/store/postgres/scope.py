@@ -80,8 +80,8 @@ class Scope:
             if table != "answers":  # its rows name their person themselves
                 raise Internal(f"A person's view of the store does not add {table}.")
             return f"{verb} counsel.{table}{rest}"
-        head, found, condition = rest.partition(" WHERE ")
-        if not found or " RETURNING " in condition:
+        head, where, condition = rest.partition(" WHERE ")
+        if not where or " RETURNING " in condition:
             raise Internal(f"A person's view of the store does not change all {table}.")
         own = self._rows[table].partition(" WHERE ")[2]
         return f"{verb} counsel.{table}{head} WHERE {own} AND ({condition})"
@@ -91,25 +91,23 @@ def of_person(person: str) -> Scope:
     if not _ID(person):
         raise Internal("A person's id has an unexpected form.")
     owners = ", ".join(f"'{owner}'" for owner in owners_seen_by(person))
-    mine = f"person IN ({owners})"
-    by_job = f"EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.id = t.job AND j.{mine})"
+    is_own = f"person IN ({owners})"
+    by_job = f"EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.id = t.job AND j.{is_own})"
     by_conversation = (
-        f"EXISTS (SELECT 1 FROM counsel.conversations c WHERE c.id = t.conversation AND c.{mine})"
+        f"EXISTS (SELECT 1 FROM counsel.conversations c WHERE c.id = t.conversation AND c.{is_own})"
     )
-    in_jobs = (
-        f'EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.images @> ARRAY[b.sha COLLATE "default"] AND j.{mine})'
-    )
+    in_jobs = f'EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.images @> ARRAY[b.sha COLLATE "default"] AND j.{is_own})'
     owned = ("jobs", "conversations", "usage", "reservations", "answers")
     return Scope(
         {
-            **{table: f"SELECT * FROM counsel.{table} WHERE {mine}" for table in owned},
+            **{table: f"SELECT * FROM counsel.{table} WHERE {is_own}" for table in owned},
             **{table: f"SELECT t.* FROM counsel.{table} t WHERE {by_job}" for table in ("calls", "events")},
             **{
                 table: f"SELECT t.* FROM counsel.{table} t WHERE {by_conversation}"
                 for table in ("messages", "sessions")
             },
             "people": _NAMES,
-            "blobs": f"SELECT b.* FROM counsel.blobs b WHERE {in_jobs} OR {_IN_MESSAGES.format(f'c.{mine}')}",
+            "blobs": f"SELECT b.* FROM counsel.blobs b WHERE {in_jobs} OR {_IN_MESSAGES.format(f'c.{is_own}')}",
         },
         _CHANGEABLE,
     )

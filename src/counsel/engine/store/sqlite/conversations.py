@@ -102,9 +102,9 @@ class Conversations:
         return AgentSession(*row) if row else None
 
     async def newest_tag(self, project: str, session: str | None = None) -> str | None:
-        mine = "instr(tag, ':') = 0" if session is None else "substr(tag, 1, length(?3) + 1) = ?3 || ':'"
+        is_own = "instr(tag, ':') = 0" if session is None else "substr(tag, 1, length(?3) + 1) = ?3 || ':'"
         row = self.database.row(
-            f"SELECT tag FROM conversations WHERE project = ?1 AND expires > ?2 AND tag IS NOT NULL AND {mine} "
+            f"SELECT tag FROM conversations WHERE project = ?1 AND expires > ?2 AND tag IS NOT NULL AND {is_own} "
             "ORDER BY updated DESC LIMIT 1",
             project,
             time.time(),

@@ -62,10 +62,10 @@ def _merge_table(
         ours = [column[0] for column in shape.description]
     try:
         with closing(source.execute(f"SELECT * FROM {table} LIMIT 0")) as shape:
-            theirs = {column[0] for column in shape.description}
+            source_columns = {column[0] for column in shape.description}
     except sqlite3.Error:
         return 0
-    columns = [name for name in ours if name in theirs]
+    columns = [name for name in ours if name in source_columns]
     statement = _statement(table, columns)
     before = into.total_changes
     for row in _rows(source, table, columns):

@@ -69,8 +69,8 @@ class FencedJobManager(manager.JobManager):
         job: jobs.Job,
         retry_at: dt.datetime | None = None,
         priority: int | None = None,  # noqa: ARG002 - never given
-        queue: str | None = None,  # noqa: ARG002
-        lock: str | None = None,  # noqa: ARG002
+        queue: str | None = None,  # noqa: ARG002 - never given
+        lock: str | None = None,  # noqa: ARG002 - never given
     ) -> None:
         row = self.active[job.id or 0]
         now = dt.datetime.now(dt.UTC)
@@ -109,7 +109,7 @@ class FencedJobManager(manager.JobManager):
         """A suspended worker keeps its row: without it, all that it takes afterwards would be refused."""
         return []
 
-    async def list_jobs_to_abort_async(self, queue: str | None = None) -> list[int]:  # noqa: ARG002
+    async def list_jobs_to_abort_async(self, queue: str | None = None) -> list[int]:  # noqa: ARG002 - none in any queue
         """Cancelling is in our own jobs, which also run without a row's task."""
         return []
 
@@ -117,7 +117,7 @@ class FencedJobManager(manager.JobManager):
         self,
         *,
         on_notification: manager.NotificationCallback,
-        queues: Iterable[str] | None = None,  # noqa: ARG002
+        queues: Iterable[str] | None = None,  # noqa: ARG002 - of all queues
     ) -> None:
         """From our one LISTEN connection, which is made again when it is lost."""
         while True:
@@ -127,7 +127,7 @@ class FencedJobManager(manager.JobManager):
                 await on_notification(channel="", notification={"type": "job_inserted", "job_id": 0})
                 await asyncio.sleep(pause)
 
-    async def defer_periodic_job(self, job: jobs.Job, periodic_id: str, defer_timestamp: int) -> int | None:  # noqa: ARG002
+    async def defer_periodic_job(self, job: jobs.Job, periodic_id: str, defer_timestamp: int) -> int | None:  # noqa: ARG002 - procrastinate passes it
         try:
             await self._queue.defer_periodic(job.task_name, job.queue, defer_timestamp)
         except CounselError as error:

@@ -12,7 +12,7 @@ class Limit(TypedDict):
     day_usd: Annotated[float | None, "Most US dollars per day (UTC); null: no limit."]
     month_usd: Annotated[float | None, "Most US dollars per month (UTC)."]
     per_minute: Annotated[int | None, "Most calls that begin within a minute."]
-    at_once: Annotated[int | None, "Most calls at the same time."]
+    at_once: Annotated[int | None, "Maximum number of calls at the same time."]
 
 
 class Limits(TypedDict):

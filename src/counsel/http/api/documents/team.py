@@ -43,7 +43,7 @@ class ChangePerson(TypedDict, total=False):
     role: Role
     groups: list[str]
     disabled: bool
-    force: Annotated[bool, "Also if it is the last admin."]
+    force: Annotated[bool, "Do it even if this is the last admin."]
 
 
 class RotateToken(TypedDict, total=False):

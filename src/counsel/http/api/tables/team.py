@@ -105,7 +105,7 @@ ROWS: tuple[ApiRoute, ...] = (
         query=(
             number("seconds", _WEEK, _LONGEST, "How far back."),
             text("person", "Only this person's, by name."),
-            number("limit", 100, 10_000, "Most records."),
+            number("limit", 100, 10_000, "Maximum number of records."),
         ),
         answers={200: team.AuditLog},
         team="admin",

@@ -231,8 +231,8 @@ async def test_spans_of_a_job_and_its_call(
     assert {name: call.attributes[name] for name in expected} == expected
     assert call.attributes[names.COST] > 0
     assert call.ends == [""]
-    said = [name for name in (names.INPUT, names.SYSTEM, names.OUTPUT) if name in call.attributes]
-    assert len(said) == (3 if records_content else 0)
+    contents = [name for name in (names.INPUT, names.SYSTEM, names.OUTPUT) if name in call.attributes]
+    assert len(contents) == (3 if records_content else 0)
     if records_content:
         assert json.loads(call.attributes[names.OUTPUT])[0]["parts"][0]["content"] == "gpt-5 says: why?"
         assert "why?" in call.attributes[names.INPUT]
