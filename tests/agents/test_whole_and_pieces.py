@@ -116,7 +116,7 @@ def test_a_refusal_of_claude_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "pieces",
     [
         [("Ber", True), ("lin.", True), ("Berlin.", None)],
         [("Berlin.", None)],

@@ -44,8 +44,8 @@ def import_(
 ) -> None:
     """Add a person's conversations, finished jobs, images and usage from a SQLite database (FILE).
 
-    Without FILE and --home, your own database is read. It is never changed. A second import adds what is new since the first; jobs
-    that are still running are left out until they have ended.
+    Without FILE and --home, your own database is read. It is never changed. A second import adds what is new since
+    the first; jobs that are still running are left out until they have ended.
     """
     if file and home:
         raise click.UsageError("Name FILE or --home, not both.")
