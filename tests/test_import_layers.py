@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -45,6 +46,15 @@ ALLOWED = {
     ("counsel.front.launcher", "counsel.daemon.main"): "the command that it starts, as text",
 }
 
+# Packages of one layer that must not know each other, by any import.
+APART = {
+    "http.v1": ("http.api", "http.team", "http.console"),
+    "engine.completions": ("engine.team",),
+    "engine.context": ("engine.team", "engine.history", "engine.completions"),
+    "engine.store": ("engine.team",),
+    "configfiles.write": ("configfiles.json", "configfiles.toml", "configfiles.yaml"),
+}
+
 
 def modules() -> dict[str, Path]:
     def name(path: Path) -> str:
@@ -77,13 +87,18 @@ def imported(tree: ast.AST) -> Iterator[str]:
             ]  # `import_module("counsel.engine.engine")`, "counsel.cli.ask:ask"
 
 
+@cache
+def targets(module: str) -> tuple[str, ...]:
+    return tuple(imported(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
+
+
 def wrong() -> set[tuple[str, str]]:
     rank = {name: number for number, row in enumerate(LAYERS) for name in row}
     against = set()
-    for module, path in MODULES.items():
+    for module in MODULES:
         if module in ENTRIES:
             continue
-        for target in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        for target in targets(module):
             if target not in MODULES or package(target) == package(module) or target == ROOT:
                 continue
             if rank[package(target)] >= rank[package(module)]:
@@ -98,6 +113,23 @@ def test_every_package_has_its_layer() -> None:
 def test_imports_point_one_way() -> None:
     against = wrong() - ALLOWED.keys()
     assert not against, "\n".join(f"{module} imports {target}" for module, target in sorted(against))
+
+
+def test_packages_of_one_layer_that_stay_apart() -> None:
+    inside = {package: [name for name in MODULES if _is_below(name, package)] for package in APART}
+    assert all(inside.values())
+    against = [
+        (module, target)
+        for package, others in APART.items()
+        for module in inside[package]
+        for target in targets(module)
+        if any(_is_below(target, other) for other in others)
+    ]
+    assert not against
+
+
+def _is_below(module: str, package: str) -> bool:
+    return f"{module}.".startswith(f"{ROOT}.{package}.")
 
 
 def test_every_exception_is_still_needed() -> None:

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from configfiles.edit_strategies import LISTS, NEW_VALUES, any_edits, cases, holders, merged, puts
 from configfiles.generated_documents import Made, json_documents
+from counsel.configfiles.content import difference, whole
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Put, alike, intended, lookup
 from counsel.configfiles.json import read
-from counsel.configfiles.write.content import difference, whole
 from counsel.configfiles.write.safewrite import Target
 from counsel.configfiles.write.three_way import Span, without_change
 from counsel.errors import Conflict

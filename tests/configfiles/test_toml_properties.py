@@ -22,11 +22,11 @@ from configfiles.edit_strategies import (
     without_empty,
 )
 from configfiles.generated_documents import toml_documents
+from counsel.configfiles.content import difference
 from counsel.configfiles.document import parse
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Put, alike, intended, lookup
 from counsel.configfiles.toml.scan import scan
 from counsel.configfiles.toml.toml11 import Older
-from counsel.configfiles.write.content import difference
 from counsel.configfiles.write.safewrite import Target
 from counsel.configfiles.write.three_way import Span, without_change
 from counsel.errors import ConfigInvalid, Conflict

@@ -80,7 +80,9 @@ def _scenario(file: Path) -> str:
 
 
 @pytest.mark.parametrize(("name", "version", "scenario"), CASES)
-def test_a_scenario_of_the_conformance_suite_passes(results: Any, name: str, version: str | None, scenario: str) -> None:
+def test_a_scenario_of_the_conformance_suite_passes(
+    results: Any, name: str, version: str | None, scenario: str
+) -> None:
     checks = results(name, version)[scenario]
     failed = [check for check in checks if check["status"] == "FAILURE" and not _untestable(check)]
     assert not failed, json.dumps(failed, indent=1)

@@ -6,6 +6,7 @@ import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
+from counsel.configfiles.content import Content
 from counsel.configfiles.edits import (
     MISSING,
     AddItem,
@@ -20,7 +21,6 @@ from counsel.configfiles.edits import (
     patch,
     without_empty_parents,
 )
-from counsel.configfiles.write.content import Content
 from counsel.errors import ConfigInvalid, Internal
 
 Kind: TypeAlias = Literal["json", "jsonc", "toml"]

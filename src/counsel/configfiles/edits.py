@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from counsel.configfiles.json.sparse import Sparse
+from counsel.configfiles.sparse_object import Sparse
 from counsel.errors import ConfigInvalid
 from counsel.records import Record
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from counsel import keychain, paths, settings
 from counsel.errors import AuthenticationFailed, CounselError, InvalidArgument, NotFound
 from counsel.models.catalog import Catalog, ProviderRow
+from counsel.setting_files import read_dotenv
 from counsel.settings import Settings
+from counsel.types import Limits
 
 if TYPE_CHECKING:
     from counsel.types import Endpoint
@@ -111,7 +113,6 @@ async def accepted(row: ProviderRow, key: str, env: Mapping[str, str]) -> bool |
 async def _ask(endpoint: Endpoint) -> None:
     from counsel.models.transport import Transport
     from counsel.models.wires import WIRES
-    from counsel.types import Limits
 
     transport = Transport()
     path = TEST_PATHS.get(endpoint.provider.name) or WIRES[endpoint.provider.wire].models_path
@@ -156,8 +157,6 @@ def remove(row: ProviderRow, home: Path) -> tuple[list[str], list[str]]:
 
 
 def _stored(home: Path, name: str) -> str:
-    from counsel.setting_files import read_dotenv
-
     return read_dotenv(home / ".env", []).get(name, "")
 
 

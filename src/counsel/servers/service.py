@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from counsel.agents.definitions import WITH_SERVERS, Workspace, workspace_of
 from counsel.agents.server_format import Server, ServerTable
+from counsel.configfiles.content import whole
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.write import safewrite
-from counsel.configfiles.write.content import whole
 from counsel.configfiles.write.safewrite import Change, Planned, Reader, Target
 from counsel.errors import CounselError, InvalidArgument
 from counsel.paths import current_folder

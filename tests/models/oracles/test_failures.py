@@ -29,7 +29,9 @@ KINDS = {
 
 @pytest.mark.parametrize("provider", MODELS)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_each_kind_of_failure_is_what_the_sdk_makes_of_it(asking: ModuleType, provider: str, kind: str) -> None:
+async def test_each_kind_of_failure_is_what_the_sdk_makes_of_it(
+    asking: ModuleType, provider: str, kind: str
+) -> None:
     code, name = KINDS[kind]
     shipped = catalog_rows.shipped()
     call = Call((Turn("user", "hello"),))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from counsel.agents.definitions import AGENTS, Workspace, locate
-from counsel.agents.detect import inside
+from counsel.agents.detect import inside, without_comments
 from counsel.agents.skill_format import Root, Skill
 from counsel.agents.skill_scanner import (
     SearchRules,
@@ -108,8 +108,6 @@ def _settings(path: Path, scanner: SkillScanner) -> dict[str, object]:
         text = settings_text(path)
         if "//" not in text and "/*" not in text:
             return scanner.json(path)
-        from counsel.agents.detect import without_comments  # rare
-
         value = json.loads(without_comments(text))
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -11,6 +11,7 @@ from functools import cached_property
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Self
 
+from counsel.configfiles.content import Content, differing
 from counsel.configfiles.document import Document
 from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Path, Put, Rename, alike, intended
 from counsel.configfiles.json.plain import Plain, skip
@@ -26,7 +27,6 @@ from counsel.configfiles.json.read import (
     whole,
 )
 from counsel.configfiles.json.style import Style, line_indent
-from counsel.configfiles.write.content import Content, differing
 
 
 class JsonDocument(Document):

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any
 
+from counsel.configfiles.content import Spliced
 from counsel.configfiles.document import malformed
 from counsel.configfiles.json.plain import Plain, skip
-from counsel.configfiles.json.sparse import Span, Sparse
 from counsel.configfiles.json.style import Digits
-from counsel.configfiles.write.content import Spliced
+from counsel.configfiles.sparse_object import Span, Sparse
 from counsel.records import Record
 from counsel.strict_json import refuse_constant
 

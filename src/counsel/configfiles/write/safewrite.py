@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from counsel.configfiles.content import Content, Spliced, pieces, whole
 from counsel.configfiles.document import Document, Kind, parse
 from counsel.configfiles.edits import Edit
 from counsel.configfiles.write import disk, locks
-from counsel.configfiles.write.content import Content, Spliced, pieces, whole
 from counsel.errors import ConfigInvalid, Conflict, CounselError, Internal
 from counsel.records import Record
 

@@ -5,10 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from counsel.configfiles.content import common_prefix, common_suffix
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, unlike
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.write import safewrite
-from counsel.configfiles.write.content import common_prefix, common_suffix
 from counsel.configfiles.write.safewrite import Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError
 from counsel.records import Record

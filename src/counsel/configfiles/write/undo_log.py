@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from counsel import paths
+from counsel.configfiles.content import difference, size, whole
 from counsel.configfiles.document import Kind
 from counsel.configfiles.write import disk, safewrite
-from counsel.configfiles.write.content import difference, size, whole
 from counsel.configfiles.write.safewrite import Change, Planned, Target
 from counsel.configfiles.write.three_way import Span, without_change
 from counsel.errors import Conflict, CounselError, NotFound

@@ -12,7 +12,7 @@ from counsel import logs
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.consult import recursion
-from counsel.engine.team import server_machine
+from counsel.engine.context import server_machine
 from counsel.errors import CounselError, ModelNotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.models import prices

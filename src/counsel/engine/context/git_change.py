@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -251,8 +252,6 @@ def _git(arguments: list[str], folder: Path, env: Mapping[str, str], most: int =
 
 def _read(process: subprocess.Popen[bytes], most: int) -> bytes:
     """Bounded in bytes and in time: a pattern in .gitattributes can keep git busy for years."""
-    import threading
-
     timer = threading.Timer(_SECONDS, process.kill)
     timer.start()
     try:

@@ -15,14 +15,13 @@ from counsel.engine.consult import fallbacks, recursion, structured
 from counsel.engine.consult.consensus import panel, terms
 from counsel.engine.consult.review import intake as reviews
 from counsel.engine.consult.routes import Router
-from counsel.engine.context import build
+from counsel.engine.context import build, server_machine
 from counsel.engine.history.export_files import where
 from counsel.engine.jobs import arguments, ids, tags
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import ReviewSubject, Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
-from counsel.engine.team import server_machine
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.request_rules import check_name

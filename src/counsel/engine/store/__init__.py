@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -46,8 +47,6 @@ def open_lookup(home: Path, database: str = "") -> Lookup:
 
 
 def _setting(home: Path) -> str:
-    import os
-
     return load_settings({**os.environ, "COUNSEL_HOME": str(home)}).database
 
 

@@ -6,11 +6,12 @@ import asyncio
 import dataclasses
 from typing import Any
 
-from counsel import redaction
+from counsel import redaction, setting_values
 from counsel import settings as settings_
 from counsel.argument_schema import Checker
 from counsel.errors import InvalidArgument
 from counsel.http.api.endpoint import ApiCall
+from counsel.models.catalog import Catalog
 from counsel.request_rules import RULES
 from counsel.settings import Settings
 
@@ -72,7 +73,6 @@ def _change(call: ApiCall, name: str, value: object) -> dict[str, object]:
 
 
 def _check(row: dataclasses.Field[object], value: object) -> None:
-    from counsel import setting_values
     from counsel.models import config_file
 
     if row.metadata["secret"]:
@@ -98,7 +98,6 @@ async def remove_alias(call: ApiCall) -> object:
 def _put_alias(call: ApiCall, model: str | None) -> dict[str, object]:
     """The writer refuses an alias that names no model, and one that hides another name."""
     from counsel.models import config_file, listing
-    from counsel.models.catalog import Catalog
 
     name = call.name.strip()
     if not name:
@@ -153,8 +152,6 @@ def _panels(settings: Settings) -> list[dict[str, object]]:
 
 
 def document(settings: Settings) -> dict[str, object]:
-    from counsel.models.catalog import Catalog
-
     return {
         "settings": [_setting(row, settings) for row in settings_.rows()],
         "keys": [
