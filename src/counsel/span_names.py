@@ -9,7 +9,6 @@ from __future__ import annotations
 HTTP_METHOD = "http.request.method"
 HTTP_STATUS = "http.response.status_code"
 URL_PATH = "url.path"
-CLIENT_ADDRESS = "client.address"
 
 # GenAI
 OPERATION = "gen_ai.operation.name"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias
 
 from counsel.engine.store.protocol import Pending
 from counsel.lazy_dataclass import dataclass
@@ -10,7 +10,6 @@ from counsel.lazy_dataclass import dataclass
 Action: TypeAlias = Literal[
     "asked", "cancelled", "deleted", "shared", "unshared", "people changed", "signed in", "refused"
 ]
-ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
 @dataclass(frozen=True, slots=True)
