@@ -12,7 +12,7 @@ from counsel import errors
 from counsel.errors import BY_CODE, CounselError, Internal, RateLimited, Refused, Unavailable
 
 LEAVES = sorted(BY_CODE.values(), key=lambda kind: kind.__name__)
-# DESIGN.md's list: doors, docs and clients rely on these words.
+# DESIGN.md's list: interfaces, docs and clients rely on these words.
 CODES = [
     "INVALID_ARGUMENT",
     "PROVIDER_UNAVAILABLE",

@@ -1,4 +1,4 @@
-"""The fake itself: other rooms lean on it, so what it promises is tested. The vendors' SDKs judge its formats
+"""The fake itself: the other tests rely on it, so what it promises is tested. The vendors' SDKs judge its formats
 in tests/models/oracles/."""
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def test_the_version_comes_from_the_path(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "files", "env", "expected"),
+    ("login_module", "files", "env", "expected"),
     [
         (claude, {}, {}, False),
         (claude, {".claude/.credentials.json": '{"claudeAiOauth": {"accessToken": "x"}}'}, {}, True),
@@ -226,12 +226,12 @@ def test_the_version_comes_from_the_path(home: Path) -> None:
     ],
 )
 def test_logins(
-    room: object, files: dict[str, str], env: dict[str, str], expected: bool | None, home: Path
+    login_module: object, files: dict[str, str], env: dict[str, str], expected: bool | None, home: Path
 ) -> None:
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    assert room.login(caller(home, **env))[0] is expected  # type: ignore[attr-defined]
+    assert login_module.login(caller(home, **env))[0] is expected  # type: ignore[attr-defined]
 
 
 SETTINGS = {
@@ -250,9 +250,9 @@ def test_settings_of_another_shape_stop_nothing(name: str, home: Path) -> None:
     for odd in variants(SETTINGS[name]):
         rows = [f"{key} = {_toml(value)}" for key, value in odd.items()] if isinstance(odd, dict) else []
         (home / name).write_text("\n".join(rows) if name.endswith("toml") else json.dumps(odd))
-        assert all(matches.probe(caller(home)).path is None for matches in registry.askable_agents().values())
+        assert all(driver.probe(caller(home)).path is None for driver in registry.askable_agents().values())
         assert [
-            room.login(caller(home))[0] in {True, False, None} for room in (claude, codex, gemini, cursor)
+            module.login(caller(home))[0] in {True, False, None} for module in (claude, codex, gemini, cursor)
         ]
 
 

@@ -443,7 +443,7 @@ async def test_without_a_provider_there_is_nothing_to_reach(env: dict[str, str])
     assert "no provider is set up" in (await doctor_online.reach(Caller(settings=settings.load(env))))[0].what
 
 
-# ── through the door ─────────────────────────────────────────────────────────────────────────────────
+# ── through the command ──────────────────────────────────────────────────────────────────────────────
 
 
 def counsel(env: dict[str, str], *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

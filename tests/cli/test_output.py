@@ -65,12 +65,12 @@ def test_a_document_means_the_same_after_it_was_made_harmless(capsys: pytest.Cap
 
 def test_only_one_module_writes_to_stdout() -> None:
     """Whoever prints past `output` prints what others wrote as it is."""
-    rooms = Path(output.__file__).parent
+    folder = Path(output.__file__).parent
     past = re.compile(
         r"click\.(echo|secho)|(?<!\.)(?<!def )\bprint\(|sys\.stdout\.write\(|stdout\.writelines"
     )
     known = {"output.py", "ask_service.py", "skills.py", "demo.py"}  # documents and shell lines of their own
-    writers = {path.name for path in rooms.glob("*.py") if past.search(path.read_text("utf-8"))}
+    writers = {path.name for path in folder.glob("*.py") if past.search(path.read_text("utf-8"))}
     assert writers <= known
 
 

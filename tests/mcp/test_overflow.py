@@ -88,8 +88,8 @@ class Jobs:
         return JobList.from_json({"content": {"jobs": jobs}})
 
 
-async def page(number: int, room: int) -> str | None:
-    read = await overflow.read(Jobs(), overflow.uri("job_1", number), room)  # type: ignore[arg-type]
+async def page(number: int, most: int) -> str | None:
+    read = await overflow.read(Jobs(), overflow.uri("job_1", number), most)  # type: ignore[arg-type]
     if read is None:
         return None
     (content,) = read["contents"]
