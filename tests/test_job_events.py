@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from counsel.answer_parts import ToolCallPart
 from counsel.errors import Cancelled, NotFound, bounded
 from counsel.job_event_json import event_from, event_from_json
 from counsel.job_events import (
@@ -34,6 +35,7 @@ from counsel.job_events import (
 )
 from counsel.types import Usage
 
+CALL: ToolCallPart = {"type": "tool_call", "id": "c1", "name": "look", "arguments": {}}
 HEAD = (7, 12.5, "1")
 ERROR = NotFound("There is none.", hint="Look.")
 EVENTS: list[tuple[JobEvent, dict[str, Any]]] = [
@@ -58,7 +60,7 @@ EVENTS: list[tuple[JobEvent, dict[str, Any]]] = [
         {"name": "read", "server": "files", "tool": "read", "ms": 12, "ok": False},
     ),
     (ToolInputAdded(*HEAD, "{", 1, "c1", "look"), {"id": "c1", "name": "look", "text": "{", "offset": 1}),
-    (PartAdded(*HEAD, {"type": "tool_call"}), {"part": {"type": "tool_call"}}),
+    (PartAdded(*HEAD, CALL), {"part": CALL}),
     (Noticed(*HEAD, "warning", "careful"), {"kind_of": "warning", "text": "careful"}),
     (
         Noticed(*HEAD, "left_out", "it was left out", "temperature"),

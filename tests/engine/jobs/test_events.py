@@ -225,7 +225,7 @@ async def test_arguments_are_told_with_their_place_and_not_stored() -> None:
     job.tool_input("0", ToolInput("c1", "look", "}"), "}")
     job.part("0", {"type": "thinking"})
     assert not has_calls(job)
-    job.part("0", {"type": "tool_call"})
+    job.part("0", {"type": "tool_call", "id": "c1", "name": "look", "arguments": {}})
     assert has_calls(job)
     job.done("completed")
     pieces = [event for event in await listening if isinstance(event, ToolInputAdded)]
@@ -241,7 +241,7 @@ async def test_arguments_are_told_with_their_place_and_not_stored() -> None:
 def test_calls_alone_are_something_that_was_read() -> None:
     job = live()
     job.begin("0", "answer")
-    job.part("0", {"type": "vendor"})
+    job.part("0", {"type": "vendor", "wire": "anthropic", "item": {}})
     assert is_read(job)
     job.begin("0", "answer")
     job.text("0", "a")

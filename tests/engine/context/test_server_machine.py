@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counsel.caller import Caller
-from counsel.engine.team import server_machine
+from counsel.engine.context import server_machine
 from counsel.errors import NotPermitted
 from counsel.people import Person
 from counsel.requests import ChatRequest, Request, ReviewRequest
