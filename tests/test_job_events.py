@@ -144,7 +144,7 @@ def test_an_event_of_another_release() -> None:
         ("thinking", {"text": "", "offset": 0}),
         ("tool", {"name": ""}),
         ("tool_input", {"id": "", "name": "", "text": "", "offset": 0}),
-        ("part", {"part": {}}),
+        ("part", {"part": {"type": "vendor", "wire": "", "item": {}}}),
         ("notice", {"kind_of": "", "text": ""}),
         ("model_finished", {"model": "", "phase": "", "provider": "", "ms": 0, "length": 0}),
         ("waiting", {}),
