@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from counsel.answer_parts import ToolCallPart
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.limiter import Limiter
 from counsel.engine.consult.routes import Route
@@ -218,7 +219,7 @@ async def test_an_answer_without_an_end_is_a_fault_of_ours() -> None:
 
 
 async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> None:
-    call: dict[str, object] = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
+    call: ToolCallPart = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
     stored = Reply(
         text="Three.",
         provider="openai",
