@@ -156,7 +156,7 @@ class _Messages:
             reading.objects(content, f"{where}.content"), f"{where}.content", self._part
         )
 
-    def _part(self, part: Json, where: str) -> str | Image:
+    def _part(self, part: Mapping[str, object], where: str) -> str | Image:
         about = part.get("image_url")
         if isinstance(about, dict) and about.get("detail") not in (None, "auto"):
             self.left_out.append("image_url.detail")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypedDict
 
 from counsel.errors import CounselError, InvalidArgument, RateLimited, UpstreamError
-from counsel.types import Json
 
 # By our code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: where a provider
 # refuses its key, the client's key is right. No SDK repeats a 403.
@@ -45,6 +45,28 @@ _BY_STATUS = {
 }
 
 
+class _OpenAIError(TypedDict):
+    message: str
+    type: str
+    param: object
+    code: object
+
+
+class OpenAIError(TypedDict):
+    error: _OpenAIError
+
+
+class _AnthropicError(TypedDict):
+    type: str
+    message: str
+
+
+class AnthropicError(TypedDict):
+    type: Literal["error"]
+    error: _AnthropicError
+    request_id: None
+
+
 class BadRequest(InvalidArgument):
     """A field of the body that is missing, unknown or invalid. `param`: where it is."""
 
@@ -56,7 +78,7 @@ def status_of(error: CounselError) -> int:
     return _row(error)[0]
 
 
-def openai(error: CounselError, status: int | None = None) -> Json:
+def openai(error: CounselError, status: int | None = None) -> OpenAIError:
     _, kind, code, _ = _row(error, status)
     return {
         "error": {
@@ -68,12 +90,12 @@ def openai(error: CounselError, status: int | None = None) -> Json:
     }
 
 
-def anthropic(error: CounselError, status: int | None = None) -> Json:
+def anthropic(error: CounselError, status: int | None = None) -> AnthropicError:
     kind = _row(error, status)[3]
     return {"type": "error", "error": {"type": kind, "message": str(error)}, "request_id": None}
 
 
-def of_path(path: str, error: CounselError, status: int | None = None) -> Json:
+def of_path(path: str, error: CounselError, status: int | None = None) -> Mapping[str, object]:
     """For refusals before the API is known by more than its path."""
     if path.startswith("/v1/counsel"):
         return error.as_dict()

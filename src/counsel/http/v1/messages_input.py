@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from counsel.http.v1 import opaque, reading
 from counsel.http.v1.chat_request import user_turns
 from counsel.http.v1.errors import BadRequest
-from counsel.types import Image, Json, Thought, ToolCall, ToolResult, Turn
+from counsel.types import Image, Thought, ToolCall, ToolResult, Turn
 
 WIRE = "anthropic"
 
@@ -27,16 +26,16 @@ class Messages:
         self._open: dict[str, str] = {}  # tool calls of the last assistant message: id → name
         self.system: list[str] = []  # models of other vendors have one system prompt: these come behind it
 
-    def read(self, messages: list[Any]) -> tuple[Turn, ...]:
+    def read(self, messages: list[object]) -> tuple[Turn, ...]:
         if not messages:
             raise BadRequest("messages: at least one message is required", "messages")
-        for index, message in enumerate(messages):
+        for index, value in enumerate(messages):
             where = f"messages.{index}"
-            reading.checked(message, dict, where)
+            message = reading.checked(value, dict, where)
             reading.known(message, ("role", "content"), f"{where}.{{}}: Extra inputs are not permitted")
             role = reading.choice(message.get("role"), ("user", "assistant", "system"), f"{where}.role")
             content = message.get("content")
-            blocks = (
+            blocks: list[dict[str, object]] = (
                 [{"type": "text", "text": content}]
                 if isinstance(content, str)
                 else reading.objects(content, f"{where}.content")
@@ -50,12 +49,12 @@ class Messages:
             raise BadRequest("messages: at least one message of the user is required", "messages")
         return tuple(self._turns)
 
-    def instruction(self, blocks: list[Json], where: str, message: str) -> None:  # noqa: ARG002 (readers)
+    def instruction(self, blocks: list[dict[str, object]], where: str, message: str) -> None:  # noqa: ARG002 (readers)
         for index, block in enumerate(blocks):
             reading.choice(block.get("type"), ("text",), f"{where}.{index}.type")
             self.system.append(reading.text(block.get("text"), f"{where}.{index}.text"))
 
-    def user(self, blocks: list[Json], where: str, message: str) -> None:
+    def user(self, blocks: list[dict[str, object]], where: str, message: str) -> None:
         results, others = [], []
         for index, block in enumerate(blocks):
             place = f"{where}.{index}"
@@ -70,14 +69,14 @@ class Messages:
             self._turns.append(Turn("tool", tool_results=tuple(results)))
         self._turns += user_turns(others, where, self._part)
 
-    def _part(self, block: Json, where: str) -> str | Image:
+    def _part(self, block: Mapping[str, object], where: str) -> str | Image:
         kind = block["type"]
         if kind in _OWN_BLOCKS:
             self._untranslated.append(kind)
             return ""
         return _text_or_image(block, where)
 
-    def _result(self, block: Json, where: str) -> ToolResult:
+    def _result(self, block: Mapping[str, object], where: str) -> ToolResult:
         call = reading.required(block, "tool_use_id", str, f"{where}.tool_use_id")
         if call not in self._open:
             raise BadRequest(
@@ -86,7 +85,7 @@ class Messages:
                 where,
             )
         content = block.get("content")
-        blocks = (
+        blocks: list[dict[str, object]] = (
             [{"type": "text", "text": content}]
             if isinstance(content, str)
             else reading.objects(content or [], f"{where}.content")
@@ -112,7 +111,7 @@ class Messages:
             images=tuple(images),
         )
 
-    def assistant(self, blocks: list[Json], where: str, message: str) -> None:
+    def assistant(self, blocks: list[dict[str, object]], where: str, message: str) -> None:
         if self._open:
             raise _unanswered(message, self._open)
         texts: list[str] = []
@@ -153,7 +152,7 @@ class Messages:
 _READERS = {"user": Messages.user, "assistant": Messages.assistant, "system": Messages.instruction}
 
 
-def _thought(block: Json) -> list[Thought]:
+def _thought(block: dict[str, object]) -> list[Thought]:
     packed = block.get("data") if block["type"] == "redacted_thinking" else block.get("signature")
     if not isinstance(packed, str) or not packed:
         return []  # without a signature no vendor takes it back
@@ -162,7 +161,7 @@ def _thought(block: Json) -> list[Thought]:
     return [Thought(WIRE, block)]
 
 
-def _text_or_image(block: Json, where: str) -> str | Image:
+def _text_or_image(block: Mapping[str, object], where: str) -> str | Image:
     if block["type"] == "text":
         return reading.text(block.get("text"), f"{where}.text")
     source = reading.checked(block.get("source"), dict, f"{where}.source")

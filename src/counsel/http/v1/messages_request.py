@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
+from counsel import json_reader as read
 from counsel.http.v1 import opaque, reading
 from counsel.http.v1.api import Asked
 from counsel.http.v1.errors import BadRequest
 from counsel.http.v1.messages_input import WIRE, Messages
 from counsel.requests import CompletionRequest
-from counsel.types import Effort, Exact, Json, Native, ToolSpec, Turn
+from counsel.types import Effort, Exact, Native, ToolSpec, Turn
 
 UNKNOWN = "{}: Extra inputs are not permitted"
 # Fields that only Anthropic's own models understand, and that change nothing an answer depends on: they are passed on to
@@ -43,6 +44,15 @@ EFFORTS: dict[str, Effort] = {
     "xhigh": "max",
     "max": "max",
 }
+
+
+class _ToolSettings(TypedDict, total=False):
+    """Fields of `Exact`."""
+
+    tool_choice: str
+    parallel_tool_calls: bool
+
+
 _RESTRICTIONS = ("allowed_domains", "blocked_domains")  # of a search: no other vendor has them
 _HEADERS = (b"anthropic-version", b"anthropic-beta")
 # Of a tool. Marks for the cache, and when its arguments arrive, change nothing in the answer.
@@ -51,7 +61,7 @@ _TOOL_FIELDS = frozenset(
 )
 
 
-def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> Asked:
+def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool = False) -> Asked:
     """`counts`: only the tokens are counted."""
     reading.known(body, COUNTED if counts else FIELDS, UNKNOWN)
     untranslated = [name for name in OWN if body.get(name)]
@@ -69,7 +79,7 @@ def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> 
     turns = messages.read(reading.required(body, "messages", list))
     stream = bool(reading.optional(body, "stream", bool))
     thinking, effort = _thinking(body, offered), _effort(body, offered)
-    if thinking is None and effort is None and (body.get("thinking") or {}).get("type") == "adaptive":
+    if thinking is None and effort is None and read.part(body, "thinking").get("type") == "adaptive":
         effort = "high"  # what the vendor does without one
     request = CompletionRequest(
         model=reading.text(reading.required(body, "model", str), "model").strip(),
@@ -96,7 +106,7 @@ def parse(body: Json, headers: Mapping[bytes, str], *, counts: bool = False) -> 
     return Asked(request=request, stream=stream)
 
 
-def _max_tokens(body: Json) -> int:
+def _max_tokens(body: Mapping[str, object]) -> int:
     if body.get("max_tokens") is None:
         raise BadRequest("max_tokens: Field required", "max_tokens")
     most: int = reading.checked(body["max_tokens"], int, "max_tokens")
@@ -109,30 +119,29 @@ def _passed_headers(headers: Mapping[bytes, str]) -> dict[str, str]:
     return {name.decode(): headers[name] for name in _HEADERS if name in headers}
 
 
-def _own_body(body: Json, turns: tuple[Turn, ...]) -> Json:
+def _own_body(body: dict[str, object], turns: tuple[Turn, ...]) -> dict[str, object]:
     """The body as it came, without reasoning that other vendors gave: the vendor would refuse its signature."""
     foreign = any(thought.wire != WIRE for turn in turns for thought in turn.thoughts)
     if not foreign and not _has_unsigned(body):
         return body
     messages = [
-        {**message, "content": [block for block in message["content"] if not _is_foreign(block)]}
+        {**message, "content": [block for block in read.parts(message, "content") if not _is_foreign(block)]}
         if isinstance(message.get("content"), list)
         else message
-        for message in body["messages"]
+        for message in read.parts(body, "messages")
     ]
     return {**body, "messages": [message for message in messages if message["content"]]}
 
 
-def _has_unsigned(body: Json) -> bool:
+def _has_unsigned(body: Mapping[str, object]) -> bool:
     return any(
         _is_foreign(block)
-        for message in body["messages"]
-        if isinstance(message.get("content"), list)
-        for block in message["content"]
+        for message in read.parts(body, "messages")
+        for block in read.parts(message, "content")
     )
 
 
-def _is_foreign(block: Json) -> bool:
+def _is_foreign(block: Mapping[str, object]) -> bool:
     if block.get("type") == "redacted_thinking":
         return opaque.is_ours(block.get("data"))
     if block.get("type") != "thinking":
@@ -143,7 +152,7 @@ def _is_foreign(block: Json) -> bool:
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _system(body: Json) -> str | None:
+def _system(body: Mapping[str, object]) -> str | None:
     value = body.get("system")
     if value is None or isinstance(value, str):
         return reading.text(value, "system") if value else None
@@ -154,7 +163,7 @@ def _system(body: Json) -> str | None:
     return "\n\n".join(texts) or None
 
 
-def _thinking(body: Json, offered: list[str]) -> int | None:
+def _thinking(body: Mapping[str, object], offered: list[str]) -> int | None:
     about = reading.optional(body, "thinking", dict)
     if about is None:
         return None
@@ -176,25 +185,24 @@ def _thinking(body: Json, offered: list[str]) -> int | None:
     return budget
 
 
-def _effort(body: Json, offered: list[str]) -> Effort | None:
+def _effort(body: Mapping[str, object], offered: list[str]) -> Effort | None:
     config = reading.optional(body, "output_config", dict) or {}
     offered += [f"output_config.{name[:60]}" for name in config if name not in {"effort", "format"}]
     level = config.get("effort")
     return None if level is None else EFFORTS[reading.choice(level, EFFORTS, "output_config.effort")]
 
 
-def _schema(body: Json) -> Json | None:
+def _schema(body: Mapping[str, object]) -> dict[str, object] | None:
     config = reading.optional(body, "output_config", dict) or {}
     about = config.get("format") or body.get("output_format")
     if about is None:
         return None
-    reading.checked(about, dict, "output_config.format")
+    about = reading.checked(about, dict, "output_config.format")
     reading.choice(about.get("type"), ("json_schema",), "output_config.format.type")
-    schema: Json = reading.checked(about.get("schema"), dict, "output_config.format.schema")
-    return schema
+    return reading.checked(about.get("schema"), dict, "output_config.format.schema")
 
 
-def _stop(body: Json) -> tuple[str, ...]:
+def _stop(body: Mapping[str, object]) -> tuple[str, ...]:
     values = reading.optional(body, "stop_sequences", list) or []
     texts = tuple(reading.text(value, f"stop_sequences.{index}") for index, value in enumerate(values))
     if any(not text.strip() for text in texts):
@@ -202,7 +210,9 @@ def _stop(body: Json) -> tuple[str, ...]:
     return texts
 
 
-def _tools(body: Json, hosted: list[str], offered: list[str]) -> tuple[tuple[ToolSpec, ...], bool]:
+def _tools(
+    body: Mapping[str, object], hosted: list[str], offered: list[str]
+) -> tuple[tuple[ToolSpec, ...], bool]:
     """The client's own tools, and whether the vendor may search the web. `hosted`: the vendor's other tools, `offered`:
     what other vendors' tools do not have.
     """
@@ -232,14 +242,14 @@ def _tools(body: Json, hosted: list[str], offered: list[str]) -> tuple[tuple[Too
     return tuple(specs), searches
 
 
-def _choice(body: Json, tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
+def _choice(body: Mapping[str, object], tools: tuple[ToolSpec, ...]) -> _ToolSettings:
     about = reading.optional(body, "tool_choice", dict)
     if about is None:
         return {}
     kind = reading.choice(about.get("type"), ("auto", "any", "tool", "none"), "tool_choice.type")
     alone = reading.optional(about, "disable_parallel_tool_use", bool)
-    more = {} if alone is None else {"parallel_tool_calls": not alone}
-    rows = body.get("tools") or ()
+    more: _ToolSettings = {} if alone is None else {"parallel_tool_calls": not alone}
+    rows = read.parts(body, "tools")
     if not rows and kind in {"any", "tool"}:
         raise BadRequest("tool_choice: may only be specified while providing tools", "tool_choice")
     if kind == "tool":

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 
 from counsel.caller import Caller
 from counsel.errors import CounselError, ModelNotFound
-from counsel.types import Json
 
 _CREATED = 1_735_689_600  # 2025-01-01: the catalog does not know dates, and clients require one
 _DATE = "2025-01-01T00:00:00Z"
 
 
-async def listed(caller: Caller, headers: Mapping[bytes, str]) -> Json:
+async def listed(caller: Caller, headers: Mapping[bytes, str]) -> dict[str, object]:
     rows = await asyncio.to_thread(_rows, caller)
     if b"anthropic-version" not in headers:
         return {"object": "list", "data": [_openai(name, owner) for name, (owner, _) in rows.items()]}
@@ -22,7 +21,7 @@ async def listed(caller: Caller, headers: Mapping[bytes, str]) -> Json:
     return {"data": shown, "has_more": False, "first_id": names[0], "last_id": names[-1]}
 
 
-async def shown(caller: Caller, headers: Mapping[bytes, str], name: str) -> Json:
+async def shown(caller: Caller, headers: Mapping[bytes, str], name: str) -> dict[str, object]:
     rows = await asyncio.to_thread(_rows, caller)
     if name not in rows:
         rows[name] = await asyncio.to_thread(_unlisted, name, caller, rows)
@@ -65,9 +64,9 @@ def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[st
     return model.provider, model.label or model.id
 
 
-def _openai(name: str, owner: str) -> Json:
+def _openai(name: str, owner: str) -> dict[str, object]:
     return {"id": name, "object": "model", "created": _CREATED, "owned_by": owner}
 
 
-def _anthropic(name: str, label: str) -> Json:
+def _anthropic(name: str, label: str) -> dict[str, object]:
     return {"type": "model", "id": name, "display_name": label, "created_at": _DATE}

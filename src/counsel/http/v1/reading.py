@@ -6,13 +6,13 @@ import base64
 import binascii
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from counsel.engine.context.images import kind
 from counsel.errors import InvalidArgument
 from counsel.http.v1.errors import BadRequest
 from counsel.text import is_sound, sound
-from counsel.types import Image, Json
+from counsel.types import Image
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII | re.IGNORECASE).match
 _ALIASES = {"image/jpg": "image/jpeg"}
@@ -29,6 +29,16 @@ _TYPES: dict[type, str] = {
 }
 
 
+Value = TypeVar("Value")
+Name = TypeVar("Name", bound=str)
+
+
+@overload
+def checked(value: object, wanted: type[dict[str, object]], where: str) -> dict[str, object]: ...
+@overload
+def checked(value: object, wanted: type[list[object]], where: str) -> list[object]: ...
+@overload
+def checked(value: object, wanted: type[Value], where: str) -> Value: ...
 def checked(value: object, wanted: type, where: str) -> Any:
     """The value, if it has this type; `bool` is no number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -38,61 +48,79 @@ def checked(value: object, wanted: type, where: str) -> Any:
     return value
 
 
-def optional(body: Json, name: str, wanted: type, where: str = "") -> Any:
+@overload
+def optional(
+    body: Mapping[str, object], name: str, wanted: type[dict[str, object]], where: str = ""
+) -> dict[str, object] | None: ...
+@overload
+def optional(
+    body: Mapping[str, object], name: str, wanted: type[list[object]], where: str = ""
+) -> list[object] | None: ...
+@overload
+def optional(body: Mapping[str, object], name: str, wanted: type[Value], where: str = "") -> Value | None: ...
+def optional(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> Any:
     """None if it is missing or null."""
     value = body.get(name)
     return None if value is None else checked(value, wanted, where or name)
 
 
-def required(body: Json, name: str, wanted: type, where: str = "") -> Any:
+@overload
+def required(
+    body: Mapping[str, object], name: str, wanted: type[dict[str, object]], where: str = ""
+) -> dict[str, object]: ...
+@overload
+def required(
+    body: Mapping[str, object], name: str, wanted: type[list[object]], where: str = ""
+) -> list[object]: ...
+@overload
+def required(body: Mapping[str, object], name: str, wanted: type[Value], where: str = "") -> Value: ...
+def required(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> Any:
     if body.get(name) is None:
         place = where or name
         raise BadRequest(f"Missing required parameter: '{place}'.", place, "missing_required_parameter")
     return checked(body[name], wanted, where or name)
 
 
-def number(body: Json, name: str, low: float, high: float) -> float | None:
-    value: float | None = optional(body, name, float)
+def number(body: Mapping[str, object], name: str, low: float, high: float) -> float | None:
+    value = optional(body, name, float)
     if value is not None and not low <= value <= high:
         raise BadRequest(f"'{name}' must be from {low:g} to {high:g}, not {value:g}.", name, "invalid_value")
     return value
 
 
-def count(body: Json, name: str, low: int = 1) -> int | None:
-    value: int | None = optional(body, name, int)
+def count(body: Mapping[str, object], name: str, low: int = 1) -> int | None:
+    value = optional(body, name, int)
     if value is not None and value < low:
         raise BadRequest(f"'{name}' must be at least {low}, not {value}.", name, "integer_below_min_value")
     return value
 
 
-def choice(value: object, allowed: Collection[str], where: str) -> str:
-    if not isinstance(value, str) or value not in allowed:
-        shown = value[:100] if isinstance(value, str) else type(value).__name__
-        names = ", ".join(f"'{name}'" for name in allowed)
-        raise BadRequest(f"Invalid value: '{shown}'. Supported values are: {names}.", where, "invalid_value")
-    return value
+def choice(value: object, allowed: Collection[Name], where: str) -> Name:
+    for name in allowed:
+        if name == value:
+            return name
+    shown = value[:100] if isinstance(value, str) else type(value).__name__
+    names = ", ".join(f"'{name}'" for name in allowed)
+    raise BadRequest(f"Invalid value: '{shown}'. Supported values are: {names}.", where, "invalid_value")
 
 
 def text(value: object, where: str) -> str:
-    read: str = checked(value, str, where)
+    read = checked(value, str, where)
     return read if is_sound(read) else sound(read)
 
 
-def objects(values: object, where: str) -> list[Json]:
-    rows: list[Json] = checked(values, list, where)
-    for index, row in enumerate(rows):
-        checked(row, dict, f"{where}[{index}]")
-    return rows
+def objects(values: object, where: str) -> list[dict[str, object]]:
+    return [checked(row, dict, f"{where}[{index}]") for index, row in enumerate(checked(values, list, where))]
 
 
-def known(body: Json, fields: Collection[str], message: str) -> None:
+def known(body: Mapping[str, object], fields: Collection[str], message: str) -> None:
     """`message` is the API's own, with the field's name."""
     for name in body:
         if name not in fields:
             raise BadRequest(message.format(name[:100]), name[:100], "unknown_parameter")
 
 
-def refused(body: Json, reasons: Mapping[str, str], meant: Collection[str] = ()) -> None:
+def refused(body: Mapping[str, object], reasons: Mapping[str, str], meant: Collection[str] = ()) -> None:
     """Fields that change the answer in a way that cannot be had here. Their neutral values pass; of `meant`, none is."""
     for name, reason in reasons.items():
         value = body.get(name)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeGuard
 
+from counsel import json_reader as read
 from counsel.http.v1 import opaque, reading, responses_tools
 from counsel.http.v1.api import Asked
-from counsel.http.v1.chat_request import EFFORTS, model_of, schema_of, user_turns, verbosity
+from counsel.http.v1.chat_request import EFFORTS, AnswerFormat, model_of, schema_of, user_turns, verbosity
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
-from counsel.types import Effort, Exact, Image, Json, Native, Thought, ToolCall, ToolResult, Turn
+from counsel.types import Effort, Exact, Image, Native, Thought, ToolCall, ToolResult, Turn
 
 WIRE = "openai_responses"
 _OUR_ID = re.compile(r"(?:rs|msg|fc)_([0-9a-f-]{32,36})_[0-9]+").fullmatch
@@ -64,19 +65,32 @@ _ECHO: dict[str, object] = {
 }
 
 
-def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (Api)
+def parse(body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (Api)
     reading.known(body, FIELDS, UNKNOWN)
     reading.refused(body, REFUSED)
     stream = bool(reading.optional(body, "stream", bool))
     background = bool(reading.optional(body, "background", bool))
-    stored = reading.optional(body, "store", bool)
-    if background and stored is False:
+    stored = reading.optional(body, "store", bool) is not False
+    if background and not stored:
         raise BadRequest("Background responses require 'store' to be true.", "store", "invalid_value")
-    untranslated = [name for name in OWN if body.get(name) is not None]
-    truncation = reading.choice(body.get("truncation") or "disabled", ("auto", "disabled"), "truncation")
-    untranslated += ["truncation: auto"] if truncation == "auto" else []
+    reading.choice(body.get("truncation") or "disabled", ("auto", "disabled"), "truncation")
     reading.optional(body, "metadata", dict)
     offered = responses_tools.read(body)
+    return Asked(
+        request=_request(body, offered, stream=stream, stored=stored),
+        stream=stream,
+        background=background,
+        ignored=("client_metadata",) if body.get("client_metadata") is not None else (),
+        echo=echo(body, stored=stored, background=background),
+        tools=offered.renamed,
+    )
+
+
+def _request(
+    body: Mapping[str, object], offered: responses_tools.Offered, *, stream: bool, stored: bool
+) -> CompletionRequest:
+    untranslated = [name for name in OWN if body.get(name) is not None]
+    untranslated += ["truncation: auto"] if body.get("truncation") == "auto" else []
     untranslated += offered.untranslated
     tools = offered.specs
     previous = _previous(body)
@@ -89,7 +103,7 @@ def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (A
     instructions = reading.optional(body, "instructions", str)
     text = reading.optional(body, "text", dict) or {}
     schema, exact_format = _format(text)
-    request = CompletionRequest(
+    return CompletionRequest(
         model=model_of(body),
         turns=turns,
         system="\n\n".join(part for part in (instructions, system) if part) or None,
@@ -110,21 +124,13 @@ def parse(body: Json, headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (A
         offered=tuple(dict.fromkeys(left_out)),
         web_search=offered.web_search,
         is_streamed=stream,
-        stored=stored is not False,
+        stored=stored,
         previous=previous,
         continuation_id=_conversation(body),
     )
-    return Asked(
-        request=request,
-        stream=stream,
-        background=background,
-        ignored=("client_metadata",) if body.get("client_metadata") is not None else (),
-        echo=echo(body, stored=stored is not False, background=background),
-        tools=offered.renamed,
-    )
 
 
-def _details(body: Json) -> list[str]:
+def _details(body: Mapping[str, object]) -> list[str]:
     """Parts of settings that only OpenAI's own models understand."""
     included = [
         f"include.{reading.checked(name, str, 'include')[:60]}"
@@ -141,13 +147,13 @@ def _details(body: Json) -> list[str]:
     ]
 
 
-def echo(body: Json, *, stored: bool, background: bool) -> Json:
+def echo(body: Mapping[str, object], *, stored: bool, background: bool) -> dict[str, object]:
     """What a response repeats of its request."""
     shown = {name: body[name] if body.get(name) is not None else usual for name, usual in _ECHO.items()}
     return {**shown, "background": background, "store": stored}
 
 
-def _previous(body: Json) -> str | None:
+def _previous(body: Mapping[str, object]) -> str | None:
     name: str | None = reading.optional(body, "previous_response_id", str)
     return None if name is None else job_of(name)
 
@@ -159,7 +165,7 @@ def job_of(response: str) -> str:
     return f"job_{response[5:]}"
 
 
-def references(body: Json) -> dict[str, str]:
+def references(body: Mapping[str, object]) -> dict[str, str]:
     """The ids of stored items in the input that are sent by name only, each with its job."""
     items = body.get("input")
     rows = [item for item in items if _is_reference(item)] if isinstance(items, list) else []
@@ -167,10 +173,10 @@ def references(body: Json) -> dict[str, str]:
     return {name: f"job_{match[1]}" for name in ids if (match := _OUR_ID(name))}
 
 
-def with_items(body: Json, stored: Mapping[str, Json]) -> Json:
+def with_items(body: Mapping[str, object], stored: Mapping[str, dict[str, object]]) -> dict[str, object]:
     """The body with stored items in place of their ids. Reasoning that was not stored is left out: no answer needs it."""
-    replaced = []
-    for item in body["input"]:
+    replaced: list[object] = []
+    for item in read.values(body, "input"):
         name = str(item.get("id")) if _is_reference(item) else ""
         if name in stored:
             replaced.append(stored[name])
@@ -179,13 +185,11 @@ def with_items(body: Json, stored: Mapping[str, Json]) -> Json:
     return {**body, "input": replaced}
 
 
-def _is_reference(item: object) -> bool:
-    if not isinstance(item, dict):
-        return False
-    return item.get("type") == "item_reference" or (item.keys() == {"id"})
+def _is_reference(item: object) -> TypeGuard[dict[str, object]]:
+    return isinstance(item, dict) and (item.get("type") == "item_reference" or item.keys() == {"id"})
 
 
-def _conversation(body: Json) -> str | None:
+def _conversation(body: Mapping[str, object]) -> str | None:
     value = body.get("conversation")
     if value is None:
         return None
@@ -195,33 +199,35 @@ def _conversation(body: Json) -> str | None:
     return reading.text(name, "conversation")
 
 
-def _own_body(body: Json) -> Json:
+def _own_body(body: Mapping[str, object]) -> dict[str, object]:
     """The body as it came, without what is ours to do, and without reasoning that other vendors gave."""
     passed = {name: value for name, value in body.items() if name not in _NOT_PASSED}
     if isinstance(body.get("input"), list):
-        passed["input"] = [_without_our_id(item) for item in body["input"] if not _is_foreign(item)]
+        passed["input"] = [
+            _without_our_id(item) for item in read.parts(body, "input") if not _is_foreign(item)
+        ]
     return passed
 
 
-def _without_our_id(item: Json) -> Json:
+def _without_our_id(item: dict[str, object]) -> dict[str, object]:
     """The vendor does not know our ids, and needs none."""
     if _OUR_ID(str(item.get("id"))):
         return {name: value for name, value in item.items() if name != "id"}
     return item
 
 
-def _is_foreign(item: Json) -> bool:
+def _is_foreign(item: Mapping[str, object]) -> bool:
     return item.get("type") == "reasoning" and (
         not item.get("encrypted_content") or opaque.is_ours(item["encrypted_content"])
     )
 
 
-def _effort(body: Json) -> Effort | None:
+def _effort(body: Mapping[str, object]) -> Effort | None:
     effort = (reading.optional(body, "reasoning", dict) or {}).get("effort")
     return None if effort is None else EFFORTS[reading.choice(effort, EFFORTS, "reasoning.effort")]
 
 
-def _format(text: Json) -> tuple[Json | None, dict[str, Any]]:
+def _format(text: Mapping[str, object]) -> tuple[dict[str, object] | None, AnswerFormat]:
     about = reading.optional(text, "format", dict, "text.format")
     if about is None:
         return None, {}
@@ -272,7 +278,7 @@ class _Items:
     def _answered(self) -> set[str]:
         return {result.call_id for turn in self._turns for result in turn.tool_results}
 
-    def _item(self, item: Json, where: str) -> None:
+    def _item(self, item: dict[str, object], where: str) -> None:
         kind = reading.optional(item, "type", str, f"{where}.type") or "message"
         if kind == "message":
             self._message(item, where)
@@ -291,7 +297,7 @@ class _Items:
         else:
             self._untranslated.append(kind[:60])
 
-    def _message(self, item: Json, where: str) -> None:
+    def _message(self, item: Mapping[str, object], where: str) -> None:
         role = reading.choice(item.get("role"), ("user", "assistant", "system", "developer"), f"{where}.role")
         content = item.get("content")
         parts = (
@@ -308,7 +314,7 @@ class _Items:
         self._close()
         self._turns += user_turns(parts, f"{where}.content", self._part)
 
-    def _part(self, part: Json, where: str) -> str | Image:
+    def _part(self, part: Mapping[str, object], where: str) -> str | Image:
         kind = reading.choice(
             part.get("type"), ("input_text", "input_image", "input_file", "input_audio"), f"{where}.type"
         )
@@ -323,7 +329,7 @@ class _Items:
         self._untranslated.append(kind)
         return ""
 
-    def _result(self, item: Json, where: str) -> None:
+    def _result(self, item: Mapping[str, object], where: str) -> None:
         call = reading.required(item, "call_id", str, f"{where}.call_id")
         self._close()
         if call not in self._calls and not self._continues:
@@ -361,17 +367,17 @@ class _Items:
             self._texts, self._own, self._thoughts = [], [], []
 
 
-def _own_text(part: Json, where: str) -> str:
+def _own_text(part: Mapping[str, object], where: str) -> str:
     kind = reading.choice(part.get("type"), ("output_text", "refusal", "input_text"), f"{where}.type")
     return reading.text(part.get("refusal" if kind == "refusal" else "text"), f"{where}.text")
 
 
-def _input_text(part: Json, where: str) -> str:
+def _input_text(part: Mapping[str, object], where: str) -> str:
     reading.choice(part.get("type"), ("input_text",), f"{where}.type")
     return reading.text(part.get("text"), f"{where}.text")
 
 
-def _thought(item: Json) -> list[Thought]:
+def _thought(item: dict[str, object]) -> list[Thought]:
     packed = item.get("encrypted_content")
     if not isinstance(packed, str) or not packed:
         return []
