@@ -152,6 +152,13 @@ async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     assert "No such file" in exit_.stderr
 
 
+async def test_a_folder_that_is_gone_is_an_error_that_leaves_nothing_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(FileNotFoundError):
+        await collect(Command(("true",), tmp_path / "gone", {}))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 async def test_too_much_output_ends_it(tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MAX_OUTPUT", 1_000_000)
     with pytest.raises(OutputTooLarge):

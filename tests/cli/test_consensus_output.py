@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import consensus_output, markdown
+from counsel.cli import consensus_output, markdown, output
 from counsel.cli.consensus_board import Board
 from counsel.job_events import ModelStarted, TextAdded
 from counsel.results import ConsensusResult
@@ -95,6 +95,24 @@ def test_the_verdict_reads_well_at_80_columns() -> None:
     assert max(map(len, shown.splitlines())) <= 80
     order = ["Recommendation", "Agreement", "Dissent", "gpt-5\n", "First answers"]
     assert sorted(order, key=shown.index) == order
+
+
+@pytest.mark.parametrize(
+    ("renders", "quiet", "both"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_the_first_answers_stand_apart_and_only_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    renders: bool,
+    quiet: bool,
+    both: bool,
+) -> None:
+    monkeypatch.setattr(output, "can_render", lambda: renders)
+    monkeypatch.setattr(output, "is_quiet", lambda: quiet)
+    result = ConsensusResult.from_json(RESULT)
+    consensus_output.show(result, plain=True)
+    first = f"\n{consensus_output.first_answers(result)}\n" if both else ""
+    assert capsys.readouterr().out == f"{result.content}\n{first}"
 
 
 @pytest.mark.parametrize(

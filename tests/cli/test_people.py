@@ -78,6 +78,19 @@ def test_the_audit_log_has_every_change_of_people(person: User) -> None:
     assert person.run("audit", "--since", "soon").code == 1
 
 
+def test_each_command_that_changes_a_person_is_in_the_audit_log(person: User) -> None:
+    person.json("add", "Ada", "--role", "admin")
+    for command in (
+        ("change", "Ada", "--group", "ops"), ("rotate", "Ada"), ("token", "Ada"), ("disable", "Ada", "--force"),
+        ("enable", "Ada"),
+    ):  # fmt: skip
+        before = len(person.json("audit")["records"])
+        person.json(*command)
+        records = person.json("audit")["records"]
+        assert len(records) == before + 1, command
+        assert (records[0]["action"], records[0]["object"]) == ("people changed", "Ada")
+
+
 def test_without_a_database_the_command_says_what_it_needs(user: User) -> None:
     user.command = "people"
     assert user.run("list").code == 1

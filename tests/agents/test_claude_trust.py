@@ -1,0 +1,56 @@
+"""What Claude Code may read of folders that nobody has told it to trust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.reading import asked
+from counsel.agents.claude import run as claude
+from counsel.caller import Caller
+from counsel.types import Call, Turn
+
+
+@pytest.mark.parametrize(
+    ("trusted", "with_file", "only_users", "noted"),
+    [
+        ({"cwd", "other"}, set(), False, None),
+        ({"cwd", "other"}, {"cwd"}, False, None),
+        ({"other"}, set(), True, None),
+        ({"other"}, {"cwd"}, True, "cwd"),
+        ({"cwd"}, {"other"}, True, "other"),
+        ({"cwd"}, set(), False, None),
+    ],
+)
+def test_settings_of_an_untrusted_folder_are_left_out(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trusted: set[str],
+    with_file: set[str],
+    only_users: bool,
+    noted: str | None,
+) -> None:
+    for name in ("cwd", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(claude, "_trusts", lambda request, folder: folder.name in trusted)
+    monkeypatch.setattr(
+        claude,
+        "_project_file",
+        lambda folder, request: folder / "CLAUDE.md" if folder.name in with_file else None,
+    )
+    request = asked(
+        "claude",
+        caller=Caller(cwd=tmp_path / "cwd"),
+        env={"HOME": str(tmp_path)},
+        call=Call((Turn("user", "look"),), files=(tmp_path / "other" / "a.txt",)),
+        cwd=tmp_path / "cwd",
+        start=tmp_path / "cwd",
+    )
+    assert [folder.name for folder in request.other_folders] == ["other"]
+    command = claude.command(request)
+    assert ("--setting-sources" in command.argv) == only_users
+    assert ("--strict-mcp-config" in command.argv) == ("cwd" not in trusted)
+    assert (noted is not None) == any("its own settings" in note for note in command.notes)
+    if noted:
+        assert str(tmp_path / noted / "CLAUDE.md") in command.notes[0]

@@ -1,0 +1,64 @@
+"""What ends a chat's wait for an answer, and the exit code that others see."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import click
+import pytest
+
+from counsel.cli import closed_window, connect
+from counsel.cli.stopped import Stopped
+
+
+async def signalled(number: signal.Signals | None) -> str:
+    if number is not None:
+        os.kill(os.getpid(), number)
+        await asyncio.sleep(60)
+    return "answered"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_with_its_code(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closed_window, "write_nowhere", lambda *files: None)
+    with connect.Loop() as loop, pytest.raises(click.exceptions.Exit) as caught:
+        loop.run(signalled(number))
+    assert caught.value.exit_code == 128 + number
+    assert signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}
+
+
+def test_ctrl_c_stops_the_work_alone() -> None:
+    with connect.Loop() as loop:
+        with pytest.raises(Stopped):
+            loop.run(signalled(signal.SIGINT))
+        assert loop.run(signalled(None)) == "answered"
+
+
+def test_the_teams_server_is_asked_through_the_shells_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As all its other calls are."""
+    from types import SimpleNamespace
+
+    import aiohttp
+
+    from counsel.cli import people_keys, user
+    from counsel.errors import AuthenticationFailed
+
+    asked: list[bool] = []
+
+    class Session:
+        def __init__(self, *, headers: object, trust_env: bool) -> None:
+            asked.append(trust_env)
+            raise aiohttp.ClientError
+
+    login = SimpleNamespace(token="csl_x", url="https://team.example", host="team.example")
+    monkeypatch.setattr(aiohttp, "ClientSession", Session)
+    monkeypatch.setattr(user, "caller", lambda: SimpleNamespace(settings=SimpleNamespace(team=login)))
+    with pytest.raises(AuthenticationFailed, match=r"team\.example did not answer"):
+        people_keys._asked("GET", "")
+    assert asked == [True]
