@@ -12,7 +12,19 @@ import pytest
 from counsel.errors import AuthenticationFailed, BudgetExceeded, UpstreamError
 from counsel.models import retries
 from counsel.models.transport import Transport
-from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Provider, Text, Turn, Usage
+from counsel.types import (
+    Call,
+    Endpoint,
+    Event,
+    Limits,
+    Model,
+    Notice,
+    Provider,
+    Text,
+    Turn,
+    Usage,
+    UsageReport,
+)
 from fake import FakeAPI
 
 MODEL = Model("m", "acme", "m", input_price=2.0, output_price=8.0)
@@ -107,6 +119,22 @@ async def test_each_attempt_reserves_and_settles_what_it_used(
     assert (used.input, used.output, used.estimated) == (10, 5, False)
     assert used.cost_usd == pytest.approx((10 * 2.0 + 5 * 8.0) / 1e6)
     assert [request.body["max_tokens"] for request in fake_api.calls] == [100, 50]
+
+
+async def test_what_a_failed_attempt_used_is_in_the_sum_that_is_reported(
+    transport: Transport, fake_api: FakeAPI
+) -> None:
+    counts = '{"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10}'
+    fake_api.script(raw=f'data: {{"choices": [], "usage": {counts}}}\n\n')
+    fake_api.script(usage={"input": 10, "output": 5})
+    events = await ask(transport, fake_api, Money(), Money())
+    reports = [event.usage for event in events if isinstance(event, UsageReport)]
+    assert (reports[-1].input, reports[-1].output) == (20, 5)
+    fake_api.script(usage={"input": 10, "output": 5})
+    alone = [
+        event.usage for event in await ask(transport, fake_api, Money()) if isinstance(event, UsageReport)
+    ]
+    assert (alone[-1].input, alone[-1].cost_usd) == (10, None), "its price is not part of it"
 
 
 async def test_an_answer_that_breaks_off_settles_an_estimate(transport: Transport, fake_api: FakeAPI) -> None:

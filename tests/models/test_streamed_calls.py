@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from counsel.models.wires import WIRES
+from counsel.models.wires import ALL_WIRES, WIRES
 from counsel.models.wires.openai_responses import flat_name
 from counsel.types import Event, Finished, Json, Notice, Thinking, Thought, ToolCall, ToolInput, ToolUse
 
@@ -164,3 +164,35 @@ def test_a_signature_in_several_pieces_is_one() -> None:
     assert events == [
         Thinking("hm"), Thought("anthropic", {"type": "thinking", "thinking": "hm", "signature": "abcd"})
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("streams_tools", [True, False])
+def test_a_teams_server_passes_them_on_as_it_got_them(streams_tools: bool) -> None:
+    reader = ALL_WIRES["counsel"].reader(streams_tools=streams_tools)
+    pieces = [
+        {"id": "c", "name": "look", "delta": "{"},
+        {"id": "d", "name": "find", "delta": "", "namespace": "files"},
+    ]
+    events = [event for piece in pieces for event in reader.feed("tool_input", json.dumps(piece))]
+    told = [ToolInput("c", "look", "{"), ToolInput("d", "find", "", "files")]
+    assert events == (told if streams_tools else [])
+
+
+@pytest.mark.parametrize(
+    ("chunks", "reason"),
+    [
+        ([{"finish_reason": "stop", "native_finish_reason": "SAFETY"}, {}], "SAFETY"),
+        (
+            [{"native_finish_reason": "SAFETY"}, {"finish_reason": "stop", "native_finish_reason": None}],
+            "SAFETY",
+        ),
+        ([{"finish_reason": "stop"}], "stop"),
+    ],
+)
+def test_the_vendors_own_reason_behind_a_gateway_is_kept(chunks: list[Json], reason: str) -> None:
+    reader = WIRES["openai_chat"].reader()
+    for chunk in ({"delta": {"content": "so"}}, *chunks):
+        reader.feed("", json.dumps({"choices": [chunk]}))
+    finished = reader.finish()[-1]
+    assert isinstance(finished, Finished)
+    assert finished.vendor == {"reason": reason}

@@ -202,8 +202,7 @@ class LocalModel:
 
     def __init__(self, home: Path) -> None:
         self._folder = folder(home)
-        self._server: Any = None
-        self._key = ""
+        self._server: Any = None  # and with it `_key`
 
     @property
     def environment(self) -> dict[str, str]:
