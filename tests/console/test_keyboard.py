@@ -80,6 +80,11 @@ class Person:
         for key in keys:
             self.page.keyboard.press(key)
 
+    def leave_dialog(self) -> None:
+        """The focus is back before the page has heard that the dialog was closed."""
+        self.press("Escape")
+        expect(self.page.locator("dialog[aria-labelledby]")).to_have_count(0)
+
     def type(self, text: str) -> None:
         self.page.keyboard.type(text)
 
@@ -152,7 +157,7 @@ def test_servers_and_skills_are_changed_and_undone_without_a_mouse(person: Perso
     add = person.reach("button", "Add server")
     person.press("Enter")
     expect(page.get_by_role("textbox", name="Name", exact=True)).to_be_focused()
-    person.press("Escape")
+    person.leave_dialog()
     expect(add).to_be_focused()
     person.press("Enter")
     expect(page.get_by_role("textbox", name="Name", exact=True)).to_be_focused()
@@ -179,7 +184,7 @@ def test_servers_and_skills_are_changed_and_undone_without_a_mouse(person: Perso
     person.reach("link", "scratch")
     person.press("Enter")
     expect(page.get_by_role("dialog", name="scratch")).to_be_visible()
-    person.press("Escape")
+    person.leave_dialog()
     expect(page.get_by_role("link", name="scratch")).to_be_focused()
 
     person.go("Skills")
@@ -189,7 +194,7 @@ def test_servers_and_skills_are_changed_and_undone_without_a_mouse(person: Perso
     person.press("Enter")
     dialog = page.get_by_role("dialog", name="Share incident-report")
     expect(dialog.get_by_role("list", name="What will change")).to_be_visible()
-    person.press("Escape")
+    person.leave_dialog()
     expect(share).to_be_focused()
     person.press("Enter")
     expect(dialog.get_by_role("button", name="Share", exact=True)).to_be_enabled()  # the plan is shown
@@ -230,7 +235,7 @@ def test_usage_doctor_and_settings_are_used_without_a_mouse(person: Person) -> N
     person.press("Space")
     field = page.get_by_role("dialog").get_by_label("Key", exact=True)
     expect(field).to_be_focused()
-    person.press("Escape")
+    person.leave_dialog()
     expect(button).to_be_focused()
     person.press("Enter")
     expect(field).to_be_focused()
