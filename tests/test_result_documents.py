@@ -107,7 +107,7 @@ VOTE: dict[str, Any] = {
         {"model": "o3", "choice": "blue", "reason": "b"},
         {"model": "sonnet", "choice": "red", "reason": "c"},
     ],
-    "minority": [{"choice": "red", "models": ["sonnet"], "reasons": ["It is warm.", "It is near."]}],
+    "minority": [{"choice": "red", "models": ["sonnet", "flash"], "reasons": ["It is warm.", "It is near."]}],
     "failed": [{"model": "haiku", "code": "NO_VOTE", "error": "It named none."}],
 }
 
@@ -276,28 +276,32 @@ def test_a_verdict_and_a_vote_as_text() -> None:
         "## Recommendation\n\n**blue**: 2 of 3 votes.\n\nTake the blue one.\n\nThe judge chooses **blue**.\n\n"
         "*Judge: opus, who read the refined answers without names.*"
     )
-    assert agreement == "## Agreement\n\n67 % of the valid votes (blue 2, red 1).\n\n- It is\n  blue."
+    assert agreement == (
+        "## Agreement\n\n67 % of the valid votes (blue 2, red 1).\n\nWithout a vote: haiku.\n\n- It is\n  blue."
+    )
     assert dissent == (
-        "## Dissent\n\n- **red** (sonnet): It is warm. It is near.\n- haiku has no vote: [NO_VOTE] It named none.\n"
-        "- **Size**: gpt-5 and o3: large; sonnet: small.\n- Only o3: its age\n- Only gpt-5: It floats.\n"
-        "- Covered by none: its price"
+        "## Dissent\n\n- **red**\n  - sonnet: It is warm.\n  - flash: It is near.\n"
+        "- **Size.**\n  - gpt-5 and o3: large.\n  - sonnet: small\n- Only o3: its age\n- Only gpt-5: It floats.\n"
+        "- Blind spot: its price"
     )
 
 
-def test_a_tie_has_no_minority() -> None:
+def test_a_tie_names_who_is_for_each() -> None:
     vote = replace(
-        Vote.from_json(VOTE), majority=None, tied=("blue", "red", "green"), counts={"blue": 1, "red": 1}, failed=()
+        Vote.from_json(VOTE), majority=None, tied=("blue", "red", "green"), counts={"blue": 1, "red": 1}, failed=(),
+        minority=(),
     )  # fmt: skip
-    recommendation, agreement = verdict_text.sections(None, vote)
+    recommendation, agreement, dissent = verdict_text.sections(None, vote)
     assert recommendation == "## Recommendation\n\nA tie: **blue**, **red** and **green**, 1 vote each."
-    assert agreement.startswith("## Agreement\n\n67 %")
+    assert agreement == "## Agreement\n\n67 % of the valid votes (blue 1, red 1)."
+    assert dissent == "## Dissent\n\n- **blue**: gpt-5 and o3.\n- **red**: sonnet.\n- **green**: nobody."
 
 
 def test_where_nobody_voted_and_nothing_was_found() -> None:
-    nobody = Vote(choices=("a", "b"), minority=(Minority("a", (), ("why",)),))
+    nobody = Vote(choices=("a", "b"), minority=(Minority("a", ("o3",), ("why",)),))
     assert verdict_text.sections(None, nobody) == [
         "## Recommendation\n\nNo valid vote.",
-        "## Dissent\n\n- **a** (nobody): why",
+        "## Dissent\n\n- **a** (o3): why",
     ]
     found_nothing = JudgeVerdict(judge="opus", recommendation="Wait.")
     assert verdict_text.sections(found_nothing, None) == [
@@ -431,9 +435,9 @@ REVIEW: dict[str, Any] = {
         finding(id="f3", location="missing", check={"model": "opus", "verdict": "unsure", "reason": ""}),
     ],
     "reviewers": [
-        {"model": "gpt-5", "findings": 2, "checked": 1, "context_lines": None, "left_out": []},
-        {"model": "o3", "findings": 1, "checked": 0, "context_lines": 3, "left_out": []},
-        {"model": "opus", "findings": 0, "checked": 0, "context_lines": 1, "left_out": ["b.py", "c.py"]},
+        {"model": "gpt-5", "status": "reviewed", "findings": 2, "checked": 1, "context_lines": None, "left_out": []},
+        {"model": "o3", "status": "check_failed", "findings": 1, "checked": 0, "context_lines": 3, "left_out": []},
+        {"model": "opus", "status": "reviewed", "findings": 0, "checked": 0, "context_lines": 1, "left_out": ["b.py", "c.py"]},
     ],
     "failed": [{**ERROR, "model": "haiku", "status": "failed", "phase": "check"}],
     "continuation": {"id": "review_1"},
