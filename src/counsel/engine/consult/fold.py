@@ -217,11 +217,13 @@ class Fold:
     def reply(self, call: Call) -> Reply:
         finished = self.finished or Finished()
         asked_for = self._job.task.asked_for
+        # We have cut the answer at a stop sequence: the vendor bills it, but reports usage only at its end.
+        is_stopped = not self._usage.total and bool(finished.vendor.get("stop_sequence"))
         return Reply(
             text=self.buffer.text(),
             provider=self._route.provider,
             model=self._route.name,
-            usage=self.spent(call) if self._is_cut else _priced(self._route, self._usage),
+            usage=self.spent(call) if self._is_cut or is_stopped else _priced(self._route, self._usage),
             finish_reason=finished.reason,
             ms=round((time.monotonic() - self.began) * 1000),
             vendor_model=finished.model,
