@@ -23,6 +23,15 @@ STOP = {
 }
 
 
+_CATEGORIES = (
+    "cyber",
+    "bio",
+    "frontier_llm",
+    "reasoning_extraction",
+    "general_harms",
+)  # of refusals, as the SDK has them
+
+
 class Messages:
     largest = LARGEST
 
@@ -64,7 +73,7 @@ def _ending(answer: Ended) -> dict[str, object]:
     if answer.reason == "filtered":
         about = {
             "type": "refusal",
-            "category": answer.refusal_kind if answer.refusal_kind != "refusal" else None,
+            "category": answer.refusal_kind if answer.refusal_kind in _CATEGORIES else None,
             "explanation": answer.refusal or None,
             **({"recommended_model": answer.recommended} if answer.recommended else {}),
         }

@@ -25,6 +25,16 @@ _FIELDS = {  # by the type of a call: the field with its arguments, and the name
 }
 _NO_BLOCK: ThinkingPart = {"type": "thinking"}
 _POSITIONS = ("start_index", "end_index")
+_BEGINNING = ("response.created", "response.in_progress")
+# Of a response that failed. The SDK's type has no other codes than these, besides those of pictures and policies; Codex
+# knows the last two.
+_CODES = (
+    "server_error",
+    "rate_limit_exceeded",
+    "invalid_prompt",
+    "context_length_exceeded",
+    "insufficient_quota",
+)
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 
@@ -96,8 +106,13 @@ def ended(asked: Asked, job: str, answer: Ended, items: list[dict[str, object]])
 def failed(asked: Asked, job: str, error: CounselError) -> dict[str, object]:
     shown = errors.openai(error)["error"]
     status = "cancelled" if error.code == "CANCELLED" else "failed"
-    about = {"code": shown["code"] or "server_error", "message": shown["message"]}
-    return {**open_response(asked, job, status), "error": None if status == "cancelled" else about}
+    code = shown["code"] if shown["code"] in _CODES else "server_error"
+    about = {"code": code, "message": shown["message"]}
+    return {
+        **open_response(asked, job, status),
+        "error": None if status == "cancelled" else about,
+        "counsel": {"job_id": job, "code": error.code},
+    }
 
 
 def _items(part: AnswerPart, names: Names, asked: Asked) -> list[dict[str, object]]:
@@ -219,17 +234,15 @@ class ResponsesRenderer:
         self._asked, self._job = asked, job
         self._names = Names(job)
         self._id = ""  # of the open item
-        self._sequence = 0
+        self._sequence = len(_BEGINNING)  # `start` is rendered behind the first piece, and sent before it
         self._items: list[dict[str, object]] = []
         self._calls: dict[str, _OpenCall] = {}
         self._open = ""  # message or reasoning
         self._pieces: list[str] = []  # of the open item
 
     def start(self) -> bytes:
-        response = open_response(self._asked, self._job)
-        return self._event("response.created", {"response": response}) + self._event(
-            "response.in_progress", {"response": response}
-        )
+        response = {"response": open_response(self._asked, self._job)}
+        return b"".join(_event(kind, number, response) for number, kind in enumerate(_BEGINNING))
 
     def text(self, delta: str) -> bytes:
         opened = b""
@@ -401,5 +414,9 @@ class ResponsesRenderer:
 
     def _event(self, kind: str, data: Mapping[str, object]) -> bytes:
         number, self._sequence = self._sequence, self._sequence + 1
-        body = strict_json.encode({"type": kind, "sequence_number": number, **data})
-        return f"event: {kind}\ndata: ".encode() + body + b"\n\n"
+        return _event(kind, number, data)
+
+
+def _event(kind: str, number: int, data: Mapping[str, object]) -> bytes:
+    body = strict_json.encode({"type": kind, "sequence_number": number, **data})
+    return f"event: {kind}\ndata: ".encode() + body + b"\n\n"
