@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from tools.mutants import equivalent, report
+from tools.mutants import equivalent, report, unreached
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant, mutants
 from tools.mutants.packages import PACKAGES, SOURCE, STARTED_BY, source_files
@@ -188,6 +188,20 @@ def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None
     ]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 100)] == [word, "narrow", "wide"]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 10)] == [word, "narrow"]
+
+
+def test_code_that_no_test_runs_is_listed_by_file_and_function() -> None:
+    file = source_files(PACKAGES["skills"])[-1]
+    candidates = [mutant for mutant in mutants(file, SOURCE) if mutant.function]
+    first = candidates[0]
+    others = [mutant for mutant in candidates if mutant.function != first.function]
+    tests = [ReachingTest("tests/x.py::a", 1, {first.file: {first.function: list(range(500))}})]
+    missed = unreached.unreached(candidates, tests)
+    assert missed == others
+    text = unreached.as_text("skills", candidates, missed)
+    assert f"{len(others)} of {len(candidates)} mutants" in text
+    assert f"{others[0].function} {others[0].line}" in text
+    assert unreached.unreached(candidates, []) == candidates
 
 
 def test_a_program_that_records_nothing_is_tested_by_its_starter() -> None:

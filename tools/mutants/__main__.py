@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from tools.mutants import equivalent, report
+from tools.mutants import equivalent, report, unreached
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant
 from tools.mutants.packages import PACKAGES, Package, test_files
@@ -55,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="counsel-mutants-") as folder:
         workers = Workers(Path(folder).resolve(), options.workers)
         reach = _recorded(packages, workers, again=options.record)
+        if options.unreached:
+            for package in packages:
+                missed = unreached.unreached(candidates[package.name], reach.tests(test_files(package)))
+                print(unreached.as_text(package.name, candidates[package.name], missed))
+            return 0
         results = {}
         for package in packages:
             chosen = _chosen(candidates[package.name], options)
@@ -79,6 +84,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--workers", type=int, default=os.cpu_count() or 1, help="run at a time (%(default)s)"
+    )
+    parser.add_argument(
+        "--unreached", action="store_true", help="only list code that no test of its package runs"
     )
     parser.add_argument("--record", action="store_true", help="record anew which tests reach which lines")
     parser.add_argument("--json", action="store_true")

@@ -81,7 +81,7 @@ def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float)
 
     First those whose names share words with the mutated line, then those that run the fewest lines.
     """
-    function, start = _function_at(mutant)
+    function, start = function_at(mutant)
     file, function = STARTED_BY.get(mutant.file, (mutant.file, function))
     in_file = [test for test in tests if file in test.lines]
     in_function = [test for test in in_file if function in test.lines[file]]
@@ -117,7 +117,7 @@ def _words(text: str) -> set[str]:
     return {word[:5] for word in re.findall(r"[a-z]{4,}", text.lower())} - {"test", "return", "self"}
 
 
-def _function_at(mutant: Mutant) -> tuple[str, int]:
+def function_at(mutant: Mutant) -> tuple[str, int]:
     return next(
         (
             (name, start)
