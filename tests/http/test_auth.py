@@ -146,6 +146,14 @@ async def test_a_listed_page_may_read_refusals_and_ask_what_is_allowed() -> None
     assert (asked.status, asked.body) == (204, b"")
     assert asked.headers["access-control-allow-methods"] == "GET, POST, DELETE, PUT, PATCH"
     assert "mcp-session-id" in asked.headers["access-control-allow-headers"]
+    wanted = "authorization, x-stainless-os, anthropic-dangerous-direct-browser-access, x-counsel, cookie"
+    sdk = {**page, "access-control-request-method": "POST", "access-control-request-headers": wanted}
+    allowed = (await ask(sdk, method="OPTIONS", origins=("https://listed.example",))).headers
+    names = allowed["access-control-allow-headers"].split(", ")
+    assert {"x-stainless-os", "anthropic-dangerous-direct-browser-access", "x-counsel-conversation"} <= set(
+        names
+    )
+    assert not {"x-counsel", "cookie"} & set(names), "the console's cookie is for its own page"
     assert asked.headers["access-control-allow-origin"] == "https://listed.example"
     assert (await ask(page, method="OPTIONS", origins=("https://listed.example",))).body == b"app"
     assert (await ask({**page, "access-control-request-method": "POST"}, method="OPTIONS")).status == 403

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
+import re
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -66,7 +67,11 @@ _NO_PAGE = (
     (b"x-content-type-options", b"nosniff"),
 )
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, x-api-key, anthropic-version, anthropic-beta, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
+_CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, x-api-key, x-counsel-conversation, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
+# What the SDKs of OpenAI and Anthropic send besides, in a browser: many, and more with each release.
+_OF_SDK = re.compile(r"(?:x-stainless|anthropic|openai)-[a-z0-9-]{1,60}").fullmatch
+_LONGEST_NAMES = 4_000  # characters
+_EXPOSED = b"location, mcp-session-id, retry-after, request-id, x-request-id, x-should-retry, x-counsel-job, x-counsel-ignored"
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────────
@@ -153,7 +158,7 @@ class Guard:
         if refusal is not None:
             await refuse(*refusal, sending, scope["path"])
         elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-            await _preflight(sending)
+            await _preflight(sending, headers.get(b"access-control-request-headers", ""))
         else:
             session = scope[SESSIONS]["session"]
             if session:
@@ -397,7 +402,7 @@ def _with_cors(send: Send, origin: str) -> Send:
             message["headers"] = [
                 *message.get("headers", []),
                 (b"access-control-allow-origin", origin.encode("latin-1")),
-                (b"access-control-expose-headers", b"location, mcp-session-id, retry-after"),
+                (b"access-control-expose-headers", _EXPOSED),
                 (b"vary", b"Origin"),
             ]
         await send(message)
@@ -405,10 +410,13 @@ def _with_cors(send: Send, origin: str) -> Send:
     return sending
 
 
-async def _preflight(send: Send) -> None:
+async def _preflight(send: Send, wanted: str) -> None:
+    """`wanted`: the names of the headers that the page will send."""
+    names = [name.strip().lower() for name in wanted[:_LONGEST_NAMES].split(",")]
+    allowed = [_CORS_HEADERS, *(name for name in names if _OF_SDK(name))]
     headers = [
         (b"access-control-allow-methods", b"GET, POST, DELETE, PUT, PATCH"),
-        (b"access-control-allow-headers", _CORS_HEADERS.encode()),
+        (b"access-control-allow-headers", ", ".join(allowed).encode()),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
