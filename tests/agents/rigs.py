@@ -17,7 +17,7 @@ from pathlib import Path
 from counsel.caller import Caller, here
 from counsel.types import Call, Image, Limits, Turn
 from fake import FakeAPI
-from support.client_programs import CLIENTS, program
+from support.client_programs import CLIENTS, COMPILED, program
 
 KEY = "key-of-the-test-1234"
 
@@ -132,7 +132,7 @@ def gemini(fake: FakeAPI, tmp: Path) -> Rig:
         "privacy": {"usageStatisticsEnabled": False},
     }
     (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
-    env |= {"GOOGLE_GEMINI_BASE_URL": fake.url, "GEMINI_API_KEY": KEY}
+    env |= {"GOOGLE_GEMINI_BASE_URL": fake.url, "GEMINI_API_KEY": KEY, **COMPILED}
     writes: dict[str, object] = {
         "name": "write_file",
         "arguments": {"file_path": str(project / "touched"), "content": "x"},
@@ -179,6 +179,13 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
         "arguments": {"filePath": str(project / "touched"), "content": "x"},
     }
     return Rig("opencode", "openai-chat", home, project, env, writes)
+
+
+def starts_once(rig: Rig) -> None:
+    """Gemini CLI starts itself again with more memory: half of its start. counsel removes the variable that says no."""
+    path = rig.project.parent / "bin" / "gemini"
+    path.unlink()
+    script(path, f'GEMINI_CLI_NO_RELAUNCH=true exec "{real("gemini")}" "$@"')
 
 
 def trust(home: Path, project: Path) -> None:

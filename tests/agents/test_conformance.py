@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.rigs import KEY, LIMITS, RIGS, Rig, marked, script
+from agents.rigs import KEY, LIMITS, RIGS, Rig, marked, script, starts_once
 from counsel.agents.definitions import AGENTS
 from counsel.agents.registry import resolve
 from counsel.caller import Caller
@@ -52,7 +52,7 @@ slot = pytest.mark.xdist_group("agents")  # agents are heavy: one of them at a t
 def rig(request: pytest.FixtureRequest, fake_api: FakeAPI, tmp_path: Path) -> Rig:
     rig = RIGS[request.param](fake_api, tmp_path)
     if rig.name == "gemini" and request.function is not test_cancel_leaves_no_process:
-        rig.env["GEMINI_CLI_NO_RELAUNCH"] = "true"  # starts itself again with more memory: half of its start
+        starts_once(rig)
     return rig
 
 

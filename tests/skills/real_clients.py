@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.client_programs import environment, program
+from support.client_programs import COMPILED, environment, program
 
 NOWHERE = "http://127.0.0.1:9"  # no API is needed: the lists are told before the first call
 
@@ -94,7 +94,7 @@ _GEMINI = re.compile(
 def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
     """`gemini skills list --all`, read back from its page."""
     fixed = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true", "NO_COLOR": "1"}
-    variables = environment(home, **{**fixed, **env})
+    variables = environment(home, **{**fixed, **COMPILED, **env})
     with subprocess.Popen(
         [program("gemini"), "skills", "list", "--all"],
         cwd=cwd,

@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = Path(
     os.environ.get("COUNSEL_TEST_CLIENTS") or ROOT / ".cache" / "clients" / "node_modules" / ".bin"
 )
+# Node keeps what it has compiled: half a second of a start of Gemini CLI.
+COMPILED = {"NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node-compile-cache")}
 
 
 def program(name: str) -> str:
