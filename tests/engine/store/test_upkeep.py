@@ -19,6 +19,7 @@ from counsel.engine.store.sqlite.database import Database
 from counsel.engine.store.sqlite.store import SqliteStore
 from counsel.settings import load
 from support.rows import first
+from support.stored import usage
 
 DAY = 86400
 
@@ -198,3 +199,15 @@ async def test_a_deleted_conversation_is_gone_from_the_backups(database: Databas
     with closing(sqlite3.connect(made)) as db:
         assert db.execute("SELECT id FROM conversations").fetchall() == [("talk-old-1",)]
         assert db.execute("SELECT id FROM jobs").fetchall() == [("old-1",)]
+
+
+async def test_the_folder_of_a_job_is_known_as_long_as_its_usage_is(database: Database) -> None:
+    store = SqliteStore(database.path)
+    try:
+        await store.record_usage(usage("kept", project="/p"))
+        await database.write(lambda db: db.execute("INSERT INTO usage_projects VALUES ('gone', '/q')"))
+        await upkeep.sweep(database)
+        rows = await database.search("SELECT job FROM usage_projects")
+        assert [row[0] for row in rows] == ["kept"]
+    finally:
+        await store.close()
