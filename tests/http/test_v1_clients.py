@@ -80,10 +80,13 @@ async def test_a_real_agent_answers_as_a_model(
     messages: Any = [{"role": "user", "content": "What is the cat called?"}]
     env = {name: value for name, value in rig.env.items() if name != "COUNSEL_HOME"}
     async with served(tmp_path / "counsel", fake_api, CLIENT_CWD=str(rig.project), **env) as v1:
-        answer = await v1.openai.chat.completions.create(model=model, messages=messages)
+        ask: Any = {"model": model, "messages": messages, "temperature": 0.3, "max_tokens": 99}
+        answer: Any = await v1.openai.chat.completions.create(**ask)
         assert answer.choices[0].message.content == "Mirabelle!"
-        stream = await v1.openai.chat.completions.create(model=model, messages=messages, stream=True)
-        chunks = [chunk async for chunk in stream]
+        assert answer.counsel["ignored"] == ["temperature", "max_tokens"]
+        raw = await v1.openai.chat.completions.with_raw_response.create(**ask, stream=True)
+        assert raw.headers["x-counsel-ignored"] == "temperature, max_tokens"
+        chunks = [chunk async for chunk in raw.parse()]
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Mirabelle!"
 
 
