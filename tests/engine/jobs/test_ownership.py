@@ -263,6 +263,39 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
     await other.close()
 
 
+@pytest.mark.parametrize("status", [200, 400], ids=["done", "failed"])
+async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, status: int
+) -> None:
+    """A process that was suspended ends a job that another one has: only the other one's end counts."""
+    fake_api.script(gate="g", gate_after=-1, status=status, text="of the former owner")
+    engine = await open_engine(home)
+    job = await engine.submit(HELLO, caller(), background=True)
+    await fake_api.wait_for(count=1)
+    heard: list[Any] = []
+
+    async def follow() -> None:
+        async for event in engine.follow(job):
+            heard.append(event)
+
+    following = asyncio.create_task(follow())
+    for loop in engine.runner.periodic.tasks:  # between two looks at whose it is
+        loop.cancel()
+    await lose(engine, job)
+    former = engine.runner.running[job].task
+    fake_api.open_gate("g")
+    await asyncio.wait({former})
+    await asyncio.sleep(0)
+    assert [event.kind for event in heard if event.kind in {"done", "failed"}] == []
+    other = await open_engine(home)
+    other.register_caller(caller())
+    await other.wait(job)
+    await following
+    assert [event.kind for event in heard if event.kind in {"done", "failed"}] == ["done"]
+    await engine.close()
+    await other.close()
+
+
 async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:

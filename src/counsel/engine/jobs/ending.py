@@ -35,6 +35,7 @@ class Endings:
         result = replace(outcome.result, title=running.title) if running.titling else outcome.result
         warnings = [self._store.problem] if self._store.problem else []
         running.ending = True
+        running.live.hold_end()
         running.live.done(outcome.status)
         # else no other process has followed it, and its row has everything
         if running.live.is_stored or running.live.is_resumable or running.live.has_thought:
@@ -51,6 +52,7 @@ class Endings:
             warnings.append(f"This answer could not be stored: {unkept}")
             if ending.result is result:
                 ending.complete(0)
+        running.live.tell_end()
         result = ending.result
         if job.task.export:
             result = replace(result, export=await self._export(job, warnings))
@@ -65,6 +67,7 @@ class Endings:
         running.ending = True
         error.fields.setdefault("job_id", running.job.id)
         error.fields.setdefault("continuation_id", running.job.conversation)
+        running.live.hold_end()
         (running.live.cancelled if status == "cancelled" else running.live.failed)(error)
         running.flush(self._store)
         running.failure = error.copy()
@@ -80,6 +83,10 @@ class Endings:
         except (LostJob, StoreError) as failure:
             self._keep_trying(running.fence, end, failure)
             running.more = bool(running.unkept(failure))
+            if not running.more:
+                running.live.leave()  # it continues in another process, or has another end
+                return
+        running.live.tell_end()
 
     def _keep_trying(self, fence: Fence, end: JobEnd, error: Exception) -> None:
         """Else the next process would ask again, and pay again."""

@@ -104,6 +104,7 @@ class Live:
         self.is_resumable = False  # a follower may come back after the end for the events that it missed
         self._unwritten: list[JobEvent] = []
         self._asides = 0
+        self._held: list[JobEvent] | None = None  # the end, until it is written
         self._listeners: set[EventQueue] = set()
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────
@@ -159,9 +160,24 @@ class Live:
         return self.seq, time.time(), slot
 
     def _emit(self, event: JobEvent) -> None:
-        self.events.append(event)
         self._unwritten.append(event)
-        self._publish(event)
+        if self._held is not None and isinstance(event, LAST_EVENTS):
+            self._held.append(event)
+        else:
+            self.events.append(event)
+            self._publish(event)
+
+    def hold_end(self) -> None:
+        """The end that follows is told by `tell_end`, when it is written: until then another process may take the job
+        (this one was suspended, or dies now), and followers would have heard of an end that was none.
+        """
+        self._held = []
+
+    def tell_end(self) -> None:
+        held, self._held = self._held or [], None
+        for event in held:
+            self.events.append(event)
+            self._publish(event)
 
     def wait(self, slot: str, wait: Wait) -> None:
         """The job, or with `slot` one of its models, waits; the next event of either ends it."""
