@@ -58,8 +58,12 @@ WATCH = f"""
     END $$;
     CREATE OR REPLACE TRIGGER watch AFTER INSERT OR UPDATE ON counsel.events FOR EACH ROW EXECUTE FUNCTION public.watch_event();
     CREATE OR REPLACE TRIGGER watch AFTER UPDATE ON counsel.jobs FOR EACH ROW EXECUTE FUNCTION public.watch_job();
-    CREATE OR REPLACE TRIGGER watch AFTER DELETE ON counsel_queue.procrastinate_jobs
-        FOR EACH ROW EXECUTE FUNCTION public.watch_row();
+    DO $$ BEGIN
+        IF to_regclass('counsel_queue.procrastinate_jobs') IS NOT NULL THEN -- an earlier release may have no queue
+            CREATE OR REPLACE TRIGGER watch AFTER DELETE ON counsel_queue.procrastinate_jobs
+                FOR EACH ROW EXECUTE FUNCTION public.watch_row();
+        END IF;
+    END $$;
 """
 UNWATCH = """
     DROP TRIGGER IF EXISTS watch ON counsel.events; DROP TRIGGER IF EXISTS watch ON counsel.jobs;

@@ -31,10 +31,12 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def emitted(engine: Engine, job: str, kind: str) -> None:
-    async for event in engine.runner.running[job].live.follow():
-        if event.kind == kind:
-            return
+async def ending(engine: Engine, job: str) -> None:
+    """Until its end is being written."""
+    running = engine.runner.running[job]
+    async with asyncio.timeout(60):
+        while not running.ending:  # noqa: ASYNC110 - nobody is told before it is written
+            await asyncio.sleep(0.01)
 
 
 async def test_a_job_can_be_stopped_before_its_first_step(
@@ -59,7 +61,7 @@ async def test_two_clients_that_cancel_one_job_both_get_an_answer(
     await fake_api.wait_for(deltas=1)
     with slow_disk(engine):
         first = asyncio.create_task(engine.cancel(conversation))
-        await emitted(engine, job, "cancelled")
+        await ending(engine, job)
         second = asyncio.create_task(engine.cancel(conversation))
         await settle()
     assert {matches.status for matches in await asyncio.gather(first, second)} == {"cancelled"}
@@ -72,7 +74,7 @@ async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(
     conversation = (await engine.accepted(job)).to_json()["continuation"]["id"]
     waiting = asyncio.create_task(engine.wait(job))
     with slow_disk(engine):
-        await emitted(engine, job, "done")
+        await ending(engine, job)
         stopping = asyncio.create_task(engine.cancel(conversation))
         await settle()
     assert (await stopping).status == "completed"
