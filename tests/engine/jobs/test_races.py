@@ -35,7 +35,7 @@ async def ending(engine: Engine, job: str) -> None:
     """Until its end is being written."""
     running = engine.runner.running[job]
     async with asyncio.timeout(60):
-        while not running.ending:  # noqa: ASYNC110 - nobody is told before it is written
+        while not running.ending:
             await asyncio.sleep(0.01)
 
 
