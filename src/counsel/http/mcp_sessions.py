@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from counsel.engine.store.protocol import McpSessions
 from counsel.engine.store.records import JobRecord
@@ -24,7 +24,7 @@ from counsel.front.protocol import is_id
 from counsel.http.envelope import RefusedRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp import client_timeouts
-from counsel.mcp.session import Session
+from counsel.mcp.session import Id, Session
 from counsel.requests import NewKey
 
 log = logging.getLogger("counsel.http")
@@ -115,18 +115,18 @@ class Sessions:
 
     # ── requests that another server handles ──
 
-    def key(self, entry: HttpSession, request: Any) -> NewKey | None:
+    def key(self, entry: HttpSession, request: object) -> NewKey | None:
         """By this key another server finds the job of a request. Unique: a client may use an id again."""
         if self._shared is None:
             return None
         return NewKey(f"{_prefix(entry, request)}{secrets.token_hex(16)}")
 
-    async def _elsewhere(self, entry: HttpSession, request: Any = None) -> list[JobRecord]:
+    async def _elsewhere(self, entry: HttpSession, request: object = None) -> list[JobRecord]:
         if self._shared is None:
             return []
         return await cast(HasCalls, entry.session.engine).open_calls(_prefix(entry, request))
 
-    def cancelled(self, entry: HttpSession, params: Mapping[str, Any]) -> None:
+    def cancelled(self, entry: HttpSession, params: Mapping[str, object]) -> None:
         """`notifications/cancelled` for a request that no connection of this server handles."""
         request = params.get("requestId")
         if self._shared is None or not is_id(request) or request in entry.session.active_requests:
@@ -135,7 +135,7 @@ class Sessions:
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
-    async def _cancel(self, entry: HttpSession, request: Any, reason: object) -> None:
+    async def _cancel(self, entry: HttpSession, request: object, reason: object) -> None:
         """The other server may be about to store the job: it is looked for a few times."""
         until = time.monotonic() + FIND_WITHIN
         try:
@@ -152,7 +152,7 @@ class Sessions:
         except CounselError as error:
             log.warning("a call of another server was not cancelled: %s", error.message)
 
-    async def disconnected(self, entry: HttpSession, request: Any, work: asyncio.Future[Any]) -> None:
+    async def disconnected(self, entry: HttpSession, request: Id, work: asyncio.Future[object]) -> None:
         """The client disconnected before its answer. In the handshake revisions that is not a cancellation.
 
         If the client sends another request, it stopped waiting for this call only: the job continues, unless that
@@ -160,7 +160,7 @@ class Sessions:
         """
         entry.request_arrived.clear()
         uses = await self._uses(entry)
-        arrived = asyncio.ensure_future(entry.request_arrived.wait())
+        arrived: asyncio.Future[object] = asyncio.ensure_future(entry.request_arrived.wait())
         try:
             await asyncio.wait({work, arrived}, timeout=RETURN_WITHIN, return_when=asyncio.FIRST_COMPLETED)
             if not work.done() and (arrived.done() or await self._uses(entry) > uses):
@@ -173,7 +173,7 @@ class Sessions:
         return await self._shared.uses(entry.name) if self._shared is not None else 0
 
 
-def _prefix(entry: HttpSession, request: Any = None) -> str:
+def _prefix(entry: HttpSession, request: object = None) -> str:
     session = f"mcp-{_digest(entry.name)}-"
     return session if request is None else f"{session}{_digest(json.dumps(request))}-"
 

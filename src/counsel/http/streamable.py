@@ -27,7 +27,7 @@ from counsel.http.exchange import STATUS, Exchange, Notify, reply, reply_json
 from counsel.http.mcp_sessions import HttpSession, Sessions
 from counsel.http.person import engine_of, identity_of, owner_of, person_of
 from counsel.mcp.identity import ClientIdentity
-from counsel.mcp.session import Session
+from counsel.mcp.session import Id, Session
 from counsel.requests import Engine
 from counsel.types import Json
 
@@ -135,7 +135,7 @@ class Streamable:
             await reply(exchange.send, 202)
 
     async def _disconnected(
-        self, scope: Scope, entry: HttpSession, request: Any, work: asyncio.Future[Any]
+        self, scope: Scope, entry: HttpSession, request: Id, work: asyncio.Future[object]
     ) -> None:
         """A client whose token has ended does not return: its call is cancelled now."""
         has_ended = scope.get(TOKEN_ENDED)

@@ -17,7 +17,7 @@ from counsel.models import proxies
 from counsel.models.catalog_rows import Rows, fold
 from counsel.settings import Settings
 from counsel.team_login import TeamLogin, read, write_models
-from counsel.types import Endpoint, Limits, Model, Provider
+from counsel.types import Endpoint, Limits, Model, Network, Provider
 
 if TYPE_CHECKING:
     from counsel.models.transport import Transport
@@ -70,7 +70,7 @@ class TeamCatalog:
         return f"{model.provider}/{model.wire_id}"
 
 
-def endpoint(login: TeamLogin, network: Any, provider: Provider) -> Endpoint:
+def endpoint(login: TeamLogin, network: Network, provider: Provider) -> Endpoint:
     """The team's server in place of the provider."""
     replaced = replace(
         provider,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from counsel.agents.definitions import WITH_SERVERS, Workspace
 from counsel.agents.server_format import TRANSPORTS
 from counsel.servers.formats import FORMATS, is_present, tables
 
 
-def targets(workspace: Workspace) -> list[dict[str, Any]]:
+def targets(workspace: Workspace) -> list[dict[str, object]]:
     return [_target(name, workspace) for name in WITH_SERVERS]
 
 
-def _target(agent: str, workspace: Workspace) -> dict[str, Any]:
+def _target(agent: str, workspace: Workspace) -> dict[str, object]:
     fmt = FORMATS[agent]
     return {
         "name": agent,

@@ -86,7 +86,7 @@ class V1:
         self._identity = identity
         self._bodies = Bodies()
         self._keyed = asyncio.Lock()  # one idempotency key at a time is looked up
-        self._active: set[asyncio.Task[Any]] = set()
+        self._active: set[asyncio.Task[object]] = set()
         self._closing = False
 
     async def close(self) -> None:
@@ -157,7 +157,7 @@ class V1:
 
     async def attended(
         self,
-        work: Coroutine[Any, Any, None],
+        work: Coroutine[object, object, None],
         receive: Receive,
         stopped: Callable[[], Awaitable[None]],
         watched: Watched | None = None,
@@ -205,7 +205,7 @@ class V1:
 class _Lost:
     """Cancels a request's task when its client has disconnected."""
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
+    def __init__(self, task: asyncio.Task[object]) -> None:
         self._task = task
         self.is_gone = False
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 from counsel.engine.context.images import kind
 from counsel.errors import InvalidArgument
@@ -39,7 +39,7 @@ def checked(value: object, wanted: type[dict[str, object]], where: str) -> dict[
 def checked(value: object, wanted: type[list[object]], where: str) -> list[object]: ...
 @overload
 def checked(value: object, wanted: type[Value], where: str) -> Value: ...
-def checked(value: object, wanted: type, where: str) -> Any:
+def checked(value: object, wanted: type, where: str) -> object:
     """The value, if it has this type; `bool` is no number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = {float: is_number, int: is_number and isinstance(value, int)}.get(wanted)
@@ -58,7 +58,7 @@ def optional(
 ) -> list[object] | None: ...
 @overload
 def optional(body: Mapping[str, object], name: str, wanted: type[Value], where: str = "") -> Value | None: ...
-def optional(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> Any:
+def optional(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> object:
     """None if it is missing or null."""
     value = body.get(name)
     return None if value is None else checked(value, wanted, where or name)
@@ -74,7 +74,7 @@ def required(
 ) -> list[object]: ...
 @overload
 def required(body: Mapping[str, object], name: str, wanted: type[Value], where: str = "") -> Value: ...
-def required(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> Any:
+def required(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> object:
     if body.get(name) is None:
         place = where or name
         raise BadRequest(f"Missing required parameter: '{place}'.", place, "missing_required_parameter")
