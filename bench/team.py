@@ -186,9 +186,9 @@ def main() -> None:
             for number in WORKERS if "servers" in parts else ():
                 measure(lambda folder: throughput(folder, server, fake, count, servers=number))  # noqa: B023 - called at once
             for number in WORKERS if "workers" in parts else ():
-                measure(lambda folder: throughput(folder, server, fake, count, workers=number))  # noqa: B023
+                measure(lambda folder: throughput(folder, server, fake, count, workers=number))  # noqa: B023 - called at once
             for number in WORKERS if "streams" in parts else ():
-                measure(lambda folder: streams(folder, server, fake, number))  # noqa: B023
+                measure(lambda folder: streams(folder, server, fake, number))  # noqa: B023 - called at once
     finally:
         server.end()
     print(f"load average after: {os.getloadavg()[0]:.1f}")

@@ -135,8 +135,8 @@ class ModelFailure:
 
     def brief(self) -> str:
         """What happened to whom, for a list of several."""
-        said = self.error.message.rstrip(".")
-        return said if said.startswith(f"{self.model} ") else f"{self.model}: {said}"
+        message = self.error.message.rstrip(".")
+        return message if message.startswith(f"{self.model} ") else f"{self.model}: {message}"
 
     def line(self) -> str:
         hint = f" {self.error.hint}" if self.error.hint else ""

@@ -395,7 +395,7 @@ def _list(_: str, values: list[str], __: object) -> list[str]:
 
 
 _READERS: Final[dict[str, Callable[[str, list[str], Mapping[str, Any]], object]]] = {
-    "integer": lambda name, given, schema: whole(name, given[0], schema["maximum"]),
+    "integer": lambda name, values, schema: whole(name, values[0], schema["maximum"]),
     "boolean": _switch,
     "string": _text,
     "array": _list,
