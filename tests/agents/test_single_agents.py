@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.rigs import KEY, LIMITS, RIGS, marked, real, script
+from agents.rigs import KEY, LIMITS, RIGS, marked, real, script, starts_once
 from counsel.agents.images import keep
 from counsel.agents.registry import resolve
 from counsel.caller import Caller, here
@@ -40,6 +40,7 @@ async def git_init(folder: Path) -> None:
 
 async def test_gemini_can_open_the_images_that_git_ignores(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS["gemini"](fake_api, tmp_path)
+    starts_once(rig)
     await git_init(rig.project)
     path = keep(rig.project, Image("image/png", PNG))
     reading = [{"name": "read_file", "arguments": {"file_path": str(path)}}]
@@ -194,6 +195,7 @@ async def test_gemini_says_nothing_of_a_stream_that_broke_but_writes_down_what_c
     fake_api: FakeAPI, tmp_path: Path, again: bool
 ) -> None:
     rig = RIGS["gemini"](fake_api, tmp_path)
+    starts_once(rig)
     session = None
     if again:
         _, before = await told("gemini", rig.call("one"), rig.caller())
