@@ -196,7 +196,7 @@ def test_doctor_names_a_budget_that_is_used_up(env: dict[str, str], tmp_path: Pa
     command = [sys.executable, "-m", "counsel", "doctor", "--json"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
     findings = json.loads(done.stdout)["findings"]
-    (used_up,) = [row for row in findings if row["area"] == "budgets"]
+    (used_up,) = [row for row in findings if row["area"] == "budgets" and "used up" in row["what"]]
     assert used_up["level"] == "warn"
     assert "the day's budget of $1.00 is used up: $1.50 spent" in used_up["what"]
     assert "raise COUNSEL_BUDGET_DAY" in used_up["todo"]
