@@ -60,9 +60,7 @@ class Listener:
                     pause = _AGAIN[0]
                     await self._listen(connection)
             except (psycopg.Error, OSError, CounselError) as error:
-                level = (
-                    logging.INFO if self._is_lost else logging.WARNING
-                )  # once, then each attempt for who looks closer
+                level = logging.DEBUG if self._is_lost else logging.WARNING  # each attempt would be a line
                 log.log(level, "the LISTEN connection was lost: %s", connections.reason(error))
                 self._is_lost = True
             except Exception:  # the task must survive: without it this process counts as dead
