@@ -44,6 +44,11 @@ def accelerate() -> None:
     _quick_decode, _quick_encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 
+def is_quick() -> bool:
+    """Whether msgspec is in use."""
+    return _quick_decode is not None
+
+
 def loads(text: str | bytes) -> Any:
     """The document, or `ValueError`. Bytes are UTF-8; what is not is replaced."""
     if not isinstance(text, str):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal, Protocol, TypeAlias
 
 from counsel import request_context
+from counsel.lazy_dataclass import replace
 from counsel.settings import Settings
 
 log = logging.getLogger("counsel.tracing")

@@ -434,6 +434,11 @@ class Prepared:
 
 
 class StreamReader(Protocol):
+    delta_event: str | None  # the name of the events of which many may be read together; None: of none
+
+    def text_of(self, deltas: list[str]) -> str | None:
+        """The text of several such events; None if they must be fed one by one."""
+
     def feed(self, event: str, data: str) -> list[Event]: ...
     def finish(self) -> list[Event]: ...
 

@@ -11,7 +11,6 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +40,7 @@ from counsel.engine.store.protocol import McpSessions, Store, Uploads
 from counsel.engine.store.records import JobDetail, JobFilter, JobRecord
 from counsel.errors import Conflict, NotFound
 from counsel.job_events import LAST_EVENTS, JobEvent, Wait
+from counsel.lazy_dataclass import replace
 from counsel.models.transport import Transport
 from counsel.people import Person
 from counsel.requests import SEVERAL, CompletionRequest, NewKey, Request

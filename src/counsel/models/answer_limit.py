@@ -37,6 +37,17 @@ class Allowance:
         self._raw += count
         self.over = self.over or self._raw > RAW * self.limit
 
+    def has_room(self, data: list[str]) -> bool:
+        """Whether these pieces of data, all of them text, are far from the limit, and none has to be counted on its own."""
+        sizes = list(map(len, data))
+        return max(sizes) <= OVERHEAD and self._output + 4 * sum(sizes) <= self.limit
+
+    def take_text(self, text: str) -> None:
+        """Count the text of such pieces."""
+        count = size(text)
+        self._output += count
+        self.text_bytes += count
+
     def take(self, events: list[Event], data: str) -> list[Event]:
         """The events of one piece of data, cut where the limit is."""
         output = text = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 
 from counsel import strict_json
 from counsel.errors import CounselError, OutOfResources, TimedOut, UpstreamError
+from counsel.lazy_dataclass import replace
 from counsel.models import answer_limit, compression, http1, network_errors, prices, response_bodies
 from counsel.models.deadlines import Deadlines
 from counsel.models.optional_fields import RefusedFields
@@ -33,6 +33,8 @@ from counsel.types import (
     Usage,
     UsageReport,
 )
+
+_MANY = 3  # deltas that are parsed together
 
 
 class _Interrupted(Exception):
@@ -275,10 +277,15 @@ class Exchange:
         try:
             parsed = self._parser.feed(chunk) if chunk else self._parser.end()
             self._began = self._began or bool(parsed)
-            for name, data in parsed:
+            at = 0
+            while at < len(parsed):
+                name, data = parsed[at]
+                at += 1
                 events += self._allowance.take(self._reader.feed(name, data), data)
                 if self._allowance.over:
                     return events
+                if len(parsed) - at >= _MANY and name == self._reader.delta_event:
+                    at = self._deltas(parsed, at, events)
             if not chunk:
                 events += self._reader.finish()
                 self._ended = True
@@ -295,6 +302,21 @@ class Exchange:
                 error if chunk or isinstance(error, ErrorEvent) else _Interrupted()
             )
         return events
+
+    def _deltas(self, parsed: list[tuple[str, str]], at: int, events: list[Event]) -> int:
+        """Deltas that arrived together, from `at` on, as one text. Returns the position after them, or `at`."""
+        name, end = parsed[at - 1][0], at
+        while end < len(parsed) and parsed[end][0] == name:
+            end += 1
+        deltas = [data for _, data in parsed[at:end]]
+        if len(deltas) < _MANY or not self._allowance.has_room(deltas):
+            return at
+        text = self._reader.text_of(deltas)
+        if text is None:
+            return at
+        self._allowance.take_text(text)
+        events.append(Text(text))
+        return end
 
     def _as_error(self, failed: Exception) -> Exception:
         if isinstance(failed, ErrorEvent):

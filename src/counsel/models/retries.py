@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
 
 from counsel.errors import CounselError, RateLimited
+from counsel.lazy_dataclass import replace
 from counsel.types import Call, Limits, Notice
 
 BACKOFF = 0.5  # seconds before the second attempt; doubled for each further one

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from itertools import chain
+from operator import itemgetter
+
 from counsel.strict_json import loads as document
 
 __all__ = ["MAX_BYTES", "EventParser", "TooLarge", "document"]
 MAX_BYTES = 17 * 1024 * 1024  # of one event: some vendors repeat the whole answer in the last event
+
+
+_EVENTS = re.compile(r"(?:event: ([^\n]+)\n)?data: ([^\n]*)\n\n")
 
 
 class TooLarge(ValueError):
@@ -67,7 +74,10 @@ class EventParser:
         """Whole lines. As vendors send them an event is one line of data, or its name and one line of data."""
         if self._data or self._event or not text.endswith("\n\n"):
             return self._lines(text[:-1].split("\n"))
-        events: list[tuple[str, str]] = []
+        events: list[tuple[str, str]] = _EVENTS.findall(text)
+        if sum(map(len, chain.from_iterable(events))) == len(text) - _framing(events):
+            return events
+        events = []
         for block in text[:-2].split("\n\n"):
             name, _, data = block.rpartition("\n")
             if data.startswith("data: ") and (not name or (name.startswith("event: ") and "\n" not in name)):
@@ -93,3 +103,9 @@ class EventParser:
                 self._data.append("")
                 self._size += len(line)
         return events
+
+
+def _framing(events: list[tuple[str, str]]) -> int:
+    """Characters around the names and the data of these events."""
+    named = sum(map(bool, map(itemgetter(0), events)))
+    return len("data: \n\n") * len(events) + len("event: \n") * named

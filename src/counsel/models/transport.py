@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from counsel.errors import CounselError
+from counsel.lazy_dataclass import replace
 from counsel.models import http1, network_errors, response_bodies, retries
 from counsel.models.deadlines import Deadlines
 from counsel.models.exchange import Exchange

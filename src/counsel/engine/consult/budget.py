@@ -10,7 +10,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from counsel.engine.store.records import (
     TooMany,
 )
 from counsel.errors import BudgetExceeded
-from counsel.lazy_dataclass import dataclass
+from counsel.lazy_dataclass import dataclass, replace
 from counsel.models import prices
 from counsel.types import Call, Model, Usage
 

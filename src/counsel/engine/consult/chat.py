@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from counsel.engine import results
 from counsel.engine.consult import fallbacks, structured
 from counsel.engine.consult.auto_chain import AutoChain, another_may_answer
@@ -19,6 +17,7 @@ from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Message
 from counsel.errors import CounselError, ModelNotFound, SelfConsultation, Unavailable
+from counsel.lazy_dataclass import replace
 from counsel.models.auto import Needs
 from counsel.results import (
     AnswerDetails,

@@ -12,7 +12,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from counsel.engine import results
@@ -21,7 +20,7 @@ from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route
 from counsel.engine.store.model import Reply
 from counsel.errors import CounselError, InvalidArgument, SchemaMismatch
-from counsel.lazy_dataclass import dataclass
+from counsel.lazy_dataclass import dataclass, replace
 from counsel.types import Call, Turn, Usage
 
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)\n?```\s*", re.DOTALL).fullmatch

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from counsel.engine.consult import prompts
@@ -16,7 +15,7 @@ from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import AgentSession, Message
 from counsel.errors import Internal, Refused
-from counsel.lazy_dataclass import dataclass
+from counsel.lazy_dataclass import dataclass, replace
 from counsel.text import is_blank
 from counsel.types import Call, Image, Model, Turn
 

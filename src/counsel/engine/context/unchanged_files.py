@@ -8,11 +8,11 @@ hash; the newest version that was sent counts, so a file that was changed and ch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from counsel.engine.context import files
 from counsel.engine.store.model import Part, Task
 from counsel.engine.store.records import Message
+from counsel.lazy_dataclass import replace
 from counsel.results import QuestionDetails
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from counsel.job_events import JobEvent, TextAdded, ThinkingAdded, ToolInputAdded
+from counsel.lazy_dataclass import replace
 
 MANY = 1_000  # events that wait before texts are put together
 _PIECE = 1 << 16  # characters up to which texts are joined: joining longer ones repeatedly costs more

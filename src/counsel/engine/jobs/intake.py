@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from dataclasses import replace
 
 from counsel import size_limits
 from counsel.agents import registry
@@ -23,7 +22,7 @@ from counsel.engine.store.model import ReviewSubject, Task
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob
 from counsel.errors import InvalidArgument, NotFound
-from counsel.lazy_dataclass import dataclass
+from counsel.lazy_dataclass import dataclass, replace
 from counsel.request_rules import check_name
 from counsel.requests import (
     DEFAULT_MODEL,

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +42,7 @@ from counsel.engine.store.model import Origin
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, JobStanding, LostJob, NewJob, StoreError
 from counsel.errors import Cancelled, CounselError, Internal
+from counsel.lazy_dataclass import replace
 
 if TYPE_CHECKING:
     from counsel.engine.team.own_keys import OwnKeys

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
-from counsel.models.wires import anthropic_client
+from counsel.models.wires import anthropic_client, text_deltas
 from counsel.models.wires.call_settings import (
     joined,
     limited,
@@ -272,7 +272,7 @@ _REASONS: dict[str, FinishReason] = {
 _STATUS = {"overloaded_error": 529, "rate_limit_error": 429, "api_error": 500, "authentication_error": 401}
 
 
-class MessagesReader:
+class MessagesReader(text_deltas.OneByOne):
     def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
         self._blocks: dict[int, Json] = {}

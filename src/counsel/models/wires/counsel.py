@@ -10,6 +10,7 @@ from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires import text_deltas
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerNotice, usage_from_json
 from counsel.types import (
@@ -104,7 +105,7 @@ def _past(data: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in data.items() if name != "wait"}
 
 
-class CounselReader:
+class CounselReader(text_deltas.OneByOne):
     def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
         self._thoughts: list[Thought] = []

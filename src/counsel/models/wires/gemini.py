@@ -11,6 +11,7 @@ from urllib.parse import quote
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires import text_deltas
 from counsel.models.wires.call_settings import (
     SentSettings,
     joined,
@@ -260,7 +261,7 @@ _REASONS: dict[str, FinishReason] = {
 _BLOCKED_PROMPT = "PROHIBITED_CONTENT"
 
 
-class GeminiReader:
+class GeminiReader(text_deltas.OneByOne):
     def __init__(self) -> None:
         self._parts: list[Json] = []
         self._tail: TextBuffer | None = None  # the last part's text, if more of it may come

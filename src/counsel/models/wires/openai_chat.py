@@ -11,6 +11,7 @@ from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires import text_deltas
 from counsel.models.wires.call_settings import (
     SentSettings,
     joined,
@@ -220,7 +221,7 @@ _REASONS: dict[str, FinishReason] = {
 }
 
 
-class ChatReader:
+class ChatReader(text_deltas.OneByOne):
     def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
         self._reported: dict[str, object] = {}  # the reasoning that was passed on before the first tool call

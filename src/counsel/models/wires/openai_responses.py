@@ -11,6 +11,7 @@ from typing import TypeAlias
 from counsel.errors import UpstreamError
 from counsel.models import sse
 from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.wires import text_deltas
 from counsel.models.wires.call_settings import (
     joined,
     limited,
@@ -226,6 +227,7 @@ _PIECES = {  # event type → kind, the field with the part's index, whether it 
 }
 
 
+_TEXT_DELTA = "response.output_text.delta"
 _INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "filtered"}
 
 
@@ -247,6 +249,17 @@ class ResponsesReader:
             return self._completed({"response": payload})
         handler = _HANDLERS.get(payload.get("type") or event)
         return handler(self, payload) if handler else []
+
+    delta_event: str | None = _TEXT_DELTA
+
+    def text_of(self, deltas: list[str]) -> str | None:
+        """Of deltas that continue the message which has just got one."""
+        pieces = None if self._message is None else self._parts.get(("text", self._message, 0))
+        text = pieces and text_deltas.joined(deltas, _TEXT_DELTA, self._message)
+        if not text or pieces is None:
+            return None
+        pieces.append(text)
+        return text
 
     def finish(self) -> list[Event]:
         if self._finished is None:
