@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, cast
 
+from counsel import alarms
 from counsel.front import json_messages as messages_
 from counsel.front.bounded_lines import LONGEST, Lines, TooLong
 from counsel.front.json_messages import Unreadable
@@ -31,7 +32,7 @@ from counsel.strict_json import encode_line
 log = logging.getLogger("counsel.mcp")
 
 Line: TypeAlias = Callable[[bytes], None]
-ANNOUNCE_AFTER = 0.05  # seconds
+ANNOUNCE_AFTER = 0.25  # seconds
 MOST_UNFINISHED = 256 * 1024 * 1024  # bytes of unfinished lines in this process
 MOST_UNREAD = 128 * 1024 * 1024  # bytes of answers that one connection has not read
 REFUSAL_TIMEOUT = 1.0  # seconds for a refused peer to read the reason
@@ -279,17 +280,17 @@ class McpLines:
         self, request: dict[str, object], key: str | None, waited: float
     ) -> dict[str, object] | None:
         """Tell the front the request's job, unless the answer is quicker: the front would wake up for nothing."""
-        timers: list[asyncio.TimerHandle] = []
+        timer: alarms.Alarm | None = None
 
         def on_job(job: str) -> None:
-            timers.append(
-                asyncio.get_running_loop().call_later(ANNOUNCE_AFTER, self._announce_job, job, request["id"])
-            )
+            nonlocal timer
+            due = asyncio.get_running_loop().time() + ANNOUNCE_AFTER
+            timer = alarms.at(due, lambda: self._announce_job(job, request["id"]))
 
         try:
             return await self.session.respond(request, self._notify, key=key, on_job=on_job, waited=waited)
         finally:
-            for timer in timers:
+            if timer is not None:
                 timer.cancel()
 
     def _announce_job(self, job: str, request_id: object) -> None:

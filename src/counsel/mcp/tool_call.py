@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
+from counsel import first_step
+from counsel.alarms import TimeLimit
 from counsel.caller import Caller
 from counsel.errors import CounselError
 from counsel.lazy_dataclass import dataclass
@@ -36,14 +38,13 @@ class Call:
     leaving: LeaveReason = "gone"  # why the call is being given up, set before its task is cancelled
     job: str | None = field(default=None, init=False)
     waits_here: bool = field(default=True, init=False)  # False: the server is being stopped
-    timeout: asyncio.Timeout | None = field(default=None, init=False)  # while its caller waits
+    timeout: TimeLimit | None = field(default=None, init=False)  # while its caller waits
 
     def stop_waiting(self) -> None:
         """Answer with the job now: this server is being stopped, and another process continues it."""
         self.waits_here, self.time_limit = False, 0.0
         if self.timeout is not None:
-            with suppress(RuntimeError):  # the time is over already
-                self.timeout.reschedule(0.0)
+            self.timeout.end_now()
 
 
 async def run(call: Call, request: Request, *, background: bool) -> Result | Accepted:
@@ -60,15 +61,18 @@ async def run(call: Call, request: Request, *, background: bool) -> Result | Acc
 
 async def _submit(call: Call, request: Request, *, background: bool) -> str:
     """A call cancelled while it is being written down is written down first, so that it can be stopped."""
-    submitting = asyncio.ensure_future(
-        call.engine.submit(request, call.caller, background=background, key=call.key)
-    )
-    try:
-        job = await asyncio.shield(submitting)
-    except asyncio.CancelledError:
-        with suppress(CounselError):
-            await _leave(call, await submitting, background=background)
-        raise
+    work = call.engine.submit(request, call.caller, background=background, key=call.key)
+    # a team's database has time limits of its own, which need a task from the start
+    submitting = asyncio.ensure_future(work) if call.caller.settings.database else first_step.start(work)
+    if isinstance(submitting, str):
+        job = submitting
+    else:
+        try:
+            job = await asyncio.shield(submitting)
+        except asyncio.CancelledError:
+            with suppress(CounselError):
+                await _leave(call, await submitting, background=background)
+            raise
     call.job = job
     if call.on_job:
         call.on_job(job)
@@ -89,7 +93,7 @@ async def _wait(call: Call, job: str) -> Result | Accepted:
 
 async def _in_time(call: Call, job: str) -> Result | Accepted:
     try:
-        async with asyncio.timeout(call.time_limit) as call.timeout:
+        async with TimeLimit(call.time_limit) as call.timeout:
             return await call.engine.wait(job)
     except TimeoutError:
         await call.engine.detach(job)

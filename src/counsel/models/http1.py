@@ -15,6 +15,8 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, cast
 
+from counsel import alarms
+
 MAX_HEAD = 64 * 1024  # bytes of a response's status line and headers
 MAX_INTERIM = 16  # responses with a status of 100 to 199 before the final one
 MAX_UNREAD = 128 * 1024  # bytes of a body that were not read yet; beyond it the socket is not read
@@ -69,7 +71,7 @@ class Response:
         self._size = 0
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: alarms.Alarm | None = None
         self._until = 0.0
         self._push: Push | None = None
 
@@ -111,10 +113,10 @@ class Response:
         """One timer for all waits of a response: moving the deadline is an assignment, not a new timer."""
         loop = asyncio.get_running_loop()
         self._until = until
-        if self._timer is None or self._timer.when() > until:
+        if self._timer is None or self._timer.when > until:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = loop.call_at(until, self._check_deadline)
+            self._timer = alarms.at(until, self._check_deadline)
         self._waiter = loop.create_future()
         try:
             await self._waiter
@@ -127,7 +129,7 @@ class Response:
         if self._waiter is None or self._waiter.done():
             return
         if loop.time() < self._until:
-            self._timer = loop.call_at(self._until, self._check_deadline)
+            self._timer = alarms.at(self._until, self._check_deadline)
         else:
             self._waiter.set_exception(DeadlineExceeded())
 

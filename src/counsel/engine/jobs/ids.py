@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import uuid
 
-from counsel import pending_calls
+from counsel import pending_calls, random_ids
 
 _OWN_KIND = re.compile(r"(?:conv|consensus|ask|review|job)_([0-9A-Za-z-]+)")
 _HEX = re.compile(r"[0-9a-fA-F-]")
@@ -14,7 +13,7 @@ _UUID_START = re.compile(r"[^-]{8}(?:-[^-]{0,4}){0,3}(?:-[^-]{0,12})?")
 
 def new(kind: str) -> str:
     """`conv_…`, `consensus_…`, `ask_…`, `review_…` or `job_…` with 122 random bits."""
-    return f"{kind}_{uuid.uuid4()}"
+    return f"{kind}_{random_ids.uuid4()}"
 
 
 def of_call(key: str | None) -> str:

@@ -164,6 +164,7 @@ class Runner:
             expires=_expires(job),
             keep_days=job.caller.settings.job_days,
             title=title_of(job.task.prompt),
+            may_continue=job.continues or job.attempt > 1,
         )
 
     def _new_jobs(self) -> list[NewJob]:

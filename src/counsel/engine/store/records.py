@@ -70,6 +70,7 @@ class NewJob:
     expires: float  # when the conversation does
     keep_days: int  # after the job's end
     title: str
+    may_continue: bool = True  # False: the conversation's name was made for this job
     queue: QueueEntry | None = None  # of a team
 
 

@@ -13,15 +13,18 @@ WAL_BYTES = 4 * 1024 * 1024  # to which the write-ahead log is cut once it has b
 _SETTINGS = ("synchronous=FULL", "foreign_keys=ON", "cache_size=-2000", f"journal_size_limit={WAL_BYTES}")
 
 
+_execute = sqlite3.Connection.execute
+
+
 class Connection(sqlite3.Connection):
     """A write must not fail because of half a character: a folder's name that is no UTF-8, half an emoji in an answer."""
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
         try:
-            return super().execute(sql, values)
+            return _execute(self, sql, values)
         except UnicodeEncodeError:  # while binding: nothing has run yet
-            return super().execute(
-                sql, [sound(value) if isinstance(value, str) else value for value in values]
+            return _execute(
+                self, sql, [sound(value) if isinstance(value, str) else value for value in values]
             )
 
     def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:

@@ -10,8 +10,17 @@ from dataclasses import fields
 from counsel import strict_json
 from counsel.engine.store import paging
 from counsel.engine.store.protocol import Pending
-from counsel.engine.store.records import AgentSession, Conversation, Message, NewTurn, Page, SearchHit
-from counsel.engine.store.sqlite import backups
+from counsel.engine.store.records import (
+    AgentSession,
+    Conversation,
+    Fence,
+    LostJob,
+    Message,
+    NewTurn,
+    Page,
+    SearchHit,
+)
+from counsel.engine.store.sqlite import backups, fencing
 from counsel.engine.store.sqlite.database import Database
 from counsel.results import details_from_json
 
@@ -19,6 +28,10 @@ _COLUMNS = [field.name for field in fields(Conversation)]
 _RECORD = ", ".join(f"c.{name}" for name in _COLUMNS)
 # A question that failed or was stopped is not lost: its conversation can be opened and the question asked again.
 _STOPPED = "EXISTS (SELECT 1 FROM jobs j WHERE j.conversation = c.id AND j.status IN ('failed', 'cancelled'))"
+
+
+_LENGTH = f"SELECT (SELECT messages FROM conversations WHERE id = ?) FROM jobs WHERE {fencing.MINE}"
+_MOST_VALUES = 450  # in one statement
 
 
 class Conversations:
@@ -133,29 +146,34 @@ class Conversations:
         return was_there
 
 
-def add_turn(db: sqlite3.Connection, turn: NewTurn) -> int:
-    """Append messages at the end, wherever that is by now; the conversation's new length."""
-    row = db.execute("SELECT messages FROM conversations WHERE id = ?", (turn.conversation,)).fetchone()
-    if row is None:  # deleted while the answer was on its way: the answer stays in its job
+def add_turn(db: sqlite3.Connection, turn: NewTurn, fence: Fence) -> int:
+    """Append messages at the end, wherever that is by now; the conversation's new length. Raises `LostJob`."""
+    row = db.execute(_LENGTH, (turn.conversation, *fencing.values(fence))).fetchone()
+    if row is None:
+        raise LostJob(fence.job)
+    if row[0] is None:  # deleted while the answer was on its way: the answer stays in its job
         return 0
     count = int(row[0])
     now = time.time()
+    values: list[object] = []
     for message in turn.messages:
         count += 1
-        db.execute(
-            "INSERT INTO messages (conversation, n, role, text, asked, images, about, job, at) VALUES (?,?,?,?,?,?,?,?,?)",
-            (
-                turn.conversation,
-                count,
-                message.role,
-                message.text,
-                message.asked,
-                strict_json.dumps(message.images),
-                strict_json.dumps(message.details.to_json()),
-                message.job,
-                message.at or now,
-            ),
+        values += (
+            turn.conversation,
+            count,
+            message.role,
+            message.text,
+            message.asked,
+            strict_json.dumps(message.images) if message.images else "[]",
+            strict_json.dumps(message.details.to_json()),
+            message.job,
+            message.at or now,
         )
+        if len(values) >= _MOST_VALUES:
+            _add_messages(db, values)
+            values = []
+    if values:
+        _add_messages(db, values)
     db.execute(
         "UPDATE conversations SET messages = ?, updated = ?, expires = ?, provider = ?, model = ? WHERE id = ?",
         (count, now, turn.expires, turn.provider, turn.model, turn.conversation),
@@ -165,6 +183,15 @@ def add_turn(db: sqlite3.Connection, turn: NewTurn) -> int:
             "INSERT OR REPLACE INTO sessions VALUES (?,?,?,?)", (turn.conversation, *turn.session, count)
         )
     return count
+
+
+def _add_messages(db: sqlite3.Connection, values: list[object]) -> None:
+    """One statement for a question and its answer."""
+    rows = ",".join(["(?,?,?,?,?,?,?,?,?)"] * (len(values) // 9))
+    db.execute(
+        f"INSERT INTO messages (conversation, n, role, text, asked, images, about, job, at) VALUES {rows}",
+        values,
+    )
 
 
 def with_tag(db: sqlite3.Connection, project: str, tag: str) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from counsel.engine.store.sqlite.commits import Queued, Work, Write, together
 from counsel.engine.store.sqlite.database_file import DatabaseFile, is_suspicious
@@ -79,8 +79,7 @@ class Database:
 
     def soon(self, work: Work[T]) -> Write[T]:
         """Queue a write without waiting for it; a failure is logged."""
-        done: Write[T] = Write()
-        done.add_done_callback(_log_failure)
+        done: Write[T] = Write(is_logged=True)
         self._writer.put((work, done))
         return done
 
@@ -255,8 +254,3 @@ class Database:
 def _touch(db: sqlite3.Connection) -> None:
     """Changes nothing; its commit takes all earlier ones to the disk, and a long log into the database."""
     db.execute(f"PRAGMA user_version={db.execute('PRAGMA user_version').fetchone()[0]}")
-
-
-def _log_failure(done: Future[Any]) -> None:
-    if not done.cancelled() and (error := done.exception()):
-        log.error("a write failed: %s", error)

@@ -299,7 +299,8 @@ def _statement(sql: str, *values: object) -> Work[None]:
 
 def _begin_or_extend(db: sqlite3.Connection, job: NewJob, name: str) -> None:
     task = job.task
-    db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (name, job.created))
+    if job.may_continue:
+        db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (name, job.created))
     db.execute(
         "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title) "
         "VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
@@ -321,17 +322,13 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
     task = job.task
 
     def work(db: sqlite3.Connection) -> Submitted:
-        if db.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).fetchone():
-            return Submitted(is_new=False, conversation=job.conversation)
         name = job.conversation
         if by_tag and task.tag:
             name = conversations.with_tag(db, task.project, task.tag) or name
-        if not task.stateless:
-            _begin_or_extend(db, job, name)
-        db.execute(
+        inserted = db.execute(
             "INSERT INTO jobs (id, key, tool, conversation, status, background, created, owner, attempt, "
             "fingerprint, caller, task, models, total, title, keep_days) "
-            "VALUES (?,?,?,?,'processing',?,?,?,?,?,?,?,?,?,?,?)",
+            "VALUES (?,?,?,?,'processing',?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING",
             (
                 job.id,
                 job.key,
@@ -350,6 +347,10 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
                 job.keep_days,
             ),
         )
+        if not inserted.rowcount:
+            return Submitted(is_new=False, conversation=job.conversation)
+        if not task.stateless:
+            _begin_or_extend(db, job, name)
         return Submitted(is_new=True, conversation=name)
 
     return work
@@ -372,8 +373,7 @@ def reinstate(job: NewJob) -> Work[None]:
 
 def _completed(fence: Fence, end: JobCompleted) -> Work[None]:
     def work(db: sqlite3.Connection) -> None:
-        fencing.check(fence, db)
-        count = conversations.add_turn(db, end.turn)
+        count = conversations.add_turn(db, end.turn, fence)
         result = strict_json.dumps(end.result(count).to_row())
         _end(db, fence.job, end.status, result=result, completed=end.completed)
         if end.usage:
@@ -390,7 +390,7 @@ def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
     def work(db: sqlite3.Connection) -> None:
         fencing.check(fence, db)
         if turn := end.turn(replies.remembered(db, fence.job)):
-            conversations.add_turn(db, turn)
+            conversations.add_turn(db, turn, fence)
         _end(db, fence.job, end.status, error=strict_json.dumps(end.error.as_dict()))
         if end.error.partial or (isinstance(end.error, UpstreamError) and end.error.failed):
             replies.drop_text(db, fence.job)
