@@ -53,12 +53,29 @@ class Checker:
     def __init__(self, tool: str, schema: Schema) -> None:
         self._tool, self._schema = tool, schema
         self._hint = _usage(schema)
-        self._optional = frozenset(schema["properties"].keys() - set(schema.get("required", ())))
+        required = set(schema.get("required", ()))
+        self._optional = frozenset(schema["properties"].keys() - required)
+        self._required = frozenset(required)
+        self._texts = {
+            name: rule.get("minLength", 0)
+            for name, rule in schema["properties"].items()
+            if rule.get("type") == "string" and rule.keys() <= _OF_TEXTS
+        }
 
     def check(self, arguments: object) -> dict[str, object]:
+        if type(arguments) is dict and self._are_texts(arguments):
+            return arguments
         present = {} if arguments is None else _without_blanks(self._optional, arguments)
         refuse(self._tool, problems("", self._schema, present), self._hint)
         return present
+
+    def _are_texts(self, arguments: dict[str, object]) -> bool:
+        """Whether they are what most calls have, all required texts and perhaps others: then there is no problem."""
+        for name, value in arguments.items():
+            least = self._texts.get(name)
+            if least is None or type(value) is not str or not value or len(value.strip()) < least:
+                return False
+        return self._required <= arguments.keys()
 
 
 def check(tool: str, schema: Schema, arguments: object) -> dict[str, object]:
@@ -171,6 +188,9 @@ def _additional(where: str, _: bool, value: Mapping[str, object], schema: Schema
     for name in value:
         if name not in known:
             yield f"{_inside(where, str(name))} is not known{_nearest(str(name), known)}"
+
+
+_OF_TEXTS = frozenset({"type", "description", "default", "minLength"})
 
 
 def _nearest(name: str, known: Mapping[str, Schema]) -> str:

@@ -24,6 +24,7 @@ R = TypeVar("R", bound=ToolResult)
 CHARS_PER_TOKEN = 4
 _ENVELOPE = 600  # what JSON-RPC, `_meta` and the resource link add around the result
 _SHORTEST = 120  # a text is not cut below this; past it entries of lists are left out
+_SMALL = 4_000  # characters of a text beside which the JSON is small, too
 _ENTRIES = (10_000, 200, 50, 20, 8, 3, 1, 0)
 _BOUNDARIES = ("\n\n", "\n", ". ", " ")
 
@@ -85,7 +86,7 @@ def failure(error: CounselError, frame: Frame, job: str | None) -> Json:
 
 
 def _fit(content: Content, frame: Frame, job: str | None) -> dict[str, object]:
-    if _weight(content.structured) <= frame.most_characters:
+    if len(content.text) < _SMALL or _weight(content.structured) <= frame.most_characters:
         whole = content.result()
         if _fits(whole, frame.most_characters):
             return whole

@@ -39,10 +39,17 @@ def address(url: str) -> Address | None:
 
 def request_head(method: str, to: Address, headers: Mapping[str, str], length: int | None) -> bytes | None:
     """The request's head; None if a header has a line break."""
-    lines = [f"{method} {to.head}", *(f"{name}: {value}\r\n" for name, value in headers.items())]
-    if length is not None:
-        lines.append(f"content-length: {length}\r\n")
+    head = _without_length(method, to, tuple(headers.items()))
+    if head is None or length is None:
+        return head and head + b"\r\n"
+    return b"%scontent-length: %d\r\n\r\n" % (head, length)
+
+
+@lru_cache(maxsize=256)
+def _without_length(method: str, to: Address, headers: tuple[tuple[str, str], ...]) -> bytes | None:
+    """The same for all requests of a caller to a provider."""
+    lines = [f"{method} {to.head}", *(f"{name}: {value}\r\n" for name, value in headers)]
     head = "".join(lines)
     if head.count("\n") != len(lines) + 1 or head.count("\r") != len(lines) + 1 or "\0" in head:
         return None
-    return head.encode("utf-8", "replace") + b"\r\n"
+    return head.encode("utf-8", "replace")

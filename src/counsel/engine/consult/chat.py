@@ -44,7 +44,9 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
         store,
         cache,
     )
-    metadata = replace(results.metadata(reply), files=job.task.sources)
+    metadata = results.metadata(reply)
+    if job.task.sources:
+        metadata = replace(metadata, files=job.task.sources)
     if job.task.models[0].lower() == "auto" and reply.model in members(history):
         note = AnswerNotice("member", f"{reply.model} answers because it took part in the consensus.")
         metadata = replace(metadata, notices=(*metadata.notices, note))
@@ -139,7 +141,8 @@ async def _first_answer(
     while route := chain.next():
         try:
             call = await conversation.compose_async(consultation.job, history, route, store)
-            call = replace(call, hurry=chain.hurry)
+            if chain.hurry is not None:
+                call = replace(call, hurry=chain.hurry)
             step = _step(consultation.job, route)
             reply = await cache.through(consultation, step, route, call)
             if consultation.job.task.schema is not None:

@@ -6,8 +6,9 @@ made of `request_rules.RULES` and refuse with the same message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from counsel import argument_schema
@@ -21,14 +22,19 @@ _FIELDS: dict[type, list[tuple[str, Any]]] = {
 }
 
 
+_values: dict[type, Callable[[object], tuple[object, ...]]] = {
+    kind: attrgetter(*(name for name, _ in rows)) for kind, rows in _FIELDS.items()
+}
+
+
 def without_blanks(request: Request) -> Request:
     """`None`, `""` and an empty list for an optional argument mean that it was not given."""
     blank = {
         name: default
-        for name, default in _FIELDS[type(request)]
-        if default is not MISSING
-        and argument_schema.is_blank(getattr(request, name))
-        and default is not getattr(request, name)
+        for (name, default), value in zip(
+            _FIELDS[type(request)], _values[type(request)](request), strict=True
+        )
+        if value is not default and default is not MISSING and argument_schema.is_blank(value)
     }
     return replace(request, **blank) if blank else request
 
@@ -48,11 +54,13 @@ def tool_of(request: Request) -> str:
 
 
 def _problems(request: Request) -> Iterator[str]:
-    for name, default in _FIELDS[type(request)]:
-        value, rule = getattr(request, name), RULES[name]
+    for (name, default), value in zip(_FIELDS[type(request)], _values[type(request)](request), strict=True):
+        if value is default:
+            continue
+        rule = RULES[name]
         if (
             isinstance(value, list) and rule.get("type") == "array"
         ):  # its owner could change it after the check
             yield f"{name} must be a tuple, not a list"
-        elif value is not default:
+        else:
             yield from argument_schema.problems(name, rule, value)

@@ -58,6 +58,9 @@ SETTINGS = (
 )
 
 
+_settings = attrgetter(*SETTINGS)
+
+
 class ReviewSubject(TypedDict, total=False):
     """What a review compares."""
 
@@ -117,10 +120,8 @@ class Task:
 
     def settings(self) -> dict[str, object]:
         """What the caller set, for readers of the conversation; without what was left to us."""
-        values = {name: getattr(self, name) for name in SETTINGS}
-        chosen = {
-            name: value for name, value in values.items() if value or (value == 0 and value is not False)
-        }
+        values = zip(SETTINGS, _settings(self), strict=True)
+        chosen = {name: value for name, value in values if value or (value == 0 and value is not False)}
         chosen["models"] = list(self.models)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
 
