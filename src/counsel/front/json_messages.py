@@ -23,6 +23,9 @@ LONGEST_ID = 1_000  # characters of a request's id, which every answer repeats
 LONGEST_QUOTE = 200  # characters of the caller's own text in an error
 
 
+_BOM = b"\xef\xbb\xbf"
+
+
 class Unreadable(ValueError):
     """Bytes that are not a message. The text is for the sender and quotes nothing."""
 
@@ -35,7 +38,7 @@ def parse(data: bytes | bytearray) -> Any:
     if nests + data.count(b",") > MOST_VALUES and _values(data) > MOST_VALUES:
         raise Unreadable(f"a message may hold at most {MOST_VALUES:,} values")
     try:
-        value = _DECODER.decode(data.decode("utf-8-sig", "surrogatepass"))
+        value = _DECODER.decode(data.removeprefix(_BOM).decode("utf-8", "surrogatepass"))
     except Unreadable:
         raise
     except (ValueError, RecursionError):

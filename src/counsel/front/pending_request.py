@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 
-from counsel import pending_calls
+from counsel import pending_calls, random_ids
 from counsel.front.json_messages import encode
 from counsel.front.protocol import INTERNAL_ERROR, RpcError
 
@@ -27,7 +26,7 @@ class PendingRequest:
     def __init__(self, request_id: object, line: bytes) -> None:
         self.request_id = request_id  # of a batch: the list of its ids
         self.line = line
-        self.key = os.urandom(16).hex()
+        self.key = random_ids.token()
         self.began = time.monotonic()
         self.job = ""
         self.was_sent = False  # a daemon may have started it

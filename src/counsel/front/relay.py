@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import time
 
@@ -38,6 +39,10 @@ IDLE_RETRY = 30.0  # seconds between attempts when no call waits: noted jobs con
 MAX_BACKLOG = 1 << 20  # bytes queued for the daemon, beyond which nothing more is read from the client
 MAX_UNANSWERED = 256 << 20  # bytes of unanswered requests: they are sent again when a daemon dies
 LONGEST_NAME = 200  # characters of a client's name
+
+
+# what the daemon sends most, and its encoder's form of it
+_DONE = re.compile(rb'@\{"done":(0|[1-9][0-9]*),"answered":true\}').fullmatch
 
 
 def _relevant(initialize: Json | None) -> dict[str, object] | None:
@@ -260,7 +265,9 @@ class Relay:
         for line in self.from_daemon.feed(data):
             if isinstance(line, TooLong):  # no daemon sends such a line
                 continue
-            if line.startswith(b"@"):
+            if (done := _DONE(line)) and len(done[1]) < 20:
+                self.answering = done[1].decode()
+            elif line.startswith(b"@"):
                 self._control(json.loads(line[1:]))
             else:
                 self._pass_on(line)

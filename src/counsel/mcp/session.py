@@ -45,6 +45,7 @@ from counsel.mcp.tools import TOOLS
 from counsel.mcp.tools.base import Tool
 from counsel.requests import Engine
 from counsel.results import Accepted, ToolResult
+from counsel.settings import Settings
 from counsel.types import Json
 
 log = logging.getLogger("counsel.mcp")
@@ -88,6 +89,9 @@ class Session:
     _roots: asyncio.Task[None] | None = field(default=None, init=False)
     _roots_asked: int = field(default=0, init=False)
     _roots_due: float = field(default=0.0, init=False)  # until when calls wait for the roots
+    _time_limit_of: tuple[str, client_timeouts.Configured, Settings, Mapping[str, str], float] | None = field(
+        default=None, init=False
+    )  # what the last call's came from
     _limits: asyncio.Task[client_timeouts.Configured] | None = field(default=None, init=False)
 
     # ── requests ──
@@ -219,8 +223,16 @@ class Session:
         """Seconds that the client still waits."""
         client, env = self.protocol_state.client, self.identity.env
         configured = await self._configured(caller)
-        seconds = client_timeouts.time_limit(client, self.transport, caller.settings, env, configured)
-        return max(0.0, seconds - (time.monotonic() - began))
+        known = self._time_limit_of
+        if (
+            known is None
+            or known[:2] != (client, configured)
+            or known[2] is not caller.settings
+            or known[3] is not env
+        ):
+            seconds = client_timeouts.time_limit(client, self.transport, caller.settings, env, configured)
+            known = self._time_limit_of = (client, configured, caller.settings, env, seconds)
+        return max(0.0, known[4] - (time.monotonic() - began))
 
     async def is_overdue(self, waited: float) -> bool:
         """Whether the client's time limit for one call has passed after so many seconds."""

@@ -27,6 +27,8 @@ _STATUS = re.compile(rb"HTTP/1\.([01]) +(\d{3})(?: |$)")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?")
 _PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 
+_HEX = b"0123456789abcdefABCDEF"
+_MANY_BYTES = 1024  # in which there may be many chunks
 _SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is next; the last chunk was read
 
 Trust: TypeAlias = ssl.SSLContext | None
@@ -389,7 +391,7 @@ class Connection(asyncio.BufferedProtocol):
 
 def _whole_chunks(data: bytes, pieces: list[bytes]) -> int:
     """Add the chunks that have arrived whole, as vendors send them, up to the first that looks different; its position."""
-    at = 0
+    at = _many_chunks(data, pieces) if len(data) > _MANY_BYTES else 0
     while match := _PLAIN_SIZE.match(data, at):
         start = match.end()
         stop = start + int(match[1], 16)
@@ -398,6 +400,23 @@ def _whole_chunks(data: bytes, pieces: list[bytes]) -> int:
         pieces.append(data[start:stop])
         at = stop + 2
     return at
+
+
+def _many_chunks(data: bytes, pieces: list[bytes]) -> int:
+    """The same for many small chunks that have no line breaks of this kind in them; 0 if there are any."""
+    lines = data.split(b"\r\n")
+    pairs = (len(lines) - 1) // 2
+    sizes, parts = lines[: 2 * pairs : 2], lines[1 : 2 * pairs : 2]
+    if sizes and sizes[-1] == b"0":  # the last one
+        del sizes[-1], parts[-1]
+    digits = b"".join(sizes)
+    if not all(sizes) or len(digits) > 8 * len(sizes) or digits.translate(None, _HEX):
+        return 0
+    lengths = list(map(len, parts))
+    if not all(lengths) or [int(size, 16) for size in sizes] != lengths:
+        return 0
+    pieces += parts
+    return len(digits) + sum(lengths) + 4 * len(sizes)
 
 
 def _size(line: bytes) -> int:

@@ -24,7 +24,7 @@ _IDLE = 2.0  # seconds without a write after which a long write-ahead log is cut
 class Writer:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
-        self._queue: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Item] | None] = queue.SimpleQueue()
         self._sent = 0  # writes given to the thread, and
         self._settled = 0  # those that it is done with
         self.waiting: list[Queued] = []  # writes that wait a moment for the next one
@@ -39,9 +39,9 @@ class Writer:
         """First what waited, so that the order of writes is the order of the calls."""
         items: list[Item] = [*self.waiting] if item is None else [*self.waiting, item]
         self.waiting = []
-        self._sent += len(items)
-        for each in items:
-            self._queue.put(each)
+        if items:
+            self._sent += len(items)
+            self._queue.put(items)
 
     def do(self, step: Callable[[], None]) -> Future[None]:
         """Run a step on the thread, between two commits."""
@@ -51,7 +51,7 @@ class Writer:
 
     def aside(self, step: Callable[[], None]) -> None:
         """Run a step that changes nothing on the thread. What waits for another write goes on waiting."""
-        self._queue.put((Step(step, changes_nothing=True), Future()))
+        self._queue.put([(Step(step, changes_nothing=True), Future())])
 
     def close(self) -> None:
         self.put()
@@ -75,14 +75,14 @@ class Writer:
         """What has queued up; nothing, once, after a while without writes."""
         batch: list[Item] = []
         try:
-            item = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
+            items = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
         except queue.Empty:
             return [], True
-        while item is not None:
-            batch.append(item)
+        while items is not None:
+            batch += items
             if len(batch) >= _BATCH or self._queue.empty():
                 return batch, True
-            item = self._queue.get()
+            items = self._queue.get()
         return batch, False
 
     def _write(self, batch: list[Item]) -> None:
