@@ -26,17 +26,17 @@ def start(work: Coroutine[Any, Any, T]) -> asyncio.Future[T] | T:
 @coroutine
 def _rest(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
     """What `work` does after its first step, in which it came to wait for `awaited`."""
-    while True:
-        try:
-            value = yield awaited
-        except GeneratorExit:
-            work.close()
-            raise
-        except BaseException as error:  # noqa: BLE001 - a cancellation, too, belongs to `work`
-            step, given = work.throw, error
-        else:
-            step, given = work.send, value
-        try:
-            awaited = step(given)
-        except StopIteration as end:
-            return end.value
+    try:
+        while True:
+            try:
+                value = yield awaited
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - a cancellation, too, belongs to `work`
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration as end:
+        result: T = end.value
+        return result

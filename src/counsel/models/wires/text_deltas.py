@@ -22,7 +22,12 @@ class OneByOne:
 def _decoder() -> Callable[[str], list[Any]]:
     import msgspec  # `strict_json` has it already
 
-    fields = [("type", str), ("delta", str), ("output_index", int, 0), ("content_index", int, 0)]
+    fields: list[str | tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("type", str),
+        ("delta", str),
+        ("output_index", int, 0),
+        ("content_index", int, 0),
+    ]
     delta = msgspec.defstruct("Delta", fields, gc=False)
     return msgspec.json.Decoder(list[delta]).decode  # type: ignore[valid-type]
 

@@ -226,7 +226,7 @@ class Jobs:
         marks = ",".join("?" * len(jobs))
         sql = f"SELECT id, owner, attempt, status, cancel, cancelled_members FROM jobs WHERE id IN ({marks})"
         return [
-            JobStanding(*row[:4], bool(row[4]), () if row[5] == "[]" else tuple(json.loads(row[5])))
+            JobStanding(*[*row[:4], bool(row[4]), () if row[5] == "[]" else tuple(json.loads(row[5]))])
             for row in self.database.rows(sql, *jobs)
         ]
 
