@@ -139,6 +139,24 @@ async def test_an_answer_is_the_same_however_its_bytes_are_cut(
     assert response.ended
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    chunks=st.lists(
+        st.one_of(st.binary(min_size=1, max_size=40), st.sampled_from([b"\r\n", b"0\r\n\r\n", b"a\r\nb"])),
+        min_size=40,
+        max_size=60,
+    ),
+    plain=st.booleans(),
+    cut=st.integers(0, 3000),
+)
+async def test_many_small_chunks_in_one_read(chunks: list[bytes], plain: bool, cut: int) -> None:
+    sent = [b"x" * 20 + chunk.replace(b"\r\n", b"--") if plain else chunk for chunk in chunks]
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in sent) + b"0\r\n\r\n"
+    response = _fed([CHUNKED + body[:cut], body[cut:]])
+    assert await read(response) == b"".join(sent)
+    assert response.ended
+
+
 def _fed(pieces: list[bytes]) -> http1.Response:
     """A response made of these reads, without a socket."""
     pool = Pool()
@@ -186,6 +204,8 @@ class _Nowhere(asyncio.Transport):
         CHUNKED + b"0x3\r\nabc\r\n",
         CHUNKED + b"-1\r\n",
         CHUNKED + b"3\r\nabcd\r\n",
+        CHUNKED + b"40\r\n" + b"x" * 64 + b"\r\n" + b"+3\r\nabc\r\n" * 200,
+        CHUNKED + b"3\r\nabc\r\n" * 200 + b"4\r\nabc\r\n\r\n",
         CHUNKED + b"1" * 5000,
         b"HTTP/1.1 200 OK\r\nx: " + b"x" * 70_000,
         b"HTTP/1.1 200 OK\r\nx: " + b"x" * 70_000 + b"\r\n\r\n",

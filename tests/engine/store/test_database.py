@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -264,3 +264,55 @@ def test_a_new_file_can_give_freed_pages_back(database: Database) -> None:
     with closing(sqlite3.connect(database.path)) as db:
         assert db.execute("PRAGMA auto_vacuum").fetchone() == (2,)
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_writes_of_one_turn_of_the_loop_wake_the_writer_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    queued = database._writer._queue
+
+    class Counted:
+        def put(self, items: list[object]) -> None:
+            given.append(len(items))
+            queued.put(items)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database._writer, "_queue", Counted())
+        waited = [database.write(put(name)) for name in "abc"]
+        await asyncio.sleep(0)
+    await asyncio.gather(*waited)
+    assert given == [3]
+
+
+async def test_a_write_can_be_awaited_before_and_after_its_end(database: Database) -> None:
+    waited = database.shortly(put("a"))
+    assert not waited.done()
+    impatient = asyncio.ensure_future(_result(waited))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    await asyncio.gather(waited, _result(waited))
+    assert waited.done()
+    assert waited.exception() is None
+    await waited
+
+    def failing(_: object) -> None:
+        raise KeyError("x")
+
+    failed = database.shortly(failing)
+    with pytest.raises(KeyError):
+        await failed
+    with pytest.raises(KeyError):
+        await failed
+    assert isinstance(failed.exception(), KeyError)
+
+
+async def _result(write: Awaitable[object]) -> None:
+    await write
+
+
+async def test_a_quick_write_takes_those_of_tasks_that_were_cancelled(database: Database) -> None:
+    impatient = database.write(put("a"))
+    impatient.cancel()
+    await database.quickly(put("b"))
+    assert count(database) == 2
