@@ -34,7 +34,7 @@ def delta(text: str, **more: Any) -> str:
 
 def texts(deltas: list[str]) -> tuple[str | None, list[str]]:
     """Read together, behind a first one; and one by one."""
-    together, single = (WIRES["openai_responses"].reader() for _ in range(2))
+    together, single = (WIRES["openai_responses"].reader(streams_tools=False) for _ in range(2))
     for reader in (together, single):
         reader.feed(NAME, delta("first "))
     events = [event for data in deltas for event in single.feed(NAME, data)]
@@ -62,7 +62,7 @@ def test_deltas_of_one_message_are_one_text() -> None:
     ],
 )
 def test_deltas_of_which_one_is_different_are_read_one_by_one(odd: str) -> None:
-    reader = WIRES["openai_responses"].reader()
+    reader = WIRES["openai_responses"].reader(streams_tools=False)
     reader.feed(NAME, delta("first "))
     assert reader.text_of([delta("a"), odd, delta("b")]) is None
 
@@ -70,7 +70,7 @@ def test_deltas_of_which_one_is_different_are_read_one_by_one(odd: str) -> None:
 def test_nothing_is_joined_before_the_first_delta_nor_without_msgspec(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reader = WIRES["openai_responses"].reader()
+    reader = WIRES["openai_responses"].reader(streams_tools=False)
     assert reader.text_of([delta("a"), delta("b")]) is None
     reader.feed(NAME, delta("first "))
     monkeypatch.setattr(strict_json, "_quick_decode", None)
@@ -79,7 +79,7 @@ def test_nothing_is_joined_before_the_first_delta_nor_without_msgspec(
 
 @pytest.mark.parametrize("wire", sorted(WIRES))
 def test_readers_of_other_apis_are_fed_one_by_one(wire: str) -> None:
-    reader = WIRES[wire].reader()
+    reader = WIRES[wire].reader(streams_tools=False)
     if reader.delta_event is None:
         assert reader.text_of(["{}"]) is None
     else:

@@ -136,13 +136,18 @@ class Task:
 
     def dump(self, *, with_messages: bool = False) -> str:
         """`with_messages`: also of a completion that is not stored; another process runs it."""
-        rows = zip(_TASK_FIELDS, _task_values(self), _TASK_DEFAULTS, strict=True)
-        data = {name: value for name, value, default in rows if value is not default and value != default}
-        if self.sources:
-            data["sources"] = [source.to_json() for source in self.sources]
+        data: dict[str, object] = dict(zip(_TASK_FIELDS, _task_values(self), strict=True))
+        data["sources"] = [source.to_json() for source in self.sources]
         if self.text == self.prompt:
             del data["text"]
-        if self.completion is not None:
+        if self.max_cost_usd is None:
+            del data["max_cost_usd"]
+        for name in _OF_CONSENSUS:
+            if not data[name]:
+                del data[name]
+        if self.completion is None:
+            del data["completion"], data["stateless"]
+        else:
             is_complete = with_messages or self.completion.stored
             data["completion"] = completion_json.dump(self.completion) if is_complete else None
         return strict_json.dumps(data)
@@ -162,8 +167,17 @@ def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+_OF_CONSENSUS = (
+    "roles",
+    "stances",
+    "judge",
+    "choices",
+    "refine",
+    "rounds",
+    "order",
+    "review",
+)  # few jobs have them
 _TASK_FIELDS = tuple(row.name for row in fields(Task))
-_TASK_DEFAULTS = tuple(row.default for row in fields(Task))
 _task_values = attrgetter(*_TASK_FIELDS)
 _NO_USAGE = Usage()
 
