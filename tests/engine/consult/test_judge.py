@@ -168,6 +168,8 @@ async def test_a_judge_that_is_cancelled_spoils_nothing(
         ({"judge": "nonsense-9"}, ModelNotFound, "nonsense-9"),
         ({"refine": "disagreement"}, InvalidArgument, "needs choices or a judge"),
         ({"refine": "always", "enable_cross_feedback": False}, InvalidArgument, "contradict"),
+        ({"refine": "never", "rounds": 3}, InvalidArgument, "contradict"),
+        ({"rounds": 3, "enable_cross_feedback": False}, InvalidArgument, "contradict"),
         ({"rounds": 4}, InvalidArgument, "rounds must be from 1 to 3"),
         ({"rounds": 1.5}, InvalidArgument, "rounds must be a whole number"),
         ({"order": "random"}, InvalidArgument, "parallel, sequential"),

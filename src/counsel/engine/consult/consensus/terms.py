@@ -57,8 +57,14 @@ def requested(task: Task) -> dict[str, object]:
 
 
 def _refine(request: ConsensusRequest, *, judged: bool) -> str:
+    refine = request.refine or ("always" if request.enable_cross_feedback else "never")
+    if refine == "never" and request.rounds > 2:
+        raise InvalidArgument(
+            f"{request.rounds} rounds are asked for, and nothing is to be refined: they contradict each other.",
+            hint="Nothing was sent. Leave rounds out, or let the models refine their answers.",
+        )
     if request.refine is None:
-        return "always" if request.enable_cross_feedback else "never"
+        return refine
     if not request.enable_cross_feedback and request.refine != "never":
         raise InvalidArgument(
             f"refine is {request.refine}, and enable_cross_feedback is false: they contradict each other.",
