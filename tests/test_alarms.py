@@ -135,7 +135,8 @@ async def test_work_that_waits_goes_on_in_a_task() -> None:
     assert await task == "a?"
 
 
-async def test_work_that_waits_can_be_cancelled() -> None:
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_work_that_waits_can_be_cancelled(turns: int) -> None:
     log: list[str] = []
 
     async def work() -> str:
@@ -148,7 +149,8 @@ async def test_work_that_waits_can_be_cancelled() -> None:
 
     task = first_step.start(work())
     assert isinstance(task, asyncio.Task)
-    await asyncio.sleep(0)
+    for _ in range(turns):
+        await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

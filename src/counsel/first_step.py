@@ -7,8 +7,7 @@ A task costs some 15 µs: itself, a turn of the event loop, an entry in asyncio'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
-from types import coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -20,23 +19,32 @@ def start(work: Coroutine[Any, Any, T]) -> asyncio.Future[T] | T:
         awaited = work.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
-    return asyncio.ensure_future(_rest(work, awaited))
+    return asyncio.ensure_future(_Rest(work, awaited))
 
 
-@coroutine
-def _rest(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    """What `work` does after its first step, in which it came to wait for `awaited`."""
-    try:
-        while True:
-            try:
-                value = yield awaited
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - a cancellation, too, belongs to `work`
-                awaited = work.throw(error)
-            else:
-                awaited = work.send(value)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+class _Rest(Coroutine[Any, Any, T]):
+    """What `work` does after its first step, in which it came to wait for `awaited`.
+
+    A generator would not do: cancelled before its own first step, it never tells `work`.
+    """
+
+    __slots__ = ("_awaited", "_is_new", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], awaited: Any) -> None:
+        self._work, self._awaited, self._is_new = work, awaited, True
+
+    def send(self, value: Any) -> Any:
+        if self._is_new:
+            self._is_new, awaited, self._awaited = False, self._awaited, None
+            return awaited
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self._is_new, self._awaited = False, None
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Any:
+        raise TypeError("only a task runs this")
