@@ -68,13 +68,13 @@ def main(argv: list[str]) -> int:
         return 0
     if problem := run_paths.home_problem(os.environ):
         return _answer_all(f"{problem} {run_paths.HOME_HINT}")
-    if os.isatty(0):
-        sys.stderr.write(WAITING)
-    if standalone:
-        from counsel.daemon.standalone import serve
-
-        return serve(agent)
     try:
+        if os.isatty(0):
+            sys.stderr.write(WAITING)
+        if standalone:
+            from counsel.daemon.standalone import serve
+
+            return serve(agent)
         return Front(agent).run()
     except KeyboardInterrupt:
         if os.isatty(0):
