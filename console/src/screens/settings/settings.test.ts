@@ -37,7 +37,7 @@ test('the source is named shortly', () => {
 
 test('words are looked for in the name, the variable and the description', () => {
   const list = [setting({}), setting({ name: 'port', env: 'COUNSEL_PORT', description: 'Where it listens.' })];
-  expect(found(list, 'most max files').map(({ name }) => name)).toEqual(['max_files']);
+  expect(found(list, 'maximum max_ request').map(({ name }) => name)).toEqual(['max_files']);
   expect(found(list, 'COUNSEL_PORT').map(({ name }) => name)).toEqual(['port']);
   expect(found(list, '')).toHaveLength(2);
 });
