@@ -15,7 +15,7 @@ demo: $(VENV)/.runtime
 test: $(VENV)/.dev clients
 	@if command -v npm >/dev/null; then $(MAKE) console console-check; else echo "npm is not here: tests of the console will say so"; fi
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=
+	$(BIN)/python -m tools.suite
 
 # The engine's whole suite with its jobs in PostgreSQL; CI runs a part of it (tests/engine/test_on_postgres.py).
 test-postgres: $(VENV)/.dev
