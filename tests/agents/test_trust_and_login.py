@@ -312,6 +312,8 @@ def test_a_value_below_keys() -> None:
         (404, "x", "MODEL_NOT_FOUND"),
         (413, "x", "CONTEXT_LENGTH_EXCEEDED"),
         (None, "Prompt is too long", "CONTEXT_LENGTH_EXCEEDED"),
+        (400, "Output blocked by content filtering policy", "CONTENT_FILTERED"),
+        (None, "Invalid prompt: your prompt was flagged as potentially violating", "CONTENT_FILTERED"),
         (500, "x", "UPSTREAM_ERROR"),
         (None, "x", "UPSTREAM_ERROR"),
     ],

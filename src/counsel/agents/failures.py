@@ -10,6 +10,7 @@ from counsel.agents.definitions import Agent
 from counsel.errors import (
     AgentUnavailable,
     AuthenticationFailed,
+    ContentFiltered,
     ContextLengthExceeded,
     CounselError,
     ModelNotFound,
@@ -26,6 +27,10 @@ _VENDORS = re.compile(
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TOO_LONG = re.compile(
     r"prompt is too long|context.?(?:length|window).{0,40}exceed|exceeds the maximum (?:number of tokens|length)|maximum context",
+    re.IGNORECASE,
+).search
+_BLOCKED = re.compile(
+    r"blocked by content filtering|content management policy|flagged as potentially violating|violates? (?:our |the )?usage polic",
     re.IGNORECASE,
 ).search
 
@@ -119,6 +124,16 @@ def by_status(
     agent: Agent, status: int | None, message: str, retry_after: float | None = None
 ) -> CounselError:
     """The error for an HTTP status of the agent's vendor."""
+    if _BLOCKED(message):
+        return ContentFiltered(
+            f"{agent.label}: the provider refused or blocked the request: {message}",
+            hint="Rephrase the question, or ask another model.",
+            provider=agent.name,
+            agent=agent.name,
+            status=status,
+            finish_reason="filtered",
+            vendor_text=message,
+        )
     if status in {401, 403}:
         return not_logged_in(agent, message)
     if status == 429:

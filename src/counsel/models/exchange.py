@@ -298,6 +298,8 @@ class Exchange:
             IndexError,
             RecursionError,
         ) as error:
+            if isinstance(error, ErrorEvent) and error.used:
+                events.append(UsageReport(error.used))
             self._failed = self._failed or (
                 error if chunk or isinstance(error, ErrorEvent) else _Interrupted()
             )

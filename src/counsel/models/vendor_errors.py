@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from counsel.errors import (
     BY_CODE,
     AuthenticationFailed,
+    ContentFiltered,
     ContextLengthExceeded,
     CounselError,
     ModelNotFound,
@@ -20,10 +21,19 @@ from counsel.errors import (
     UpstreamError,
 )
 from counsel.lazy_dataclass import dataclass
-from counsel.types import Endpoint, Json, Model
+from counsel.types import Endpoint, Json, Model, Usage
 
 Kind: TypeAlias = Literal[
-    "auth", "not_found", "rate_limit", "quota", "context", "overloaded", "server", "refused", "wrong_address"
+    "auth",
+    "not_found",
+    "rate_limit",
+    "quota",
+    "context",
+    "filtered",
+    "overloaded",
+    "server",
+    "refused",
+    "wrong_address",
 ]
 LONGEST_WAIT = 86_400.0  # seconds; a longer `retry-after` is cut to it
 RETRYABLE: frozenset[Kind] = frozenset({"rate_limit", "overloaded", "server"})
@@ -62,6 +72,10 @@ _BY_NAME: dict[str, Kind] = {
     "exceed_context_size_error": "context",
     "too_many_prompt_tokens": "context",
     "request_too_large": "context",
+    "content_filter": "filtered",  # Azure
+    "content_policy_violation": "filtered",
+    "data_inspection_failed": "filtered",  # Alibaba
+    "invalid_prompt": "filtered",  # OpenAI's reasoning models
     "overloaded_error": "overloaded",
     "UNAVAILABLE": "overloaded",
     "timeout_error": "overloaded",
@@ -80,6 +94,8 @@ _MESSAGES: tuple[tuple[str, Kind], ...] = (
     (r"contains (?P<given>\d+) tokens.*too large for model with (?P<max>\d+) maximum context", "context"),
     (r"exceeds? the (?:available )?context (?:window|size|length)|context length exceeded|prompt is too long", "context"),
     (r"prompt too long; exceeded (?:max )?context length", "context"),
+    (r"blocked by content filtering|content management policy|content exists risk", "filtered"),
+    (r"flagged as potentially violating|violates? (?:our |the )?usage (?:guidelines|polic)|input was flagged", "filtered"),
     (r"credit balance is too low|exceeded your current quota|insufficient (?:balance|credits)", "quota"),
     (r"reached your specified api usage limits|used all available credits|monthly spending limit", "quota"),
     (r"api key not valid|incorrect api key|invalid api key|no auth credentials", "auth"),
@@ -111,6 +127,7 @@ class ErrorReport:
     provided_tokens: int | None = None
     field: str = ""  # of the request, if the error names one
     own: Json | None = None  # an error of another counsel, as `CounselError.as_dict` has it
+    name: str = ""  # the vendor's, of a blocked request
 
     @property
     def retryable(self) -> bool:
@@ -120,9 +137,10 @@ class ErrorReport:
 class ErrorEvent(UpstreamError):
     """Raised by a wire's reader for an error event in a stream. The exchange adds the provider's name."""
 
-    def __init__(self, body: object, status: int | None = None) -> None:
+    def __init__(self, body: object, status: int | None = None, usage: Usage | None = None) -> None:
         super().__init__("The provider reported an error in its stream.")
         self.report = parse_error(status, body)
+        self.used = usage  # up to the error, if the vendor reports it
 
 
 def parse_error(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> ErrorReport:
@@ -130,9 +148,11 @@ def parse_error(status: int | None, body: object, headers: Mapping[str, str] | N
     from_message, match = next(
         ((kind, match) for pattern, kind in _BY_MESSAGE if (match := pattern.search(message))), (None, None)
     )
+    kind = _quota(status, details) or _kind(
+        status, names, from_message, is_json=isinstance(body, (dict, list))
+    )
     return ErrorReport(
-        kind=_quota(status, details)
-        or _kind(status, names, from_message, is_json=isinstance(body, (dict, list))),
+        kind=kind,
         message=message,
         status=status,
         retry_after=_retry_after(headers or {}, details),
@@ -140,6 +160,7 @@ def parse_error(status: int | None, body: object, headers: Mapping[str, str] | N
         provided_tokens=_number(match, "given"),
         field=_field(body),
         own=_own(body),
+        name=next((name for name in names if _BY_NAME.get(name) == kind), "") if kind == "filtered" else "",
     )
 
 
@@ -181,7 +202,7 @@ def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is
         return "overloaded" if overloaded else "server"
     if from_name == "server" and status is not None:  # Ollama Cloud calls a refused key an `api_error`
         from_name = None
-    decisive = {"context", "quota"} if status else {"context", "quota", "overloaded"}
+    decisive = {"context", "quota", "filtered"} if status else {"context", "quota", "filtered", "overloaded"}
     surest_first: tuple[Kind | None, ...] = (
         from_message if from_message in decisive else None,
         from_name,
@@ -258,6 +279,8 @@ def _bounded(seconds: float) -> float:
     return min(max(0.0, seconds), LONGEST_WAIT)
 
 
+ASK_ANOTHER = "Rephrase the question, or ask another model."  # after a refusal
+
 # ── as our errors ─────────────────────────────────────────────────────────────────────────────────────
 
 _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|xai-|AIza|gsk_|key-)[\w*.\-]{6,}")
@@ -276,6 +299,8 @@ def as_error(report: ErrorReport, endpoint: Endpoint, model: Model, **fields: ob
         from counsel.models import team_errors  # few homes have joined a team
 
         return team_errors.reported(report, endpoint, **fields)
+    if report.kind == "filtered":
+        return _blocked(report, endpoint, model, fields)
     return _of_vendor(report, endpoint, model, fields)
 
 
@@ -346,6 +371,25 @@ def _limited(
     )
     return RateLimited(
         f"{label} rate limit exceeded{quote}", hint=hint, provider=name, retry_after=wait, **fields
+    )
+
+
+def _blocked(
+    report: ErrorReport, endpoint: Endpoint, model: Model, fields: Mapping[str, object]
+) -> ContentFiltered:
+    """Most vendors answer a blocked request with 400, X.AI and OpenRouter with 403."""
+    message = scrubbed(report.message, endpoint.key).strip()
+    why = f" ({report.name})" if report.name else ""
+    return ContentFiltered(
+        f"{model.id} did not answer: it was refused or blocked{why}{f': {message}' if message else '.'}",
+        hint=ASK_ANOTHER,
+        provider=endpoint.provider.name,
+        model=model.id,
+        status=report.status,
+        finish_reason="filtered",
+        vendor_reason=report.name or None,
+        vendor_text=message or None,
+        **fields,
     )
 
 

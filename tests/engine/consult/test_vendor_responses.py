@@ -76,6 +76,19 @@ async def test_auto_goes_on_and_the_job_costs_what_both_cost(
     assert answer["metadata"]["usage"]["output_tokens"] == 3
 
 
+@pytest.mark.parametrize(
+    ("shape", "model"), [("anthropic-blocked_output", "sonnet"), ("openai_chat-xai_block", "deepseek")]
+)
+async def test_a_block_that_comes_as_an_error_is_one_and_another_model_answers(
+    engine: Engine, caller: Any, fake_api: FakeAPI, shape: str, model: str
+) -> None:
+    play(fake_api, shape, model=model)
+    answer = await ask(engine, caller(), f"{model}, gpt-5.1")
+    assert answer["content"] == "gpt-5.1 says: Where?"
+    (passed,) = answer["metadata"]["passed_over"]
+    assert passed["code"] == "CONTENT_FILTERED"
+
+
 async def test_a_refusal_names_the_model_that_the_vendor_recommends(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:

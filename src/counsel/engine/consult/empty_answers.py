@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 from counsel.engine.consult.routes import Route
 from counsel.errors import ContentFiltered, CounselError, EmptyAnswer, UpstreamError
-from counsel.models.vendor_errors import scrubbed
+from counsel.models.vendor_errors import ASK_ANOTHER, scrubbed
 from counsel.text import is_blank
 from counsel.types import Finished
-
-_ASK_ANOTHER = "Rephrase the question, or ask another model."
 
 
 def failure(
@@ -30,7 +28,7 @@ def _filtered(route: Route, finished: Finished) -> ContentFiltered:
     hint = (
         f"Ask {recommended}, which the provider recommends for it, or rephrase the question."
         if recommended
-        else _ASK_ANOTHER
+        else ASK_ANOTHER
     )
     return ContentFiltered(
         f"{route.name} did not answer: it was refused or blocked{_why(fields)}",

@@ -245,8 +245,9 @@ class ChatReader(text_deltas.OneByOne):
             self._done = True
             return []
         chunk = sse.document(data)
-        if chunk.get("error") or event == "error":
-            raise ErrorEvent(chunk, _status(chunk.get("error")))
+        if chunk.get("error") or event == "error" or chunk.get("object") == "error":  # vLLM, Mistral
+            usage = _usage(chunk["usage"]) if chunk.get("usage") else None
+            raise ErrorEvent(chunk, _status(chunk.get("error") or chunk), usage)
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices") or []
         events = self._choice(choices[0]) if choices else []

@@ -417,7 +417,9 @@ class ResponsesReader:
         return "filtered" if self._refusal() else "stop"
 
     def _failed(self, payload: Json) -> list[Event]:
-        raise ErrorEvent((payload.get("response") or payload).get("error") or payload)
+        response = payload.get("response") or payload
+        usage = _usage(response["usage"]) if response.get("usage") else None
+        raise ErrorEvent(response.get("error") or payload, usage=usage)
 
 
 # Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
