@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 
 from counsel.errors import Conflict, InvalidArgument
@@ -69,6 +71,8 @@ async def test_a_read_only_person_looks_but_does_not_ask(team: TeamServer, fake_
     result = await rita.mcp("tools/call", {"name": "chat", "arguments": question})
     assert result["isError"]
     assert "read-only" in str(result)
+    async with rita.session.post("/api/files", params={"name": "a.txt"}, data=b"x") as answer:
+        assert (answer.status, (await answer.json())["code"]) == (403, "NOT_PERMITTED")
     assert fake_api.requests == []
 
 
@@ -158,6 +162,32 @@ async def test_calls_that_wait_end_with_their_token_and_say_so_in_their_apis_wor
     assert "does not work" in openai[1]["error"]["message"]
     assert (anthropic[1]["type"], anthropic[1]["error"]["type"]) == ("error", "authentication_error")
     assert mcp[1]["code"] == "AUTHENTICATION_FAILED"
+
+
+async def test_a_stream_that_its_token_cuts_off_does_not_look_complete(
+    team: TeamServer, fake_api: FakeAPI
+) -> None:
+    """SDKs return what they have of a stream that just ends."""
+    await team.person("Ann")
+    token, message = team.tokens["Ann"], {"role": "user", "content": "wait"}
+    ask: Any = {"model": "gpt-5", "stream": True}
+    fake_api.script(gate="slow", gate_after=1, times=None)
+    async with (
+        openai.AsyncOpenAI(api_key=token, base_url=f"{team.address}/v1", max_retries=0) as first,
+        anthropic.AsyncAnthropic(api_key=token, base_url=team.address, max_retries=0) as second,
+    ):
+        streams = [
+            await first.chat.completions.create(**ask, messages=[message]),
+            await first.responses.create(**ask, input="wait"),
+            await second.messages.create(**ask, max_tokens=99, messages=[message]),
+        ]
+        for stream in streams:
+            await anext(stream)  # it has begun
+        await team.people.disable("Ann")
+        for stream in streams:
+            with pytest.raises((openai.APIError, anthropic.APIError), match="does not work"):
+                async with asyncio.timeout(30):
+                    [event async for event in stream]
 
 
 async def test_a_rotated_token_ends_and_with_an_overlap_ends_later(team: TeamServer) -> None:

@@ -13,7 +13,7 @@ from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine.context import uploads
 from counsel.engine.store.protocol import Uploads
-from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound
+from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound, NotPermitted
 from counsel.http.api.endpoint import ApiCall, refused
 from counsel.http.envelope import RefusedRequest
 from counsel.requests import Engine
@@ -73,6 +73,8 @@ def shared_uploads(engine: Engine) -> Uploads | None:
 
 async def _share(call: ApiCall, shared: Uploads, limit: int) -> dict[str, object]:
     """Store a file in the database: the question that names it may reach another server."""
+    if call.person is not None and not call.person.may_ask:
+        raise NotPermitted(f"{call.person.name} may only look: the role is {call.person.role}.")
     try:
         data = await call.context.bodies.whole(call.request.receive, limit)
     except RefusedRequest as error:

@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from counsel.errors import AuthenticationFailed
-from counsel.http.auth import refuse
+from counsel.http.auth import V1, refuse
+from counsel.http.v1 import errors as v1_errors
 
 if TYPE_CHECKING:
     from counsel.http.auth import Message, Receive, Send
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """A request whose token ends: its client gets no further byte, and the application sees that it has left."""
+    """A request whose token ends: its client gets no more of the answer, and the application sees that it has left."""
 
     def __init__(self, path: str, receive: Receive, send: Send, chunks: Chunks | None = None) -> None:
         self._path = path
         self._receive = receive
         self._send = send
         self._chunks = chunks
-        self._started = self._finished = False
+        self._started = self._finished = self._streams = False
         self._ended = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -50,6 +51,8 @@ class Ending:
         if self._ended.is_set():
             return
         self._started = True
+        if message["type"] == "http.response.start":
+            self._streams = any(value.startswith(_EVENTS) for _, value in message["headers"])
         self._finished = message["type"] == "http.response.body" and not message.get("more_body")
         await self._send(message)
 
@@ -64,11 +67,17 @@ class Ending:
         if self._finished:
             return
         if self._started:
-            await self._send({"type": "http.response.body", "body": b""})
+            await self._send({"type": "http.response.body", "body": self._last_event()})
         else:
             await refuse(401, _ENDED, self._send, self._path)
 
+    def _last_event(self) -> bytes:
+        """SDKs of OpenAI and Anthropic take a stream that just ends for a whole answer."""
+        is_answer = self._streams and self._path.startswith(V1)
+        return v1_errors.event_of_path(self._path, _ENDED, 401) if is_answer else b""
 
+
+_EVENTS = b"text/event-stream"
 _ENDED = AuthenticationFailed(
     "The token does not work any more.", hint="Ask an admin of the team's server for a new one."
 )

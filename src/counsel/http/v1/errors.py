@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, TypedDict
 
 from counsel.errors import CounselError, InvalidArgument, RateLimited, UpstreamError
+from counsel.strict_json import encode
 
 # By our code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: where a provider
 # refuses its key, the client's key is right. No SDK repeats a 403.
@@ -100,6 +101,14 @@ def of_path(path: str, error: CounselError, status: int | None = None) -> Mappin
     if path.startswith("/v1/counsel"):
         return error.as_dict()
     return anthropic(error, status) if path.startswith("/v1/messages") else openai(error, status)
+
+
+def event_of_path(path: str, error: CounselError, status: int | None = None) -> bytes:
+    """The last event of a stream that breaks off. A laptop needs none: it comes back, and learns why."""
+    if path.startswith("/v1/counsel"):
+        return b""
+    name = b"event: error\n" if path.startswith("/v1/messages") else b""
+    return name + b"data: " + encode(of_path(path, error, status)) + b"\n\n"
 
 
 def _row(error: CounselError, status: int | None = None) -> tuple[int, str, str | None, str]:
