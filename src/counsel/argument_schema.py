@@ -6,7 +6,7 @@ programming error, so that nothing in a schema stays unchecked.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias, TypedDict
@@ -36,6 +36,7 @@ class Schema(TypedDict, total=False):
 
 
 MOST_PROBLEMS = 10  # in one message; there may be 100,000
+_LARGEST = sys.float_info.max  # JSON has whole numbers that are no float
 
 _TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
@@ -56,6 +57,9 @@ class Checker:
         required = set(schema.get("required", ()))
         self._optional = frozenset(schema["properties"].keys() - required)
         self._required = frozenset(required)
+        self._loose = frozenset(
+            name for name, rule in schema["properties"].items() if rule.get("type") in {"array", "integer"}
+        )
         self._texts = {
             name: rule.get("minLength", 0)
             for name, rule in schema["properties"].items()
@@ -65,9 +69,21 @@ class Checker:
     def check(self, arguments: object) -> dict[str, object]:
         if type(arguments) is dict and self._are_texts(arguments):
             return arguments
-        present = {} if arguments is None else _without_blanks(self._optional, arguments)
+        present = {} if arguments is None else self._present(arguments)
         refuse(self._tool, problems("", self._schema, present), self._hint)
         return present
+
+    def _present(self, arguments: object) -> Any:
+        if not isinstance(arguments, dict):
+            return arguments
+        given = {
+            name: value
+            for name, value in arguments.items()
+            if name not in self._optional or not is_blank(value)
+        }
+        for name in self._loose & given.keys():
+            given[name] = without_blanks(self._schema["properties"][name], given[name])
+        return given
 
     def _are_texts(self, arguments: dict[str, object]) -> bool:
         """Whether they are what most calls have, all required texts and perhaps others: then there is no problem."""
@@ -97,10 +113,21 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str | list | tuple) and not value)
 
 
-def _without_blanks(optional: frozenset[str], arguments: object) -> Any:
-    if not isinstance(arguments, dict):
-        return arguments
-    return {name: value for name, value in arguments.items() if name not in optional or not is_blank(value)}
+def without_blanks(schema: Schema, value: object) -> Any:
+    """The value as it is meant: objects without optional fields that are blank, and `2.0` as the whole number that it is."""
+    if schema.get("type") == "integer":
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, dict) and (fields := _object(schema)):
+        required = fields.get("required", ())
+        return {name: each for name, each in value.items() if name in required or not is_blank(each)}
+    if isinstance(value, list | tuple) and any(isinstance(each, dict) for each in value):
+        return type(value)(without_blanks(schema.get("items", {}), each) for each in value)
+    return value
+
+
+def _object(schema: Schema) -> Schema | None:
+    """The schema, or its alternative, that describes an object."""
+    return next((each for each in schema.get("anyOf", (schema,)) if each.get("type") == "object"), None)
 
 
 def _usage(schema: Schema) -> str:
@@ -116,7 +143,8 @@ def problems(where: str, schema: Schema, value: object) -> _Problems:
         return
     description, fits = _TYPES[schema["type"]]
     if not fits(value):
-        yield f"{where or 'arguments'} must be {description}, not {_kind(value)}"
+        kind = _shown(value) if isinstance(value, float) and schema["type"] == "integer" else _kind(value)
+        yield f"{where or 'arguments'} must be {description}, not {kind}"
         return
     for keyword, wanted in schema.items():
         if keyword not in _CHECKED_ELSEWHERE:
@@ -149,7 +177,7 @@ def _range(where: str, _: object, value: float, schema: Schema) -> _Problems:
     low, high = schema["minimum"], schema.get("maximum")
     if high is not None and not low <= value <= high:  # in this form NaN is refused
         yield f"{where} must be from {low:g} to {high:g}, not {_shown(value)}"
-    elif high is None and not low <= value < math.inf:
+    elif high is None and not low <= value <= _LARGEST:
         yield f"{where} must be {low:g} or more, not {_shown(value)}"
 
 
@@ -206,6 +234,8 @@ def _inside(where: str, name: str) -> str:
 
 def _shown(value: object, most: int = 80) -> str:
     text = str(value)
+    if not text.strip():
+        return repr(text)
     return text if len(text) <= most else text[:most] + "…"
 
 

@@ -78,6 +78,10 @@ BAD: list[tuple[str, Any, str]] = [
     ("consensus", {"prompt": "p", "models": [4]}, "models[0] must be a string or an object, not a number"),
     ("consensus", {"prompt": "p", "models": [{"name": "a"}]}, "models[0].model is missing"),
     ("consensus", {"prompt": "p", "models": "o3"}, "models must be a list"),
+    ("consensus", {"prompt": "p", "models": ["a"], "rounds": 2.5}, "rounds must be a whole number, not 2.5"),
+    ("consensus", {"prompt": "p", "models": [{"model": "a", "stance": " "}]}, "not ' '"),
+    ("consensus", {"prompt": "p", "models": [{"model": ""}]}, "models[0].model must not be empty"),
+    ("chat", {"prompt": "p", "max_cost_usd": 10**400}, "max_cost_usd must be 0 or more, not 1000"),
     ("cancel_job", {}, "continuation_id is missing"),
     ("askModel", {"prompt": "p"}, "model is missing"),
 ]
@@ -97,6 +101,25 @@ def test_a_blank_optional_argument_was_not_given(name: str, blank: Any) -> None:
     required = {field: fields_[field] for field in tool.required}
     optional = {field: blank for field in tool.properties if field not in tool.required}
     assert argument_schema.check(name, tool.schema, {**required, **optional}) == required
+
+
+def test_a_blank_field_of_a_member_was_not_given() -> None:
+    models = [
+        "a",
+        {"model": "b", "role": None, "stance": ""},
+        {"model": "c", "role": "critic", "stance": None},
+    ]
+    values = {"prompt": "p", "models": models}
+    accepted = argument_schema.check("consensus", consensus.TOOL.schema, values)
+    assert accepted["models"] == ["a", {"model": "b"}, {"model": "c", "role": "critic"}]
+    assert models[1] == {"model": "b", "role": None, "stance": ""}, "the caller's own list is not changed"
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    """JSON Schema says so, and some clients have floats only."""
+    values = {"prompt": "p", "models": ["a"], "rounds": 3.0}
+    rounds = argument_schema.check("consensus", consensus.TOOL.schema, values)["rounds"]
+    assert (rounds, type(rounds)) == (3, int)
 
 
 @pytest.mark.parametrize(("tool", "arguments", "said"), BAD)

@@ -31,6 +31,20 @@ def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
     assert without_blanks(replace(CONSENSUS, choices=[])) == CONSENSUS  # type: ignore[arg-type]
 
 
+def test_blank_parts_of_a_member_mean_that_it_has_none() -> None:
+    members: Any = ("a", {"model": "b", "role": None, "stance": ""}, {"model": "c", "role": "critic"})
+    asked = without_blanks(replace(CONSENSUS, models=members))
+    assert asked.models == ("a", {"model": "b"}, {"model": "c", "role": "critic"})  # type: ignore[union-attr]
+    check(asked)
+
+
+@pytest.mark.parametrize("amount", [1e308, 1.7e308])
+def test_an_amount_may_be_as_large_as_a_number_can_be(amount: float) -> None:
+    check(replace(CHAT, max_cost_usd=amount))
+    with pytest.raises(InvalidArgument, match="max_cost_usd must be 0 or more"):
+        check(replace(CHAT, max_cost_usd=10**309))
+
+
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [

@@ -36,7 +36,14 @@ def without_blanks(request: Request) -> Request:
         )
         if value is not default and default is not MISSING and argument_schema.is_blank(value)
     }
+    if not isinstance(request, ChatRequest) and request.models != (models := _members(request.models)):
+        blank["models"] = models
     return replace(request, **blank) if blank else request
+
+
+def _members(models: Any) -> Any:
+    """Without the parts that a member has not: `{"model": "opus", "role": null}`."""
+    return argument_schema.without_blanks(RULES["models"], models)
 
 
 def check(request: Request) -> None:

@@ -74,7 +74,8 @@ def _divide(
         share = max(most * limit.share, min(most, (request.fair - request.least) * request.usd_per_token))
         allowed = tokens
         if request.usd_per_token > 0:
-            allowed = request.least + int((max(0.0, share) + _TINY) / request.usd_per_token)
+            more = (max(0.0, share) + _TINY) / request.usd_per_token  # infinite for the largest limits
+            allowed = request.least + int(min(more, request.most))
         if allowed < tokens:
             tokens, lowered_by = allowed, number
     return Granted(tokens, request.cost(tokens), lowered_by)

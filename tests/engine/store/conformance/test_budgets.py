@@ -137,6 +137,11 @@ async def test_limits_count_their_own_period_provider_and_job(store: Store) -> N
     assert await states(store, *limits) == [(0.875, 0.0), (0.625, 0.0), (0.0, 0.0), (0.125, 0.0)]
 
 
+async def test_a_limit_may_be_as_large_as_a_number_can_be(store: Store) -> None:
+    (granted,) = await store.reserve([wanted(replace(JOB, usd=1.7e308))], NOW)
+    assert (granted.tokens, granted.lowered_by) == (5, None)  # type: ignore[union-attr]
+
+
 async def test_an_open_reservation_counts_in_every_period(store: Store) -> None:
     """Made before midnight, paid after it: the new day must not be promised twice."""
     await reserve(store, wanted())
