@@ -16,9 +16,14 @@ import pytest
 from counsel import settings
 from counsel.errors import ConfigInvalid
 from counsel.http import serve
+from counsel.http.loading import LoadingApp
 from support.fake_engine import FakeEngine
 
 TOKEN = "a-token-for-the-tests"
+
+
+class WithDatabase(FakeEngine):
+    store = object()  # only passed on
 
 
 class Served:
@@ -28,8 +33,8 @@ class Served:
         self.settings = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
         self.may_open = asyncio.Event()
         self.failure: Exception | None = None
-        self.engine = FakeEngine()
-        self.said: list[tuple[str, int]] = []
+        self.engine = WithDatabase()
+        self.announced: list[tuple[str, int]] = []
         self.ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         listen = serve.listen
 
@@ -49,7 +54,9 @@ class Served:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[None]]:
         task = asyncio.create_task(
-            serve.serve(self.open_engine, self.settings, "127.0.0.1", 0, lambda *at: self.said.append(at))
+            serve.serve(
+                self.open_engine, self.settings, "127.0.0.1", 0, lambda *at: self.announced.append(at)
+            )
         )
         try:
             yield task
@@ -81,15 +88,26 @@ async def test_health_is_answered_before_the_engine_is_open_and_the_rest_waits(s
         async with session.get(f"{base}/health") as still:
             assert still.status == 200
         assert not asked.done()
-        assert served.said == []
+        assert served.announced == []
         served.may_open.set()
         async with await asked as answer:
             assert "result" in await answer.json()
-        assert served.said == [("127.0.0.1", await served.ports)]
+        assert served.announced == [("127.0.0.1", await served.ports)]
         async with session.get(f"{base}/health") as late:
             assert (late.status, await late.json()) == (200, await early.json())
             assert late.headers.keys() == early.headers.keys()
             assert late.headers["content-type"] == early.headers["content-type"]
+
+
+async def test_a_persons_token_is_looked_up_once_the_engine_is_open(served: Served) -> None:
+    app = LoadingApp(served.open_engine, served.settings, lambda *_: None)
+    app.load("127.0.0.1", 0)
+    store = asyncio.create_task(app.store())
+    await asyncio.sleep(0)
+    assert not store.done()
+    served.may_open.set()
+    assert await store is served.engine.store
+    await app.leave()
 
 
 async def test_an_engine_that_cannot_be_opened_ends_the_start_with_its_own_error(served: Served) -> None:
@@ -99,7 +117,7 @@ async def test_an_engine_that_cannot_be_opened_ends_the_start_with_its_own_error
         served.may_open.set()
         with pytest.raises(ConfigInvalid, match="The disk is gone"):
             await asyncio.wait_for(running, 30)
-        assert served.said == []
+        assert served.announced == []
 
 
 async def test_a_signal_before_the_engine_is_open_ends_it_in_order(served: Served) -> None:
@@ -108,7 +126,7 @@ async def test_a_signal_before_the_engine_is_open_ends_it_in_order(served: Serve
             assert early.status == 200
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 30)
-        assert served.said == []
+        assert served.announced == []
 
 
 async def test_the_engine_is_closed_at_the_end(served: Served) -> None:
@@ -121,3 +139,17 @@ async def test_the_engine_is_closed_at_the_end(served: Served) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 30)
     assert served.engine.closed
+
+
+async def test_what_the_api_changes_counts_in_the_next_request_of_every_interface(served: Served) -> None:
+    served.may_open.set()
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with served.running(), aiohttp.ClientSession(headers=headers) as session:
+        base = f"http://127.0.0.1:{await served.ports}"
+        async with session.get(f"{base}/v1/models/quick") as unknown:
+            assert unknown.status == 404
+        async with session.put(f"{base}/api/aliases/quick", json={"model": "gpt-5-nano"}) as changed:
+            assert changed.status == 200
+        async with session.get(f"{base}/v1/models") as listed:
+            owners = {row["id"]: row["owned_by"] for row in (await listed.json())["data"]}
+        assert (owners["quick"], owners["auto"]) == ("alias", "counsel")

@@ -202,7 +202,11 @@ async def test_a_request_that_the_vendor_refuses_is_a_bad_request(v1: V1, fake_a
 
 
 async def test_a_model_is_found_by_every_name_of_it(v1: V1) -> None:
-    for name in ("opus", "openai/gpt-5", "auto"):
+    async with v1.session.put("/api/aliases/quick", json={"model": "gpt-5-nano"}) as answer:
+        assert answer.status == 200
+    for name in ("opus", "openai/gpt-5", "auto", "quick"):
         assert (await v1.openai.models.retrieve(name)).id == name
+    listed = {model.id: model.owned_by async for model in v1.openai.models.list()}
+    assert (listed["quick"], listed["gpt-5-nano"], listed["auto"]) == ("alias", "openai", "counsel")
     with pytest.raises(openai.NotFoundError):
         await v1.openai.models.retrieve("gpt-55")

@@ -16,6 +16,7 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.engine.store.protocol import Store
 from counsel.http import app, serve
 from counsel.http.api import routes
+from counsel.mcp.identity import ClientIdentity
 from fake import FakeAPI, FakeProcess
 from support import openapi, serve_process
 
@@ -93,9 +94,12 @@ async def here(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
     loaded = settings.load(variables)
     engine = await open_engine(loaded.home)
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    table = routes.routes(engine, loaded)
+    identity = ClientIdentity(env=loaded.own_env, cwd=Path.cwd())
+    table = routes.routes(engine, loaded, identity)
     team = team_access(engine, TOKEN) if engine.is_team else None
-    application = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN, routes=table, team=team)
+    application = app.build(
+        engine, loaded, host="127.0.0.1", secret=TOKEN, routes=table, identity=identity, team=team
+    )
     server = serve.Server(application, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     serving = asyncio.ensure_future(server.serve())
     try:

@@ -92,9 +92,13 @@ class LoadingApp:
         strict_json.accelerate()
         from counsel.http import app as http_app  # imported by now
         from counsel.http.api import routes
+        from counsel.mcp.identity import ClientIdentity
 
         self._engine = engine = await self._open_engine(self._settings.home)
-        self._app = http_app.unguarded(engine, self._settings, routes.routes(engine, self._settings))
+        # one for all: what `/api` changes, the next request to `/v1` and `/mcp` sees, too
+        identity = ClientIdentity(env=self._settings.own_env, cwd=Path.cwd())
+        table = routes.routes(engine, self._settings, identity)
+        self._app = http_app.unguarded(engine, self._settings, table, identity)
         gc.freeze()  # imported modules stay as long as the server
         self._announce(host, port)
 
