@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counsel import errors
-from counsel.errors import CounselError, RateLimited, from_dict
+from counsel.errors import CounselError, RateLimited, UpstreamError, from_dict
 from counsel.http.v1 import errors as v1
 from counsel.http.v1.errors import BadRequest
 
@@ -84,6 +84,11 @@ def test_a_field_that_is_wrong_is_named_with_its_own_code() -> None:
     shown: Any = v1.openai(BadRequest("No.", "messages[0].role", "unknown_role"))
     assert (shown["error"]["param"], shown["error"]["code"]) == ("messages[0].role", "unknown_role")
     assert v1.status_of(BadRequest("No.")) == 400
+
+
+@pytest.mark.parametrize(("vendors", "ours"), [(400, 400), (422, 400), (404, 502), (500, 502), (None, 502)])
+def test_a_request_that_a_vendor_calls_wrong_is_a_wrong_request_here(vendors: int | None, ours: int) -> None:
+    assert v1.status_of(UpstreamError("No.", status=vendors)) == ours
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,10 @@ async def test_check(http: httpx2.AsyncClient, user: User) -> None:
     checks = (await ask(http, "POST", "/api/servers:check", {"name": "x"}))["checks"]
     assert (checks[0]["status"], checks[0]["tools"]) == ("ok", ["whereami"])
     assert checks[0]["tool_descriptions"] == {"whereami": "Where the server runs."}
-    await ask(http, "POST", "/api/servers:check", {"timeout": 0}, 400)
+    for seconds in (0, 601, True, "30"):
+        await ask(http, "POST", "/api/servers:check", {"timeout": seconds}, 400)
+    for accepted in (1, 0.5, 600):
+        await ask(http, "POST", "/api/servers:check", {"name": "x", "timeout": accepted})
 
 
 async def test_check_of_what_a_folder_brings_needs_a_word(http: httpx2.AsyncClient, user: User) -> None:

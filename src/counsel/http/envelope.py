@@ -157,7 +157,7 @@ def _decoded(value: str | None) -> str | None:
         return value
     packed = value[len("=?base64?") : -len("?=")]
     try:
-        plain = base64.b64decode(packed, validate=True)
+        plain = base64.b64decode(packed)
         return plain.decode() if base64.b64encode(plain).decode() == packed else None
     except (binascii.Error, UnicodeDecodeError):
         return None

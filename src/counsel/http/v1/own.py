@@ -116,7 +116,6 @@ def _request(body: Mapping[str, object]) -> CompletionRequest:
         exact=replace(request.exact, native=None),  # nothing goes to a vendor unread
         untranslated=(),
         is_streamed=True,
-        stored=True,
         previous=None,
         continuation_id=None,
     )
