@@ -107,3 +107,57 @@ def test_a_page_sends_back_what_it_was_shown(user: User) -> None:
     user.write("codex", '[mcp_servers.x]\ncommand = "${C}"\nargs = ["${NAME}", "b"]\nenv = { A = "${B}" }\n')
     user.counsel("update", "x", "-a", "codex", "-e", "A=${B}", "--", "${C}", "${NAME}", "c")
     assert entry(user, "codex") == {"command": "${C}", "args": ["${NAME}", "c"], "env": {"A": "${B}"}}
+
+
+TABLES = {"opencode": "mcp", "vscode": "servers", "codex": "mcp_servers"}
+UNWRITABLE = [  # values of a client's own file that counsel writes otherwise, or not at all
+    ("claude", "$$X"),
+    ("gemini", "pa$WORD"),
+    ("cursor", "${X:-d}"),
+    ("cursor", "${X}"),
+    ("opencode", "{env:X:-d}"),
+    ("vscode", "${X:-${Y}}"),
+]
+
+
+def written_by_hand(user: User, agent: str, entry: dict[str, Any]) -> None:
+    user.write(agent, json.dumps({TABLES.get(agent, "mcpServers"): {"x": entry}}))
+
+
+@pytest.mark.parametrize(("agent", "value"), UNWRITABLE)
+def test_an_update_keeps_values_that_counsel_would_write_otherwise(
+    agent: str, value: str, user: User
+) -> None:
+    started: dict[str, Any] = {"command": "c", "args": [value, "old"], "env": {"A": value}}
+    typed, names = {"claude": {"type": "stdio"}, "vscode": {"type": "stdio"}}.get(agent, {}), "env"
+    if agent == "opencode":
+        started = {"type": "local", "command": ["c", value, "old"], "environment": {"A": value}}
+        names = "environment"
+    written_by_hand(user, agent, {**typed, **started})
+    user.counsel("update", "x", "-a", agent, "-e", "B=1")
+    assert read_entry(user, agent) == {**typed, **started, names: {"A": value, "B": "1"}}
+    user.counsel("undo")
+    shown = user.json("list", "--reveal")["servers"][0]["args"][0]
+    user.counsel("update", "x", "-a", agent, "--", "c", shown, "new")
+    args = {"command": ["c", value, "new"]} if agent == "opencode" else {"args": [value, "new"]}
+    assert read_entry(user, agent) == {**typed, **started, **args}
+
+
+def read_entry(user: User, agent: str) -> Any:
+    return json.loads(user.file(agent).read_text())[TABLES.get(agent, "mcpServers")]["x"]
+
+
+def test_a_new_value_that_cannot_be_written_is_refused_beside_an_old_one(user: User) -> None:
+    written_by_hand(user, "cursor", {"command": "c", "env": {"A": "${X:-d}"}})
+    before = user.files()
+    shown = user.json("update", "x", "-a", "cursor", "-e", "B=${X:-d}", code=1)
+    assert "no default values" in shown["error"]
+    assert user.files() == before
+
+
+def test_an_update_checks_only_the_header_that_it_changes(user: User) -> None:
+    headers = {"Odd": "two\nlines", "Not a name": "1"}
+    written_by_hand(user, "claude", {"type": "http", "url": "http://127.0.0.1:9/", "headers": headers})
+    user.counsel("update", "x", "-a", "claude", "-H", "New: 1")
+    assert read_entry(user, "claude")["headers"] == {**headers, "New": "1"}
+    user.json("update", "x", "-a", "claude", "-H", "Worse: a\nb", code=1)

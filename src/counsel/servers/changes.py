@@ -15,6 +15,7 @@ from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgumen
 from counsel.servers import fields
 from counsel.servers.adapt import fit, refuse_name, refuse_unusable, untranslatable
 from counsel.servers.formats import FORMATS
+from counsel.servers.kept_text import KeptText
 from counsel.servers.listing import ListedServer
 from counsel.servers.plan import EditsOf, Planner
 
@@ -116,7 +117,11 @@ def update(
         _refuse_renaming(old, wanted)
         fields.refuse_unusable(wanted, old)
         fitted, warnings = fit(fmt, table, wanted, origin=fmt.agent, name="existing")
-        delta = patch((), fmt.write(old), fmt.write(fitted))
+        kept = KeptText(fmt, row.entry, old)
+        edited = patch((), fmt.write(kept.marked(old)), fmt.write(kept.marked(fitted)))
+        delta = [
+            Put(edit.path, kept.restored(edit.value)) if isinstance(edit, Put) else edit for edit in edited
+        ]
     except Untranslatable as error:
         planner.refuse(table, old.name, untranslatable(table, old.name, error))
         return

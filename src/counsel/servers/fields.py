@@ -150,7 +150,7 @@ def reference_notes(values: Mapping[str, Any], *, literal: bool = False) -> list
 def refuse_unusable(server: Server, old: Server | None = None) -> None:
     """Refuse values that no field may hold; of an updated server, only the changed fields are checked."""
     values = {
-        name: getattr(server, name)
+        name: getattr(server, name) if old is None else _changed(getattr(server, name), getattr(old, name))
         for name in KINDS
         if old is None or getattr(server, name) != getattr(old, name)
     }
@@ -159,6 +159,13 @@ def refuse_unusable(server: Server, old: Server | None = None) -> None:
     elif old is None:
         _refuse_incomplete(server, values)
     _refuse_wrong(values)
+
+
+def _changed(new: Any, old: Any) -> Any:
+    """Of names with values, only those that differ."""
+    if not isinstance(new, Mapping):
+        return new
+    return {name: value for name, value in new.items() if old.get(name) != value}
 
 
 def _authorizes(headers: Mapping[str, object]) -> bool:
