@@ -58,6 +58,11 @@ def test_people_are_added_listed_changed_and_disabled(person: User, url: str) ->
     assert len(person.json("token", "Bob", "--end", further["token_id"])["tokens"]) == 2
     assert person.run("token", "Ada", "--end", rotated["token_id"]).code == 1
     assert "Bob" in person.counsel("list")
+    assert person.run("change", "Bob", "--group", "ops", "--group", "red").err == (
+        "Bob: now admin, groups: ops, red.\n"
+    )
+    assert person.run("change", "Bob", "--no-groups").err == "Bob: now admin, no groups.\n"
+    assert person.run("change", "Bob", "--group", "ops", "--no-groups").code == 2
 
 
 def test_the_audit_log_has_every_change_of_people(person: User) -> None:
@@ -104,7 +109,12 @@ def test_limits_are_set_changed_listed_and_removed(person: User) -> None:
     }  # fmt: skip
     assert person.json("limit", "Ada", "--day", "none", "--per-minute", "10")["at_once"] == 3
     assert person.json("limit", "--group", "ops", "--month", "100")["name"] == "ops"
+    assert person.run("limit", "--group", "ops", "--month", "100").err.endswith(
+        "nobody is in the group ops yet\n"
+    )
     assert person.json("limit", "--provider", "OpenAI", "--day", "1.5")["name"] == "openai"
+    person.json("change", "Ada", "--group", "ops")
+    assert person.run("limit", "--group", "ops", "--month", "100").err == "ops: $100 a month.\n"
     rows = person.json("limits")["limits"]
     assert [(row["kind"], row["name"], row["per_minute"]) for row in rows] == [
         ("group", "ops", None), ("person", "Ada", 10), ("provider", "openai", None),
@@ -148,6 +158,25 @@ def test_keys_of_people_are_piped_listed_resealed_and_removed(
     assert person.run("keys", "remove", "openai", "--person", "Ada").code == 0
     assert json.loads(person.counsel("keys", "list", "--person", "Ada", "--json"))["keys"] == []
     assert key not in str(person.json("audit"))
+    assert person.run("keys", "list", "--person", "Ada").err == "Ada has no keys of their own.\n"
+
+
+def test_a_key_that_no_secret_opens_is_named_and_the_others_are_encrypted_anew(
+    person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for secret, name, provider in (("l", "Ann", "openai"), ("s", "Bob", "openai"), ("s", "Cleo", "xai")):
+        monkeypatch.setenv("COUNSEL_SECRET_KEY", secret * 40)
+        person.json("add", name)
+        monkeypatch.setattr("sys.stdin", io.StringIO("sk-own-key-0123456789\n"))
+        assert person.run("keys", "set", provider, "--person", name).code == 0
+    monkeypatch.setenv("COUNSEL_SECRET_KEY_OLD", "s" * 40)
+    monkeypatch.setenv("COUNSEL_SECRET_KEY", "t" * 40)
+    for count in ("2 encrypted anew", "0 encrypted anew"):
+        assert person.run("keys", "reseal").code == 1
+        assert count in person.err
+        assert "Ann (openai)" in person.err
+    assert person.run("keys", "remove", "openai", "--person", "Ann").code == 0
+    assert person.run("keys", "reseal").code == 0
 
 
 def test_usage_is_shown_by_person(person: User, url: str) -> None:

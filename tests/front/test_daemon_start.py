@@ -110,9 +110,9 @@ async def test_the_command_lines_client_waits_for_a_daemon_that_starts_at_last(
     engine = await connect()
     await engine.close()
     kill_daemon(home)
-    fails.write_text("it broke\n" * 1000)
+    fails.write_text("it broke.\n" * 1000)
     monkeypatch.setattr("counsel.daemon.rpc_client.STATED_AT_FIRST", 0.5)
-    with pytest.raises(Internal, match="did not start: it broke"):
+    with pytest.raises(Internal, match=r"did not start: it broke\. See"):
         await connect()
 
 

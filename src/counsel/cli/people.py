@@ -117,11 +117,14 @@ def change(
     name: str, role: Any, groups: tuple[str, ...], no_groups: bool, force: bool, as_json: bool
 ) -> None:
     """Change a person's role, or replace their groups."""
+    if groups and no_groups:
+        raise click.UsageError("--no-groups removes the person from all groups: leave out --group.")
     if role is None and not groups and not no_groups:
         raise click.UsageError("Nothing to change: add --role, --group or --no-groups.")
     chosen = groups if groups or no_groups else None
     record = _with(lambda directory: directory.change(name, role=role, groups=chosen, force=force))
-    _changed(record, f"now {record.person.role}, groups {list(record.person.groups)}", as_json=as_json)
+    kept = f"groups: {', '.join(record.person.groups)}" if record.person.groups else "no groups"
+    _changed(record, f"now {record.person.role}, {kept}", as_json=as_json)
 
 
 @people.command()

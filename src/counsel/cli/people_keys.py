@@ -85,6 +85,8 @@ def list_(person: str | None, as_json: bool) -> None:
         output.document({"keys": [{"provider": name, "stored_at": at} for name, at in rows.items()]})
     elif rows:
         output.table(["provider", "stored"], [[name, at[:16].replace("T", " ")] for name, at in rows.items()])
+    elif person:
+        output.message(f"{person} has no keys of their own.")
     else:
         output.message("No keys of your own: the server's are used.")
 

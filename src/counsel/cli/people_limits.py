@@ -61,6 +61,8 @@ def limit(name: str | None, group: str | None, provider: str | None, as_json: bo
         output.document(_document(row))
     else:
         output.message(f"{row.shown or row.name}: {_words(row)}.")
+    if kind == "group" and not stored(lambda store: _has_members(store, row.name)):
+        output.message(f"note: nobody is in the group {row.name} yet")
 
 
 def _kinds(name: str | None, group: str | None, provider: str | None) -> list[tuple[Kind, str | None]]:
@@ -101,6 +103,10 @@ async def _set(store: Store, kind: Kind, subject: str, changes: dict[str, Any]) 
     row = await checked(store, settings, kind=kind, name=subject, **fields)
     await store.limits.set(row)
     return row
+
+
+async def _has_members(store: Store, group: str) -> bool:
+    return any(group in record.person.groups for record in await store.people.listed())
 
 
 def _values(row: LimitRow) -> tuple[float | None, ...]:

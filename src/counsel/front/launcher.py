@@ -167,7 +167,7 @@ class Launcher:
         return False
 
     def _failed(self, reason: str) -> None:
-        self.problem = f"the daemon did not start: {reason}"
+        self.problem = f"the daemon did not start: {reason.removesuffix('.')}"
         self._stated = self._stated or time.monotonic()
         self._pause()
 

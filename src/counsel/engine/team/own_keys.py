@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from counsel import redaction
-from counsel.errors import AuthenticationFailed, NotFound
+from counsel.errors import AuthenticationFailed, ConfigInvalid, NotFound
 from counsel.models import provider_keys
 from counsel.people import OPERATOR
 
@@ -78,12 +78,25 @@ class OwnKeys:
         return name
 
     async def reseal(self, server: Settings) -> int:
-        """Seal everything that the old key has sealed with the new one; how many."""
-        sealer, count = _sealer(server), 0
+        """Seal everything that the old key has sealed with the new one; how many.
+
+        Raises `ConfigInvalid` in the end when some cannot be opened, and names them.
+        """
+        sealer, count, unreadable = _sealer(server), 0, []
         for (person, provider), sealed in (await self._store.person_keys.all()).items():
-            if not sealer.is_current(sealed):
+            if sealer.is_current(sealed):
+                continue
+            try:
                 again = sealer.seal(person, provider, sealer.open(person, provider, sealed))
+            except ConfigInvalid:
+                unreadable.append((person, provider))
+            else:
                 count += await self._store.person_keys.reseal(person, provider, sealed, again)
+        if unreadable:
+            shown = {record.person.id: record.person.name for record in await self._store.people.listed()}
+            raise _left(
+                count, [f"{shown.get(person, person)} ({provider})" for person, provider in unreadable]
+            )
         return count
 
 
@@ -95,6 +108,13 @@ def explain(error: AuthenticationFailed, caller: Caller, provider: str) -> None:
         error.hint = f"This is your own key: store another one under Account in the console, or with `counsel people keys set {provider}`."
     else:
         error.hint = "This is a key of the team's server: tell whoever runs it."
+
+
+def _left(count: int, keys: Sequence[str]) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"{count} encrypted anew; not those of {', '.join(keys)}: they were stored with another COUNSEL_SECRET_KEY.",
+        hint="Set that one as COUNSEL_SECRET_KEY_OLD, or remove each with `counsel people keys remove PROVIDER --person NAME`.",
+    )
 
 
 def _sealer(server: Settings) -> Sealer:

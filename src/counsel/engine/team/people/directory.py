@@ -112,7 +112,7 @@ class Directory:
         if others_end is None and len(record.tokens) >= MOST_TOKENS:
             raise Conflict(
                 f"{record.person.name} has {MOST_TOKENS} tokens.",
-                hint="End one with `people token NAME --end ID`.",
+                hint="End one with `counsel people token NAME --end ID`.",
             )
         token, secret = _new_token(days, label, until)
         await self._store.add_token(record.person.id, token, names.hashed(secret), others_end=others_end)
