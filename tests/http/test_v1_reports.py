@@ -17,6 +17,7 @@ from support.v1 import V1, served
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 CLAUDE, GPT, GEMINI, DEEPSEEK = "claude-sonnet-4-6", "gpt-5", "gemini-2.5-pro", "deepseek-chat"
+BUDGETED = "claude-sonnet-4-5-20250929"  # thinks with a budget; CLAUDE decides itself how much
 USER: dict[str, Any] = {"role": "user", "content": "hello"}
 TOOL: Any = {"name": "look", "input_schema": {"type": "object"}}
 CALL: Any = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "look", "input": {}}]}
@@ -91,6 +92,79 @@ async def test_thinking_that_is_counted_in_tokens_becomes_what_the_vendor_has(
         assert body["reasoning"]["effort"] == sent
     if model == GEMINI:
         assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == int(sent or thinking)
+
+
+@pytest.mark.parametrize(
+    ("model", "sent"), [(GPT, "minimal"), (GEMINI, "128"), (DEEPSEEK, None), (BUDGETED, None), (CLAUDE, None)]
+)
+async def test_no_reasoning_is_none_where_the_vendor_can_and_else_the_lowest(
+    v1: V1, fake_api: FakeAPI, model: str, sent: str | None
+) -> None:
+    _, chat = await v1.post(CHAT, {"model": model, "messages": [USER], "reasoning_effort": "none"})
+    for reply in [chat] if model == GPT else [
+        chat, (await v1.post(RESPONSES, {"model": model, "input": "x", "reasoning": {"effort": "none"}}))[1]
+    ]:  # fmt: skip
+        adapted = [(row["setting"], row["sent"]) for row in reply["counsel"].get("adapted", [])]
+        assert adapted == ([("thinking", sent)] if sent else [])
+        assert _ignored(reply) is None
+    for call in fake_api.calls:
+        assert not {"thinking", "output_config", "reasoning_effort"} & set(call.body)
+
+
+@pytest.mark.parametrize("model", [BUDGETED, CLAUDE])
+async def test_thinking_is_left_out_where_anthropic_refuses_its_budget(
+    v1: V1, fake_api: FakeAPI, model: str
+) -> None:
+    look = {"type": "function", "function": {"name": "look"}}
+    ask: dict[str, Any] = {"model": model, "tools": [look], "reasoning_effort": "high", "temperature": 1.5}
+    call = {"id": "t", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    loop = [
+        USER,
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t", "content": "x"},
+    ]
+    answered = [*loop, {"role": "assistant", "content": "I see."}, USER]
+    fake_api.script(thinking="Hm.", tool_calls=[{"name": "look", "arguments": {}}], model=model)
+    _, first = await v1.post(CHAT, {**ask, "messages": [USER]})
+    said = first["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "x"}
+    for messages, more, thinks in (
+        ([USER, said, result], {}, True),
+        (answered, {}, True),
+        ([USER], {"tool_choice": "none"}, True),
+        (loop, {}, model == CLAUDE),
+        ([*loop, USER], {}, model == CLAUDE),
+        ([USER], {"tool_choice": "required"}, model == CLAUDE),
+        ([USER], {"tool_choice": {"type": "function", "function": {"name": "look"}}}, model == CLAUDE),
+    ):
+        status, reply = await v1.post(CHAT, {**ask, "messages": messages, **more})
+        body = fake_api.calls[-1].body
+        assert (status, "thinking" in body) == (200, thinks), messages
+        assert _ignored(reply) == (["temperature"] if thinks else ["reasoning_effort"])
+        # a setting is left out or changed, never both
+        adapted = [row["setting"] for row in reply["counsel"].get("adapted", [])]
+        assert (body.get("temperature"), adapted) == ((None, []) if thinks else (1.0, ["temperature"]))
+
+
+async def test_stop_sequences_that_a_vendor_refuses_end_the_answer_all_the_same(
+    v1: V1, fake_api: FakeAPI
+) -> None:
+    fake_api.script(text="one\n\ntwo six", times=None)
+    body: dict[str, Any] = {"messages": [USER]}
+    for stream in (False, True):
+        async with v1.session.post(
+            CHAT, json={**body, "model": CLAUDE, "stop": ["x", "\n\n"], "stream": stream}
+        ) as answer:
+            text = await answer.text()
+            assert ("one" in text, "two" in text, '"finish_reason":"stop"' in text) == (True, False, True)
+        assert fake_api.calls[-1].body["stop_sequences"] == ["x"]
+    many = ["a", "b", "c", "d", "f", "six"]
+    for model, sent in ((GEMINI, 5), (DEEPSEEK, 4), (GPT, 0)):
+        _, reply = await v1.post(MESSAGES, _messages(model, stop_sequences=many))
+        assert (reply["content"][0]["text"], reply["stop_sequence"]) == ("one\n\ntwo ", "six")
+        found = fake_api.calls[-1].body
+        stops = found.get("stop") or found.get("generationConfig", {}).get("stopSequences") or []
+        assert stops == many[:sent]
 
 
 async def test_json_that_a_vendor_does_not_promise_is_reported(v1: V1) -> None:

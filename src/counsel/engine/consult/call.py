@@ -23,6 +23,7 @@ from counsel.engine.store.records import Fence, UsageRecord
 from counsel.errors import AuthenticationFailed, Cancelled, CounselError, Internal, TimedOut
 from counsel.job_events import Spent, Wait
 from counsel.lazy_dataclass import dataclass, replace
+from counsel.models.wires.call_settings import unsent_stops
 from counsel.types import Call, Event, Notice, Usage
 
 log = logging.getLogger("counsel.consult")
@@ -149,8 +150,8 @@ class Consultation:
         return bool(self.job.task.tools) and step.uses_tools
 
     def _events(self, step: Step, route: Route, call: Call, fold: Fold) -> AsyncIterator[Event]:
-        if call.exact and call.exact.stop and route.wire in {"openai_responses", ""}:
-            return stop_sequences.cut(route.answer(call), call.exact.stop)
+        if unsent := unsent_stops(call.exact, route.wire):
+            return stop_sequences.cut(route.answer(call), unsent)
         if not self._uses_tools(step):
             if not (step.states_position or call.knobs.web_search):  # nothing else reads the events
                 call = replace(call, push=fold.push)

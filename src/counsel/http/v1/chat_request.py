@@ -44,9 +44,9 @@ FIELDS = frozenset(
     }
 )  # fmt: skip
 ROLES = ("system", "developer", "user", "assistant", "tool")
-# OpenAI's levels by ours; `none` is its word for no reasoning, which no other vendor has as a level.
-EFFORTS: dict[str, Effort] = {
-    "none": "minimal",
+# Our levels by OpenAI's; `none` is its word for no reasoning.
+EFFORTS: dict[str, Effort | None] = {
+    "none": None,
     "minimal": "minimal",
     "low": "low",
     "medium": "medium",
@@ -78,14 +78,14 @@ def parse(body: Mapping[str, object]) -> Asked:
     system, turns = messages.read(reading.required(body, "messages", list))
     tools = tools_of(body)
     schema, exact_format = _format(body)
-    effort = reading.optional(body, "reasoning_effort", str)
+    effort, thinking_budget = effort_of(body.get("reasoning_effort"), "reasoning_effort")
     request = CompletionRequest(
         model=model_of(body),
         turns=turns,
         system=system,
         tools=tools,
         temperature=reading.number(body, "temperature", 0, 2),
-        reasoning_effort=EFFORTS[reading.choice(effort, EFFORTS, "reasoning_effort")] if effort else None,
+        reasoning_effort=effort,
         verbosity=verbosity(body.get("verbosity"), "verbosity"),
         max_output=reading.count(body, "max_completion_tokens") or reading.count(body, "max_tokens"),
         schema=schema,
@@ -96,6 +96,7 @@ def parse(body: Mapping[str, object]) -> Asked:
             presence_penalty=reading.number(body, "presence_penalty", -2, 2),
             tool_choice=tool_choice(body.get("tool_choice"), tools, nested=True),
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
+            thinking_budget=thinking_budget,
             **exact_format,
         ),
         offered=tuple(dict.fromkeys(messages.left_out)),
@@ -108,6 +109,14 @@ def parse(body: Mapping[str, object]) -> Asked:
         wants_usage=bool(options.get("include_usage")),
         ignored=tuple(name for name in IGNORED if body.get(name) is not None),
     )
+
+
+def effort_of(value: object, where: str) -> tuple[Effort | None, int | None]:
+    """Our level, and the thinking budget: `none` is a budget of 0."""
+    if value is None:
+        return None, None
+    effort = EFFORTS[reading.choice(value, EFFORTS, where)]
+    return effort, None if effort else 0
 
 
 def model_of(body: Mapping[str, object]) -> str:

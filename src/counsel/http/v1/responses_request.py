@@ -9,7 +9,7 @@ from typing import TypeGuard
 from counsel import json_reader as read
 from counsel.http.v1 import opaque, reading, responses_tools
 from counsel.http.v1.api import Asked
-from counsel.http.v1.chat_request import EFFORTS, AnswerFormat, model_of, schema_of, user_turns, verbosity
+from counsel.http.v1.chat_request import AnswerFormat, effort_of, model_of, schema_of, user_turns, verbosity
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
 from counsel.types import Effort, Exact, Image, Native, Thought, ToolCall, ToolResult, Turn
@@ -102,6 +102,7 @@ def _request(
     system, turns = items.read(body.get("input"))
     instructions = reading.optional(body, "instructions", str)
     text = reading.optional(body, "text", dict) or {}
+    effort, thinking_budget = _effort(body)
     schema, exact_format = _format(text)
     return CompletionRequest(
         model=model_of(body),
@@ -109,7 +110,7 @@ def _request(
         system="\n\n".join(part for part in (instructions, system) if part) or None,
         tools=tools,
         temperature=reading.number(body, "temperature", 0, 2),
-        reasoning_effort=_effort(body),
+        reasoning_effort=effort,
         verbosity=verbosity(text.get("verbosity"), "text.verbosity"),
         max_output=reading.count(body, "max_output_tokens"),
         schema=schema,
@@ -117,6 +118,7 @@ def _request(
             top_p=reading.number(body, "top_p", 0, 1),
             tool_choice=responses_tools.choice(body, tools, untranslated),
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
+            thinking_budget=thinking_budget,
             native=Native(WIRE, _own_body(body)),
             **exact_format,
         ),
@@ -222,9 +224,9 @@ def _is_foreign(item: Mapping[str, object]) -> bool:
     )
 
 
-def _effort(body: Mapping[str, object]) -> Effort | None:
-    effort = (reading.optional(body, "reasoning", dict) or {}).get("effort")
-    return None if effort is None else EFFORTS[reading.choice(effort, EFFORTS, "reasoning.effort")]
+def _effort(body: Mapping[str, object]) -> tuple[Effort | None, int | None]:
+    reasoning = reading.optional(body, "reasoning", dict) or {}
+    return effort_of(reasoning.get("effort"), "reasoning.effort")
 
 
 def _format(text: Mapping[str, object]) -> tuple[dict[str, object] | None, AnswerFormat]:

@@ -14,6 +14,7 @@ from counsel.models.wires.call_settings import (
     limited,
     resolve_settings,
     sampling,
+    sent_stops,
     wire_options,
     without_none,
 )
@@ -51,7 +52,7 @@ CACHE = {"type": "ephemeral", "ttl": "1h"}
 MIN_BUDGET = 1024  # the vendor's minimum for thinking
 
 
-WIRE = "anthropic"
+WIRE = anthropic_client.WIRE
 
 
 class Anthropic:
@@ -72,6 +73,10 @@ class Anthropic:
         thinking, limit = anthropic_client.requested_thinking(call, model) or _thinking(
             model, settings.effort, call, options
         )
+        unthought: tuple[str, ...] = ()
+        if thinking and thinking["type"] == "enabled" and anthropic_client.refuses_thinking(call):
+            unthought = ("reasoning_effort" if settings.effort is not None else "thinking",)
+            thinking, limit = _thinking(model, None, call, options)
         # The vendor refuses a temperature together with thinking.
         temperature = None if thinking else settings.temperature
         shaping, unsent = sampling(call.exact, model, {} if thinking else anthropic_client.SAMPLING)
@@ -91,7 +96,7 @@ class Anthropic:
                 output_config=_output_config(model, settings.effort, call),
                 tools=_tools(call, options, search=settings.web_search) or None,
                 tool_choice=anthropic_client.tool_choice(call.exact),
-                stop_sequences=list(call.exact.stop) if call.exact and call.exact.stop else None,
+                stop_sequences=sent_stops(call.exact, WIRE),
             ),
             **shaping,
             **options.get("body", {}),
@@ -103,7 +108,7 @@ class Anthropic:
             **options.get("headers", {}),
         }
         refused = call.knobs.temperature is not None and temperature is None
-        left_out = (*settings.left_out_and("temperature", requested=refused), *unsent)
+        left_out = (*settings.left_out_and("temperature", requested=refused), *unthought, *unsent)
         if call.exact and call.exact.json_object:  # it has schemas only
             left_out = (*left_out, "response_format")
         return Prepared(
@@ -111,7 +116,7 @@ class Anthropic:
             headers,
             _within_budget(body, call),
             left_out,
-            settings.adapted,
+            tuple(change for change in settings.adapted if change.setting not in left_out),
             optional=("thinking.display", "output_config.format"),
         )
 

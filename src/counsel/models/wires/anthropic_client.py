@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
-from counsel.types import Call, Exact, Model, Native
+from counsel.types import Call, Exact, Model, Native, Turn
 
+WIRE = "anthropic"
 SAMPLING = {"top_p": "top_p", "top_k": "top_k"}
 _SHAPING = ("temperature", "top_p", "top_k")
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
@@ -30,6 +32,28 @@ def requested_thinking(call: Call, model: Model) -> tuple[dict[str, object] | No
         return None
     limit, budget = min(call.max_output or model.output, model.output), call.exact.thinking_budget
     return ({"type": "enabled", "budget_tokens": budget} if budget else None), limit
+
+
+def refuses_thinking(call: Call) -> bool:
+    """Whether the vendor refuses to think with a budget: beside a tool that must be called, and in a tool loop whose
+    answer began without thinking. A client of OpenAI's API seldom sends reasoning back.
+    """
+    if call.exact is None:
+        return False
+    return call.exact.tool_choice not in (None, "auto", "none") or _began_without_thinking(call.turns)
+
+
+def _began_without_thinking(turns: tuple[Turn, ...]) -> bool:
+    """Whether the answer that is being continued, tool call by tool call, has no thinking at its beginning."""
+    first = None  # turn of that answer
+    for before, turn in pairwise((None, *turns)):
+        if turn is None or turn.role == "assistant":
+            first = first or turn
+        elif turn.role == "user" and (before is None or before.role != "tool"):
+            first = None
+    if first is None or not first.tool_calls:
+        return False
+    return not any(thought.wire == WIRE for thought in first.thoughts)
 
 
 def passed_on(

@@ -134,6 +134,25 @@ def sampling(
     return sent, tuple(left_out)
 
 
+# By wire: how many stop sequences the vendor takes. OpenAI's Responses and agents have none.
+_MOST_STOPS = {"openai_responses": 0, "": 0, "openai_chat": 4, "gemini": 5}
+
+
+def sent_stops(exact: Exact | None, wire: str) -> list[str] | None:
+    """The stop sequences that the vendor takes. At the others (`unsent_stops`) we cut the answer."""
+    stops = exact.stop if exact else ()
+    # Anthropic refuses those that are only white space.
+    fit = [stop for stop in stops if wire != "anthropic" or not stop.isspace()]
+    return fit[: _MOST_STOPS.get(wire)] or None
+
+
+def unsent_stops(exact: Exact | None, wire: str) -> tuple[str, ...]:
+    if exact is None or not exact.stop or (exact.native is not None and exact.native.wire == wire):
+        return ()
+    sent = sent_stops(exact, wire) or ()
+    return tuple(stop for stop in exact.stop if stop not in sent)
+
+
 _SAMPLING = ("top_p", "top_k", "frequency_penalty", "presence_penalty")
 
 

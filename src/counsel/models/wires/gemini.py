@@ -18,6 +18,7 @@ from counsel.models.wires.call_settings import (
     limited,
     resolve_settings,
     sampling,
+    sent_stops,
     wire_options,
     without_none,
 )
@@ -136,7 +137,7 @@ def _generation(model: Model, settings: SentSettings, call: Call) -> dict[str, o
     return without_none(
         responseMimeType="application/json" if structured else None,
         responseJsonSchema=call.schema if structured else None,
-        stopSequences=list(exact.stop) or None,
+        stopSequences=sent_stops(exact, WIRE),
         temperature=settings.temperature,
         maxOutputTokens=call.max_output,
         thinkingConfig=thinking,

@@ -18,6 +18,7 @@ from counsel.models.wires.call_settings import (
     limited,
     resolve_settings,
     sampling,
+    sent_stops,
     wire_options,
     without_none,
 )
@@ -88,7 +89,7 @@ class OpenAIChat:
                 tools=_tools(call, options, search=settings.web_search) or None,
                 tool_choice=tool_choice(call.exact, nested=True),
                 parallel_tool_calls=call.exact.parallel_tool_calls if call.exact else None,
-                stop=list(call.exact.stop) if call.exact and call.exact.stop else None,
+                stop=sent_stops(call.exact, "openai_chat"),
             ),
             **shaping,
             **_effort(model, settings),
