@@ -10,6 +10,7 @@ import pytest
 from counsel.engine.store.postgres import administration, schema
 from counsel.engine.store.postgres.schema import Migration
 from counsel.engine.store.postgres.store import PostgresStore
+from counsel.engine.store.records import StoreError
 from counsel.errors import ConfigInvalid
 from support.postgres_server import PostgresServer
 from support.stored import new_job
@@ -59,6 +60,44 @@ async def test_a_database_without_tables_says_which_command_makes_them(empty: st
     assert administration.migrate(empty) == (schema.VERSION, schema.VERSION)
     assert administration.status(empty).problem is None
     await works(empty)
+
+
+@pytest.fixture
+def stranger(postgres_server: PostgresServer, empty: str) -> Iterator[str]:
+    """The same database as a role that has made nothing in it."""
+    postgres_server.execute("CREATE ROLE stranger")
+    try:
+        yield f"{empty}&options=-crole%3Dstranger"
+    finally:
+        name = empty.partition("?")[0].rpartition("/")[2]
+        postgres_server.execute("DROP OWNED BY stranger", name)
+        postgres_server.execute("DROP ROLE stranger")
+
+
+async def test_a_role_without_rights_is_told_whose_it_needs(
+    postgres_server: PostgresServer, empty: str, stranger: str
+) -> None:
+    name = empty.partition("?")[0].rpartition("/")[2]
+    with pytest.raises(StoreError, match="permission denied") as making:
+        administration.migrate(stranger)
+    administration.migrate(empty)
+    with pytest.raises(StoreError, match="permission denied") as reading:
+        administration.status(stranger)
+    postgres_server.execute(
+        "GRANT USAGE ON SCHEMA counsel, counsel_queue TO stranger;"
+        "GRANT SELECT ON ALL TABLES IN SCHEMA counsel, counsel_queue TO stranger",
+        name,
+    )
+    status = administration.status(stranger)
+    assert status.problem is not None
+    assert "stranger may not write" in status.problem
+    store = PostgresStore(stranger)
+    with pytest.raises(StoreError, match="permission denied") as writing:
+        await store.submit(new_job())
+    await store.close()
+    hints = {making.value.hint, reading.value.hint, writing.value.hint, status.hint}
+    assert len(hints) == 1
+    assert "the role that made" in (status.hint or "")
 
 
 async def test_a_store_that_was_refused_works_once_the_database_is_migrated(empty: str) -> None:

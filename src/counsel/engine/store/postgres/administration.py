@@ -44,6 +44,7 @@ def _status(connection: psycopg.Connection[Any], info: str) -> Status:
     problem: ConfigInvalid | None = None
     try:
         schema.check(state, info)
+        schema.check_rights(connection, info)
     except ConfigInvalid as error:
         problem = error
     version = f"{state.server // 10000}.{state.server % 10000}"

@@ -198,4 +198,6 @@ def _is_the_databases(error: BaseException) -> bool:
 def _failure(error: Exception) -> Exception:
     if isinstance(error, LostJob) or not isinstance(error, psycopg.Error):
         return error
-    return StoreError(f"PostgreSQL refused a write: {connections.reason(error)}.")
+    return StoreError(
+        f"PostgreSQL refused a write: {connections.reason(error)}.", hint=connections.remedy(error)
+    )

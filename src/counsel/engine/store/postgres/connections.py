@@ -37,6 +37,10 @@ _REFUSED = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry|(database|role) \".*\" does not exist"
     r"|certificate verify failed|does not support SSL"
 )
+NO_RIGHTS = (
+    "Use the role that made counsel's tables (to make them: the database's owner), or give this one all rights on the "
+    "schemas counsel and counsel_queue."
+)
 CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
@@ -127,5 +131,10 @@ def reason(error: BaseException) -> str:
 def unreachable(info: str, error: BaseException) -> StoreError:
     return StoreError(
         f"The {name(info)} cannot be used: {reason(error)}.",
-        hint="Check that it runs and that COUNSEL_DATABASE is right, then ask again.",
+        hint=remedy(error) or "Check that it runs and that COUNSEL_DATABASE is right, then ask again.",
     )
+
+
+def remedy(error: BaseException) -> str | None:
+    """For an error that names what is wrong, and not what to do."""
+    return NO_RIGHTS if isinstance(error, errors.InsufficientPrivilege) else None

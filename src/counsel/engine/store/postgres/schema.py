@@ -222,6 +222,12 @@ _STATE = (
     "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), "
     "to_regclass('counsel.migrations') IS NOT NULL"
 )
+_READ_ONLY = """
+    SELECT current_user, count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname IN ('counsel', 'counsel_queue') AND c.relkind = 'r' AND c.relname != 'migrations'
+        AND NOT (has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE')
+            AND has_table_privilege(c.oid, 'DELETE') AND has_table_privilege(c.oid, 'SELECT'))
+"""
 _APPLIED = "SELECT version, works_for FROM counsel.migrations ORDER BY version DESC LIMIT 1"
 
 
@@ -264,6 +270,16 @@ def check(state: State, info: str) -> None:
         )
     if state.works_for > VERSION:
         raise _too_new(state, where)
+
+
+def check_rights(connection: psycopg.Connection[Any], info: str) -> None:
+    """Raises `ConfigInvalid` when the role may not write in counsel's tables."""
+    row = connection.execute(_READ_ONLY).fetchone()
+    if row is not None and row[1]:
+        raise ConfigInvalid(
+            f"The role {row[0]} may not write in {row[1]} of the tables of the {connections.name(info)}.",
+            hint=connections.NO_RIGHTS,
+        )
 
 
 def _check_server(state: State, info: str) -> None:
