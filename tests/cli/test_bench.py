@@ -128,7 +128,23 @@ def test_a_limit_that_is_used_up_stops_it(run: Run, file: Path, fake_process: Fa
     document = json.loads(done.out)
     assert document["stopped"]["code"] == "BUDGET_EXCEEDED"
     assert not fake_process.calls
-    assert "Stopped early" in run(str(file), *PANEL, "--max-cost", "0.000001").err
+    shown = run(str(file), *PANEL, "--max-cost", "0.000001").err
+    assert "Stopped early: what is left of --max-cost is too little for another question." in shown
+    assert "max_cost_usd" not in shown
+
+
+def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
+    run: Run, file: Path, fake_process: FakeProcess
+) -> None:
+    for options, why in (
+        (("-m", "gpt-5,no-such-model"), "Stopped early: Model not found: 'no-such-model'."),
+        (("-m", "gpt-5,sonnet", "--judge", "gpt-5"), "Stopped early: The judge must not be a member"),
+    ):
+        done = run(str(file), *options, "--yes", "--standalone", "--at-once", "1")
+        assert (done.code, done.out) == (1, "")
+        assert why in done.err
+        assert done.err.count("failed: [") == 1
+    assert not fake_process.calls
 
 
 def test_a_key_that_is_refused_stops_it_after_three_questions(

@@ -372,7 +372,16 @@ def test_nothing_to_review_is_no_failure_and_asks_nobody(
     document = json.loads(done.stdout)
     jsonschema.Draft7Validator(sarif_schema()).validate(document)
     assert document["runs"][0]["results"] == []
-    assert json.loads(run("review", *PANEL, "--json").stdout)["findings"] == []
+    shown = json.loads(run("review", *PANEL, "--json").stdout)
+    assert (shown["findings"], shown["content"]) == ([], "Nothing to review: working tree against HEAD.")
+    (repository / "uv.lock").write_text("version = 1\n")
+    planted.git(repository, "add", "uv.lock")
+    assert "HEAD): the only changed file was left out." in run("review", *PANEL).stderr
+    (repository / "store.py").unlink()
+    (repository / "store.py").symlink_to("/etc/passwd")
+    done = run("review", *PANEL)
+    assert done.stderr.count("Not reviewed: store.py") == 1, "git shows a new type as two changes"
+    assert "HEAD): all 2 changed files were left out." in done.stderr
     assert fake_process.calls == []
 
 

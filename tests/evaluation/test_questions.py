@@ -25,11 +25,19 @@ def good(**fields: object) -> dict[str, object]:
 
 
 def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_path: Path) -> None:
-    path = written(tmp_path, good(), "", good(id="sums", answer="b"), good(choices=["b", "a"], answer="a"))
+    path = written(
+        tmp_path,
+        good(),
+        "",
+        good(id="sums", answer="b"),
+        good(choices=["b", "a"], answer="a"),
+        good(choices=["3", " 4"], answer=" 4 "),
+    )
     assert questions.read(path) == [
         Question("1", "2 + 2?", ("3", "4"), "4"),
         Question("sums", "2 + 2?", ("3", "4"), "4"),
         Question("4", "2 + 2?", ("b", "a"), "a"),
+        Question("5", "2 + 2?", ("3", "4"), "4"),  # as the models are asked, without blanks around
     ]
     assert [each.id for each in questions.read(path, limit=2)] == ["1", "sums"]
 
@@ -43,8 +51,10 @@ def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_p
         (good(question=" "), '"question" is missing'),
         (good(choices="ab"), '"choices" is no list'),
         (good(choices=["4", ""]), '"choices" is no list'),
-        (good(choices=["4"]), "2 to 20 different"),
-        (good(choices=["4", "4"]), "2 to 20 different"),
+        (good(choices=["4"]), "needs 2 to 20 texts"),
+        (good(choices=["4", "4"]), "'4' is there twice"),
+        (good(choices=["a", "A"], answer="a"), "'a' is there twice"),
+        (good(choices=["a", "a "], answer="a"), "'a' is there twice"),
         (good(answer="5"), "none of the choices: '5'"),
         (good(answer="c"), "none of the choices"),
         (good(answer=4), "none of the choices"),

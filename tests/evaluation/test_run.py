@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counsel.errors import BudgetExceeded, CounselError, UpstreamError
+from counsel.errors import BudgetExceeded, ContextLengthExceeded, CounselError, ModelNotFound, UpstreamError
 from counsel.evaluation.questions import Question
 from counsel.evaluation.run import Evaluation, Failed, Panel, trial
 from counsel.evaluation.scoring import Choice, Trial
@@ -82,6 +82,7 @@ async def test_each_question_is_a_job_of_its_own() -> None:
         ("a", "b"),
     )
     assert (request.refine, request.judge, request.max_cost_usd) == ("always", "opus", None)
+    assert request.check_models, "a misspelt model is no member that is never right"
     await evaluated(engine, count=1, panel=Panel(("o3",), None, refine=False))
     assert (engine.requests[-1].refine, engine.requests[-1].judge) == ("never", None)
 
@@ -94,6 +95,48 @@ async def test_each_may_spend_its_share_of_what_is_left() -> None:
     assert shares[0] == 2.0
     assert sorted(shares[1:], reverse=True) == shares[1:]
     assert shares[-1] <= 1.25
+
+
+async def test_questions_at_once_cannot_spend_more_than_the_limit_together() -> None:
+    class Held(Engine):
+        async def wait(self, job: str) -> ConsensusResult:
+            outcome = await waiting[int(job.removeprefix("job_")) - 1]
+            return answered(outcome)
+
+    loop = asyncio.get_running_loop()
+    waiting: list[asyncio.Future[float]] = [loop.create_future() for _ in range(4)]
+    engine = Held()
+    running = asyncio.create_task(evaluated(engine, most=1.0, at_once=2, count=4))
+    while len(engine.requests) < 2:
+        await asyncio.sleep(0)
+    assert [request.max_cost_usd for request in engine.requests] == [0.5, 0.5]
+    waiting[0].set_result(0.25)
+    while len(engine.requests) < 3:
+        await asyncio.sleep(0)
+    assert engine.requests[2].max_cost_usd == 0.25, "the other question may still spend its half"
+    for future in waiting[1:]:
+        future.set_result(0.0)
+    await running
+
+
+async def test_a_few_questions_share_the_whole_limit() -> None:
+    engine = Engine()
+    await evaluated(engine, most=1.0, at_once=4, count=1)
+    assert engine.requests[0].max_cost_usd == 1.0
+
+
+async def test_a_panel_that_cannot_be_asked_ends_it_at_once() -> None:
+    class Refusing(Engine):
+        async def submit(self, request: object, caller: object) -> str:
+            self.requests.append(request)
+            raise refusals.pop(0)
+
+    refusals: list[CounselError] = [ContextLengthExceeded("It is too long."), ModelNotFound("There is none.")]
+    evaluation, done = await evaluated(Refusing())
+    assert isinstance(evaluation.stopped, ModelNotFound), (
+        "a question that is too long says nothing of the others"
+    )
+    assert len(done) == 2
 
 
 async def test_a_budget_that_is_used_up_ends_it() -> None:

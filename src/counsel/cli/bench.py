@@ -13,6 +13,8 @@ from counsel import amounts
 from counsel.cli import ask_options, connect, json_option, output, user
 from counsel.cli.confirm import confirm
 from counsel.cli.numbers import Number
+from counsel.cli.wording import in_cli_words
+from counsel.errors import BudgetExceeded, CounselError
 from counsel.text import counted
 
 if TYPE_CHECKING:
@@ -126,9 +128,8 @@ class _Progress:
 
         if isinstance(done, Failed):
             self.failed.append(done)
-            output.message(
-                f"{self._count()} {done.question.id}: failed: [{done.error.code}] {done.error.message}"
-            )
+            why = in_cli_words(done.error.message)
+            output.message(f"{self._count()} {done.question.id}: failed: [{done.error.code}] {why}")
             return
         self._trials.append(done)
         if self._kept:
@@ -221,9 +222,16 @@ def _report(
             output.table(["way", "right", "95 %", "cost", "time"], map(_row, scores))
             _print_notes(scores, changes)
         if stopped:
-            output.message(f"Stopped early: {stopped.message}")
+            output.message(_why_it_stopped(stopped))
     if failed or stopped:
         raise click.exceptions.Exit(1)
+
+
+def _why_it_stopped(error: CounselError) -> str:
+    if isinstance(error, BudgetExceeded) and error.budget == "job":
+        return "Stopped early: what is left of --max-cost is too little for another question."
+    hint = f" {in_cli_words(error.hint)}" if error.hint else ""
+    return f"Stopped early: {in_cli_words(error.message)}{hint}"
 
 
 def _way(score: Score) -> dict[str, object]:

@@ -164,11 +164,11 @@ def _report(change: Change) -> None:
 
 
 def _nothing(change: Change) -> ReviewResult:
-    why = (
-        f"all {counted(len(change.left_out), 'changed file')} were left out"
-        if change.left_out
-        else "no changes"
-    )
+    left_out = len({entry.file for entry in change.left_out})
+    why = "no changes"
+    if left_out:
+        all_ = "the only changed file was" if left_out == 1 else f"all {left_out:,} changed files were"
+        why = f"{all_} left out"
     output.message(f"Nothing to review ({change.about}): {why}.")
     return ReviewResult(
         status="review_complete",

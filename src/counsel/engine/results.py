@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from counsel.errors import CounselError
+from counsel.errors import BudgetExceeded, CounselError, UpstreamError
 from counsel.job_events import Wait
 from counsel.requests import SEVERAL
 from counsel.results import (
@@ -18,6 +18,7 @@ from counsel.results import (
     HistoryMessage,
     JobStatus,
     JobSummary,
+    ModelFailure,
     ModelState,
     Totals,
     usage_from_json,
@@ -51,6 +52,24 @@ def charge(error: CounselError, spent: Usage) -> None:
 
 def spent(error: CounselError) -> Usage | None:
     return usage_from_json(error.usage, error.cost_usd) if error.usage else None
+
+
+def all_failed(failures: Sequence[ModelFailure]) -> CounselError:
+    """The failure of a job whose models all failed, with what their calls used."""
+    if len(failures) == 1:
+        return failures[0].error
+    if all(isinstance(failure.error, BudgetExceeded) for failure in failures):
+        error = failures[0].error  # its numbers are the same for all
+    else:
+        messages = "; ".join(failure.brief() for failure in failures)
+        error = UpstreamError(
+            f"All {len(failures)} models failed: {messages}.",
+            hint="Fix the first failure, or ask other models.",
+            failed=[failure.to_json() for failure in failures],
+        )
+    if used := [usage for failure in failures if (usage := spent(failure.error))]:
+        charge(error, sum(used[1:], used[0]))
+    return error
 
 
 def metadata(reply: Reply) -> AnswerMetadata:

@@ -7,6 +7,7 @@ import string
 from collections.abc import Iterator
 from pathlib import Path
 
+from counsel.engine.consult.consensus import vote
 from counsel.errors import ConfigInvalid, InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 
@@ -76,18 +77,22 @@ def _question(fields: dict[str, object], path: Path, number: int) -> Question:
             number,
             '"choices" is no list of texts: votes are counted between choices, not between prose',
         )
-    if not 2 <= len(choices) <= MOST_CHOICES or len(set(choices)) < len(choices):
-        raise _invalid(path, number, f'"choices" needs 2 to {MOST_CHOICES} different texts')
-    if not isinstance(answer, str) or (right := _right(answer, choices)) is None:
+    if not 2 <= len(choices) <= MOST_CHOICES:
+        raise _invalid(path, number, f'"choices" needs 2 to {MOST_CHOICES} texts')
+    try:
+        asked = vote.checked(tuple(choices))  # as the models see them
+    except InvalidArgument as error:
+        raise _invalid(path, number, error.message.rstrip(".")) from None
+    if not isinstance(answer, str) or (right := _right(answer.strip(), asked)) is None:
         raise _invalid(path, number, f'"answer" is none of the choices: {str(answer)[:80]!r}')
-    return Question(str(fields.get("id") or number), text, tuple(choices), right)
+    return Question(str(fields.get("id") or number), text, asked, right)
 
 
-def _right(answer: str, choices: list[str]) -> str | None:
+def _right(answer: str, choices: tuple[str, ...]) -> str | None:
     """The choice itself, or its letter, as many collections of questions have it."""
     if answer in choices:
         return answer
-    index = string.ascii_uppercase.find(answer.strip().upper()) if len(answer.strip()) == 1 else -1
+    index = string.ascii_uppercase.find(answer.upper()) if len(answer) == 1 else -1
     return choices[index] if 0 <= index < len(choices) else None
 
 

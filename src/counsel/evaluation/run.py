@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from counsel.caller import Caller
-from counsel.errors import BudgetExceeded, CounselError
+from counsel.errors import BudgetExceeded, ContextLengthExceeded, CounselError
 from counsel.evaluation.questions import Question
 from counsel.evaluation.scoring import Ballot, Choice, Trial
 from counsel.lazy_dataclass import dataclass
@@ -41,11 +41,13 @@ class Evaluation:
     ) -> None:
         self._engine, self._caller, self._panel, self._report = engine, caller, panel, report
         self._left = max_cost_usd
+        self._running: dict[Question, float] = {}  # with what each may spend
         self._failures: list[CounselError] = []
         self.stopped: CounselError | None = None  # why the rest was not asked
 
-    async def ask_all(self, questions: Iterable[Question], at_once: int) -> None:
+    async def ask_all(self, questions: Collection[Question], at_once: int) -> None:
         waiting = iter(questions)
+        at_once = min(at_once, len(questions))
         async with asyncio.TaskGroup() as group:
             for _ in range(at_once):
                 group.create_task(self._ask_next(waiting, at_once))
@@ -63,8 +65,20 @@ class Evaluation:
                 self._report(trial(question, result))
 
     async def _ask(self, question: Question, at_once: int) -> ConsensusResult:
-        """Each question may spend its share of what is left: together they cannot spend more."""
-        share = None if self._left is None else self._left / at_once
+        share = self._share(at_once)
+        self._running[question] = share or 0.0
+        try:
+            return await self._answered(question, share)
+        finally:
+            del self._running[question]
+
+    def _share(self, at_once: int) -> float | None:
+        """A question's part of what those that run may not spend: together they cannot spend more than the limit."""
+        if self._left is None:
+            return None
+        return max(0.0, self._left - sum(self._running.values())) / (at_once - len(self._running))
+
+    async def _answered(self, question: Question, share: float | None) -> ConsensusResult:
         request = ConsensusRequest(
             prompt=question.text,
             models=self._panel.models,
@@ -72,8 +86,15 @@ class Evaluation:
             refine="always" if self._panel.refine else "never",
             judge=self._panel.judge,
             max_cost_usd=share,
+            check_models=True,
         )
-        job = await self._engine.submit(request, self._caller)
+        try:
+            job = await self._engine.submit(request, self._caller)
+        except ContextLengthExceeded:
+            raise
+        except CounselError as error:  # the panel cannot be asked: so it is with every question
+            self.stopped = self.stopped or error
+            raise
         try:
             result = await self._engine.wait(job)
         except CounselError as error:

@@ -25,6 +25,8 @@ def text(result: ReviewResult, width: int = WIDTH) -> str:
 
 
 def _summary(result: ReviewResult, width: int) -> str:
+    if not result.reviewers:
+        return _wrapped(f"Nothing to review: {result.about}.", width)
     models = ", ".join(reviewer.model for reviewer in result.reviewers if reviewer.status != "failed")
     findings = counted(len(result.findings), "finding") if result.findings else "No findings"
     disputed = sum(finding.status == "disputed" for finding in result.findings)

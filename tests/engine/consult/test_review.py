@@ -14,7 +14,7 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.consult.review import source
 from counsel.engine.engine import Engine
-from counsel.errors import InvalidArgument, UpstreamError
+from counsel.errors import BudgetExceeded, InvalidArgument, UpstreamError
 from counsel.job_events import PhaseStarted
 from counsel.requests import ConsensusRequest, ReviewRequest
 from counsel.results import ReviewResult
@@ -169,6 +169,15 @@ async def test_all_members_failed_is_a_failure(
     fake_api.script(status=401, times=None)
     with pytest.raises(UpstreamError, match="All 3 models failed"):
         await reviewed(engine, caller())
+
+
+async def test_a_budget_that_all_members_exceed_keeps_its_code(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    with pytest.raises(BudgetExceeded) as caught:
+        await reviewed(engine, caller(COUNSEL_BUDGET_DAY="0"))
+    assert (caught.value.budget, caught.value.limit_usd) == ("day", 0.0)
+    assert not fake_api.calls
 
 
 async def test_a_single_reviewer_has_nobody_to_check_its_findings(

@@ -73,6 +73,12 @@ def test_other_forms_of_diffs() -> None:
     assert diff.parse(diff.write(files[3:])) == files[3:]
 
 
+def test_a_combined_diff_of_a_merge_is_known_as_one() -> None:
+    combined = "diff --cc x.py\nindex 1,2..3\n--- a/x.py\n+++ b/x.py\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n -b\n++c\n"
+    (file,) = diff.parse(combined)
+    assert (file.path, file.combined, file.hunks) == ("x.py", True, ())
+
+
 @pytest.mark.parametrize(
     ("names", "path"),
     [

@@ -46,6 +46,7 @@ def asking(tmp_path: Path) -> Caller:
         (changed("web/node_modules/a.js"), "it is third-party code"),
         (changed("Vendor/a.go"), "it is third-party code"),
         (changed("src/vendor"), ""),
+        (changed(combined=True, hunks=()), "it is the combined diff of a merge: compare it with one commit"),
         (changed(hunks=()), "none of its text was changed"),
         (changed("../a.py"), "its path leads out of the repository"),
         (changed("a/../b.py"), "its path leads out of the repository"),

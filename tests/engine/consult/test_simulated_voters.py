@@ -57,7 +57,7 @@ async def trials(engine: Engine, caller: Caller, panel: Panel) -> dict[str, Tria
         assert isinstance(each, Trial), each.error
         done[each.question.id] = each
 
-    await Evaluation(engine, caller, panel, None, report).ask_all(map(question, PATTERNS), at_once=4)
+    await Evaluation(engine, caller, panel, None, report).ask_all(list(map(question, PATTERNS)), at_once=4)
     return done
 
 

@@ -11,7 +11,7 @@ from counsel.caller import Caller
 from counsel.engine.consult.consensus import vote
 from counsel.engine.consult.consensus.members import Participant
 from counsel.engine.engine import Engine
-from counsel.errors import InvalidArgument
+from counsel.errors import InvalidArgument, UpstreamError
 from counsel.job_events import Restarted, TextFold
 from counsel.mcp import deduplicate, render
 from counsel.requests import ConsensusRequest
@@ -50,6 +50,20 @@ async def test_votes_are_counted_and_the_minority_has_its_case(
     schemas = [str(call.body) for call in fake_api.calls]
     assert all("json_schema" in body or "responseJsonSchema" in body for body in schemas)
     assert all(body.count("'Both'") or body.count('"Both"') for body in schemas)
+
+
+async def test_the_failure_of_all_says_what_their_calls_cost(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    """Whoever pays for many questions counts it, also of those that failed."""
+    say(fake_api, dict.fromkeys(TWO_TO_ONE, picks("Neither")))
+    job = await engine.submit(ConsensusRequest(prompt="q", models=MEMBERS, choices=CHOICES), caller())
+    with pytest.raises(UpstreamError, match="All 3 models failed") as caught:
+        await engine.wait(job)
+    each = [failed["cost_usd"] for failed in caught.value.fields["failed"]]
+    assert min(each) > 0
+    assert caught.value.cost_usd == pytest.approx(sum(each))
+    assert caught.value.fields["usage"]["output_tokens"] > 0
 
 
 async def test_one_that_answers_outside_the_choices_is_asked_once_more_then_failed(

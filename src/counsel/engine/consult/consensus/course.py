@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
+from counsel.engine import results
 from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation
 from counsel.engine.consult.consensus import anonymous, judge, members
 from counsel.engine.consult.consensus.judge import Judge
-from counsel.engine.consult.consensus.outcome import Course, all_failed
+from counsel.engine.consult.consensus.outcome import Course, failed
 from counsel.engine.consult.consensus.rounds import Rounds
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import conversation, unchanged_files
@@ -31,7 +32,7 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
         consultation.live.slots[member.slot].model = member.label
     await _hold(course, rounds, course.participants)
     if not course.rounds[0]:
-        raise all_failed(course.failures)
+        raise results.all_failed([failed(failure) for failure in course.failures])
     compares = judge.participant(job, router)
     asked = Judge(compares, consultation, rounds, store, history) if compares else None
     refinement = await _refine(course, rounds, asked)

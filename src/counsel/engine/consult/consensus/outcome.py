@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import cast
 
@@ -15,7 +15,7 @@ from counsel.engine.consult.consensus.rounds import Failure
 from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.running import Outcome
 from counsel.engine.store.model import Reply
-from counsel.errors import BudgetExceeded, CounselError, UpstreamError
+from counsel.errors import CounselError
 from counsel.lazy_dataclass import dataclass
 from counsel.results import (
     AnswerDetails,
@@ -201,14 +201,3 @@ class Course:
 
 def failed(failure: Failure) -> ModelFailure:
     return ModelFailure(failure.participant.label, cast(Phase, failure.phase), failure.error)
-
-
-def all_failed(failures: Sequence[Failure]) -> CounselError:
-    if len(failures) == 1 or all(isinstance(failure.error, BudgetExceeded) for failure in failures):
-        return failures[0].error  # of a budget: its numbers are the same for all
-    messages = "; ".join(failed(failure).brief() for failure in failures)
-    return UpstreamError(
-        f"All {len(failures)} models failed: {messages}.",
-        hint="Fix the first failure, or ask other models.",
-        failed=[failed(failure).to_json() for failure in failures],
-    )

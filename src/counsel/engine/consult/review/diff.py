@@ -39,6 +39,7 @@ class FileDiff:
     hunks: tuple[Hunk, ...] = ()
     binary: bool = False
     submodule: bool = False
+    combined: bool = False  # of a merge, with several old sides
 
     @property
     def changed(self) -> frozenset[int]:
@@ -194,6 +195,8 @@ def _note(line: str, names: dict[str, str], facts: set[str]) -> None:
             facts.add(fact.strip())
             if fact.startswith("rename"):
                 names[fact.strip()] = _unquoted(line.removeprefix(fact))
+    if line.startswith("@@@ "):
+        facts.add("combined")
     if line.endswith(" 160000"):
         facts.add("submodule")
 
@@ -217,6 +220,7 @@ def _made(names: dict[str, str], facts: set[str], hunks: tuple[Hunk, ...]) -> Fi
         hunks=hunks,
         binary=bool(facts & {"Binary files", "GIT binary patch"}),
         submodule="submodule" in facts or subproject,
+        combined="combined" in facts,
     )
 
 

@@ -29,14 +29,7 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.jobs.running import Outcome
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
-from counsel.errors import (
-    ContextLengthExceeded,
-    CounselError,
-    Internal,
-    NotFound,
-    SchemaMismatch,
-    UpstreamError,
-)
+from counsel.errors import ContextLengthExceeded, CounselError, Internal, NotFound, SchemaMismatch
 from counsel.lazy_dataclass import dataclass
 from counsel.results import AnswerDetails, AnswerSummary, Continuation, ModelFailure, ReviewResult
 from counsel.results import Reviewer as ReviewerSummary
@@ -93,7 +86,7 @@ class _Run:
         replies = await members.ask_all(self._consultation, self._panel, "review", self._review)
         reviews = self._without_failures(replies, "review")
         if not reviews:
-            raise _all_failed(self._failures)
+            raise results.all_failed(self._failures)
         groups = findings.merge([review.findings for review in reviews.values()])
         duties = findings.assign(groups, list(reviews))
         checks = await self._checks(groups, duties)
@@ -379,15 +372,4 @@ def _rank(finding: Finding) -> tuple[int, int, int, str, int]:
         -len(finding.made_by),
         finding.file,
         finding.line or 0,
-    )
-
-
-def _all_failed(failures: Sequence[ModelFailure]) -> CounselError:
-    if len(failures) == 1:
-        return failures[0].error
-    messages = "; ".join(failure.brief() for failure in failures)
-    return UpstreamError(
-        f"All {len(failures)} models failed: {messages}.",
-        hint="Fix the first failure, or ask other models.",
-        failed=[failure.to_json() for failure in failures],
     )

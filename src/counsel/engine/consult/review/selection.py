@@ -56,7 +56,7 @@ def split(
             left.append(LeftOut(file.path, reason))
         else:
             kept.append(file)
-    return kept, left
+    return kept, list(dict.fromkeys(left))  # git shows a file that became a link as two changes
 
 
 class _Secrets:
@@ -113,7 +113,8 @@ def _uninteresting(file: FileDiff) -> str | None:
         return "it is generated"
     if not _FOREIGN.isdisjoint(file.path.lower().split("/")[:-1]):
         return "it is third-party code"
-    return None if file.hunks else "none of its text was changed"
+    combined = "it is the combined diff of a merge: compare it with one commit"
+    return None if file.hunks else combined if file.combined else "none of its text was changed"
 
 
 def _is_generated(file: FileDiff) -> bool:
