@@ -11,7 +11,8 @@ import pytest
 
 from counsel.cli import consensus_output, markdown, output
 from counsel.cli.consensus_board import Board
-from counsel.job_events import ModelStarted, TextAdded
+from counsel.errors import SchemaMismatch
+from counsel.job_events import ModelFailed, ModelFinished, ModelStarted, PhaseStarted, TextAdded
 from counsel.results import ConsensusResult
 from fake import FakeProcess
 from support.council import CONTRADICTION, JUDGING, REFINING, picks, verdict
@@ -152,6 +153,28 @@ def test_a_result_of_the_release_before_is_shown_as_it_was() -> None:
     again = result.to_json()
     assert "verdict" not in again["phases"]
     assert "vote" not in again
+
+
+def test_a_failure_after_an_answer_is_not_told_as_a_new_start() -> None:
+    """An answer outside of the choices arrives completely, and fails afterwards."""
+    board = Board()
+    told = [
+        board.add(event)
+        for event in (
+            PhaseStarted(1, 0.0, "", "initial"),
+            ModelStarted(2, 0.0, "0", "gpt-5", "initial"),
+            ModelFinished(3, 0.0, "0", "gpt-5", "initial", "openai", 1, 2),
+            ModelStarted(4, 0.0, "0", "gpt-5", "initial"),
+            ModelFailed(5, 0.0, "0", "gpt-5", "initial", SchemaMismatch("gpt-5 picked none of the choices.")),
+            PhaseStarted(6, 0.0, "", "refined"),
+            ModelStarted(7, 0.0, "1", "opus", "refined"),
+            ModelFinished(8, 0.0, "1", "opus", "refined", "anthropic", 1, 2),
+            PhaseStarted(9, 0.0, "", "refined"),
+            ModelStarted(10, 0.0, "1", "opus", "refined"),
+        )
+    ]
+    assert told == [False, True, True, False, True, False, True, True, False, True]
+    assert board.line("0") == "gpt-5: failed: gpt-5 picked none of the choices."
 
 
 def test_the_board_has_the_judge() -> None:

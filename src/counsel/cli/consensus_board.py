@@ -14,6 +14,7 @@ from counsel.job_events import (
     ModelFailed,
     ModelFinished,
     ModelStarted,
+    PhaseStarted,
     Restarted,
     TextAdded,
     TextFold,
@@ -52,10 +53,16 @@ class Board:
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
         self._texts = TextFold(tail=_LONGEST)
+        self._answered: set[str] = set()  # who has, in this round
 
     def add(self, event: JobEvent) -> bool:
         """True when something changed that a person without a live screen should read."""
+        is_news = isinstance(event, ModelStarted | Restarted | ModelFinished | ModelFailed)
+        if isinstance(event, PhaseStarted):
+            self._answered.clear()
+            return False
         if isinstance(event, ModelStarted):
+            is_news = event.slot not in self._answered  # else an answer is about to be refused
             phase = f"{_PHASES.get(event.phase, '')} …"
             self.columns[event.slot] = Column(event.model, phase, phase)
         elif event.slot not in self.columns:
@@ -65,12 +72,14 @@ class Board:
         if isinstance(event, ThinkingAdded | TextAdded):
             column.state = "thinking …" if isinstance(event, ThinkingAdded) else column.phase
         elif isinstance(event, Restarted):
+            self._answered.discard(event.slot)
             column.state = f"starting again: {event.error}"
         elif isinstance(event, ModelFinished):
+            self._answered.add(event.slot)
             column.state = "done"
         elif isinstance(event, ModelFailed):
             column.state = f"failed: {event.error.message}"
-        return isinstance(event, ModelStarted | Restarted | ModelFinished | ModelFailed)
+        return is_news
 
     def text(self, slot: str) -> str:
         """The end of what the model has said; of a judge's JSON without the letters of answers, which stand alone."""

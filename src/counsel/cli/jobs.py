@@ -293,7 +293,9 @@ def _progress(job: JobStatus) -> str:
 
 @click.command()
 @click.argument("job_id", metavar="ID", shell_complete=completers.running_jobs)
-@click.option("--member", metavar="NAME", help="Only this model of a consensus: its name or number.")
+@click.option(
+    "--member", metavar="NAME", help="Only this model of a consensus: its name or number, or `judge`."
+)
 @connect.standalone_option
 @json_option
 def cancel(job_id: str, member: str | None, standalone: bool, as_json: bool) -> None:
@@ -309,16 +311,17 @@ async def _cancel(
 ) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
         outcome = await engine.cancel(await ids.job(engine, wanted, caller, changes=True), member)
-    message = _outcome(outcome)
+    message = _outcome(outcome, member or "")
     if as_json:
         output.document(documents.cancelled(outcome, message))
     else:
         output.message(message)
 
 
-def _outcome(outcome: Cancellation) -> str:
+def _outcome(outcome: Cancellation, member: str) -> str:
     if outcome.member is not None:
-        return f"Stopped model {outcome.member} of {outcome.job_id}; the others go on."
+        name = f"model {member}" if member.isdecimal() else member
+        return f"Stopped {name} of {outcome.job_id}; the others go on."
     if outcome.cancelled_at:
         return f"Stopped {outcome.job_id}."
     if outcome.status == "processing":

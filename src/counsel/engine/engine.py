@@ -411,8 +411,8 @@ class Engine:
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _slot(self, job: JobRecord, member: str) -> str:
-        task = await self.store.task(job.id) if member == call_keys.JUDGE else None
-        return members.slot_of(job.models, member, judged=task is not None and task.judge is not None)
+        task = await self.store.task(job.id)
+        return members.slot_of(job.models, member, task.judge if task else None)
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         """Stop exactly this job and its upstream calls, or only one model of a consensus (by name or slot)."""

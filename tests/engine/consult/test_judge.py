@@ -140,8 +140,9 @@ async def test_an_answer_that_does_not_match_is_sent_back_once(
     assert len(fake_api.calls) == 5
 
 
+@pytest.mark.parametrize("name", ["judge", JUDGE])
 async def test_a_judge_that_is_cancelled_spoils_nothing(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, name: str
 ) -> None:
     fake_api.script(hang_after=1, model="deepseek", times=None)
     say(fake_api, ANSWERS)
@@ -150,7 +151,10 @@ async def test_a_judge_that_is_cancelled_spoils_nothing(
     await fake_api.wait_for(model="deepseek", deltas=1)
     states = (await engine.status(job)).models_status or ()
     assert [(state.slot, state.phase) for state in states][-1] == ("judge", "verdict")
-    outcome = (await engine.cancel(job, "judge")).content
+    with pytest.raises(InvalidArgument) as caught:
+        await engine.cancel(job, "grok-4")
+    assert str(caught.value.hint).endswith("2 (gemini-2.5-flash), judge (deepseek-v3).")
+    outcome = (await engine.cancel(job, name)).content
     assert outcome["member"] == "judge"
     result = (await engine.wait(job)).to_json()
     assert result["phases"]["verdict"]["code"] == "CANCELLED"

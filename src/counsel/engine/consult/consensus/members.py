@@ -33,15 +33,18 @@ class Participant:
         return "#" in self.label
 
 
-def slot_of(models: tuple[str, ...], member: str, *, judged: bool = False) -> str:
-    """The slot of a member: `1`, or its name (`gpt-5`, `gpt-5#2`); `judge` is the judge's."""
+def slot_of(models: tuple[str, ...], member: str, judge: str | None = None) -> str:
+    """The slot of a member: `1`, or its name (`gpt-5`, `gpt-5#2`); the judge's is `judge`."""
     names = labels(models)
     slots = [str(number) for number in range(len(models))]
     if member in names:
         return str(names.index(member))
-    if member in slots or (judged and member == JUDGE):
+    if member in slots:
         return member
-    known = ", ".join(f"{slot} ({name})" for slot, name in zip(slots, names, strict=True))
+    if judge and member in {judge, JUDGE}:
+        return JUDGE
+    rows = [*zip(slots, names, strict=True), *([(JUDGE, judge)] if judge else [])]
+    known = ", ".join(f"{slot} ({name})" for slot, name in rows)
     raise InvalidArgument(f"The job has no model {member[:80]!r}.", hint=f"Its models: {known}.")
 
 
