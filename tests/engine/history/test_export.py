@@ -71,6 +71,16 @@ def test_what_a_person_changed_or_added_stays(tmp_path: Path) -> None:
         assert result["2_response.txt"] == "answer b"
 
 
+def test_a_file_that_a_person_puts_back_is_brought_up_to_date_again(tmp_path: Path) -> None:
+    file = export(conversation("half"), tmp_path, tmp_path) / "1_response.txt"
+    file.write_text("my words")
+    export(conversation("whole"), tmp_path, tmp_path)
+    assert file.read_text() == "my words"
+    file.write_text("answer half")
+    export(conversation("whole"), tmp_path, tmp_path)
+    assert file.read_text() == "answer whole"
+
+
 def test_a_deleted_file_comes_back(tmp_path: Path) -> None:
     folder = export(conversation("a"), tmp_path, tmp_path)
     (folder / "1_request.txt").unlink()

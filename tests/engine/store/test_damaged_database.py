@@ -128,6 +128,21 @@ async def test_damage_that_a_read_finds_is_repaired_and_the_read_answered(path: 
     database.close()
 
 
+async def test_damage_that_a_quick_read_finds_is_repaired_and_the_read_answered(path: Path) -> None:
+    reads: tuple[Any, ...] = (
+        lambda database: len(database.rows("SELECT length(reply) FROM answers")),
+        lambda database: database.row("SELECT count(length(reply)) FROM answers")[0],
+    )
+    for number, read in enumerate(reads, 1):
+        fill(path)
+        database = Database(path)
+        overwrite(path, 4096 * 60, 4096 * 40)
+        assert read(database) > 50
+        assert len(recovery.asides(path)) == number
+        database.close()
+        path.unlink()
+
+
 async def test_damage_that_a_write_finds_is_repaired_and_the_write_made(path: Path) -> None:
     fill(path)
     database = Database(path)

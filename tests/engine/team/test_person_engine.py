@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from counsel.engine.engine import Engine
 from counsel.engine.store.audit import AuditRecord
-from counsel.errors import CounselError, NotFound, NotPermitted
+from counsel.engine.store.limits import LimitRow
+from counsel.errors import CounselError, NotFound, NotPermitted, RateLimited
 from counsel.people import OPERATOR, Person
 from counsel.requests import ChatRequest, CompletionRequest, ConsensusRequest, NewKey
 from counsel.types import Turn
@@ -174,6 +176,17 @@ async def test_budgets_of_the_server_are_for_admins(engine: Engine, caller: Any)
     settings = caller(COUNSEL_BUDGET_DAY="5").settings
     assert len(await engine.for_person(OPERATOR).budget_report(settings)) == 1
     assert await engine.for_person(ADA).budget_report(settings) == []
+
+
+async def test_a_limit_of_calls_counts_without_a_budget(
+    engine: Engine, caller: Any, fake_api: FakeAPI
+) -> None:
+    await engine.store.limits.set(LimitRow("person", ADA.id, per_minute=1))
+    ada, person = engine.for_person(ADA), replace(caller(), person=ADA)
+    await ask(ada, lambda: person)
+    with pytest.raises(RateLimited, match="may make 1 call a minute"):
+        await ask(ada, lambda: person)
+    assert len(fake_api.requests) == 1
 
 
 async def test_a_person_deletes_a_job_of_their_own(engine: Engine, caller: Any) -> None:
