@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from counsel import amounts
 from counsel.errors import NotFound
-from counsel.results import review_formats
+from counsel.results import LeftOutFile, review_formats
 from counsel.results.answers import Accepted
 from counsel.results.jobs import Cancellation, JobList, JobStatus, JobSummary, ModelState
 from counsel.results.parts import Continuation
@@ -155,6 +156,22 @@ def test_findings_of_a_severity_or_worse() -> None:
     assert ids("high", disputed=True) == ["f1", "f4", "f6"]
     assert ids("low") == ["f1", "f2", "f3", "f6"]
     assert ids("info", disputed=True) == ["f1", "f2", "f3", "f4", "f6"], "one without a place never counts"
+
+
+def test_a_text_of_a_large_review_names_some_files_and_counts_the_others() -> None:
+    """It becomes a turn of the conversation, which the next question sends. The document has all names."""
+    result = review()
+    reviewers = (replace(result.reviewers[0], left_out=tuple(f"m{n}.py" for n in range(2_000))),)
+    left_out = tuple(LeftOutFile(file=f"{n}.lock", reason="it is a lock file") for n in range(1_500))
+    large = replace(result, reviewers=reviewers, left_out=left_out, document=None)
+    assert "m19.py and 1,980 others." in " ".join(large.content.split())
+    assert "Not reviewed: 19.lock: it is a lock file.\nNot reviewed: 1,480 other files." in large.content
+    assert "m20.py" not in large.content
+    assert "20.lock" not in large.content
+    document: Any = large.to_json()
+    assert len(document["reviewers"][0]["left_out"]) == 2_000
+    few = replace(result, left_out=left_out[:20]).content
+    assert few.count("Not reviewed: ") == 20
 
 
 def test_where_a_finding_is() -> None:

@@ -159,8 +159,10 @@ def _report(change: Change) -> None:
         output.message(f"Reviewing {change.about}: {change.counts}.")
     for note in change.notes:
         output.message(note)
-    for entry in change.left_out:
-        output.message(f"Not reviewed: {entry.file}: {entry.reason}.")
+    from counsel.results import review_text
+
+    for line in review_text.not_reviewed([entry.to_json() for entry in change.left_out]):
+        output.message(line)
 
 
 def _nothing(change: Change) -> ReviewResult:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from counsel.results.review import Finding, ReviewResult
+from counsel.results.review import Finding, LeftOutFile, ReviewResult
 from counsel.text import counted
 
 WIDTH = 80
+_MOST_FILES = 20  # that are named; the document has all
 _MARKS = {
     "outside": "outside the change",
     "missing": "no such file or line",
@@ -62,15 +63,23 @@ def _severities(finding: Finding) -> str:
 
 
 def _gaps(result: ReviewResult, width: int) -> Iterator[str]:
-    for entry in result.left_out:
-        yield _wrapped(f"Not reviewed: {entry['file']}: {entry['reason']}.", width)
+    for line in not_reviewed(result.left_out):
+        yield _wrapped(line, width)
     for reviewer in result.reviewers:
         if reviewer.left_out:
-            names = ", ".join(reviewer.left_out)
+            names, more = ", ".join(reviewer.left_out[:_MOST_FILES]), len(reviewer.left_out) - _MOST_FILES
+            names += f" and {counted(more, 'other')}" if more > 0 else ""
             yield _wrapped(f"{reviewer.model} was not sent, for lack of space: {names}.", width)
         elif reviewer.context_lines is not None:
             lines = counted(reviewer.context_lines, "line")
             yield _wrapped(f"{reviewer.model} was sent only {lines} around each change.", width)
+
+
+def not_reviewed(left_out: Sequence[LeftOutFile]) -> Iterator[str]:
+    for entry in left_out[:_MOST_FILES]:
+        yield f"Not reviewed: {entry['file']}: {entry['reason']}."
+    if (more := len(left_out) - _MOST_FILES) > 0:
+        yield f"Not reviewed: {counted(more, 'other file')}."
 
 
 def _failure(line: str, width: int) -> str:
