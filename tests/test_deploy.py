@@ -103,6 +103,13 @@ def test_a_server_is_asked_whether_it_is_ready_and_has_time_to_drain() -> None:
     assert "health_uri /ready" in (DEPLOY / "caddy" / "Caddyfile").read_text()
 
 
+def test_the_database_counts_as_healthy_only_when_others_can_connect() -> None:
+    """While it is created, a server answers on the socket alone, and the migration would be refused."""
+    test = COMPOSE["services"]["postgres"]["healthcheck"]["test"]
+    assert test[:2] == ["CMD", "pg_isready"]
+    assert "--host=127.0.0.1" in test
+
+
 def test_what_an_orchestrator_adds_is_no_setting() -> None:
     """For a service `counsel` Kubernetes sets COUNSEL_PORT=tcp://…, unless a pod refuses."""
     services = [document["metadata"]["name"] for document in MANIFESTS if document["kind"] == "Service"]

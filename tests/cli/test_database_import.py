@@ -220,6 +220,11 @@ def test_a_team_says_whose_history_it_is(person: User, postgres_server: Postgres
     assert "--person" in person.err
     assert person.run("import", "--person", "Bob").code == 1
     assert added(person.json("import", "--person", "ADA"))[0] == 1
+    noted = "SELECT name, action, object, split_part(detail, ',', 1) FROM counsel.audit"
+    assert person.run("import", "--person", "ada").code == 0  # adds nothing
+    assert postgres_server.execute(noted, "counsel") == [
+        ("operator", "people changed", "ADA", "history imported: 1 conversation")
+    ]
     rows = postgres_server.execute(
         "SELECT person FROM counsel.jobs UNION SELECT person FROM counsel.conversations UNION "
         "SELECT person FROM counsel.usage",

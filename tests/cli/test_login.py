@@ -46,6 +46,20 @@ class _Server(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def do_POST(self) -> None:
+        """As a team's server answers for what it does not know, and for a token that has ended."""
+        accepted = self.headers.get("authorization") == f"Bearer {TOKEN}"
+        self.rfile.read(int(self.headers["content-length"]))
+        code = "NOT_FOUND" if accepted else "AUTHENTICATION_FAILED"
+        body = json.dumps({"error": "There is no conversation here.", "code": code, "hint": "`counsel jobs`"})
+        self.send_response(404 if accepted else 401)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def do_PUT(self) -> None:
+        self.do_POST()
+
     def log_message(self, *_: object) -> None:
         pass
 
@@ -142,6 +156,43 @@ def test_a_token_that_is_refused_is_not_stored(
     assert "does not accept this token" in done.err
     assert "logout" not in done.err, "there is nothing to leave"
     assert not (person.counsel_home / "team.json").exists()
+
+
+def test_who_has_not_joined_is_not_sent_to_what_only_shows_logins(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setattr(_Server, "do_GET", lambda handler: handler.send_error(404))
+    done = log_in(person, monkeypatch, url)
+    assert done.code == 1
+    assert "There is no counsel server at" in done.err
+    assert "--status" not in done.err
+    assert "Nothing was changed" in done.err
+
+
+def test_a_conversation_that_is_not_at_the_server_is_not_looked_for_here(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    log_in(person, monkeypatch, url)
+    person.command = "conversations"
+    assert person.run("share", "last").code == 1
+    assert "`counsel jobs`" not in person.err
+    assert f"{url} has no conversation of yours with the id last" in person.err
+
+
+def test_own_keys_are_checked_before_they_are_sent_and_an_ended_login_is_named(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    log_in(person, monkeypatch, url)
+    person.command = "people"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert person.run("keys", "set", "openai").code == 1
+    assert "No key was given" in person.err
+    (person.counsel_home / "team.json").write_text(
+        json.dumps({"url": url, "token": "csl_old", "person": ADA})
+    )
+    monkeypatch.setattr(sys, "stdin", io.StringIO("sk-own-key-0123456789"))
+    assert person.run("keys", "set", "openai").code == 1
+    assert f"`counsel login {url}`" in person.err
 
 
 def test_the_token_is_never_sent_unencrypted_to_another_machine(

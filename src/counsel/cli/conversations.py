@@ -12,7 +12,7 @@ import click
 from counsel import json_reader as read
 from counsel.cli import ListingGroup, archive, completers, ids, json_option, output, times, user
 from counsel.cli.confirm import confirm
-from counsel.errors import InvalidArgument
+from counsel.errors import InvalidArgument, NotFound
 from counsel.text import counted
 
 if TYPE_CHECKING:
@@ -179,6 +179,11 @@ def _shared(name: str, *, on: bool, as_json: bool) -> None:
         transport = Transport()
         try:
             return dict(await team.share(transport, login, user.caller().env, name, on=on))
+        except NotFound:
+            raise NotFound(
+                f"{login.url} has no conversation of yours with the id {name}.",
+                hint="Its console shows those that you had there, with their ids; those of this machine are not shared.",
+            ) from None
         finally:
             await transport.close()
 

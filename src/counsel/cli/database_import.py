@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel.cli import database, json_option, output, user
+from counsel.cli.team_database import note
 from counsel.text import counted
 
 if TYPE_CHECKING:
@@ -49,14 +50,17 @@ def import_(
     """
     if file and home:
         raise click.UsageError("Name FILE or --home, not both.")
-    report = _run(_source(file, home), database.url_of(url), person, dry_run=dry_run)
+    address = database.url_of(url)
+    report = _run(_source(file, home), address, person, dry_run=dry_run)
+    if person and any(report.added) and not dry_run:
+        note(person, f"history imported: {', '.join(_added(report))}", address)
     if as_json:
         output.document(_document(report, dry_run=dry_run))
         return
     for line in _lines(report, dry_run=dry_run):
         output.line(line)
-    for note in _notes(report):
-        output.message(note)
+    for text in _notes(report):
+        output.message(text)
 
 
 def _source(file: Path | None, home: Path | None) -> Path:
@@ -108,14 +112,18 @@ def _lines(report: ImportReport, *, dry_run: bool) -> Iterator[str]:
     if not any(report.added):
         yield "Nothing to add: the database has all of it."
         return
-    parts = [
+    parts = _added(report)
+    yield f"{'Would add' if dry_run else 'Added'} {', '.join(parts[:-1])} and {parts[-1]}."
+
+
+def _added(report: ImportReport) -> list[str]:
+    return [
         counted(report.conversations, "conversation"),
         counted(report.messages, "message"),
         counted(report.jobs, "job"),
         counted(report.images, "image"),
         counted(report.usage, "usage record"),
     ]
-    yield f"{'Would add' if dry_run else 'Added'} {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def _notes(report: ImportReport) -> Iterator[str]:

@@ -99,6 +99,8 @@ def _not_joined(error: CounselError, address: str) -> CounselError:
         error.hint = "Check that all of it was typed, or get a new one. Nothing was changed."
     elif error.fields.get("unreachable"):
         error.hint = "Check the address, the network and the VPN. Nothing was changed."
+    elif error.fields.get("status") == 404:
+        error.hint = "Check the address. Nothing was changed."
     return error
 
 

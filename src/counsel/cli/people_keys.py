@@ -168,6 +168,11 @@ def _asked(method: str, path: str, body: Any = None) -> Any:
                 f"{login.host} did not answer ({type(error).__name__}).",
                 hint="`counsel login --status` checks it.",
             ) from None
+        if answer.status == 401:
+            raise AuthenticationFailed(
+                f"{login.host} does not accept this login (any more).",
+                hint=f"Run `counsel login {login.url}` with a new token.",
+            )
         if answer.status != 200:
             raise from_dict(document)
         return document
@@ -179,5 +184,5 @@ def _typed(provider: str) -> str:
     from counsel.models import provider_keys
 
     if not sys.stdin.isatty():
-        return sys.stdin.read(provider_keys.LONGEST + 1)
-    return str(click.prompt(f"Your key of {provider}", hide_input=True, err=True))
+        return provider_keys.parsed(sys.stdin.read(provider_keys.LONGEST + 1))
+    return provider_keys.parsed(str(click.prompt(f"Your key of {provider}", hide_input=True, err=True)))

@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def stored(work: Callable[[Store], Awaitable[T]]) -> T:
+def stored(work: Callable[[Store], Awaitable[T]], url: str = "") -> T:
+    """`url`: another database than the setting's."""
     from counsel.engine.store import open_store
 
     settings = user.caller().settings
-    if not settings.database:
+    database = url or settings.database
+    if not database:
         raise InvalidArgument(
             "No database is named.",
             hint="Set COUNSEL_DATABASE to the team's PostgreSQL database, or use the server's /api/team/people.",
         )
 
     async def run() -> T:
-        store = open_store(settings.home, database=settings.database)
+        store = open_store(settings.home, database=database)
         try:
             return await work(store)
         finally:
@@ -35,7 +37,7 @@ def stored(work: Callable[[Store], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def note(name: str, detail: str) -> None:
+def note(name: str, detail: str, url: str = "") -> None:
     """Whoever can write to the database is its operator."""
     from counsel.engine.team.audit import Audit, Sender
     from counsel.people import OPERATOR
@@ -45,4 +47,4 @@ def note(name: str, detail: str) -> None:
         audit_log.note(Sender(OPERATOR, "", "command line"), "people changed", name, detail)
         await store.flush()
 
-    stored(write)
+    stored(write, url)
