@@ -98,6 +98,13 @@ async def test_a_client_that_disconnects_cancels_its_call(v1: V1, fake_api: Fake
 
 USER = {"role": "user", "content": "x"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+LOOK, HEAR = ({"type": "function", "function": {"name": name}} for name in ("look", "hear"))
+
+
+def _only(mode: str, tools: list[Any]) -> dict[str, Any]:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
 WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"messages": []}, "messages"),
     ({"messages": None}, "messages"),
@@ -125,6 +132,24 @@ WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"messages": [USER, {"role": "assistant", "tool_calls": [CALL]}, USER]}, "messages[2]"),
     ({"messages": [USER, {"role": "assistant", "tool_calls": [{**CALL, "function": {"name": "f", "arguments": "{"}}]}]},
      "messages[1].tool_calls[0].function.arguments"),
+    ({"messages": [USER, {"role": "assistant", "tool_calls": [CALL, CALL]}, {"role": "tool", "tool_call_id": "c1", "content": "x"}]},
+     "messages[1].tool_calls"),
+    ({"messages": [{"content": "x"}]}, "messages[0].role"),
+    ({"messages": [{**USER, "name": 5}]}, "messages[0].name"),
+    ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type"),
+    ({"reasoning_effort": 5}, "reasoning_effort"),
+    ({"metadata": "x"}, "metadata"),
+    ({"metadata": {"a": 1}}, "metadata.a"),
+    ({"user": 5}, "user"),
+    ({"service_tier": 5}, "service_tier"),
+    ({"prompt_cache_key": {}}, "prompt_cache_key"),
+    ({"prediction": "x"}, "prediction"),
+    ({"stream_options": {"include_usage": "yes"}}, "stream_options.include_usage"),
+    ({"tools": [LOOK], "tool_choice": _only("auto", [])}, "tool_choice.allowed_tools.tools"),
+    ({"tools": [LOOK], "tool_choice": _only("auto", [CALL])}, "tool_choice.allowed_tools.tools"),
+    ({"tools": [LOOK], "tool_choice": _only("none", [LOOK])}, "tool_choice.allowed_tools.mode"),
+    ({"tool_choice": _only("auto", [LOOK])}, "tool_choice.allowed_tools.tools"),
 ]  # fmt: skip
 IMAGES = [
     "data:image/png;base64,%%%",
@@ -144,15 +169,42 @@ async def test_bad_requests_are_named_and_nothing_is_sent(v1: V1, fake_api: Fake
         status, reply = await v1.post("/v1/chat/completions", {**ASK, **change})
         error = reply["error"]
         assert (status, error["type"], error["param"]) == (400, "invalid_request_error", where), change
+        assert "NoneType" not in error["message"]
     status, reply = await v1.post("/v1/chat/completions", {**ASK, "model": "gpt-55"})
     assert (status, reply["error"]["code"]) == (404, "model_not_found")
     assert fake_api.calls == []
+
+
+async def test_tools_that_are_not_allowed_are_not_offered(v1: V1, fake_api: FakeAPI) -> None:
+    ask = {"tools": [LOOK, HEAR], "tool_choice": _only("required", [HEAR])}
+    responses = {
+        "input": "x",
+        "tools": [{"type": "function", "name": name} for name in ("look", "hear")],
+        "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "hear"}]},
+    }  # fmt: skip
+    for path, body in (("/v1/chat/completions", {**ASK, **ask}), ("/v1/responses", responses)):
+        status, _ = await v1.post(path, {**body, "model": "claude-sonnet-4-6"})
+        sent = fake_api.calls[-1].body
+        assert (status, [tool["name"] for tool in sent["tools"]]) == (200, ["hear"])
+        assert sent["tool_choice"] == {"type": "any"}
+    await v1.post("/v1/responses", {**responses, "model": "gpt-5"})
+    assert fake_api.calls[-1].body["tool_choice"] == responses["tool_choice"], "passed on as it came"
+    hosted = {
+        **responses,
+        "tool_choice": {**responses["tool_choice"], "tools": [{"type": "image_generation"}]},
+    }
+    status, reply = await v1.post("/v1/responses", {**hosted, "model": "claude-sonnet-4-6"})
+    assert (status, "tool_choice" in reply["error"]["message"]) == (400, True)
 
 
 async def test_bodies_that_are_no_request(v1: V1, fake_api: FakeAPI) -> None:
     for data, status in ((b"{", 400), (b"[]", 400), (b"", 400), (b'"' + b"x" * (33 << 20) + b'"', 413)):
         async with v1.session.post("/v1/chat/completions", data=io.BytesIO(data)) as answer:
             assert (answer.status, "error" in await answer.json()) == (status, True)
+    for levels in (150, 5_000):
+        deep = b'{"model":' + b"[" * levels + b"]" * levels + b"}"
+        async with v1.session.post("/v1/chat/completions", data=io.BytesIO(deep)) as answer:
+            assert (answer.status, "levels deep" in await answer.text()) == (400, True)
     long = {**ASK, "messages": [{"role": "user", "content": "x" * (10 << 20)}]}
     body = io.BytesIO(json.dumps({**long, "seed": 1}).encode())
     async with v1.session.post("/v1/chat/completions", data=body) as answer:

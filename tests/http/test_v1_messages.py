@@ -128,6 +128,15 @@ WRONG: list[dict[str, Any]] = [
     {"messages": [USER, {"role": "assistant", "content": [CALL, CALL]}]},
     {"messages": [{"role": "user", "content": [{"type": "image", "source": PNG}]}]},
     {"messages": [{"role": "user", "content": [{"type": "image", "source": {**PNG, "data": "aGk="}}]}]},
+    {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]}]},
+    {"messages": [{"role": "user", "content": " "}]},
+    {"messages": [{"role": "user", "content": [{"type": "text", "text": ""}]}], "metadata": {"user_id": "u"}},
+    {"model": ""},
+    {"tools": [*TOOLS, *TOOLS]},
+    {"metadata": "x"},
+    {"service_tier": 5},
+    {"context_management": "x"},
+    {"mcp_servers": 5},
 ]
 
 
@@ -144,15 +153,40 @@ async def test_bad_requests_are_refused_and_nothing_is_sent(v1: V1, fake_api: Fa
     assert fake_api.calls == []
 
 
+async def test_places_have_anthropics_names(v1: V1) -> None:
+    for change, place in (
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "'messages.0.content.0.text'"),
+        ({"messages": [{"role": "user", "content": [5]}]}, "'messages.0.content.0'"),
+        ({"tools": [5]}, "'tools.0'"),
+        ({"system": [5]}, "'system.0'"),
+        ({"messages": [{"content": "x"}]}, "'messages.0.role'"),
+    ):
+        _, reply = await v1.post("/v1/messages", {**ASK, **change})
+        assert place in reply["error"]["message"]
+
+
 async def test_what_another_vendor_cannot_take_is_refused_and_nothing_is_sent(
     v1: V1, fake_api: FakeAPI
 ) -> None:
+    image = {"type": "image", "source": {"type": "file", "file_id": "file_1"}}
+    seen = {**RESULT, "content": [image]}
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
     messages = [{"role": "user", "content": [document]}]
     code = [{"type": "code_execution_20250825", "name": "code_execution"}]
     search = [{"type": "web_search_20250305", "name": "web_search", "allowed_domains": ["a.example"]}]
     for change, name in (
         ({"messages": messages}, "document"),
+        ({"messages": [{"role": "user", "content": [image]}]}, "an image by its file id"),
+        (
+            {
+                "messages": [
+                    USER,
+                    {"role": "assistant", "content": [CALL]},
+                    {"role": "user", "content": [seen]},
+                ]
+            },
+            "file id",
+        ),
         ({"tools": code}, "code_execution_20250825"),
         ({"tools": search}, "web_search_20250305"),
     ):
@@ -160,7 +194,7 @@ async def test_what_another_vendor_cannot_take_is_refused_and_nothing_is_sent(
         assert status == 200
         status, reply = await v1.post("/v1/messages", {**ASK, **change, "model": "gpt-5"})
         assert (status, name in reply["error"]["message"]) == (400, True)
-    assert len(fake_api.calls) == 3
+    assert len(fake_api.calls) == 5
 
 
 async def test_tokens_are_counted_without_asking(v1: V1, fake_api: FakeAPI) -> None:

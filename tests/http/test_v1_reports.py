@@ -190,6 +190,16 @@ async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
         CHAT, {"model": GPT, "messages": [{"role": "user", "content": [image], "name": "Tom"}]}
     )
     assert _ignored(reply) == ["messages.name", "image_url.detail"]
+    said = {
+        "role": "assistant",
+        "content": "y",
+        "refusal": None,
+        "annotations": [],
+        "reasoning_content": "Hm.",
+    }
+    marked = {**USER, "cache_control": {"type": "ephemeral"}}
+    _, reply = await v1.post(CHAT, {"model": GPT, "messages": [marked, said, USER]})
+    assert _ignored(reply) == ["messages.cache_control"]
     tool = {**TOOL, "input_examples": [{}], "cache_control": {"type": "ephemeral"}}
     config = {"effort": "low", "task_budget": {"type": "tokens", "total": 9}}
     _, reply = await v1.post(MESSAGES, _messages(GPT, tools=[tool], output_config=config))

@@ -172,6 +172,7 @@ async def test_a_stored_response_is_streamed_from_its_beginning(v1: V1, fake_api
 
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "x"}
 WRONG: list[dict[str, Any]] = [
     {"input": None},
     {"input": []},
@@ -193,6 +194,18 @@ WRONG: list[dict[str, Any]] = [
     {"previous_response_id": "../x"},
     {"conversation": "a", "previous_response_id": "resp_a"},
     {"conversation": "a b/c"},
+    {"conversation": " "},
+    {"input": " "},
+    {"input": [{"role": "user", "content": [{"type": "input_text", "text": ""}]}]},
+    {"input": [{"content": "x"}]},
+    {"input": [{"role": "user", "content": "x"}, CALL, CALL, OUTPUT]},
+    {"input": [{"role": "user", "content": "x"}, CALL, OUTPUT, OUTPUT]},
+    {"metadata": {"a": 1}},
+    {"user": 5},
+    {"service_tier": 5},
+    {"stream_options": "x"},
+    {"client_metadata": 5},
+    {"max_tool_calls": "x"},
 ]
 
 

@@ -208,6 +208,10 @@ async def test_codexs_tools_are_translated_for_other_vendors(
     assert second.output_text.endswith("says: x")
     sent = json.dumps(fake_api.calls[1].body)
     assert all(text in sent for text in ("apply_patch", "team__close", "patched", "closed", "Begin Patch"))
+    await v1.openai.responses.create(input=[*items, *answer, *outputs], **{**ask, "model": "gpt-5"})
+    assert first.id.removeprefix("resp_") not in json.dumps(fake_api.calls[2].body), (
+        "OpenAI does not know our ids"
+    )
 
 
 async def test_a_tool_that_the_vendor_cannot_run_is_refused_if_the_client_has_no_other(

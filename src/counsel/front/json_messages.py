@@ -23,6 +23,7 @@ LONGEST_ID = 1_000  # characters of a request's id, which every answer repeats
 LONGEST_QUOTE = 200  # characters of the caller's own text in an error
 
 
+_TOO_DEEP = f"lists and objects may be nested at most {DEEPEST} levels deep"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -41,10 +42,12 @@ def parse(data: bytes | bytearray) -> Any:
         value = _DECODER.decode(data.removeprefix(_BOM).decode("utf-8", "surrogatepass"))
     except Unreadable:
         raise
-    except (ValueError, RecursionError):
+    except ValueError:
         raise Unreadable("this is not JSON in UTF-8") from None
+    except RecursionError:
+        raise Unreadable(_TOO_DEEP) from None
     if nests > DEEPEST and _is_deep(value):
-        raise Unreadable(f"lists and objects may be nested at most {DEEPEST} levels deep")
+        raise Unreadable(_TOO_DEEP)
     return value
 
 

@@ -48,7 +48,7 @@ def _problems(request: CompletionRequest, route: Route) -> list[str]:
     searches = request.web_search and not request.tools and not request.as_counsel
     if searches and not (route.model.web_search or is_native):
         problems.append("it cannot search the web")
-    if not is_native and not any(map(_has_content, request.turns)):
+    if not is_native and not any(map(has_content, request.turns)):
         problems.append("its messages are empty")
     images = _images(request)
     if images and not route.model.vision:
@@ -63,7 +63,7 @@ def _is_native(request: CompletionRequest, route: Route) -> bool:
     return request.exact.native is not None and request.exact.native.wire == route.wire
 
 
-def _has_content(turn: Turn) -> bool:
+def has_content(turn: Turn) -> bool:
     return bool(turn.images or turn.tool_calls or turn.tool_results or not is_blank(turn.text))
 
 

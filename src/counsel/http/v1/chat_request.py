@@ -14,16 +14,16 @@ from counsel.types import Effort, Exact, Image, Thought, ToolCall, ToolResult, T
 
 UNKNOWN = "Unrecognized request argument supplied: {}"
 # Fields that change nothing in the answer, or nothing that can be relied on: reported, not refused.
-IGNORED = (
-    "user",
-    "metadata",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "service_tier",
-    "prediction",
-)
+IGNORED: dict[str, type] = {
+    "user": str,
+    "metadata": dict,
+    "safety_identifier": str,
+    "prompt_cache_key": str,
+    "prompt_cache_options": dict,
+    "prompt_cache_retention": str,
+    "service_tier": str,
+    "prediction": dict,
+}
 REFUSED = {
     "seed": "no model behind it promises repeatable answers",
     "logprobs": "most models have none",
@@ -41,6 +41,13 @@ FIELDS = frozenset(
         "model", "messages", "stream", "stream_options", "temperature", "top_p", "max_tokens", "stop", "tools", "n",
         "max_completion_tokens", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "store",
         "verbosity", "frequency_penalty", "presence_penalty", "modalities", *IGNORED, *REFUSED,
+    }
+)  # fmt: skip
+# Of a message. The first five are read; the others are parts of an answer that people read, as clients send it back.
+_KNOWN = frozenset(
+    {
+        "role", "content", "tool_calls", "tool_call_id", "reasoning_details",
+        "refusal", "annotations", "reasoning_content", "reasoning", "parsed", "id",
     }
 )  # fmt: skip
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -68,6 +75,8 @@ class AnswerFormat(TypedDict, total=False):
 def parse(body: Mapping[str, object]) -> Asked:
     reading.known(body, FIELDS, UNKNOWN)
     reading.refused(body, REFUSED, meant=_MEANT)
+    reading.typed(body, IGNORED)
+    reading.metadata(body)
     if reading.count(body, "n") not in {None, 1}:
         raise BadRequest("'n' must be 1: one answer for each request.", "n", "unsupported_value")
     if body.get("modalities") not in (None, ["text"]):
@@ -76,7 +85,7 @@ def parse(body: Mapping[str, object]) -> Asked:
     options = reading.optional(body, "stream_options", dict) or {}
     messages = _Messages()
     system, turns = messages.read(reading.required(body, "messages", list))
-    tools = tools_of(body)
+    chosen, tools = _allowed(body.get("tool_choice"), tools_of(body))
     schema, exact_format = _format(body)
     effort, thinking_budget = effort_of(body.get("reasoning_effort"), "reasoning_effort")
     request = CompletionRequest(
@@ -94,7 +103,7 @@ def parse(body: Mapping[str, object]) -> Asked:
             stop=_stop(body.get("stop")),
             frequency_penalty=reading.number(body, "frequency_penalty", -2, 2),
             presence_penalty=reading.number(body, "presence_penalty", -2, 2),
-            tool_choice=tool_choice(body.get("tool_choice"), tools, nested=True),
+            tool_choice=tool_choice(chosen, tools, nested=True),
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
             thinking_budget=thinking_budget,
             **exact_format,
@@ -106,7 +115,7 @@ def parse(body: Mapping[str, object]) -> Asked:
     return Asked(
         request=request,
         stream=stream,
-        wants_usage=bool(options.get("include_usage")),
+        wants_usage=bool(reading.optional(options, "include_usage", bool, "stream_options.include_usage")),
         ignored=tuple(name for name in IGNORED if body.get(name) is not None),
     )
 
@@ -144,7 +153,10 @@ class _Messages:
             role = reading.choice(message.get("role"), ROLES, f"{where}.role")
             if role != "tool":
                 self._check_answered(where)
-            self.left_out += [f"messages.{name}" for name in ("name", "audio") if message.get(name)]
+            reading.optional(message, "name", str, f"{where}.name")
+            self.left_out += [
+                f"messages.{name[:60]}" for name, value in message.items() if value and name not in _KNOWN
+            ]
             _READERS[role](self, message, where)
         self._check_answered("messages")
         if not self._turns:
@@ -161,9 +173,8 @@ class _Messages:
         if isinstance(content, str):
             self._turns.append(Turn("user", reading.text(content, where)))
             return
-        self._turns += user_turns(
-            reading.objects(content, f"{where}.content"), f"{where}.content", self._part
-        )
+        where = f"{where}.content"
+        self._turns += user_turns(reading.blocks(content, where), where, self._part)
 
     def _part(self, part: Mapping[str, object], where: str) -> str | Image:
         about = part.get("image_url")
@@ -186,6 +197,10 @@ class _Messages:
         if not text and not calls and content is None:
             raise BadRequest(f"'{where}' needs content or tool_calls.", f"{where}.content", "invalid_value")
         self._open = {call.id: call.name for call in calls}
+        if len(self._open) < len(calls):
+            raise BadRequest(
+                f"Two calls of '{where}' have the same id.", f"{where}.tool_calls", "invalid_value"
+            )
         self._turns.append(Turn("assistant", text, tool_calls=calls, thoughts=_thoughts(message)))
 
     def tool(self, message: Mapping[str, object], where: str) -> None:
@@ -228,7 +243,7 @@ def _only_text(content: object, where: str) -> str:
     if isinstance(content, str):
         return reading.text(content, where)
     texts = []
-    for index, part in enumerate(reading.objects(content, where)):
+    for index, part in enumerate(reading.blocks(content, where)):
         kind = reading.choice(part.get("type"), ("text", "refusal"), f"{where}[{index}].type")
         texts.append(reading.text(part.get(kind), f"{where}[{index}].{kind}"))
     return "\n\n".join(texts)
@@ -237,7 +252,12 @@ def _only_text(content: object, where: str) -> str:
 ReadPart: TypeAlias = Callable[[Mapping[str, object], str], str | Image]
 
 
-def user_turns(parts: Sequence[Mapping[str, object]], where: str, read: ReadPart) -> list[Turn]:
+def user_turns(
+    parts: Sequence[Mapping[str, object]],
+    where: str,
+    read: ReadPart,
+    place: reading.Place = reading.in_brackets,
+) -> list[Turn]:
     """Text and images in order: a turn has its text before its images, so text behind an image begins a new one."""
     turns: list[Turn] = []
     texts: list[str] = []
@@ -250,7 +270,7 @@ def user_turns(parts: Sequence[Mapping[str, object]], where: str, read: ReadPart
             texts, images = [], []
 
     for index, part in enumerate(parts):
-        value = read(part, f"{where}[{index}]")
+        value = read(part, place(where, index))
         if isinstance(value, Image):
             images.append(value)
             continue
@@ -324,6 +344,29 @@ def function_tool(about: Mapping[str, object], where: str) -> ToolSpec:
         or {"type": "object", "properties": {}},
         reading.optional(about, "strict", bool, f"{where}.strict"),
     )
+
+
+def _allowed(choice: object, tools: tuple[ToolSpec, ...]) -> tuple[object, tuple[ToolSpec, ...]]:
+    """Of `allowed_tools`: its mode, and the tools that it allows."""
+    if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
+        return choice, tools
+    where = "tool_choice.allowed_tools"
+    about = reading.checked(choice.get("allowed_tools"), dict, where)
+    rows = reading.objects(about.get("tools"), f"{where}.tools")
+    named = [reading.checked(row.get("function"), dict, f"{where}.tools") for row in rows]
+    return only(about.get("mode"), [row.get("name") for row in named], tools, where)
+
+
+def only(
+    mode: object, names: Sequence[object], tools: tuple[ToolSpec, ...], where: str
+) -> tuple[str, tuple[ToolSpec, ...]]:
+    """The tools of these names. No vendor but OpenAI can be offered tools that it must not call."""
+    known = [tool.name for tool in tools]
+    if not names:
+        raise BadRequest(f"'{where}.tools' must not be empty.", f"{where}.tools", "empty_array")
+    allowed = [reading.choice(name, known, f"{where}.tools") for name in names]
+    wanted: str = reading.choice(mode, ("auto", "required"), f"{where}.mode")
+    return wanted, tuple(tool for tool in tools if tool.name in allowed)
 
 
 def tool_choice(value: object, tools: tuple[ToolSpec, ...], *, nested: bool) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from counsel.engine.completions.compose import has_content
 from counsel.http.v1 import opaque, reading
 from counsel.http.v1.chat_request import user_turns
 from counsel.http.v1.errors import BadRequest
@@ -13,6 +14,7 @@ WIRE = "anthropic"
 
 _USER_BLOCKS = ("text", "image", "tool_result", "document", "search_result", "container_upload")
 _OWN_BLOCKS = frozenset({"document", "search_result", "container_upload"})
+_FILE = "an image by its file id"
 _OWN_RESULTS = ("document", "search_result", "tool_reference", "browser_state")
 
 
@@ -23,6 +25,7 @@ class Messages:
         self._untranslated = untranslated
         self._left_out = left_out
         self._turns: list[Turn] = []
+        self._has_other = False  # content that only the vendor's own models understand
         self._open: dict[str, str] = {}  # tool calls of the last assistant message: id → name
         self.system: list[str] = []  # models of other vendors have one system prompt: these come behind it
 
@@ -34,12 +37,7 @@ class Messages:
             message = reading.checked(value, dict, where)
             reading.known(message, ("role", "content"), f"{where}.{{}}: Extra inputs are not permitted")
             role = reading.choice(message.get("role"), ("user", "assistant", "system"), f"{where}.role")
-            content = message.get("content")
-            blocks: list[dict[str, object]] = (
-                [{"type": "text", "text": content}]
-                if isinstance(content, str)
-                else reading.objects(content, f"{where}.content")
-            )
+            blocks = reading.blocks(message.get("content"), f"{where}.content", place=reading.dotted)
             if not blocks and not (role == "assistant" and index == len(messages) - 1):
                 raise BadRequest(f"{where}: all messages must have non-empty content", where)
             _READERS[role](self, blocks, f"{where}.content", where)
@@ -47,6 +45,8 @@ class Messages:
             raise _unanswered("messages", self._open)
         if not self._turns:
             raise BadRequest("messages: at least one message of the user is required", "messages")
+        if not (self._has_other or any(map(has_content, self._turns))):
+            raise BadRequest("messages: text content blocks must contain non-whitespace text", "messages")
         return tuple(self._turns)
 
     def instruction(self, blocks: list[dict[str, object]], where: str, message: str) -> None:  # noqa: ARG002 (readers)
@@ -67,14 +67,15 @@ class Messages:
             raise _unanswered(message, self._open)
         if results:
             self._turns.append(Turn("tool", tool_results=tuple(results)))
-        self._turns += user_turns(others, where, self._part)
+        self._turns += user_turns(others, where, self._part, reading.dotted)
 
     def _part(self, block: Mapping[str, object], where: str) -> str | Image:
         kind = block["type"]
-        if kind in _OWN_BLOCKS:
-            self._untranslated.append(kind)
-            return ""
-        return _text_or_image(block, where)
+        if kind not in _OWN_BLOCKS and not _is_file(block):
+            return _text_or_image(block, where)
+        self._has_other = True
+        self._untranslated.append(kind if kind in _OWN_BLOCKS else _FILE)
+        return ""
 
     def _result(self, block: Mapping[str, object], where: str) -> ToolResult:
         call = reading.required(block, "tool_use_id", str, f"{where}.tool_use_id")
@@ -85,11 +86,7 @@ class Messages:
                 where,
             )
         content = block.get("content")
-        blocks: list[dict[str, object]] = (
-            [{"type": "text", "text": content}]
-            if isinstance(content, str)
-            else reading.objects(content or [], f"{where}.content")
-        )
+        blocks = [] if content is None else reading.blocks(content, f"{where}.content", place=reading.dotted)
         texts: list[str] = []
         images: list[Image] = []
         for index, part in enumerate(blocks):
@@ -98,6 +95,9 @@ class Messages:
                 self._untranslated.append(str(part["type"]))
                 continue
             reading.choice(part.get("type"), ("text", "image"), f"{place}.type")
+            if _is_file(part):
+                self._untranslated.append(_FILE)
+                continue
             value = _text_or_image(part, place)
             if isinstance(value, Image):
                 images.append(value)
@@ -132,6 +132,7 @@ class Messages:
             elif kind in ("thinking", "redacted_thinking"):
                 thoughts += _thought(block)
             else:  # what the vendor's own tools did
+                self._has_other = True
                 name = reading.checked(kind, str, f"{place}.type")
                 if name.endswith(("_tool_use", "_tool_result")):
                     self._left_out.append(f"messages.{name[:60]}")  # the text behind it has what came of it
@@ -161,18 +162,24 @@ def _thought(block: dict[str, object]) -> list[Thought]:
     return [Thought(WIRE, block)]
 
 
+def _is_file(block: Mapping[str, object]) -> bool:
+    """An image that was uploaded to the vendor. Only the vendor can read it."""
+    source = block.get("source")
+    if block["type"] != "image" or not isinstance(source, dict) or source.get("type") != "file":
+        return False
+    return bool(source.get("file_id"))
+
+
 def _text_or_image(block: Mapping[str, object], where: str) -> str | Image:
     if block["type"] == "text":
         return reading.text(block.get("text"), f"{where}.text")
     source = reading.checked(block.get("source"), dict, f"{where}.source")
-    kind = reading.choice(source.get("type"), ("base64", "url", "file"), f"{where}.source.type")
+    kind = reading.choice(source.get("type"), ("base64", "url"), f"{where}.source.type")
     if kind == "url":
         url = reading.checked(source.get("url"), str, f"{where}.source.url")
         if not url.startswith(("https://", "http://")):
             raise BadRequest(f"{where}.source.url: only http and https URLs are supported", where)
         return Image("", b"", url=url)
-    if kind == "file":
-        raise BadRequest(f"{where}.source: files are not supported; send the image itself", where)
     data = reading.checked(source.get("data"), str, f"{where}.source.data")
     media_type = reading.checked(source.get("media_type"), str, f"{where}.source.media_type")
     return reading.image(data, media_type, f"{where}.source.data")

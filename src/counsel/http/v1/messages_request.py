@@ -16,20 +16,21 @@ from counsel.types import Effort, Exact, Native, ToolSpec, Turn
 UNKNOWN = "{}: Extra inputs are not permitted"
 # Fields that only Anthropic's own models understand, and that change nothing an answer depends on: they are passed on to
 # these, and left out for others.
-IGNORED = (
-    "metadata",
-    "service_tier",
-    "cache_control",
-    "diagnostics",
-    "inference_geo",
-    "speed",
-    "user_profile_id",
-    "workspace_id",
-    "context_management",
-    "betas",
-)
+IGNORED: dict[str, type] = {
+    "metadata": dict,
+    "service_tier": str,
+    "cache_control": dict,
+    "diagnostics": dict,
+    "inference_geo": str,
+    "speed": str,
+    "user_profile_id": str,
+    "workspace_id": str,
+    "context_management": dict,
+    "betas": list,
+}
 # Fields that change the answer, and that no other vendor has.
 OWN = ("container", "mcp_servers", "compaction", "fallbacks", "fallback_credit_token", "thread")
+_OWN_TYPES: dict[str, type] = {"mcp_servers": list, "compaction": dict, "thread": dict}
 FIELDS = frozenset(
     {
         "model", "messages", "max_tokens", "stream", "system", "temperature", "top_p", "top_k", "stop_sequences", "tools",
@@ -64,6 +65,8 @@ _TOOL_FIELDS = frozenset(
 def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool = False) -> Asked:
     """`counts`: only the tokens are counted."""
     reading.known(body, COUNTED if counts else FIELDS, UNKNOWN)
+    reading.typed(body, IGNORED)
+    reading.typed(body, _OWN_TYPES)
     untranslated = [name for name in OWN if body.get(name)]
     hosted: list[str] = []
     offered = [name for name in IGNORED if body.get(name) is not None]
@@ -82,7 +85,7 @@ def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool
     if thinking is None and effort is None and read.part(body, "thinking").get("type") == "adaptive":
         effort = "high"  # what the vendor does without one
     request = CompletionRequest(
-        model=reading.text(reading.required(body, "model", str), "model").strip(),
+        model=_model(body),
         turns=turns,
         system="\n\n".join(filter(None, (_system(body), *messages.system))) or None,
         tools=tools,
@@ -104,6 +107,13 @@ def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool
         is_streamed=stream,
     )
     return Asked(request=request, stream=stream)
+
+
+def _model(body: Mapping[str, object]) -> str:
+    name = reading.text(reading.required(body, "model", str), "model").strip()
+    if not name:
+        raise BadRequest("model: String should have at least 1 character", "model")
+    return name
 
 
 def _max_tokens(body: Mapping[str, object]) -> int:
@@ -157,7 +167,7 @@ def _system(body: Mapping[str, object]) -> str | None:
     if value is None or isinstance(value, str):
         return reading.text(value, "system") if value else None
     texts = []
-    for index, block in enumerate(reading.objects(value, "system")):
+    for index, block in enumerate(reading.blocks(value, "system", place=reading.dotted)):
         reading.choice(block.get("type"), ("text",), f"system.{index}.type")
         texts.append(reading.text(block.get("text"), f"system.{index}.text"))
     return "\n\n".join(texts) or None
@@ -216,7 +226,7 @@ def _tools(
     """The client's own tools, and whether the vendor may search the web. `hosted`: the vendor's other tools, `offered`:
     what other vendors' tools do not have.
     """
-    rows = reading.objects(body.get("tools") or [], "tools")
+    rows = reading.objects(body.get("tools") or [], "tools", reading.dotted)
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"tools: at most {reading.MOST_TOOLS} are accepted, not {len(rows)}", "tools")
     specs = []
@@ -239,6 +249,8 @@ def _tools(
                 reading.optional(row, "strict", bool, f"{where}.strict"),
             )
         )
+    if len({spec.name for spec in specs}) < len(specs):
+        raise BadRequest("tools: Tool names must be unique.", "tools")
     return tuple(specs), searches
 
 
@@ -247,7 +259,9 @@ def _choice(body: Mapping[str, object], tools: tuple[ToolSpec, ...]) -> _ToolSet
     if about is None:
         return {}
     kind = reading.choice(about.get("type"), ("auto", "any", "tool", "none"), "tool_choice.type")
-    alone = reading.optional(about, "disable_parallel_tool_use", bool)
+    alone = reading.optional(
+        about, "disable_parallel_tool_use", bool, "tool_choice.disable_parallel_tool_use"
+    )
     more: _ToolSettings = {} if alone is None else {"parallel_tool_calls": not alone}
     rows = read.parts(body, "tools")
     if not rows and kind in {"any", "tool"}:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Collection, Mapping
-from typing import TypeVar, overload
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeAlias, TypeVar, overload
 
 from counsel.engine.context.images import kind
 from counsel.errors import InvalidArgument
@@ -76,8 +76,7 @@ def required(
 def required(body: Mapping[str, object], name: str, wanted: type[Value], where: str = "") -> Value: ...
 def required(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> object:
     if body.get(name) is None:
-        place = where or name
-        raise BadRequest(f"Missing required parameter: '{place}'.", place, "missing_required_parameter")
+        raise _missing(where or name)
     return checked(body[name], wanted, where or name)
 
 
@@ -99,9 +98,18 @@ def choice(value: object, allowed: Collection[Name], where: str) -> Name:
     for name in allowed:
         if name == value:
             return name
-    shown = value[:100] if isinstance(value, str) else type(value).__name__
     names = ", ".join(f"'{name}'" for name in allowed)
-    raise BadRequest(f"Invalid value: '{shown}'. Supported values are: {names}.", where, "invalid_value")
+    if value is None:
+        raise _missing(where, f" Supported values are: {names}.")
+    if not isinstance(value, str):
+        raise BadRequest(f"Invalid type for '{where}': expected one of {names}.", where, "invalid_type")
+    raise BadRequest(
+        f"Invalid value: '{value[:100]}'. Supported values are: {names}.", where, "invalid_value"
+    )
+
+
+def _missing(where: str, more: str = "") -> BadRequest:
+    return BadRequest(f"Missing required parameter: '{where}'.{more}", where, "missing_required_parameter")
 
 
 def text(value: object, where: str) -> str:
@@ -109,8 +117,45 @@ def text(value: object, where: str) -> str:
     return read if is_sound(read) else sound(read)
 
 
-def objects(values: object, where: str) -> list[dict[str, object]]:
-    return [checked(row, dict, f"{where}[{index}]") for index, row in enumerate(checked(values, list, where))]
+Place: TypeAlias = Callable[[str, int], str]
+
+
+def in_brackets(where: str, index: int) -> str:
+    """OpenAI's name of an entry."""
+    return f"{where}[{index}]"
+
+
+def dotted(where: str, index: int) -> str:
+    """Anthropic's."""
+    return f"{where}.{index}"
+
+
+def objects(values: object, where: str, place: Place = in_brackets) -> list[dict[str, object]]:
+    return [checked(row, dict, place(where, index)) for index, row in enumerate(checked(values, list, where))]
+
+
+def blocks(
+    content: object, where: str, kind: str = "text", place: Place = in_brackets
+) -> list[dict[str, object]]:
+    """A message's content: a string is one block of text, of this type."""
+    if isinstance(content, str):
+        return [{"type": kind, "text": content}]
+    if not isinstance(content, list):
+        wanted = f"Invalid type for '{where}': expected a string or an array of objects."
+        raise BadRequest(wanted, where, "invalid_type")
+    return objects(content, where, place)
+
+
+def typed(body: Mapping[str, object], fields: Mapping[str, type], within: str = "") -> None:
+    """Types of fields that nothing here depends on. The vendors refuse a wrong one."""
+    for name, wanted in fields.items():
+        optional(body, name, wanted, f"{within}{name}")
+
+
+def metadata(body: Mapping[str, object]) -> None:
+    """OpenAI's: names and strings."""
+    for name, value in (optional(body, "metadata", dict) or {}).items():
+        checked(value, str, f"metadata.{name[:60]}")
 
 
 def known(body: Mapping[str, object], fields: Collection[str], message: str) -> None:

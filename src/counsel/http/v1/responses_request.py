@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TypeGuard
 
 from counsel import json_reader as read
+from counsel.engine.completions.compose import has_content
 from counsel.http.v1 import opaque, reading, responses_tools
 from counsel.http.v1.api import Asked
 from counsel.http.v1.chat_request import AnswerFormat, effort_of, model_of, schema_of, user_turns, verbosity
@@ -15,19 +16,19 @@ from counsel.requests import CompletionRequest
 from counsel.types import Effort, Exact, Image, Native, Thought, ToolCall, ToolResult, Turn
 
 WIRE = "openai_responses"
-_OUR_ID = re.compile(r"(?:rs|msg|fc)_([0-9a-f-]{32,36})_[0-9]+").fullmatch
+_OUR_ID = re.compile(r"(?:rs|msg|fc|ctc)_([0-9a-f-]{32,36})_[0-9]+").fullmatch
 UNKNOWN = "Unknown parameter: '{}'."
-IGNORED = (
-    "user",
-    "metadata",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "service_tier",
-    "stream_options",
-    "client_metadata",
-)
+IGNORED: dict[str, type] = {
+    "user": str,
+    "metadata": dict,
+    "safety_identifier": str,
+    "prompt_cache_key": str,
+    "prompt_cache_options": dict,
+    "prompt_cache_retention": str,
+    "service_tier": str,
+    "stream_options": dict,
+    "client_metadata": dict,
+}
 _UNREPORTED = ("stream_options", "client_metadata")  # how a stream looks, and what only the client reads
 _INCLUDED = "reasoning.encrypted_content"  # the only `include` that answers of every vendor have
 REFUSED = {
@@ -38,7 +39,7 @@ REFUSED = {
     "access_programs": "they are OpenAI's",
 }
 # Fields that change the answer, and that only OpenAI's own models understand.
-OWN = ("context_management", "max_tool_calls")
+OWN: dict[str, type] = {"context_management": list, "max_tool_calls": int}
 FIELDS = frozenset(
     {
         "model", "input", "instructions", "stream", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice",
@@ -74,7 +75,8 @@ def parse(body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # no
     if background and not stored:
         raise BadRequest("Background responses require 'store' to be true.", "store", "invalid_value")
     reading.choice(body.get("truncation") or "disabled", ("auto", "disabled"), "truncation")
-    reading.optional(body, "metadata", dict)
+    reading.typed(body, {**IGNORED, **OWN})
+    reading.metadata(body)
     offered = responses_tools.read(body)
     return Asked(
         request=_request(body, offered, stream=stream, stored=stored),
@@ -92,7 +94,7 @@ def _request(
     untranslated = [name for name in OWN if body.get(name) is not None]
     untranslated += ["truncation: auto"] if body.get("truncation") == "auto" else []
     untranslated += offered.untranslated
-    tools = offered.specs
+    chosen, tools = responses_tools.allowed(body, offered.specs)
     previous = _previous(body)
     left_out = [name for name in IGNORED if body.get(name) is not None and name not in _UNREPORTED]
     left_out += [*offered.optional, *_details(body)]
@@ -101,6 +103,9 @@ def _request(
     items = _Items(untranslated, left_out, continues=previous is not None)
     system, turns = items.read(body.get("input"))
     instructions = reading.optional(body, "instructions", str)
+    continues = previous is not None or body.get("conversation") is not None
+    if not (continues or instructions or items.has_other or any(map(has_content, turns))):
+        raise BadRequest("'input' must not be empty.", "input", "invalid_value")
     text = reading.optional(body, "text", dict) or {}
     effort, thinking_budget = _effort(body)
     schema, exact_format = _format(text)
@@ -116,7 +121,7 @@ def _request(
         schema=schema,
         exact=Exact(
             top_p=reading.number(body, "top_p", 0, 1),
-            tool_choice=responses_tools.choice(body, tools, untranslated),
+            tool_choice=responses_tools.choice(chosen, body, tools, untranslated),
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
             thinking_budget=thinking_budget,
             native=Native(WIRE, _own_body(body)),
@@ -197,8 +202,10 @@ def _conversation(body: Mapping[str, object]) -> str | None:
         return None
     if body.get("previous_response_id") is not None:
         raise BadRequest("Use either 'conversation' or 'previous_response_id'.", "conversation")
-    name = value.get("id") if isinstance(value, dict) else value
-    return reading.text(name, "conversation")
+    name = reading.text(value.get("id") if isinstance(value, dict) else value, "conversation")
+    if not name.strip():
+        raise BadRequest("'conversation' must not be empty.", "conversation", "invalid_value")
+    return name
 
 
 def _own_body(body: Mapping[str, object]) -> dict[str, object]:
@@ -248,6 +255,7 @@ class _Items:
     def __init__(self, untranslated: list[str], left_out: list[str], *, continues: bool) -> None:
         self._untranslated = untranslated
         self._left_out = left_out
+        self.has_other = False  # items that only OpenAI's own models understand
         self._continues = continues  # calls of an earlier response are not in the input
         self._system: list[str] = []
         self._turns: list[Turn] = []
@@ -286,27 +294,27 @@ class _Items:
             self._message(item, where)
         elif kind in {"function_call", "custom_tool_call"}:
             call = responses_tools.call(item, where)
+            if call.id in self._calls:
+                raise BadRequest(f"Two calls have the call_id {call.id[:100]}.", where, "invalid_value")
             self._calls[call.id] = call.name
             self._own.append(call)
         elif kind in {"function_call_output", "custom_tool_call_output"}:
             self._result(item, where)
         elif kind == "reasoning":
+            self.has_other = True
             self._thoughts += _thought(item)
         elif kind == "item_reference":  # those of stored items were replaced by the items
             raise BadRequest(f"'{where}': this item is not stored; send the item itself.", where)
         elif kind.endswith("_call"):  # of a tool that OpenAI runs: the text behind it has what came of it
+            self.has_other = True
             self._left_out.append(f"input.{kind[:60]}")
         else:
+            self.has_other = True
             self._untranslated.append(kind[:60])
 
     def _message(self, item: Mapping[str, object], where: str) -> None:
         role = reading.choice(item.get("role"), ("user", "assistant", "system", "developer"), f"{where}.role")
-        content = item.get("content")
-        parts = (
-            [{"type": "input_text", "text": content}]
-            if isinstance(content, str)
-            else reading.objects(content, f"{where}.content")
-        )
+        parts = reading.blocks(item.get("content"), f"{where}.content", "input_text")
         if role == "assistant":
             self._texts += [_own_text(part, f"{where}.content") for part in parts]
             return
@@ -328,6 +336,7 @@ class _Items:
             return reading.data_url(
                 reading.checked(part["image_url"], str, f"{where}.image_url"), f"{where}.image_url"
             )
+        self.has_other = True
         self._untranslated.append(kind)
         return ""
 
@@ -338,15 +347,13 @@ class _Items:
             raise BadRequest(
                 f"No tool call found for function call output with call_id {call[:100]}.", "input"
             )
-        output = item.get("output")
-        parts: list[str | Image] = (
-            [reading.text(output, f"{where}.output")]
-            if isinstance(output, str)
-            else [
-                self._part(part, f"{where}.output[{index}]")
-                for index, part in enumerate(reading.objects(output, f"{where}.output"))
-            ]
-        )
+        if call in self._answered():
+            raise BadRequest(f"Two outputs have the call_id {call[:100]}.", where, "invalid_value")
+        place = f"{where}.output"
+        parts = [
+            self._part(part, f"{place}[{index}]")
+            for index, part in enumerate(reading.blocks(item.get("output"), place, "input_text"))
+        ]
         result = ToolResult(
             call,
             self._calls.get(call, ""),

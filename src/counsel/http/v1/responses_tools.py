@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from counsel.http.v1 import reading
 from counsel.http.v1.api import Renamed
-from counsel.http.v1.chat_request import arguments, function_tool, tool_choice
+from counsel.http.v1.chat_request import arguments, function_tool, only, tool_choice
 from counsel.http.v1.errors import BadRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.models.wires.openai_responses import flat_name
@@ -93,8 +93,20 @@ def _tool(row: Mapping[str, object], where: str) -> tuple[ToolSpec, Renamed]:
     return ToolSpec(name, description, schema), {"name": name, "custom": True}
 
 
-def choice(body: Mapping[str, object], tools: tuple[ToolSpec, ...], untranslated: list[str]) -> str | None:
+def allowed(body: Mapping[str, object], tools: tuple[ToolSpec, ...]) -> tuple[object, tuple[ToolSpec, ...]]:
+    """The choice, and the tools. Of `allowed_tools`: its mode, and the tools that it allows, if they are the client's."""
     value = body.get("tool_choice")
+    if not isinstance(value, dict) or value.get("type") != "allowed_tools":
+        return value, tools
+    rows = reading.objects(value.get("tools"), "tool_choice.tools")
+    if any(row.get("type") not in ("function", "custom") for row in rows):
+        return value, tools
+    return only(value.get("mode"), [row.get("name") for row in rows], tools, "tool_choice")
+
+
+def choice(
+    value: object, body: Mapping[str, object], tools: tuple[ToolSpec, ...], untranslated: list[str]
+) -> str | None:
     if isinstance(value, dict) and value.get("type") == "custom":
         value = {**value, "type": "function"}
     if isinstance(value, dict) and value.get("type") != "function":
