@@ -10,6 +10,7 @@ import pytest
 
 from counsel import errors
 from counsel.errors import BY_CODE, CounselError, Internal, RateLimited, Refused, Unavailable
+from counsel.results import ModelFailure
 
 LEAVES = sorted(BY_CODE.values(), key=lambda kind: kind.__name__)
 # DESIGN.md's list: interfaces, docs and clients rely on these words.
@@ -48,6 +49,26 @@ def test_the_drawn_tree_is_the_real_one() -> None:
     drawn = re.findall(r"^[ │├└─]*([A-Z]\w+) {2,}(?:([A-Z_]{5,})\b)?", errors.__doc__ or "", re.MULTILINE)
     leaves = {name: code for name, code in drawn if code}
     assert leaves == {kind.__name__: code for code, kind in BY_CODE.items()}
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("It broke.", "It broke. Mend it."),
+        (
+            "Anthropic refused the key: invalid x-api-key",
+            "Anthropic refused the key: invalid x-api-key. Mend it.",
+        ),
+        ("OpenAI asks: really?", "OpenAI asks: really? Mend it."),
+        ("It waits …", "It waits … Mend it."),
+        ("It said 'no'", "It said 'no'. Mend it."),
+    ],
+)
+def test_a_vendors_words_end_before_the_hint_begins(message: str, shown: str) -> None:
+    error = errors.UpstreamError(message, hint="Mend it.")
+    assert str(error) == shown
+    assert ModelFailure("opus", "initial", error).line().endswith(f"[UPSTREAM_ERROR] {shown}")
+    assert str(errors.UpstreamError(message)) == message
 
 
 @pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)

@@ -116,7 +116,12 @@ class CounselError(Exception):
         return document
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        stop = (
+            "" if self.message.endswith((".", "!", "?", "…")) else "."
+        )  # a vendor's own words may have none
+        return f"{self.message}{stop} {self.hint}"
 
 
 class Refused(CounselError):

@@ -139,9 +139,8 @@ class ModelFailure:
         return message if message.startswith(f"{self.model} ") else f"{self.model}: {message}"
 
     def line(self) -> str:
-        hint = f" {self.error.hint}" if self.error.hint else ""
         phase = PHASE_NAMES.get(self.phase, self.phase)
-        return f"⚠ {self.model} failed in the {phase}: [{self.error.code}] {self.error.message}{hint}"
+        return f"⚠ {self.model} failed in the {phase}: [{self.error.code}] {self.error}"
 
 
 @dataclass(frozen=True, slots=True)
