@@ -177,7 +177,7 @@ async def test_bad_requests_are_named_and_nothing_is_sent(v1: V1, fake_api: Fake
 
 async def test_tools_that_are_not_allowed_are_not_offered(v1: V1, fake_api: FakeAPI) -> None:
     ask = {"tools": [LOOK, HEAR], "tool_choice": _only("required", [HEAR])}
-    responses = {
+    responses: dict[str, Any] = {
         "input": "x",
         "tools": [{"type": "function", "name": name} for name in ("look", "hear")],
         "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "hear"}]},

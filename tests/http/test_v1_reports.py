@@ -190,7 +190,7 @@ async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
         CHAT, {"model": GPT, "messages": [{"role": "user", "content": [image], "name": "Tom"}]}
     )
     assert _ignored(reply) == ["messages.name", "image_url.detail"]
-    said = {
+    said: dict[str, Any] = {
         "role": "assistant",
         "content": "y",
         "refusal": None,
