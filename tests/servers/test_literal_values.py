@@ -161,3 +161,29 @@ def test_an_update_checks_only_the_header_that_it_changes(user: User) -> None:
     user.counsel("update", "x", "-a", "claude", "-H", "New: 1")
     assert read_entry(user, "claude")["headers"] == {**headers, "New": "1"}
     user.json("update", "x", "-a", "claude", "-H", "Worse: a\nb", code=1)
+
+
+@pytest.mark.parametrize("target", ["cursor", "vscode"])
+@pytest.mark.parametrize("origin", ["claude", "gemini"])
+def test_what_only_the_other_client_would_expand_is_not_copied(origin: str, target: str, user: User) -> None:
+    written_by_hand(user, origin, {"command": "c", "args": ["a ${env:X} b"]})
+    shown = user.json("copy", "x", "--from", origin, "--to", target, code=1)
+    assert "${env:X}" in shown["error"]
+    assert "as a variable" in shown["error"]
+    assert not user.file(target).exists()
+
+
+def test_vs_code_expands_no_name_without_env(user: User) -> None:
+    entry = {"type": "stdio", "command": "c", "args": ["${X}", "${env:Y}", "${workspaceFolder}"]}
+    written_by_hand(user, "vscode", entry)
+    user.counsel("copy", "x", "--from", "vscode", "--to", "vscode:project")
+    assert json.loads(user.file("vscode project").read_text())["servers"]["x"] == entry
+    written_by_hand(user, "vscode", {**entry, "args": ["${X}"]})
+    shown = user.json("copy", "x", "--from", "vscode:user", "--to", "claude", code=1)
+    assert "would read ${X}" in shown["error"]
+    user.counsel("copy", "x", "--from", "vscode:user", "--to", "codex")
+    assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"]["args"] == ["${X}"]
+    user.counsel("add", "y", "-a", "vscode", "--literal", "--", "c", "${X}")
+    for text in ("${env:X}", "${workspaceFolder}", "${input:key}"):
+        shown = user.json("add", "z", "-a", "vscode", "--literal", "--", "c", text, code=1)
+        assert text in shown["error"]

@@ -79,6 +79,11 @@ def refuse_default(text: str, label: str) -> None:
             raise Untranslatable(f"{label} has no default values, so {match[0]} would not be expanded")
 
 
+def refuse_read(pattern: str, text: str, label: str) -> None:
+    if match := re.search(pattern, text):
+        raise Untranslatable(f"{label} would read {match[0]} in {shown(text)} as a variable")
+
+
 def _same(text: str) -> str:
     return text
 
@@ -95,8 +100,7 @@ def _from_gemini(text: str) -> str:
 def _to_gemini(text: str) -> str:
     """Gemini CLI expands `$NAME`, too: text that looks like it would change its meaning."""
     refuse_literal(text, "Gemini CLI")
-    if "$" in text and (match := re.search(_BARE, text)):
-        raise Untranslatable(f"Gemini CLI would read {match[0]} in {shown(text)} as a variable")
+    refuse_read(_BARE, text, "Gemini CLI")
     return text
 
 
@@ -107,8 +111,8 @@ def from_prefixed(text: str) -> str:
 
 def to_prefixed(text: str, label: str) -> str:
     """`${env:NAME}` only, which is empty when NAME is not set: no other default can be expressed."""
-    refuse_literal(text, label)
     refuse_default(text, label)
+    refuse_read(_PREFIXED, text, label)  # text for the client that it comes from
     return REFERENCE.sub(_prefixed, text)
 
 
@@ -117,6 +121,7 @@ def _prefixed(match: re.Match[str]) -> str:
 
 
 def _to_cursor(text: str) -> str:
+    refuse_literal(text, "Cursor")
     return to_prefixed(text, "Cursor")
 
 

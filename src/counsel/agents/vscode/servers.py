@@ -7,6 +7,7 @@ available where counsel is built. Files may have comments; servers are under `se
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -16,17 +17,25 @@ from counsel.agents.json_server_format import read_entry, stdio_fields, with_hea
 from counsel.agents.server_format import ANY_NAME, Entry, Server, ServerFormat, ServerTable
 from counsel.configfiles.write.safewrite import Target
 
-
-def _write_text(text: str) -> str:
-    return references.to_prefixed(text, "VS Code")
+_OWN = rf"{references.EDITOR_PLACEHOLDERS}|\$\{{(?:input|command|config|workspaceFolder):[^}}]*\}}"
 
 
-SYNTAX = references.Syntax(
-    references.from_prefixed,
-    _write_text,
-    "${env:NAME}",
-    own=rf"{references.EDITOR_PLACEHOLDERS}|\$\{{(?:input|command|config|workspaceFolder):[^}}]*\}}",
-)
+def _read_text(written: str) -> str:
+    """`${NAME}` is text: only `${env:NAME}` is a variable."""
+    return references.from_prefixed(references.REFERENCE.sub(_text, written))
+
+
+def _text(match: re.Match[str]) -> str:
+    return match[0] if re.fullmatch(_OWN, match[0]) else references.as_text(match[0])
+
+
+def _write_text(value: str) -> str:
+    for literal in re.findall(rf"{references.LITERAL}\{{[^}}]*\}}", value):
+        references.refuse_read(rf"{_OWN}|\$\{{env:", references.plain(literal), "VS Code")
+    return references.plain(references.to_prefixed(value, "VS Code"))
+
+
+SYNTAX = references.Syntax(_read_text, _write_text, "${env:NAME}", own=_OWN)
 
 
 def read(name: str, entry: Entry) -> Server:
