@@ -277,7 +277,7 @@ def test_a_verdict_and_a_vote_as_text() -> None:
         "*Judge: opus, who read the refined answers without names.*"
     )
     assert agreement == (
-        "## Agreement\n\n67 % of the valid votes (blue 2, red 1).\n\nWithout a vote: haiku.\n\n- It is\n  blue."
+        "## Agreement\n\n67% of the valid votes (blue 2, red 1).\n\nWithout a vote: haiku.\n\n- It is\n  blue."
     )
     assert dissent == (
         "## Dissent\n\n- **red**\n  - sonnet: It is warm.\n  - flash: It is near.\n"
@@ -293,7 +293,7 @@ def test_a_tie_names_who_is_for_each() -> None:
     )  # fmt: skip
     recommendation, agreement, dissent = verdict_text.sections(None, vote)
     assert recommendation == "## Recommendation\n\nA tie: **blue**, **red** and **green**, 1 vote each."
-    assert agreement == "## Agreement\n\n67 % of the valid votes (blue 1, red 1)."
+    assert agreement == "## Agreement\n\n67% of the valid votes (blue 1, red 1)."
     assert dissent == "## Dissent\n\n- **blue**: gpt-5 and o3.\n- **red**: sonnet.\n- **green**: nobody."
 
 

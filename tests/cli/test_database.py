@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,14 @@ def test_the_setting_names_the_database(person: User, empty: str, monkeypatch: p
     assert person.json("migrate")["before"] == 0
 
 
-def test_without_an_address_the_command_says_how_to_give_one(person: User) -> None:
-    assert person.run("status").code == 1
-    assert "COUNSEL_DATABASE" in person.err
+def test_without_an_address_the_command_says_how_to_give_one(
+    person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("status", "migrate"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "counsel.engine.store.postgres.administration", None)  # no driver
+            assert person.run(command).code == 1
+        assert "Set COUNSEL_DATABASE or pass --database" in person.err
 
 
 @pytest.mark.parametrize(

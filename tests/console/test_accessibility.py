@@ -91,7 +91,7 @@ def dialogs(ids: dict[str, str]) -> Iterator[tuple[str, list[Step], str]]:
         page.keyboard.press("Enter"),
     )
     yield "#/usage", [("palette", palette)], "Go to Jobs"
-    yield "#/usage", [("palette", palette), ("nothing", nothing)], "No action has these words"
+    yield "#/usage", [("palette", palette), ("nothing", nothing)], "No action matches"
     yield "#/ask", [("models", lambda page: page.get_by_role("button", name="Model: ").click())], "gpt-5"
     yield (
         f"#/ask/{ids['conversation']}",

@@ -284,17 +284,21 @@ def test_a_verdict_and_a_vote_come_before_the_answers(console: Console) -> None:
     vendors.open_gate("judge")
 
     vote = page.get_by_role("region", name="Vote")
-    expect(vote.get_by_role("heading")).to_contain_text("Monolith")
-    expect(vote.get_by_role("heading")).to_contain_text("67 % of the votes")
+    expect(vote.get_by_role("heading").first).to_contain_text("Monolith")
+    expect(vote.get_by_role("heading").first).to_contain_text("67% of the votes")
     expect(vote.get_by_role("row", name="Services")).to_contain_text(GEMINI)
+    expect(vote.get_by_role("listitem")).to_have_text(
+        f"Services ({GEMINI}): Services suits a team of four."
+    )  # dissent
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict.locator(".recommendation strong")).to_have_text("one")
-    expect(verdict).to_contain_text("its choice: Monolith")
+    expect(verdict).to_contain_text("picks Monolith")
     expect(verdict).to_contain_text("Small teams pay")
     expect(verdict).to_contain_text("teams ship alone")
     expect(column(page, CLAUDE)).to_contain_text("kept its position")
     expect(column(page, CLAUDE)).to_contain_text("Monolith suits a team of four.")
     assert violations(page) == []
+    job = page.url.rpartition("/")[2]
     page.get_by_role("button", name="Blind").click()
     expect(verdict).to_contain_text("Model ")
     assert not NAMES.search(page.get_by_role("main").inner_text())
@@ -304,8 +308,33 @@ def test_a_verdict_and_a_vote_come_before_the_answers(console: Console) -> None:
     assert violations(page) == []
     page.get_by_role("link", name="Ask again").click()
     expect(page.locator("form code")).to_have_text(asked)
+    page.goto(page.url.partition("#")[0] + f"#/jobs/{job}")
+    expect(
+        page.get_by_role("table", name="Timeline").get_by_role("row").filter(has_text="Verdict")
+    ).to_have_count(1)
+    answers = page.get_by_role("region", name="Answers")
+    expect(answers.get_by_role("group").last).to_contain_text("Verdict by gpt-5")
+    expect(answers.locator("strong", has_text="one")).to_be_visible()
+    expect(answers).not_to_contain_text("Who is on call?")  # the judge's JSON
     roles = [str(call["body"]) for call in vendors.calls if "security reviewer" in str(call["body"])]
     assert roles
+
+
+def test_a_failed_refinement_keeps_the_first_answer(console: Console) -> None:
+    console.vendors.script(model="claude", contains=REFINED, status=401, times=None)
+    script_rounds(console)
+    job = console.ask("Monolith or services?", models=[GPT, CLAUDE])
+    page = console.open(f"#/consensus/{job}")
+    status = page.get_by_role("status").first
+    expect(status).to_contain_text("2 of 2 answered")
+    expect(status).to_contain_text("1 answer not refined")
+    expect(status).not_to_contain_text("without an answer")
+    expect(column(page, CLAUDE)).to_contain_text("not refined")
+    expect(column(page, CLAUDE)).to_contain_text("Its first answer stands")
+    expect(column(page, CLAUDE)).to_contain_text("Services suit separate teams.")
+    page = console.open(f"#/jobs/{job}")
+    expect(page.get_by_role("region", name="Answers")).to_contain_text("Services suit separate teams.")
+    expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")
 
 
 def test_a_named_panel_is_offered_and_asked(console: Console) -> None:

@@ -173,6 +173,7 @@ def test_a_timeline_shows_retries_and_rounds(console: Console) -> None:
 
 
 def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:
+    console.vendors.script(status=401, contains="Refuse me", times=None)
     console.vendors.script(text=WORDS, deltas=60, hang_after=5, times=None)
     job = console.ask("Stop me")
     page = opened(console, job)
@@ -181,6 +182,7 @@ def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:
     page.get_by_role("button", name="Cancel", exact=True).click()
     expect(page.get_by_text("Cancelled", exact=True)).to_be_visible()
     expect(page.get_by_text("word0 word1")).to_be_visible()  # what it had said
+    expect(page.get_by_role("heading", name="Partial answer")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
     dialog = page.get_by_role("dialog", name="Delete this job?")
     dialog.get_by_role("button", name="Keep it").click()
@@ -190,6 +192,10 @@ def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
     page.goto(f"{console.url}/#/jobs/{job}")
     expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
+    page = opened(console, console.ask("Refuse me"))
+    expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")  # once: there is no answer
+    expect(page.get_by_role("alert")).to_have_count(1)
+    expect(page.get_by_role("heading", name="answer")).to_have_count(0)
     assert all("404" in error for error in console.errors)
     console.errors.clear()
 

@@ -64,7 +64,7 @@ def test_entries_that_are_no_models_are_explained_not_fatal(tmp_path: Path) -> N
 def test_with_no_key_the_error_says_what_to_set_and_names_the_demo(tmp_path: Path) -> None:
     error = no_candidates(catalog(tmp_path), Needs())
     assert isinstance(error, ProviderUnavailable)
-    for word in ("OPENAI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY", "counsel demo"):
+    for word in ("counsel keys set openai", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY", "counsel demo"):
         assert word in str(error)
 
 

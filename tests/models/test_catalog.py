@@ -174,6 +174,7 @@ def test_a_missing_key_names_its_variable(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnavailable, match="GOOGLE_API_KEY or GEMINI_API_KEY") as failure:
         catalog(tmp_path).resolve("flash")
     assert failure.value.provider == "google"
+    assert "`counsel keys set google`" in (failure.value.hint or "")
 
 
 def test_keys_and_addresses_are_each_callers_own(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ const NUMBER = new Intl.NumberFormat('en');
 
 export function ago(when: string | number | Date, now: number = Date.now()): string {
   const seconds = Math.round((now - new Date(when).getTime()) / 1000);
+  const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.round(seconds / unit)) as [number, number, number];
   if (seconds < 10) return 'just now';
   if (seconds < 60) return `${seconds} s ago`;
-  if (seconds < 3600) return `${Math.round(seconds / 60)} min ago`;
-  if (seconds < 86400) return `${Math.round(seconds / 3600)} h ago`;
-  if (seconds < 7 * 86400) return `${Math.round(seconds / 86400)} d ago`;
+  if (minutes < 60) return `${minutes} min ago`;
+  if (hours < 24) return `${hours} h ago`;
+  if (days < 7) return `${days} d ago`;
   return DAY.format(new Date(when));
 }
 
@@ -19,12 +20,19 @@ export function moment(when: string | number | Date): string {
   return MOMENT.format(new Date(when));
 }
 
+/** Rounded before the unit is chosen: never `1 min 60 s` or `1000 ms`. */
 export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  const seconds = Math.round((ms % 60_000) / 1000);
-  return minutes < 60 ? `${minutes} min ${seconds} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  const seconds = Math.round(ms / 1000);
+  const minutes = Math.floor(seconds / 60);
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`;
+  if (seconds < 60) return `${seconds} s`;
+  return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** What a job took: the server counts tenths of a second. */
+export function took(seconds: number): string {
+  return seconds < 0.1 ? '<0.1 s' : duration(seconds * 1000);
 }
 
 /** Null is an unknown price, not a free call. */
@@ -32,15 +40,15 @@ export function cost(usd: number | null | undefined): string {
   if (usd === null || usd === undefined) return '?';
   if (usd === 0) return '$0';
   if (usd < 0.0001) return '<$0.0001';
-  if (usd < 0.01) return `$${usd.toFixed(4)}`;
-  if (usd < 1) return `$${usd.toFixed(3)}`;
+  if (usd < 0.00995) return `$${usd.toFixed(4)}`;
+  if (usd < 0.9995) return `$${usd.toFixed(3)}`;
   return `$${usd.toFixed(2)}`;
 }
 
 export function count(number: number | null | undefined): string {
   if (number === null || number === undefined) return '?';
   if (number < 10_000) return NUMBER.format(number);
-  if (number < 1_000_000) return `${(number / 1000).toFixed(number < 100_000 ? 1 : 0)}K`;
+  if (number < 999_500) return `${(number / 1000).toFixed(number < 99_950 ? 1 : 0)}K`;
   return `${(number / 1_000_000).toFixed(1)}M`;
 }
 

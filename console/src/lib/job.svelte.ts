@@ -30,6 +30,8 @@ export class GrowingText {
   }
 }
 
+export const JUDGE = 'judge'; // the slot of the one that is no member
+
 /** A judge comes behind the members, which have numbers. */
 function order(slot: string): number {
   return /^\d+$/.test(slot) ? Number(slot) : Infinity;
@@ -96,6 +98,13 @@ export class Member {
     }
     return text;
   }
+}
+
+/** Of its last phase with text: a refinement that failed leaves the first answer. While it runs, only of the phase that runs. */
+export function latest(member: Member): GrowingText | undefined {
+  const current = member.texts[member.phase];
+  if (current?.value || member.state !== 'failed') return current;
+  return Object.values(member.texts).findLast(({ value }) => value !== '');
 }
 
 export class LiveJob {

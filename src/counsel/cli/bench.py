@@ -219,7 +219,7 @@ def _report(
         )
     else:
         if trials:
-            output.table(["way", "right", "95 %", "cost", "time"], map(_row, scores))
+            output.table(["way", "right", "95%", "cost", "time"], map(_row, scores))
             _print_notes(scores, changes)
         if stopped:
             output.message(_why_it_stopped(stopped))

@@ -20,7 +20,7 @@ ROWS = {
 def database() -> None:
     """Prepare a PostgreSQL database that several servers share. Needs `pip install 'counsel[team]'`.
 
-    The address is COUNSEL_DATABASE, or the setting `database`, or --database. Passwords belong into the first two or into
+    The address is COUNSEL_DATABASE, or the setting `database`, or --database. Passwords belong in the first two or in
     ~/.pgpass: other users of this machine can see the command line.
     """
 
@@ -36,7 +36,8 @@ address_option = click.option(
 @click.pass_context
 def status(ctx: click.Context, *, url: str | None, as_json: bool) -> None:
     """Show whether this release can use the database. Changes nothing; exits with 1 if it cannot."""
-    state = _administration().status(url_of(url))
+    address = url_of(url)
+    state = _administration().status(address)
     if as_json:
         output.document(
             {
@@ -66,7 +67,8 @@ def migrate(*, url: str | None, as_json: bool) -> None:
 
     Migrate first, then upgrade the servers one by one: servers of the earlier release keep running meanwhile.
     """
-    before, after = _administration().migrate(url_of(url))
+    address = url_of(url)
+    before, after = _administration().migrate(address)
     if as_json:
         output.document({"before": before, "after": after})
     elif before == after:

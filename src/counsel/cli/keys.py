@@ -127,7 +127,7 @@ def _typed(row: ProviderRow) -> str:
     if not sys.stdin.isatty():
         return sys.stdin.read(provider_keys.LONGEST + 1)
     where = f" ({row.provider.key_url})" if row.provider.key_url else ""
-    return str(click.prompt(f"Key of {row.provider.label}{where}", hide_input=True, err=True))
+    return str(click.prompt(f"{row.provider.label} key{where}", hide_input=True, err=True))
 
 
 def _check(row: ProviderRow, key: str) -> bool | None:

@@ -76,7 +76,10 @@ def _show_groups(rows: Sequence[ModelRow], labels: Mapping[str, str], width: int
 def _heading(label: str, row: ModelRow, width: int) -> str:
     if row.available:
         return label
-    forms = (row.reason, row.reason.partition(" (")[0], row.reason.partition(". ")[0])
+    forms = (
+        row.reason,
+        *(row.reason.partition(mark)[0] for mark in (" (", ", or run", ". ")),
+    )
     texts = [f"{label}: not available. {form.rstrip('.')}." for form in forms]
     return next((text for text in texts if cells(text) <= width), f"{label}: not available")
 

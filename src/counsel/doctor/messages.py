@@ -169,7 +169,7 @@ MESSAGES: dict[str, Message] = {
     "providers.none": Message(
         "warn",
         "no provider has a key",
-        "Set one of the variables above, for example OPENAI_API_KEY; `counsel demo` needs none.",
+        "Store one, for example with `counsel keys set openai`; `counsel demo` needs none.",
     ),
     "agents.off": Message("off", "{label}: `{command}` is not on the PATH", "{reason}"),
     "agents.login": Message("warn", "{label}: {program}", "{reason}"),

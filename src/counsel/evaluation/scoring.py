@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from counsel.evaluation.questions import Question
 from counsel.lazy_dataclass import dataclass
 
-_Z = 1.959964  # of a normal distribution: 95 % within
+_Z = 1.959964  # of a normal distribution: 95% within
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Score:
     right: int
     total: int
     undecided: int  # ties, or nobody chose: counted as not right
-    low: float  # of the 95 % interval of the accuracy
+    low: float  # of the 95% interval of the accuracy
     high: float
     cost_usd: float
     cost_complete: bool  # False: some price is not known

@@ -134,4 +134,7 @@ def _set_a_key(catalog: Catalog) -> str:
         for row in catalog.providers()
         if row.provider.key_required and row.provider.key_envs
     ]
-    return f"Set a key: {', '.join(keys)}. Without a key, `counsel demo` runs a tiny model on this machine."
+    return (
+        f"Store a key, as with `counsel keys set openai`, or set one of {', '.join(keys)}. "
+        "Without a key, `counsel demo` runs a tiny model on this machine."
+    )

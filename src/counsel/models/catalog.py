@@ -412,7 +412,8 @@ class _CallerEndpoint:
             return f"{row.base_url_env} is not set. `counsel demo --keep` starts it and prints the variable."
         if row.key_required and not self.key:
             where = f" (keys: {row.key_url})" if row.key_url else ""
-            return f"Set {' or '.join(row.key_envs) or 'api_key in its config.toml table'}{where}."
+            stored = f", or run `counsel keys set {row.name}`" if row.key_envs else ""
+            return f"Set {' or '.join(row.key_envs) or 'api_key in its config.toml table'}{stored}{where}."
         return ""
 
     def own(self) -> Endpoint:

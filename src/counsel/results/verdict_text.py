@@ -51,7 +51,7 @@ def _agreement(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]
     texts = []
     if vote and vote.votes:
         counts = ", ".join(f"{choice} {count}" for choice, count in vote.counts.items())
-        texts.append(f"{round(100 * vote.agreement)} % of the valid votes ({counts}).")
+        texts.append(f"{round(100 * vote.agreement)}% of the valid votes ({counts}).")
     if vote and vote.votes and vote.failed:
         texts.append(f"Without a vote: {_listed(failed.model for failed in vote.failed)}.")
     if verdict and not verdict.error:

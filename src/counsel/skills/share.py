@@ -112,7 +112,7 @@ def share_skill(
 
 def _known_scope(scope: str) -> None:
     if scope not in {"user", "project"}:
-        raise InvalidArgument(f"skills can be shared in scope user or project, not {scope!r}.", scope=scope)
+        raise InvalidArgument(f"Skills can be shared in scope user or project, not {scope!r}.", scope=scope)
 
 
 def _refuse_loose_file(skill: Skill) -> None:

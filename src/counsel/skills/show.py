@@ -70,7 +70,7 @@ def named(listing: Listing, name: str) -> list[Skill]:
         known = sorted({skill.name for skill in listing.skills})
         similar = difflib.get_close_matches(name, known, n=3)
         hint = f"Did you mean {', '.join(similar)}?" if similar else "See `counsel skills list`."
-        raise NotFound(f"no skill is named {name!r}.", hint=hint)
+        raise NotFound(f"No skill is named {name!r}.", hint=hint)
     return sorted(matches, key=lambda skill: (not skill.accepted, name != skill.name, skill.shared))
 
 

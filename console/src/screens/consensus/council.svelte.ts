@@ -1,7 +1,7 @@
 // One consensus as the screen shows it: live events, then the result, which has the first answers, tokens and costs.
 import { api, ApiError, part, type Schema } from '../../lib/api';
 import { everySecond } from '../../lib/clock.svelte';
-import type { GrowingText, LiveJob, Member } from '../../lib/job.svelte';
+import { JUDGE, type GrowingText, type LiveJob, type Member } from '../../lib/job.svelte';
 import { follow } from '../../lib/live.svelte';
 import { families, letter, masker, shuffled } from './blind';
 import { labels } from './command';
@@ -40,7 +40,6 @@ export interface Column {
 type Consensus = Schema['Consensus'];
 type Model = Schema['Model'];
 const RETRY = 1000; // ms
-const JUDGE = 'judge'; // the slot of the one that is no member
 const REVEALED = 'counsel.consensus.revealed.';
 const BLIND = 'counsel.consensus.blind.';
 export const BLIND_BY_DEFAULT = 'counsel.consensus.blind';
@@ -195,9 +194,8 @@ export class Council {
     return columns.sort((a, b) => first(a) - first(b));
   });
 
-  /** Models with a whole first answer; a refinement that fails does not take it away. */
   get answered(): number {
-    return this.columns.filter(({ state, first, refined, errorPhase }) => first.text !== '' && (state === 'done' || refined !== null || errorPhase.startsWith('refined'))).length;
+    return this.columns.filter(hasAnswer).length;
   }
 
   private metadata(label: string): Schema['InitialMetadata'] | undefined {
@@ -295,6 +293,11 @@ export class Council {
     if (rounds.length === 0) return null;
     return sum(rounds.map(({ startedAt, endedAt }) => Math.max(0, (endedAt ?? everySecond() / 1000) - startedAt))) * 1000;
   }
+}
+
+/** Whether its first answer is whole; a refinement that fails does not take it away. */
+export function hasAnswer({ state, first, refined, errorPhase }: Column): boolean {
+  return first.text !== '' && (state === 'done' || refined !== null || errorPhase.startsWith('refined'));
 }
 
 /** What the author itself says of its position, or what its vote shows; null if it said nothing: then words are compared. */

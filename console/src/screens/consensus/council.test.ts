@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Schema } from '../../lib/api';
-import { LiveJob, type JobEvent } from '../../lib/job.svelte';
-import { Council } from './council.svelte';
+import { latest, LiveJob, type JobEvent } from '../../lib/job.svelte';
+import { Council, hasAnswer } from './council.svelte';
 
 const MODELS = ['gpt-latest', 'opus-latest', 'gpt-latest'];
 let seq = 0;
@@ -46,6 +46,17 @@ describe('a consensus', () => {
     job.apply(event('model_failed', '1', { model: 'opus-latest', phase: 'initial', error: { error: 'Stopped.', code: 'CANCELLED' } }));
     expect(council.columns.map(({ name, state }) => [name, state])).toEqual([['gpt-latest#2', 'failed'], ['opus-latest', 'stopped'], ['gpt-latest', 'done']]);
     expect(council.answered).toBe(1);
+  });
+
+  it('keeps the first answer of a model that cannot refine it', () => {
+    const { council, job } = begun();
+    say(job, '0', 'initial', 'One');
+    job.apply(event('model_started', '0', { model: 'gpt-latest', phase: 'refined' }));
+    job.apply(event('model_failed', '0', { model: 'gpt-latest', phase: 'refined', error: { error: 'No.', code: 'TIMEOUT' } }));
+    job.apply(event('model_failed', '1', { model: 'opus-latest', phase: 'initial', error: { error: 'No.', code: 'TIMEOUT' } }));
+    expect(council.columns.map((column) => [column.name, column.state, hasAnswer(column)])).toEqual([['gpt-latest', 'failed', true], ['opus-latest', 'failed', false], ['gpt-latest#2', 'waiting', false]]);
+    expect(latest(job.member('0'))?.value).toBe('One');
+    expect(latest(job.member('1'))).toBeUndefined();
   });
 
   it('keeps the first answers when the server restarts in the second round', () => {

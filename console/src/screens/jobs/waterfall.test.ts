@@ -40,6 +40,19 @@ describe('a waterfall', () => {
     expect(shown.lanes[0]?.bars.map(({ title, moment, detail }) => [title, moment, detail])).toEqual([['Retry', false, ''], ['Tool', true, 'files: read']]);
   });
 
+  it('has the judge last, by its work', () => {
+    const shown = waterfall(
+      timeline([
+        span('answer', 'judge', 106, 107, { label: 'verdict', ok: true }), span('round', '', 106, 107, { label: 'verdict' }),
+        span('answer', '1', 101, 105, { label: 'initial' }), span('answer', '0', 101, 105, { label: 'refined2' }),
+        span('round', '', 101, 105, { label: 'refined2' }),
+      ], 107), 0);
+    expect(shown.lanes.map(({ slot }) => slot)).toEqual(['', '0', '1', 'judge']);
+    expect(shown.lanes[3]?.bars[0]?.title).toBe('Verdict');
+    expect(shown.lanes[0]?.bars.map(({ title }) => title)).toEqual(['Judge', 'Round 3']);
+    expect(shown.lanes[1]?.bars[0]?.title).toBe('Refined answer');
+  });
+
   it('works without a single span', () => {
     expect(waterfall(timeline([], 100), 0).lanes).toEqual([]);
   });

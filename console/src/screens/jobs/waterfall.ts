@@ -37,8 +37,8 @@ export interface Waterfall {
 const TITLES: Record<Span['kind'], string> = {
   queue: 'Queue', first_word: 'First word', answer: 'Answer', round: 'Round', retry: 'Retry', restart: 'Restart', tool: 'Tool', wait: 'Wait',
 };
-const PHASES: Record<string, string> = { answer: 'Answer', initial: 'First answer', refined: 'Refined answer' };
-const ROUNDS: Record<string, string> = { initial: 'Round 1', refined: 'Round 2' };
+const PHASES: Record<string, string> = { answer: 'Answer', initial: 'First answer', refined: 'Refined answer', refined2: 'Refined answer', verdict: 'Verdict' };
+const ROUNDS: Record<string, string> = { initial: 'Round 1', refined: 'Round 2', refined2: 'Round 3', verdict: 'Judge' };
 const MOST_TICKS = 5;
 
 /** `now`: where what has not ended ends for the moment, in seconds since 1970. */
@@ -57,9 +57,14 @@ export function waterfall(timeline: Timeline, now: number): Waterfall {
     const word = span.kind === 'answer' ? firstWords.find((other) => sameCall(other, span)) : undefined;
     lane.bars.push(bar(span, index, { begin, end, whole }, word));
   });
-  const ordered = [...lanes.values()].sort((a, b) => Number(a.slot || -1) - Number(b.slot || -1));
+  const ordered = [...lanes.values()].sort((a, b) => place(a.slot) - place(b.slot));
   for (const lane of ordered) lane.name ||= lane.slot === '' ? 'Job' : `Model ${Number(lane.slot) + 1}`;
   return { lanes: ordered, ticks: ticks(whole), seconds: whole };
+}
+
+/** The job, its models by number, then a judge. */
+function place(slot: string): number {
+  return slot === '' ? -1 : /^\d+$/.test(slot) ? Number(slot) : Infinity;
 }
 
 function sameCall(answer: Span, word: Span): boolean {

@@ -90,7 +90,7 @@ const VERDICTS: Record<Skill['state'], { text: string; tone: Tone }> = {
   loaded: { text: 'Loads it', tone: 'good' },
   shadowed: { text: 'Uses another copy', tone: 'warn' },
   disabled: { text: 'Switched off', tone: 'warn' },
-  untrusted: { text: 'Waits for your trust', tone: 'warn' },
+  untrusted: { text: 'Needs your trust', tone: 'warn' },
   refused: { text: 'Refuses it', tone: 'bad' },
 };
 
@@ -118,7 +118,7 @@ export function verdicts(group: Group): Verdict[] {
 export function verdict(skill: Skill): { text: string; tone: Tone } {
   const { text, tone } = VERDICTS[skill.state];
   if (skill.codes.includes('same-file')) return { text: 'Loads it from elsewhere', tone: '' };
-  if (skill.state === 'loaded' && skill.codes.some((code) => code !== 'drift')) return { text: 'Loads it, but …', tone: 'warn' };
+  if (skill.state === 'loaded' && skill.codes.some((code) => code !== 'drift')) return { text: 'Loads it, with remarks', tone: 'warn' };
   return { text, tone };
 }
 
