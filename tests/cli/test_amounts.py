@@ -22,6 +22,7 @@ from counsel.results import AnswerMetadata, ChatResult, ConsensusResult, Continu
 from counsel.results.consensus import ConsensusSettings
 from counsel.types import Usage
 from support.pty_screen import in_terminal
+from support.user import User
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,13 @@ def answer(usage: Usage, cost: float | None) -> ChatResult:
     return ChatResult(
         content="yes", continuation=Continuation(id="conv_1"), metadata=metadata, job_id="job_1"
     )
+
+
+def test_usage_warns_of_a_wrong_setting_once(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNSEL_BUDGET_DAY", "five")
+    user.command = "usage"
+    user.counsel()
+    assert user.err.count("warning: environment variable COUNSEL_BUDGET_DAY") == 1
 
 
 @pytest.mark.parametrize("cost", [None, 0.0])

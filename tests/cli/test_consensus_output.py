@@ -193,7 +193,19 @@ def test_the_board_has_the_judge() -> None:
         (["--role", "gpt-5=a", "--role", "gpt-5=b"], 2, "gpt-5 has a role already"),
         (["--stance", "gpt-5=maybe"], 2, "'maybe' is not a stance"),
         (["--rounds", "4"], 2, "4 is not in the range 1<=x<=3"),
-        (["--choice", "a"], 1, "choices must have 2 to 20 entries, not 1"),
+        (
+            ["--choice", "a"],
+            1,
+            "choices must have 2 to 20 entries, not 1. Nothing was sent. `--help` lists the options.",
+        ),
+        (
+            ["--no-feedback", "--refine", "always"],
+            2,
+            "--no-feedback and --refine always contradict each other",
+        ),
+        (["--no-feedback", "--rounds", "3"], 1, "3 rounds are asked for, and nothing is to be refined"),
+        (["-m", "openai/unheard-of", "--max-cost", "0"], 1, "is not known, and --max-cost applies"),
+        (["--max-cost", "0"], 1, "gpt-5: failed: --max-cost of $0 does not allow"),
         (["--refine", "disagreement"], 1, "needs choices or a judge"),
         (["--judge", "sonnet"], 1, "must not be a member"),
     ],
@@ -206,6 +218,7 @@ def test_options_that_cannot_be_meant_are_refused(
     user.command = "consensus"
     user.counsel("q", "-m", "gpt-5,sonnet", "--standalone", *options, code=code)
     assert message in " ".join(user.err.split())
+    assert "max_cost_usd" not in user.err
 
 
 def test_a_council_on_the_command_line(tmp_path: Path, fake_process: FakeProcess) -> None:

@@ -362,4 +362,4 @@ def footer(result: Result) -> str:
 def notes(result: Result) -> None:
     """What a person must know beside the answer."""
     for note in answer_notes.notes(result, was_live=True, names=wording.OPTIONS):
-        output.message(note)
+        output.message(wording.in_cli_words(note))

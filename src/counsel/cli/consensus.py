@@ -98,6 +98,8 @@ def consensus(
 
     counsel consensus "Which database?" --choice PostgreSQL --choice SQLite --refine disagreement --judge auto
     """
+    if no_feedback and refine in {"always", "disagreement"}:
+        raise click.UsageError(f"--no-feedback and --refine {refine} contradict each other.")
     text = ask_options.full_prompt(prompt)
     caller, fields = ask_options.prepare(options)
     request = ConsensusRequest(

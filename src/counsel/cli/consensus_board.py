@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from counsel.cli import output, tables
 from counsel.cli.live_region import Row, window
 from counsel.cli.progress import LiveProgress
+from counsel.cli.wording import in_cli_words
 from counsel.job_events import (
     JobEvent,
     ModelFailed,
@@ -78,7 +79,7 @@ class Board:
             self._answered.add(event.slot)
             column.state = "done"
         elif isinstance(event, ModelFailed):
-            column.state = f"failed: {event.error.message}"
+            column.state = f"failed: {in_cli_words(event.error.message)}"
         return is_news
 
     def text(self, slot: str) -> str:

@@ -16,6 +16,7 @@ import click
 from counsel.cli import output
 from counsel.cli.live_region import Row, window
 from counsel.cli.progress import LiveProgress, Progress, progress
+from counsel.cli.wording import in_cli_words
 from counsel.job_events import (
     JobEvent,
     ModelFinished,
@@ -91,7 +92,7 @@ class LiveAnswer:
             case Restarted():
                 self._restarted(event)
             case Noticed() if event.kind_of in _NOTICES:
-                progress.note(f"… {event.text}")
+                progress.note(f"… {in_cli_words(event.text)}")
             case Waiting(wait=wait) if wait and wait.reason in _WAITS:
                 progress.note(f"… waiting for {wait.text}")
             case ModelStarted() if not self._written.length:

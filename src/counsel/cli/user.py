@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
 from counsel.caller import Caller, here
 from counsel.cli import output
 
 
 def caller(cwd: str | None = None, roots: tuple[Path, ...] = ()) -> Caller:
-    """The user of this shell. `roots`: folders that the command line names."""
+    """The user of this shell. `roots`: folders that the command line names. Each problem is told once per command."""
     user = here("cli", cwd=Path(cwd) if cwd else None)
+    context = click.get_current_context(silent=True)
+    told = context.find_root().meta.setdefault(__name__, set()) if context else set()
     for problem in user.settings.problems:
-        output.message(f"warning: {problem}")
+        if problem not in told:
+            output.message(f"warning: {problem}")
+        told.add(problem)
     return replace(user, roots=roots)

@@ -20,8 +20,10 @@ _PHRASES = (
     ("leave continuation_id out to start afresh", "without -c a new one starts"),
     ("Start a new one (leave continuation_id out)", "Start a new one (without -c)"),
     ("max_cost_usd of ", "--max-cost of "),
+    ("and max_cost_usd applies", "and --max-cost applies"),
     ("Raise max_cost_usd,", "Raise --max-cost,"),
     ("tokens by max_cost_usd.", "tokens by --max-cost."),
+    ("docs/use/tools.md lists the arguments.", "`--help` lists the options."),
     ("` (or cancel_job) lets the conversation", "` lets the conversation"),
 )
 
