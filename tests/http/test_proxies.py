@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from counsel import settings
+from counsel.http import connection
 from counsel.http.proxies import FORWARDED, Proxies
 from support.http_server import TOKEN, served
 
@@ -49,6 +50,12 @@ def test_nobody_is_trusted_by_default() -> None:
     proxies().apply(request)
     assert request["client"] == ("127.0.0.1", 4711)
     assert request["scheme"] == "http"
+
+
+def test_a_proxy_that_is_no_address_is_named_in_the_log_of_a_server(caplog: pytest.LogCaptureFixture) -> None:
+    assert connection.Connection  # the server's: it is loaded there
+    assert len(proxies(COUNSEL_TRUSTED_PROXIES="proxy.example,10.0.0.0/8").networks) == 1
+    assert "'proxy.example' is no address" in caplog.text
 
 
 @pytest.mark.parametrize("url", ["counsel.example", "https://counsel.example/path", "ftp://x", "https://a b"])

@@ -32,8 +32,8 @@ RESERVED = 32  # connections beyond the limit, for `/health` and for the answer 
 
 _SLICE = 16 * 1024  # h11 limits incomplete heads, not one that arrives whole in one piece
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_LOG = logging.getLogger("counsel.http")
-_LOG.setLevel(logging.ERROR)  # uvicorn warns of every request that is not HTTP
+_LOG = logging.getLogger("counsel.http.connection")
+_LOG.setLevel(logging.ERROR)  # uvicorn warns of every request that is not HTTP; other warnings are shown
 
 
 @dataclass(slots=True)
