@@ -155,7 +155,9 @@ async def test_a_listed_page_may_read_refusals_and_ask_what_is_allowed() -> None
     )
     assert not {"x-counsel", "cookie"} & set(names), "the console's cookie is for its own page"
     assert asked.headers["access-control-allow-origin"] == "https://listed.example"
-    assert (await ask(page, method="OPTIONS", origins=("https://listed.example",))).body == b"app"
+    plain: Any = {"method": "OPTIONS", "origins": ("https://listed.example",)}
+    assert (await ask(page, **plain)).status == 401, "only a preflight has no token"
+    assert (await ask({**GOOD, **page}, **plain)).body == b"app"
     assert (await ask({**page, "access-control-request-method": "POST"}, method="OPTIONS")).status == 403
     assert (await ask({"host": "localhost", "access-control-request-method": "POST"})).status == 401
 

@@ -221,6 +221,11 @@ async def test_nothing_is_answered_without_the_token(v1: V1, fake_api: FakeAPI) 
                     shape = await answer.json()
                     kind = "authentication_error" if "messages" in path else "invalid_request_error"
                     assert shape["error"]["type"] == kind
+                    assert ("wrong" in shape["error"]["message"]) == bool(headers)
+                    assert "`x-api-key: TOKEN`" in shape["error"]["message"]
+            for method in ("OPTIONS", "HEAD", "PUT"):
+                async with session.request(method, path) as answer:
+                    assert answer.status == 401
         both = {"x-api-key": "wrong", "Authorization": "Bearer wrong"}
         async with session.post("/v1/messages", json=ASK, headers=both) as answer:
             assert answer.status == 401

@@ -9,7 +9,10 @@ import pytest
 from counsel import errors
 from counsel.errors import CounselError, RateLimited, UpstreamError, from_dict
 from counsel.http.v1 import errors as v1
+from counsel.http.v1 import responses
+from counsel.http.v1.api import Asked
 from counsel.http.v1.errors import BadRequest
+from counsel.requests import CompletionRequest
 
 ROWS = [
     ("INVALID_ARGUMENT", 400, "invalid_request_error", None, "invalid_request_error"),
@@ -80,6 +83,32 @@ def test_a_refusal_of_the_request_itself_goes_by_its_status(
     assert v1.openai(failure("TIMEOUT"), 500) == v1.openai(failure("TIMEOUT"))
 
 
+def test_an_account_that_is_used_up_is_not_asked_again() -> None:
+    """Waiting does not help, as it does at a rate limit."""
+    error = RateLimited("It is used up.", reason="insufficient_quota")
+    shown: Any = v1.openai(error)["error"]
+    assert (v1.status_of(error), shown["type"], shown["code"]) == (
+        429,
+        "insufficient_quota",
+        "insufficient_quota",
+    )
+    assert v1.anthropic(error)["error"]["type"] == "billing_error"
+    assert v1.headers(error) == [(b"x-should-retry", b"false")]
+
+
+def test_a_failed_response_has_a_code_that_the_sdk_knows() -> None:
+    asked = Asked(request=CompletionRequest(model="m", turns=()))
+    for error, code in (
+        (RateLimited("", reason="insufficient_quota"), "insufficient_quota"),
+        (failure("BUDGET_EXCEEDED"), "insufficient_quota"),
+        (RateLimited(""), "rate_limit_exceeded"),
+        (failure("CONTEXT_LENGTH_EXCEEDED"), "context_length_exceeded"),
+        (failure("TIMEOUT"), "server_error"),
+    ):
+        shown: Any = responses.failed(asked, "job_1", error)
+        assert shown["error"]["code"] == code
+
+
 def test_a_field_that_is_wrong_is_named_with_its_own_code() -> None:
     shown: Any = v1.openai(BadRequest("No.", "messages[0].role", "unknown_role"))
     assert (shown["error"]["param"], shown["error"]["code"]) == ("messages[0].role", "unknown_role")
@@ -110,7 +139,8 @@ def test_the_path_says_which_api_it_is(path: str, shape: str) -> None:
 @pytest.mark.parametrize(
     ("error", "headers"),
     [
-        (RateLimited("Wait.", retry_after=7.4), [(b"retry-after", b"7")]),
+        (RateLimited("Wait.", retry_after=7.4), [(b"retry-after", b"8")]),
+        (RateLimited("Wait.", retry_after=0.01), [(b"retry-after", b"1")]),
         (RateLimited("Wait."), []),
         (failure("TIMEOUT"), [(b"x-should-retry", b"false")]),
         (failure("PROVIDER_UNAVAILABLE", may_retry=True), [(b"x-should-retry", b"true"), (b"retry-after", b"1")]),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import openai
 import pytest
 
+from counsel.http.v1 import responses
 from fake import FakeAPI, FakeProcess
 from support import v1_views
 from support.api_client import running
@@ -84,8 +86,46 @@ async def test_a_response_continues_an_earlier_one(v1: V1, fake_api: FakeAPI) ->
     assert sent[1]["encrypted_content"] == "opaque=="
     claude = fake_api.calls[4].body["messages"]
     assert [message["role"] for message in claude] == ["user", "assistant", "user", "assistant", "user"]
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError) as missing:
         await v1.openai.responses.create(**ASK, previous_response_id=third.id)
+    assert (missing.value.code, missing.value.param) == (
+        "previous_response_not_found",
+        "previous_response_id",
+    )
+    assert f"'{third.id}'" in missing.value.message
+
+
+async def test_what_a_response_was_asked_is_listed(v1: V1) -> None:
+    said: Any = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}, CALL, OUTPUT]
+    listed = v1.openai.responses.input_items.list
+    first = await v1.openai.responses.create(**ASK)
+    (item,) = [item async for item in await listed(first.id)]
+    assert (item.type, item.role, item.content[0].text) == ("message", "user", "hello")
+    second = await v1.openai.responses.create(model="gpt-5", input=said)
+    pages = [await listed(second.id, order="asc", limit=3)]
+    assert pages[0].has_more
+    pages.append(await pages[0].get_next_page())
+    rows: list[Any] = [row for page in pages for row in page.data]
+    assert [row.type for row in rows] == ["message", "message", "function_call", "function_call_output"]
+    assert [rows[1].role, rows[1].content[0].type, rows[2].call_id] == ["assistant", "output_text", "c1"]
+    assert [row.id async for row in await listed(second.id)] == [row.id for row in reversed(rows)]
+    again: Any = [row.model_dump(exclude_none=True) for row in rows]
+    await v1.openai.responses.create(model="gpt-5", input=again)  # the vendor does not know our ids
+    for name, query in (
+        (second.id, {"limit": 0}),
+        (second.id, {"order": "x"}),
+        (second.id, {"after": "x"}),
+        ("resp_x", {}),
+    ):
+        with pytest.raises((openai.BadRequestError, openai.NotFoundError)):
+            await listed(name, **query)
+
+
+async def test_a_stored_response_says_when_it_ended(v1: V1, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = await v1.openai.responses.create(**ASK)
+    monkeypatch.setattr(responses, "time", SimpleNamespace(time=lambda: 4e9))
+    again: Any = await v1.openai.responses.retrieve(first.id)
+    assert abs(again.completed_at - again.created_at) < 1e6
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])

@@ -157,7 +157,7 @@ class Guard:
         refusal = self._refusal(scope, headers, origin) or await self._access(scope, headers)
         if refusal is not None:
             await refuse(*refusal, sending, scope["path"])
-        elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+        elif _is_preflight(scope, headers):
             await _preflight(sending, headers.get(b"access-control-request-headers", ""))
         else:
             session = scope[SESSIONS]["session"]
@@ -195,7 +195,7 @@ class Guard:
     async def _access(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
         """None: the sender may use this path."""
         if (
-            scope["method"] == "OPTIONS"
+            _is_preflight(scope, headers)
             or self._is_public(scope["path"])
             or self._reads_metrics(scope, headers)
         ):
@@ -216,7 +216,7 @@ class Guard:
         except CounselError as error:
             return 503, error
         if signed_in is None:
-            return self._no_access(headers)
+            return self._no_access(scope, headers)
         scope[SIGNED_IN] = signed_in
         return None
 
@@ -227,10 +227,10 @@ class Guard:
         if not scope["path"].startswith("/api/") or not is_from_own_page(
             scope["method"], headers, self._is_own_origin
         ):
-            return self._no_access(headers)
+            return self._no_access(scope, headers)
         session = await team.session(self._cookies(scope, headers, team.cookie))
         if session is None and (scope["path"], scope["method"]) != (SESSION, "POST"):
-            return self._no_access(headers)
+            return self._no_access(scope, headers)
         if refusal := self._other_user(scope):
             return refusal
         if session is not None:
@@ -255,7 +255,7 @@ class Guard:
                     return refusal
                 scope[SESSIONS]["session"] = session
                 return None
-        return self._no_access(headers)
+        return self._no_access(scope, headers)
 
     def _other_user(self, scope: Scope) -> tuple[int, CounselError] | None:
         """Of this machine: cookies ignore ports, so another user's server may have got this one."""
@@ -266,10 +266,12 @@ class Guard:
             hint="Run counsel and the browser as the same user.",
         )
 
-    def _no_access(self, headers: dict[bytes, str]) -> tuple[int, CounselError]:
+    def _no_access(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError]:
+        takes_key = scope["path"].startswith(V1)
+        is_wrong = b"authorization" in headers or (takes_key and bool(headers.get(b"x-api-key")))
         return 401, AuthenticationFailed(
-            "The token is wrong." if b"authorization" in headers else "A token is required.",
-            hint="Send `Authorization: Bearer TOKEN`; "
+            "The token is wrong." if is_wrong else "A token is required.",
+            hint=f"Send `Authorization: Bearer TOKEN`{' or `x-api-key: TOKEN`' if takes_key else ''}; "
             + (
                 "an admin of this server gives you one (`counsel people`)."
                 if self._team
@@ -307,6 +309,11 @@ class Guard:
 
     def _is_token(self, value: str) -> bool:
         return bool(value) and hmac.compare_digest(value.encode(), self._secret)
+
+
+def _is_preflight(scope: Scope, headers: dict[bytes, str]) -> bool:
+    """A browser's question whether a page may send a request. It has no token, and gets no answer from the app."""
+    return scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
 
 
 def _bearer(headers: dict[bytes, str]) -> str:

@@ -92,8 +92,9 @@ async def test_only_stored_responses_can_be_continued(engine: Engine, caller: An
     await engine.wait(job)
     await engine.store.flush()
     for previous in ("job_none", job):
-        with pytest.raises(NotFound, match=f"no stored response {previous}"):
+        with pytest.raises(NotFound, match=previous.replace("job_", "'resp_")) as missing:
             await complete(engine, caller(), previous=previous)
+        assert missing.value.fields["param"] == "previous_response_id"
     fake_api.script(error="auth", times=None, contains="bad")
     failed = await engine.submit(
         CompletionRequest(model="gpt-5", turns=(Turn("user", "bad"),), stored=True), caller()

@@ -317,6 +317,7 @@ V1: dict[str, list[Ask]] = {
         delete("/v1/responses/{response}"),
     ],
     r"/v1/responses/([^/]{1,100})/cancel": [post("/v1/responses/{response}/cancel")],
+    r"/v1/responses/([^/]{1,100})/input_items": [get("/v1/responses/{response}/input_items")],
     r"/v1/messages": [],
     r"/v1/messages/count_tokens": [],
     r"/v1/counsel": [],

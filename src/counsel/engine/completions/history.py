@@ -29,16 +29,19 @@ async def earlier(previous: str | None, store: Store) -> tuple[Turn, ...]:
 
 
 async def _stored(job_id: str, store: Store) -> tuple[CompletionRequest, Turn]:
+    name = f"resp_{job_id.partition('_')[2]}"  # as its client knows it
     job, task = await store.job(job_id), await store.task(job_id)
     if job is None or task is None or task.completion is None:
         raise NotFound(
-            f"There is no stored response {job_id}.",
+            f"Previous response with id '{name}' not found.",
             hint="It may be mistyped, older than COUNSEL_JOB_DAYS, or was sent with `store: false`.",
+            param="previous_response_id",
+            api_code="previous_response_not_found",
         )
     if job.is_open:
-        raise Conflict(f"Response {job_id} has not ended yet.", hint="Wait for it.")
+        raise Conflict(f"Response '{name}' has not ended yet.", hint="Wait for it.")
     if not isinstance(job.result, ChatResult):
-        raise Conflict(f"Response {job_id} has no answer.", hint="Continue from an earlier one.")
+        raise Conflict(f"Response '{name}' has no answer.", hint="Continue from an earlier one.")
     return task.completion, turn(job.result.content, job.result.parts)
 
 

@@ -39,6 +39,7 @@ class Asked:
     echo: Mapping[str, object] = field(default_factory=dict)  # fields of the body that the answer has, too
     tools: Mapping[str, Renamed] = field(default_factory=dict)  # by the name that models see
     created: float = field(default_factory=time.time)
+    finished: float | None = None  # of a stored answer
     refusal_is_answer: bool = True  # with a reason of its own, as in the vendors' APIs
 
     @property

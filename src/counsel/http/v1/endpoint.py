@@ -467,8 +467,12 @@ async def _cancel_own(request: _Request) -> None:
     await request.reply({"cancelled": bool(await engine.keys_like(prefix))})
 
 
+def _query(request: _Request) -> dict[str, str]:
+    return dict(parse_qsl(request.scope.get("query_string", b"").decode("latin-1")))
+
+
 async def _response(request: _Request, name: str) -> None:
-    query = dict(parse_qsl(request.scope.get("query_string", b"").decode("latin-1")))
+    query = _query(request)
     if query.get("stream", "").lower() not in {"true", "1"}:
         await request.reply(await stored.shown(request.engine, name))
         return
@@ -485,6 +489,10 @@ async def _response(request: _Request, name: str) -> None:
 async def _cancel_response(request: _Request, name: str) -> None:
     await request.engine.cancel((await stored.found(request.engine, name))[1].id)
     await request.reply(await stored.shown(request.engine, name))
+
+
+async def _input_items(request: _Request, name: str) -> None:
+    await request.reply(await stored.input_items(request.engine, name, _query(request)))
 
 
 async def _delete_response(request: _Request, name: str) -> None:
@@ -511,6 +519,7 @@ _ROUTES: list[tuple[Callable[[str], re.Match[str] | None], dict[str, Handler]]] 
     (re.compile(r"/v1/responses").fullmatch, {"POST": _respond}),
     (re.compile(r"/v1/responses/([^/]{1,100})").fullmatch, {"GET": _response, "DELETE": _delete_response}),
     (re.compile(r"/v1/responses/([^/]{1,100})/cancel").fullmatch, {"POST": _cancel_response}),
+    (re.compile(r"/v1/responses/([^/]{1,100})/input_items").fullmatch, {"GET": _input_items}),
     (re.compile(r"/v1/counsel").fullmatch, {"GET": _about_server, "POST": _own}),
     (re.compile(r"/v1/counsel/cancel").fullmatch, {"POST": _cancel_own}),
     (re.compile(r"/v1/messages").fullmatch, {"POST": _messages}),

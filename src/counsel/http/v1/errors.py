@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypedDict
 
@@ -34,7 +35,9 @@ _ROWS: dict[str, tuple[int, str, str | None, str]] = {
     "OUT_OF_RESOURCES": (503, "server_error", "out_of_resources", "overloaded_error"),
     "TIMEOUT": (504, "server_error", "timeout", "timeout_error"),
 }
+_USED_UP = (429, "insufficient_quota", "insufficient_quota", "billing_error")  # the account at the vendor
 _REFUSALS = (400, 422)  # of a vendor: the request is wrong, and would be wrong again
+_BAD_REQUESTS = ("previous_response_not_found",)  # a 400 at OpenAI, whatever it is here
 _OTHER = (502, "server_error", None, "api_error")
 _LONGEST_HEADER = 4_000  # characters
 _BY_STATUS = {
@@ -114,6 +117,10 @@ def event_of_path(path: str, error: CounselError, status: int | None = None) -> 
 def _row(error: CounselError, status: int | None = None) -> tuple[int, str, str | None, str]:
     if status in _BY_STATUS:
         return status, *_BY_STATUS[status]
+    if error.fields.get("reason") == "insufficient_quota":
+        return _USED_UP
+    if error.fields.get("api_code") in _BAD_REQUESTS:
+        return _ROWS["INVALID_ARGUMENT"]
     if isinstance(error, UpstreamError) and error.fields.get("status") in _REFUSALS:
         return _ROWS["INVALID_ARGUMENT"]
     return _ROWS.get(error.code, _OTHER)
@@ -130,7 +137,8 @@ def headers(error: CounselError) -> list[tuple[bytes, bytes]]:
     """counsel has tried again already: an SDK that does so, too, would pay for every attempt again."""
     wait = error.retry_after if isinstance(error, RateLimited) else None
     if wait:
-        return [(b"retry-after", f"{wait:.0f}".encode())]
+        return [(b"retry-after", b"%d" % math.ceil(wait))]
     if error.fields.get("may_retry"):
         return [(b"x-should-retry", b"true"), (b"retry-after", b"1")]
-    return [] if isinstance(error, RateLimited) else [(b"x-should-retry", b"false")]
+    is_over_soon = isinstance(error, RateLimited) and _row(error) is not _USED_UP
+    return [] if is_over_soon else [(b"x-should-retry", b"false")]

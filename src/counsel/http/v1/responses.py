@@ -35,6 +35,7 @@ _CODES = (
     "context_length_exceeded",
     "insufficient_quota",
 )
+_CODE_OF_TYPE = {"insufficient_quota": "insufficient_quota"}  # such as `budget_exceeded`
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 
@@ -98,7 +99,7 @@ def ended(asked: Asked, job: str, answer: Ended, items: list[dict[str, object]])
         "incomplete_details": {"reason": incomplete} if incomplete else None,
         "output": items,
         "usage": usage(answer.usage),
-        "completed_at": int(time.time()),
+        "completed_at": int(asked.finished or time.time()),
         "counsel": dict(answer.about),
     }
 
@@ -106,7 +107,7 @@ def ended(asked: Asked, job: str, answer: Ended, items: list[dict[str, object]])
 def failed(asked: Asked, job: str, error: CounselError) -> dict[str, object]:
     shown = errors.openai(error)["error"]
     status = "cancelled" if error.code == "CANCELLED" else "failed"
-    code = shown["code"] if shown["code"] in _CODES else "server_error"
+    code = shown["code"] if shown["code"] in _CODES else _CODE_OF_TYPE.get(shown["type"], "server_error")
     about = {"code": code, "message": shown["message"]}
     return {
         **open_response(asked, job, status),

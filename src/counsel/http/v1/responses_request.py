@@ -16,7 +16,7 @@ from counsel.requests import CompletionRequest
 from counsel.types import Effort, Exact, Image, Native, Thought, ToolCall, ToolResult, Turn
 
 WIRE = "openai_responses"
-_OUR_ID = re.compile(r"(?:rs|msg|fc|ctc)_([0-9a-f-]{32,36})_[0-9]+").fullmatch
+_OUR_ID = re.compile(r"(?:rs|msg|fc|ctc|item)_([0-9a-f-]{32,36})_i?[0-9]+").fullmatch
 UNKNOWN = "Unknown parameter: '{}'."
 IGNORED: dict[str, type] = {
     "user": str,
@@ -190,6 +190,24 @@ def with_items(body: Mapping[str, object], stored: Mapping[str, dict[str, object
         elif not name.startswith("rs_"):
             replaced.append(item)
     return {**body, "input": replaced}
+
+
+def input_items(body: Mapping[str, object], response: str) -> list[dict[str, object]]:
+    """The input of a stored response, each item with an id."""
+    rows = reading.blocks(body.get("input") or [], "input", "input_text")
+    if isinstance(body.get("input"), str):
+        rows = [{"role": "user", "content": rows}]
+    return [_listed(row, f"{response}_i{index}") for index, row in enumerate(rows)]
+
+
+def _listed(item: dict[str, object], name: str) -> dict[str, object]:
+    kind = item.get("type") or "message"
+    if kind != "message":
+        prefix = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}.get(str(kind), "item")
+        return {"id": f"{prefix}_{name}", **item}
+    text = "output_text" if item.get("role") == "assistant" else "input_text"
+    content = reading.blocks(item.get("content"), "content", text)
+    return {"id": f"msg_{name}", "type": "message", "status": "completed", **item, "content": content}
 
 
 def _is_reference(item: object) -> TypeGuard[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol, cast
 
@@ -9,10 +10,13 @@ from counsel import json_reader as read
 from counsel.engine.store.records import JobDetail
 from counsel.errors import CounselError, NotFound
 from counsel.http.v1 import api as v1
-from counsel.http.v1 import responses, responses_request, responses_tools
+from counsel.http.v1 import reading, responses, responses_request, responses_tools
 from counsel.http.v1.api import Asked
+from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest, Engine
 from counsel.results import ChatResult
+
+MOST_ITEMS = 100  # of one page
 
 
 class Storing(Protocol):
@@ -30,7 +34,8 @@ async def found(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
     body = request.exact.native.body if request.exact.native else {}
     echo = responses_request.echo(body, stored=True, background=job.background)
     tools = responses_tools.read(body).renamed
-    return Asked(request=request, echo=echo, created=job.created, tools=tools), job
+    asked = Asked(request=request, echo=echo, created=job.created, finished=job.finished, tools=tools)
+    return asked, job
 
 
 async def shown(engine: Engine, name: str) -> dict[str, object]:
@@ -64,6 +69,31 @@ async def with_items(engine: Engine, body: dict[str, object]) -> dict[str, objec
                 param="input",
             )
     return responses_request.with_items(body, items)
+
+
+async def input_items(engine: Engine, name: str, query: Mapping[str, str]) -> dict[str, object]:
+    """What a response was asked, the newest item first, as OpenAI lists it."""
+    asked, _ = await found(engine, name)
+    native = asked.request.exact.native
+    items = responses_request.input_items(native.body if native else {}, name.partition("_")[2])
+    if reading.choice(query.get("order", "desc"), ("asc", "desc"), "order") == "desc":
+        items.reverse()
+    if after := query.get("after"):
+        names = [item["id"] for item in items]
+        if after not in names:
+            raise BadRequest(f"Item with id '{after[:100]}' not found.", "after", "invalid_value")
+        items = items[names.index(after) + 1 :]
+    limit = query.get("limit", "20")
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:4]) <= MOST_ITEMS):
+        raise BadRequest(f"'limit' must be from 1 to {MOST_ITEMS}.", "limit", "invalid_value")
+    page = items[: int(limit)]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": len(page) < len(items),
+    }
 
 
 async def deleted(engine: Engine, name: str) -> dict[str, object]:
