@@ -76,14 +76,14 @@ class Checker:
     def _present(self, arguments: object) -> Any:
         if not isinstance(arguments, dict):
             return arguments
-        given = {
+        present = {
             name: value
             for name, value in arguments.items()
             if name not in self._optional or not is_blank(value)
         }
-        for name in self._loose & given.keys():
-            given[name] = without_blanks(self._schema["properties"][name], given[name])
-        return given
+        for name in self._loose & present.keys():
+            present[name] = without_blanks(self._schema["properties"][name], present[name])
+        return present
 
     def _are_texts(self, arguments: dict[str, object]) -> bool:
         """Whether they are what most calls have, all required texts and perhaps others: then there is no problem."""

@@ -103,8 +103,8 @@ def test_flags_in_use_become_fields() -> None:
         "include_tools": (),
         "timeout": 0.5,
     }
-    assert servers_options.given(flags) == {"command": "run", "args": ("-x",), "timeout": 0.5}
-    assert servers_options.given({"command": ()}) == {}
+    assert servers_options.fields_of(flags) == {"command": "run", "args": ("-x",), "timeout": 0.5}
+    assert servers_options.fields_of({"command": ()}) == {}
 
 
 def test_a_pasted_text_has_a_limit_and_is_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def add(
     """
     if not option.chosen_agents(agents, everywhere=everywhere):
         raise click.UsageError("Name the agents: --agent claude,codex or --everywhere.")
-    values = option.given(flags)
+    values = option.fields_of(flags)
     if source is not None:
         new, origin = paste.servers(option.read(source), name)
         new = [fields.patched(server, values, literal=literal) for server in new]
@@ -144,7 +144,7 @@ def update(
     **flags: object,
 ) -> None:
     """Change these fields of a server; all others stay as they are."""
-    values = option.given(flags)
+    values = option.fields_of(flags)
     for field, removed in (("env", remove_env), ("headers", remove_header)):
         if removed:
             values[field] = {**dict.fromkeys(removed), **values.get(field, {})}

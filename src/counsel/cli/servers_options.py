@@ -160,7 +160,7 @@ def read(source: TextIO) -> str:
     return text
 
 
-def given(flags: dict[str, Any]) -> dict[str, Any]:
+def fields_of(flags: dict[str, Any]) -> dict[str, Any]:
     """The flags in use, as the fields of a server."""
     used = {key: value for key, value in flags.items() if value not in (None, (), {})}
     if command := used.pop("command", None):

@@ -28,7 +28,7 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = _given(scope)
+        headers = _read_headers(scope)
         name = request_context.request_id(headers.get(HEADER, ""))
         parent = request_context.traceparent(headers.get(b"traceparent", ""))
         request_context.enter(RequestContext(name, parent))
@@ -87,7 +87,7 @@ class _Exchange:
             )
 
 
-def _given(scope: Scope) -> dict[bytes, str]:
+def _read_headers(scope: Scope) -> dict[bytes, str]:
     wanted = (HEADER, b"traceparent")
     return {key: value.decode("latin-1") for key, value in scope["headers"] if key in wanted}
 

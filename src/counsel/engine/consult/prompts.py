@@ -122,7 +122,7 @@ ASSIGNED = {
 }
 
 
-def missed(turns: Iterable[tuple[str, str]]) -> str:
+def missed_turns(turns: Iterable[tuple[str, str]]) -> str:
     """The turns that an agent's own session lacks, because other models were asked in between."""
     transcript = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
     return f"Since your last answer, this conversation continued without you:\n\n{transcript}\n\nNow:\n\n"

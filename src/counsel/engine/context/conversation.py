@@ -119,8 +119,8 @@ def _for_agent(call: Call, job: Job, history: History, session: AgentSession | N
     asked = list(call.turns)
     asked[-1] = replace(asked[-1], text=job.task.prompt)
     if session and session.messages < history.count:
-        missed = [(message.role, message.text) for message in history.messages[session.messages :]]
-        asked[-1] = replace(asked[-1], text=prompts.missed(missed) + asked[-1].text)
+        turns = [(message.role, message.text) for message in history.messages[session.messages :]]
+        asked[-1] = replace(asked[-1], text=prompts.missed_turns(turns) + asked[-1].text)
     return replace(
         call,
         turns=tuple(asked),

@@ -104,7 +104,7 @@ class Live:
         self.is_resumable = False  # a follower may come back after the end for the events that it missed
         self._unwritten: list[JobEvent] = []
         self._asides = 0
-        self._held: list[JobEvent] | None = None  # the end, until it is written
+        self._last_events: list[JobEvent] | None = None  # the end, until it is written
         self._listeners: set[EventQueue] = set()
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────
@@ -161,8 +161,8 @@ class Live:
 
     def _emit(self, event: JobEvent) -> None:
         self._unwritten.append(event)
-        if self._held is not None and isinstance(event, LAST_EVENTS):
-            self._held.append(event)
+        if self._last_events is not None and isinstance(event, LAST_EVENTS):
+            self._last_events.append(event)
         else:
             self.events.append(event)
             self._publish(event)
@@ -171,11 +171,11 @@ class Live:
         """The end that follows is told by `tell_end`, when it is written: until then another process may take the job
         (this one was suspended, or dies now), and followers would have heard of an end that was none.
         """
-        self._held = []
+        self._last_events = []
 
     def tell_end(self) -> None:
-        held, self._held = self._held or [], None
-        for event in held:
+        last_events, self._last_events = self._last_events or [], None
+        for event in last_events:
             self.events.append(event)
             self._publish(event)
 

@@ -30,7 +30,7 @@ class Ownership:
         self.name = f"{process_identity.this().name()}-{secrets.token_hex(6)}"
         self._folder = folder
         self._lock: int | None = None
-        self._missed = 0  # looks in a row that did not find our file
+        self._failed_looks = 0  # looks in a row that did not find our file
         _HERE.add(self.name)
         self.hold()
 
@@ -40,10 +40,10 @@ class Ownership:
         Where it cannot be made (a read-only home, no descriptor left), our process itself is the proof for others.
         """
         if self._lock is not None and self._in_place(self._lock):
-            self._missed = 0
+            self._failed_looks = 0
             return
-        self._missed += 1
-        if self._lock is not None and self._missed < AGAIN:
+        self._failed_looks += 1
+        if self._lock is not None and self._failed_looks < AGAIN:
             return
         with contextlib.suppress(OSError):
             fresh = self._make()

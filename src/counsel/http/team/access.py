@@ -61,7 +61,7 @@ class TeamAccess:
         """Who has this token; the audit log has first uses and refusals."""
         if not secret:
             return None
-        signed_in = await self._who(secret)
+        signed_in = await self._owner_of(secret)
         await self._note(signed_in, address)
         return signed_in
 
@@ -85,7 +85,7 @@ class TeamAccess:
         )
         self._audit.note(sender, "signed in" if signed_in else "refused", "", how)
 
-    async def _who(self, secret: str) -> SignedIn | None:
+    async def _owner_of(self, secret: str) -> SignedIn | None:
         if self._operator and hmac.compare_digest(secret.encode(), self._operator):
             return SignedIn(OPERATOR, OPERATOR_TOKEN)
         if not secret.startswith(names.PREFIX) or len(secret) > names.LONGEST_TOKEN:
@@ -120,7 +120,7 @@ class TeamAccess:
 
     async def sign_in(self, token: str, address: str = "") -> str:
         """A session for a token: the cookie's value. Raises `AuthenticationFailed`."""
-        signed_in = await self._who(token)
+        signed_in = await self._owner_of(token)
         await self._write_note(signed_in, address, "console")
         if signed_in is None:
             raise wrong_token()

@@ -474,7 +474,7 @@ def _query(request: _Request) -> dict[str, str]:
 async def _response(request: _Request, name: str) -> None:
     query = _query(request)
     if query.get("stream", "").lower() not in {"true", "1"}:
-        await request.reply(await stored.shown(request.engine, name))
+        await request.reply(await stored.document(request.engine, name))
         return
     if query.get("starting_after", "0") != "0":
         raise errors.BadRequest(
@@ -483,12 +483,12 @@ async def _response(request: _Request, name: str) -> None:
             "starting_after",
             "unsupported_parameter",
         )
-    await request.follow(*await stored.found(request.engine, name))
+    await request.follow(*await stored.lookup(request.engine, name))
 
 
 async def _cancel_response(request: _Request, name: str) -> None:
-    await request.engine.cancel((await stored.found(request.engine, name))[1].id)
-    await request.reply(await stored.shown(request.engine, name))
+    await request.engine.cancel((await stored.lookup(request.engine, name))[1].id)
+    await request.reply(await stored.document(request.engine, name))
 
 
 async def _input_items(request: _Request, name: str) -> None:

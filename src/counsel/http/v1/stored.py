@@ -26,7 +26,7 @@ class Storing(Protocol):
     async def delete(self, job_id: str) -> None: ...
 
 
-async def found(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
+async def lookup(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
     try:
         request, job = await cast(Storing, engine).completion(responses_request.job_of(name))
     except CounselError:
@@ -38,8 +38,8 @@ async def found(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
     return asked, job
 
 
-async def shown(engine: Engine, name: str) -> dict[str, object]:
-    asked, job = await found(engine, name)
+async def document(engine: Engine, name: str) -> dict[str, object]:
+    asked, job = await lookup(engine, name)
     if job.is_open:
         return responses.open_response(asked, job.id)
     if isinstance(job.result, ChatResult):
@@ -59,7 +59,7 @@ async def with_items(engine: Engine, body: dict[str, object]) -> dict[str, objec
     items: dict[str, dict[str, object]] = {}
     for job in dict.fromkeys(references.values()):
         with suppress(CounselError):
-            response = await shown(engine, f"resp_{job.partition('_')[2]}")
+            response = await document(engine, f"resp_{job.partition('_')[2]}")
             items |= {read.text(item, "id"): item for item in read.parts(response, "output")}
     for name in references:
         if name not in items and not name.startswith("rs_"):
@@ -97,6 +97,6 @@ async def input_items(engine: Engine, name: str, query: Mapping[str, str]) -> di
 
 
 async def deleted(engine: Engine, name: str) -> dict[str, object]:
-    _, job = await found(engine, name)
+    _, job = await lookup(engine, name)
     await cast(Storing, engine).delete(job.id)
     return {"id": name, "object": "response", "deleted": True}
