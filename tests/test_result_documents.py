@@ -238,11 +238,11 @@ def test_a_consensus_as_text_begins_with_what_failed_and_ends_with_the_answers()
     assert text.endswith("## gpt-5\n\nThree.\n\n## o3\n\nFour.\n\n## sonnet\n\nFive.")
 
 
-@pytest.mark.parametrize(("consulted", "said"), [(1, False), (2, True)])
-def test_one_answer_of_several_is_no_consensus(consulted: int, said: bool) -> None:
+@pytest.mark.parametrize(("consulted", "is_named"), [(1, False), (2, True)])
+def test_one_answer_of_several_is_no_consensus(consulted: int, is_named: bool) -> None:
     phases = {"initial": [first("gpt-5", "Two.")]}
     result = ConsensusResult.from_json({"models_consulted": consulted, "phases": phases})
-    assert ("its opinion, not a consensus" in result.content) == said
+    assert ("its opinion, not a consensus" in result.content) == is_named
 
 
 def test_where_a_release_before_said_less() -> None:

@@ -39,11 +39,11 @@ def home(kind: str, tmp_path: Path) -> str:
     }[kind]
 
 
-def counsel(tmp_path: Path, home: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def counsel(tmp_path: Path, home: str, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COUNSEL_HOME": home}
     command = [sys.executable, "-m", "counsel", *arguments]
     return subprocess.run(
-        command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60, input=given
+        command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60, input=stdin
     )
 
 
@@ -139,7 +139,7 @@ def test_an_mcp_client_gets_it_as_the_answer_to_its_handshake(tmp_path: Path, op
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
     lines = ["no json", json.dumps({"jsonrpc": "2.0", "method": "notifications/x"}), json.dumps(request)]
     done = counsel(
-        tmp_path, home("dangling link", tmp_path), "stdio", *options, given="\n".join(lines) + "\n"
+        tmp_path, home("dangling link", tmp_path), "stdio", *options, stdin="\n".join(lines) + "\n"
     )
     assert done.returncode == 1
     answer = json.loads(done.stdout)

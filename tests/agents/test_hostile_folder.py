@@ -51,7 +51,7 @@ def sprung(canaries: Path) -> list[str]:
     return [path.name for path in canaries.iterdir()]
 
 
-def said(events: list[Event]) -> str:
+def text_of(events: list[Event]) -> str:
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
@@ -103,7 +103,7 @@ async def test_a_hostile_repository_runs_nothing_and_says_nothing(
                 json.dumps({str(rig.home): "TRUST_FOLDER"})
             )
         events = await asked(rig, "/evil hello", cwd=where(rig, kind))
-        assert said(events).endswith("/evil hello")
+        assert text_of(events).endswith("/evil hello")
         assert not thief.requests
     assert not sprung(canaries)
     words = set(re.findall(r"TRAP-[\w-]+", json.dumps([request.body for request in fake_api.requests])))

@@ -165,12 +165,15 @@ def test_geminis_tools_and_warnings() -> None:
 def test_cursors_text_is_not_repeated_and_tools_separate_it() -> None:
     reader = cursor.Reader(asked("cursor"))
 
-    def said(text: str, **fields: object) -> list[Any]:
+    def events_of(text: str, **fields: object) -> list[Any]:
         content = [{"type": "text", "text": text}]
         return [*reader.feed({"type": "assistant", "message": {"content": content}, **fields})]
 
-    assert said("I will", timestamp_ms=1) + said(" look.", timestamp_ms=2) == [Text("I will"), Text(" look.")]
-    assert said("I will look.", timestamp_ms=3, model_call_id="c") == []
+    assert events_of("I will", timestamp_ms=1) + events_of(" look.", timestamp_ms=2) == [
+        Text("I will"),
+        Text(" look."),
+    ]
+    assert events_of("I will look.", timestamp_ms=3, model_call_id="c") == []
     call = {
         "type": "tool_call",
         "subtype": "started",
@@ -178,6 +181,6 @@ def test_cursors_text_is_not_repeated_and_tools_separate_it() -> None:
         "tool_call": {"readToolCall": {"args": {"path": "a"}}},
     }
     assert reader.feed(call) == [ToolUse(ToolCall("t", "read", {"path": "a"}))]
-    assert said("It says", timestamp_ms=4) == [Text("\n\nIt says")]
-    assert said("I will look.It says note.") == [Text(" note.")]
+    assert events_of("It says", timestamp_ms=4) == [Text("\n\nIt says")]
+    assert events_of("I will look.It says note.") == [Text(" note.")]
     assert reader.feed({"type": "result", "subtype": "success", "result": "It says note."}) == []

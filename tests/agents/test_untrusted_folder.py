@@ -103,7 +103,7 @@ async def asked(rig: Rig) -> list[Event]:
     return [event async for event in driver.answer(rig.call("hello"), rig.caller(), LIMITS)]
 
 
-def said(events: list[Event]) -> str:
+def text_of(events: list[Event]) -> str:
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
@@ -113,7 +113,7 @@ async def test_they_stay_off_in_an_untrusted_folder(
 ) -> None:
     rig = set_up(name, fake_api, tmp_path, canary)
     events = await asked(rig)
-    assert said(events).endswith("hello")
+    assert text_of(events).endswith("hello")
     assert not there(canary)
     notes = [event.text for event in events if isinstance(event, Notice)]
     assert any("MCP servers" in note and str(rig.project) in note for note in notes), notes
@@ -127,7 +127,7 @@ async def test_they_are_there_in_a_folder_that_the_agent_trusts(
     rig = set_up(name, fake_api, tmp_path, canary)
     trust(rig)
     events = await asked(rig)
-    assert said(events).endswith("hello")
+    assert text_of(events).endswith("hello")
     assert there(canary)
     assert not any("MCP servers" in event.text for event in events if isinstance(event, Notice))
 
@@ -166,6 +166,6 @@ async def test_nor_do_those_that_plugins_bring(
     if trusts:
         trust(rig)
     events = await asked(rig)
-    assert said(events).endswith("hello")
+    assert text_of(events).endswith("hello")
     assert there(canary) is trusts
     assert any("brought" in event.text for event in events if isinstance(event, Notice)) is not trusts

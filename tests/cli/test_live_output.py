@@ -178,7 +178,7 @@ async def events(*texts: tuple[str, int]) -> AsyncIterator[JobEvent]:
 
 
 @pytest.mark.parametrize(
-    ("said", "out"),
+    ("pieces", "out"),
     [
         ([("one ", 0), ("two", 4)], "one two\n"),
         ([("one ", 0), ("one two", 0)], "one two\n"),  # told again, as far as it was
@@ -192,10 +192,10 @@ async def events(*texts: tuple[str, int]) -> AsyncIterator[JobEvent]:
     ],
 )
 def test_what_is_written_is_the_answer_or_marked(
-    said: Any, out: str, capsys: pytest.CaptureFixture[str]
+    pieces: Any, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = LiveAnswer(stream=True)
-    asyncio.run(answer.follow(events(*said)))
+    asyncio.run(answer.follow(events(*pieces)))
     answer.finish("one two")
     assert capsys.readouterr().out == out
 

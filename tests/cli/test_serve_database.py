@@ -126,9 +126,9 @@ def test_only_an_answer_that_stays_the_same_ends_the_start_at_once(words: str, *
 async def test_a_database_that_does_not_exist_is_named_at_once_and_in_one_line(
     home: Path, empty: str
 ) -> None:
-    said = await refused(home, empty.replace("/test_", "/no_such_"))
-    assert said.count("does not exist") == 1
-    assert "couldn't get a connection" not in said
+    error = await refused(home, empty.replace("/test_", "/no_such_"))
+    assert error.count("does not exist") == 1
+    assert "couldn't get a connection" not in error
 
 
 async def test_a_workers_probes_answer_an_orchestrator_and_prometheus() -> None:

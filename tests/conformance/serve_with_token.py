@@ -81,11 +81,11 @@ async def main(home: Path) -> None:
         authorized = (b"authorization", f"Bearer {TOKEN}".encode())
         await application.app({**scope, "headers": [*scope["headers"], authorized]}, receive, send)
 
-    def said(_: str, port: int) -> None:
+    def announce(_: str, port: int) -> None:
         sys.stdout.write(f"http://localhost:{port}/mcp\n")
         sys.stdout.flush()
 
-    server = serve.Server(HttpApp(with_token, application.close), "127.0.0.1", 0, said)
+    server = serve.Server(HttpApp(with_token, application.close), "127.0.0.1", 0, announce)
 
     def read() -> None:
         if not os.read(0, 1):

@@ -76,8 +76,8 @@ async def test_a_call_needs_few_functions(
     for name in ("_quick_decode", "_quick_encode"):
         monkeypatch.setattr(strict_json, name, None)  # restored after this test
     strict_json.accelerate()
-    who, calls = caller(), 0
-    await _answered(engine, ChatRequest(prompt="warm", model="gpt-5"), who, "warm")
+    asker, calls = caller(), 0
+    await _answered(engine, ChatRequest(prompt="warm", model="gpt-5"), asker, "warm")
     fake_api.script(text="word " * 4, deltas=4)
 
     def count(frame: FrameType, event: str, _: object) -> None:
@@ -86,7 +86,7 @@ async def test_a_call_needs_few_functions(
 
     sys.setprofile(count)
     try:
-        await _answered(engine, ChatRequest(prompt="q", model="gpt-5"), who, "counted")
+        await _answered(engine, ChatRequest(prompt="q", model="gpt-5"), asker, "counted")
     finally:
         sys.setprofile(None)
     assert calls <= 650

@@ -154,7 +154,7 @@ async def test_a_client_that_reads_no_answer_is_taken_for_gone(
         await loop.sock_connect(peer, ("127.0.0.1", server.port))
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         body = json.dumps([message] * 100).encode()
-        server.held["Mcp-Session-Id"] = await _old_session(server)
+        server.session_headers["Mcp-Session-Id"] = await _old_session(server)
         head = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
         one = (
             f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode()
@@ -167,4 +167,4 @@ async def test_a_client_that_reads_no_answer_is_taken_for_gone(
 
 async def _old_session(server: Any) -> str:
     await server.initialize("2025-03-26")
-    return str(server.held["Mcp-Session-Id"])
+    return str(server.session_headers["Mcp-Session-Id"])

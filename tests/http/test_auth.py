@@ -63,10 +63,10 @@ async def test_the_token_gives_access() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["Bearer wrong", f"Basic {SECRET}", SECRET, "Bearer", f"Bearer {SECRET}x", "Bearer é"]
+    "token", ["Bearer wrong", f"Basic {SECRET}", SECRET, "Bearer", f"Bearer {SECRET}x", "Bearer é"]
 )
-async def test_another_token_does_not(given: str) -> None:
-    reply = await ask({**GOOD, "authorization": given})
+async def test_another_token_does_not(token: str) -> None:
+    reply = await ask({**GOOD, "authorization": token})
     assert (reply.status, reply.error) == (401, "The token is wrong.")
     assert reply.headers["www-authenticate"] == 'Bearer realm="counsel"'
     assert reply.headers["content-type"] == "application/json"

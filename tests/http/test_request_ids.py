@@ -70,10 +70,10 @@ async def test_one_id_from_the_header_to_the_call(
     assert api_client.TOKEN not in text
 
 
-@pytest.mark.parametrize("given", ["", "a b", "x" * 129, 'a"b', "ä"])
-async def test_an_id_that_is_not_plain_is_replaced(tmp_path: Path, given: str) -> None:
+@pytest.mark.parametrize("header", ["", "a b", "x" * 129, 'a"b', "ä"])
+async def test_an_id_that_is_not_plain_is_replaced(tmp_path: Path, header: str) -> None:
     async with served(tmp_path) as client:
-        headers = {"X-Request-ID": given.encode().decode("latin-1")} if given else {}
+        headers = {"X-Request-ID": header.encode().decode("latin-1")} if header else {}
         for path in ("/health", "/api/unknown"):
             async with client.session.get(f"{client.base}{path}", headers=headers) as answer:
                 assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["X-Request-ID"])

@@ -293,12 +293,12 @@ async def test_old_sessions_make_room(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(mcp_sessions, "MOST_SESSIONS", 2)
     async with served(tmp_path) as client:
         await client.initialize()
-        first = dict(client.held)
+        first = dict(client.session_headers)
         for _ in range(2):
-            client.held = {}
+            client.session_headers = {}
             await client.initialize()
         assert (await client.ask("ping"))["result"] == {}
-        client.held = first
+        client.session_headers = first
         async with client.post(client.message("ping")) as response:
             assert response.status == 404
 

@@ -57,7 +57,7 @@ async def api(proxy: RoundRobin) -> AsyncIterator[Api]:
 async def mcp(proxy: RoundRobin) -> AsyncIterator[Http]:
     async with aiohttp.ClientSession() as session:
         client = Http(session, int(proxy.url.rpartition(":")[2]), None)
-        client.held["Authorization"] = f"Bearer {TOKEN}"
+        client.session_headers["Authorization"] = f"Bearer {TOKEN}"
         yield client
 
 
@@ -105,9 +105,9 @@ async def test_many_sessions_of_one_person_make_room(
     first: dict[str, str] = {}
     for _ in range(3):
         await mcp.initialize()
-        first = first or dict(mcp.held)
-        del mcp.held["Mcp-Session-Id"]
-    mcp.held = first
+        first = first or dict(mcp.session_headers)
+        del mcp.session_headers["Mcp-Session-Id"]
+    mcp.session_headers = first
     for _ in range(2):
         async with mcp.post(mcp.message("ping")) as response:
             assert response.status == 404

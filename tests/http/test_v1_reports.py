@@ -126,10 +126,10 @@ async def test_thinking_is_left_out_where_anthropic_refuses_its_budget(
     answered = [*loop, {"role": "assistant", "content": "I see."}, USER]
     fake_api.script(thinking="Hm.", tool_calls=[{"name": "look", "arguments": {}}], model=model)
     _, first = await v1.post(CHAT, {**ask, "messages": [USER]})
-    said = first["choices"][0]["message"]
-    result = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "x"}
+    message = first["choices"][0]["message"]
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "x"}
     for messages, more, thinks in (
-        ([USER, said, result], {}, True),
+        ([USER, message, result], {}, True),
         (answered, {}, True),
         ([USER], {"tool_choice": "none"}, True),
         (loop, {}, model == CLAUDE),
@@ -162,8 +162,8 @@ async def test_stop_sequences_that_a_vendor_refuses_end_the_answer_all_the_same(
     for model, sent in ((GEMINI, 5), (DEEPSEEK, 4), (GPT, 0)):
         _, reply = await v1.post(MESSAGES, _messages(model, stop_sequences=many))
         assert (reply["content"][0]["text"], reply["stop_sequence"]) == ("one\n\ntwo ", "six")
-        found = fake_api.calls[-1].body
-        stops = found.get("stop") or found.get("generationConfig", {}).get("stopSequences") or []
+        body = fake_api.calls[-1].body
+        stops = body.get("stop") or body.get("generationConfig", {}).get("stopSequences") or []
         assert stops == many[:sent]
 
 

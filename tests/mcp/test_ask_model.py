@@ -59,16 +59,16 @@ async def test_the_calling_agent_is_known(
 
 
 @pytest.mark.parametrize(
-    ("given", "level"), [("", "dontAsk"), ("acceptEdits", "acceptEdits"), ("odd", "dontAsk")]
+    ("mode", "level"), [("", "dontAsk"), ("acceptEdits", "acceptEdits"), ("odd", "dontAsk")]
 )
 async def test_permission_mode_is_the_asked_agents_level(
-    home: Path, fake_process: FakeProcess, tmp_path: Path, given: str, level: str
+    home: Path, fake_process: FakeProcess, tmp_path: Path, mode: str, level: str
 ) -> None:
     seen = tmp_path / "seen"
     program = tmp_path / "claude"
     program.write_text(f'#!/bin/sh\necho "$COUNSEL_CHAIN $*" > "{seen}"\nexit 3\n')
     program.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ANTHROPIC_API_KEY": "k", "PERMISSION_MODE": given}
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ANTHROPIC_API_KEY": "k", "PERMISSION_MODE": mode}
     async with client(home, fake_process, "--as", "codex", **env) as codex:
         await codex.initialize()
         failed = await codex.call("askModel", model="claude", prompt="hello")

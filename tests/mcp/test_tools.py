@@ -122,11 +122,11 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert (rounds, type(rounds)) == (3, int)
 
 
-@pytest.mark.parametrize(("tool", "arguments", "said"), BAD)
-def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any, said: str) -> None:
+@pytest.mark.parametrize(("tool", "arguments", "words"), BAD)
+def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any, words: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         argument_schema.check(tool, TOOLS[tool].schema, arguments)
-    assert said in refused.value.message
+    assert words in refused.value.message
     assert "Arguments:" in str(refused.value.hint)
 
 

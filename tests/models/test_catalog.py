@@ -186,9 +186,9 @@ def test_keys_and_addresses_are_each_callers_own(tmp_path: Path) -> None:
     assert "googleapis" in two.resolve("pro").endpoint.base_url
 
 
-@pytest.mark.parametrize("given", ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1/"])
-def test_an_address_without_a_path_gets_the_usual_one(tmp_path: Path, given: str) -> None:
-    result = catalog(tmp_path, {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": given})
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1/"])
+def test_an_address_without_a_path_gets_the_usual_one(tmp_path: Path, address: str) -> None:
+    result = catalog(tmp_path, {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address})
     assert result.resolve("gpt-5").endpoint.base_url == "http://127.0.0.1:9/v1"
 
 

@@ -46,14 +46,14 @@ class Purse:
     """Gives these reservations, one for each request; then nothing is left."""
 
     money: list[Money]
-    given: int = 0
+    granted: int = 0
 
     async def reserve(self, call: Call, model: Model) -> Money | None:
         assert model is MODEL
-        if self.given == len(self.money):
+        if self.granted == len(self.money):
             raise BudgetExceeded("Nothing is left.")
-        self.given += 1
-        return self.money[self.given - 1]
+        self.granted += 1
+        return self.money[self.granted - 1]
 
 
 async def no_wait(seconds: float) -> None:
@@ -90,17 +90,17 @@ async def test_no_more_output_is_requested_than_was_reserved(
 
 
 @pytest.mark.parametrize(
-    ("finish", "lowered", "said"),
+    ("finish", "lowered", "has_notice"),
     [("length", "the budget of a day", True), ("stop", "the budget of a day", False), ("length", "", False)],
 )
 async def test_an_answer_that_ends_where_its_reservation_does_says_so(
-    transport: Transport, fake_api: FakeAPI, finish: str, lowered: str, said: bool
+    transport: Transport, fake_api: FakeAPI, finish: str, lowered: str, has_notice: bool
 ) -> None:
     fake_api.script(finish=finish, text="so far")
     events = await ask(transport, fake_api, Money(1200, lowered))
     notices = [event for event in events if isinstance(event, Notice)]
     assert [notice.text for notice in notices] == (
-        [f"The answer was limited to 1,200 tokens by {lowered}."] if said else []
+        [f"The answer was limited to 1,200 tokens by {lowered}."] if has_notice else []
     )
     assert all(notice.data == {"output_limit": 1200} for notice in notices)
     assert "".join(event.delta for event in events if isinstance(event, Text)) == "so far"

@@ -255,15 +255,15 @@ def test_every_form_of_retry_after(headers: dict[str, str], seconds: float | Non
     assert parse_error(429, {}, headers).retry_after == seconds
 
 
-@pytest.mark.parametrize("said", ["0", "-1", PAST, "nan", "0.001"])
-async def test_between_two_tries_there_is_always_a_pause(said: str, fake_api: Any) -> None:
+@pytest.mark.parametrize("retry_after", ["0", "-1", PAST, "nan", "0.001"])
+async def test_between_two_tries_there_is_always_a_pause(retry_after: str, fake_api: Any) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
     transport = Transport(sleep=sleep)
-    fake_api.script(status=429, retry_after=said, times=None)
+    fake_api.script(status=429, retry_after=retry_after, times=None)
     with pytest.raises(CounselError):
         async for _ in transport.stream(HELLO, MODEL, Endpoint(ACME, fake_api.v1, "sk-x")):
             pass

@@ -246,7 +246,7 @@ async def test_dialects_of_errors(
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "most", "given"),
+    ("status", "body", "kind", "most", "provided"),
     [
         (400, {"error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."},
          "context", 131072, 537812),
@@ -279,9 +279,9 @@ async def test_dialects_of_errors(
         (500, {"error": {"message": "the request exceeds the available context size"}}, "context", None, None),
     ],
 )  # fmt: skip
-def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, given: int | None) -> None:
+def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, provided: int | None) -> None:
     report = parse_error(status, body)
-    assert (report.kind, report.max_tokens, report.provided_tokens) == (kind, most, given)
+    assert (report.kind, report.max_tokens, report.provided_tokens) == (kind, most, provided)
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_blank_blocks_of_a_verbatim_turn_stay_here(wire: str) -> None:
 
 @pytest.mark.parametrize("size", range(1, 12))
 @pytest.mark.parametrize(
-    ("said", "text", "thinking"),
+    ("raw", "text", "thinking"),
     [
         ("<think>hm</think>\n\nyes", "yes", "hm"),
         (" \n<think>a < b </ c</think>yes", "yes", "a < b </ c"),
@@ -307,8 +307,8 @@ def test_blank_blocks_of_a_verbatim_turn_stay_here(wire: str) -> None:
         ("\n\n", "\n\n", ""),
     ],
 )
-def test_thinking_tags_at_any_cut(said: str, text: str, thinking: str, size: int) -> None:
-    deltas = [said[start : start + size] for start in range(0, len(said), size)]
+def test_thinking_tags_at_any_cut(raw: str, text: str, thinking: str, size: int) -> None:
+    deltas = [raw[start : start + size] for start in range(0, len(raw), size)]
     chunks = [{"choices": [{"delta": {"content": delta}}]} for delta in deltas]
     got = pieces_of("openai_chat", *chunks, {"choices": [{"finish_reason": "stop"}]})
     assert got[:2] == (text, thinking)

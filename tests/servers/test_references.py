@@ -119,7 +119,7 @@ def test_literal_secrets_are_warned_about_and_masked(user: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "seen"),
+    ("arguments", "seen"),
     [
         (("--header", "X-Api-Key: abcdefghijkl"), ("--header", "X-Api-Key: ab…kl")),
         (("--header", "Authorization: Bearer abcdefghijkl"), ("--header", "Authorization: Bearer ab…kl")),
@@ -130,14 +130,14 @@ def test_literal_secrets_are_warned_about_and_masked(user: User) -> None:
     ],
 )
 def test_secrets_inside_arguments_are_masked(
-    given: tuple[str, ...], seen: tuple[str, ...], user: User
+    arguments: tuple[str, ...], seen: tuple[str, ...], user: User
 ) -> None:
     url = "postgres://u:pppppppp@h/d"
-    user.counsel("add", "x", "-a", "cursor", "-e", f"DATABASE_URL={url}", "--", "c", *given)
+    user.counsel("add", "x", "-a", "cursor", "-e", f"DATABASE_URL={url}", "--", "c", *arguments)
     row = user.json("list")["servers"][0]
     assert row["args"] == list(seen)
     assert row["env"] == {"DATABASE_URL": "postgres://u:…@h/d"}
-    assert user.json("list", "--reveal")["servers"][0]["args"] == list(given)
+    assert user.json("list", "--reveal")["servers"][0]["args"] == list(arguments)
 
 
 def test_harmless_values_are_not_masked(user: User) -> None:

@@ -88,18 +88,18 @@ def test_who_lacks_a_server(agents: list[str], scope: str | None, words: str) ->
 
 
 @pytest.mark.parametrize(
-    ("source", "to", "value", "said"),
+    ("source", "to", "value", "words"),
     [
         ("cursor", "codex", "${workspaceFolder}/bin", "only Cursor fills it in"),
         ("claude", "cursor", "${workspaceFolder}/bin", "would fill in ${workspaceFolder} itself"),
     ],
 )
 def test_a_placeholder_that_one_client_fills_in_is_not_copied_to_another(
-    user: User, source: str, to: str, value: str, said: str
+    user: User, source: str, to: str, value: str, words: str
 ) -> None:
     entry: dict[str, Any] = {"mcpServers": {"x": {"command": "c", "args": [value]}}}
     user.file(source).parent.mkdir(parents=True, exist_ok=True)
     user.file(source).write_text(json.dumps(entry))
-    assert said in user.json("copy", "x", "--from", source, "--to", to, code=1)["error"]
+    assert words in user.json("copy", "x", "--from", source, "--to", to, code=1)["error"]
     user.file(source).write_text(json.dumps({"mcpServers": {"x": {"command": "c", "args": ["plain"]}}}))
     assert user.json("copy", "x", "--from", source, "--to", to)["results"]

@@ -41,7 +41,7 @@ class Http:
         self.port = port
         self.engine = engine
         self.base = f"http://127.0.0.1:{port}"
-        self.held: dict[str, str] = {}
+        self.session_headers: dict[str, str] = {}
         self.number = 0
 
     def headers(self, **more: str) -> dict[str, str]:
@@ -50,7 +50,11 @@ class Http:
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
         }
-        return {**fixed, **self.held, **{name.replace("_", "-"): value for name, value in more.items()}}
+        return {
+            **fixed,
+            **self.session_headers,
+            **{name.replace("_", "-"): value for name, value in more.items()},
+        }
 
     def post(self, message: Any, **headers: str) -> Any:
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
@@ -69,7 +73,7 @@ class Http:
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": info}
         async with self.post(self.message("initialize", params)) as response:
             reply = await answer(response)
-            self.held["Mcp-Session-Id"] = response.headers["Mcp-Session-Id"]
+            self.session_headers["Mcp-Session-Id"] = response.headers["Mcp-Session-Id"]
         async with self.post({"jsonrpc": "2.0", "method": "notifications/initialized"}) as response:
             assert response.status == 202
         return reply["result"]

@@ -126,7 +126,7 @@ class Team:
 
     def problems(self) -> list[str]:
         def read(sql: str) -> list[tuple[Any, ...]]:
-            return next(found for table, found in self.rows.items() if f"FROM {table}" in sql)
+            return next(rows for table, rows in self.rows.items() if f"FROM {table}" in sql)
 
         return checks.examine(read, self.requests, self.asked, {12: "server-1", 13: "server-2"}).problems
 

@@ -280,13 +280,13 @@ async def test_who_asks_for_the_permit() -> None:
     assert model.permits == 1
 
 
-@pytest.mark.parametrize(("agent", "system", "said"), [(True, "Be brief.", True), (True, "", False), (False, "Be brief.", False)])  # fmt: skip
-async def test_an_agent_keeps_its_own_system_prompt(agent: bool, system: str, said: bool) -> None:
+@pytest.mark.parametrize(("agent", "system", "is_told"), [(True, "Be brief.", True), (True, "", False), (False, "Be brief.", False)])  # fmt: skip
+async def test_an_agent_keeps_its_own_system_prompt(agent: bool, system: str, is_told: bool) -> None:
     world = World(agent=agent, system=system)
     world.events += [Finished("stop")]
     notices = [notice.text for notice in (await world.ask()).notices]
     assert notices == (
-        ["gpt-5 has its own system prompt: yours was put before the question."] if said else []
+        ["gpt-5 has its own system prompt: yours was put before the question."] if is_told else []
     )
 
 

@@ -34,7 +34,7 @@ def question(pattern: tuple[bool, ...]) -> Question:
     return Question(name(pattern), f"Question {name(pattern)}?", CHOICES, "right")
 
 
-def said(right: bool) -> str:
+def answer(right: bool) -> str:
     return "right" if right else "wrong"
 
 
@@ -42,10 +42,10 @@ def said(right: bool) -> str:
 def voters(fake_api: FakeAPI) -> FakeAPI:
     """First answers by pattern; who reads the others' answers follows the majority."""
     for pattern in PATTERNS:
-        majority = picks(said(sum(pattern) * 2 > len(pattern)), "They convinced me.")
+        majority = picks(answer(sum(pattern) * 2 > len(pattern)), "They convinced me.")
         fake_api.script(text=majority, contains=f"Reason {name(pattern)}", times=None)
         for model, right in zip(MEMBERS, pattern, strict=True):
-            text = picks(said(right), f"Reason {name(pattern)}.")
+            text = picks(answer(right), f"Reason {name(pattern)}.")
             fake_api.script(text=text, model=WIRE[model], contains=f"Question {name(pattern)}?", times=None)
     return fake_api
 
@@ -108,5 +108,5 @@ async def test_only_answers_that_differ_are_refined(
         assert result["refinement"]["ended"] == "agreement"
         assert result["vote"]["agreement"] == 1.0
         assert [entry["choice"] for entry in result["phases"]["initial"]] == [
-            said(right) for right in pattern
+            answer(right) for right in pattern
         ]

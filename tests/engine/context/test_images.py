@@ -103,7 +103,7 @@ def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[.
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("value", "words"),
     [
         ("https://example.com/a.png", "does not fetch"),
         ("HTTP://169.254.169.254/latest", "does not fetch"),
@@ -127,9 +127,9 @@ def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[.
         (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
     ],
 )
-def test_what_is_no_image_is_refused(caller: Callable[..., Caller], given: Any, words: Any) -> None:
+def test_what_is_no_image_is_refused(caller: Callable[..., Caller], value: Any, words: Any) -> None:
     with pytest.raises(InvalidArgument, match=words) as caught:
-        see(caller(), given)
+        see(caller(), value)
     assert caught.value.hint
     assert len(str(caught.value)) < 500  # a data URL is not echoed
 

@@ -180,11 +180,11 @@ def test_every_name_of_a_part_is_bounded() -> None:
 # ── places ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("held", ["token", ".env", "config.toml", "run/deep/er", "backups/1/x"])
+@pytest.mark.parametrize("secret", ["token", ".env", "config.toml", "run/deep/er", "backups/1/x"])
 def test_a_hard_link_to_a_file_of_counsels_is_refused(
-    project: Path, caller: Callable[..., Caller], held: str
+    project: Path, caller: Callable[..., Caller], secret: str
 ) -> None:
-    path = project.parent.parent / "counsel" / held
+    path = project.parent.parent / "counsel" / secret
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
     (project / "notes.txt").hardlink_to(path)
@@ -193,13 +193,13 @@ def test_a_hard_link_to_a_file_of_counsels_is_refused(
 
 
 @pytest.mark.parametrize(
-    "held",
+    "secret",
     [".ssh/my_key", ".aws/credentials", ".netrc", ".codex/auth.json", ".claude.json", ".config/gh/hosts.yml"],
 )
 def test_a_hard_link_to_a_secret_of_the_home_folder_is_refused(
-    project: Path, caller: Callable[..., Caller], held: str
+    project: Path, caller: Callable[..., Caller], secret: str
 ) -> None:
-    path = project.parent / held
+    path = project.parent / secret
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
     (project / "notes.txt").hardlink_to(path)

@@ -56,7 +56,7 @@ async def until(engine: Engine, job: str, kind: str) -> list[JobEvent]:
     return events
 
 
-async def said(engine: Engine, job: str, text: str) -> Json:
+async def status_with(engine: Engine, job: str, text: str) -> Json:
     while True:
         shown: Json = (await engine.status(job)).to_json()["content"]
         if shown["partial"] == text:
@@ -118,7 +118,7 @@ async def test_a_late_follower_or_another_process_gets_the_same(
     elsewhere = asyncio.create_task(followed(other, job))
     await asyncio.sleep(0)
     fake_api.open_gate("fail")
-    there = await said(other, job, "good1 ")  # from the database
+    there = await status_with(other, job, "good1 ")  # from the database
     assert "error" not in there["models_status"][0]  # the first one's
     assert (await engine.status(job)).to_json()["content"]["partial"] == "good1 "
     late = asyncio.create_task(followed(engine, job))

@@ -91,7 +91,7 @@ def test_neither_store_knows_the_other() -> None:
 
 
 def test_no_module_outside_holds_sql() -> None:
-    assert [found for module in modules() for found in module.sql] == []
+    assert [sql for module in modules() for sql in module.sql] == []
 
 
 def test_only_doctor_and_the_one_that_opens_the_store_know_that_it_is_sqlite() -> None:

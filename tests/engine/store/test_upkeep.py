@@ -151,11 +151,11 @@ async def test_past_the_limit_the_oldest_goes_first_and_unfinished_jobs_never(da
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("text", "meant"),
     [("500 MB", 500 * 1024**2), ("2GiB", 2 * 1024**3), ("1.5g", 3 * 512 * 1024**2), ("4096", 4096), ("0", 0)],
 )
-def test_sizes_can_be_read_by_people(tmp_path: Path, given: str, meant: int) -> None:
-    result = load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_MAX_DATABASE_BYTES": given})
+def test_sizes_can_be_read_by_people(tmp_path: Path, text: str, meant: int) -> None:
+    result = load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_MAX_DATABASE_BYTES": text})
     assert result.max_database_bytes == meant
     assert result.problems == ()
 

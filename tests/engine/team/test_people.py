@@ -23,9 +23,9 @@ from counsel.people import OPERATOR, Person
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("given", "kept"), [(" Ada ", "Ada"), ("é", "é"), ("x" * 64, "x" * 64)])
-def test_a_persons_name(given: str, kept: str) -> None:
-    assert names.person(given) == kept
+@pytest.mark.parametrize(("name", "kept"), [(" Ada ", "Ada"), ("é", "é"), ("x" * 64, "x" * 64)])
+def test_a_persons_name(name: str, kept: str) -> None:
+    assert names.person(name) == kept
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 65, "a\nb", "a\u202eb", "a\ud800", "Operator", "a\u2028b"])

@@ -58,7 +58,7 @@ async def browser(team: TeamServer) -> AsyncIterator[TeamBrowser]:
         yield browser
 
 
-async def who(browser: TeamBrowser) -> tuple[str, str, list[str]] | None:
+async def person_of(browser: TeamBrowser) -> tuple[str, str, list[str]] | None:
     status, about = await browser.fetch("GET", "/api/session")
     person = about["person"] if status == 200 else None
     return (person["name"], person["role"], person["groups"]) if person else None
@@ -79,7 +79,7 @@ async def test_someone_whom_an_admin_has_added_signs_in_and_returns_to_another_s
     async with server(tmp_path / "second", fake_api, database, provider) as second:
         assert await browser.sign_in(provider, returns_to=second.address) == (303, "/")
         assert list(browser.cookies) == ["counsel_team_session"], "the cookie of the sign-in is gone"
-        assert await who(browser) == ("Ada@example.com", "admin", [])
+        assert await person_of(browser) == ("Ada@example.com", "admin", [])
     assert SECRET not in caplog.text
     assert not [line for line in caplog.text.splitlines() if "eyJ" in line]
 
@@ -121,7 +121,7 @@ async def test_a_sign_in_that_is_refused_leaves_no_session(
     provider.claims |= claims
     assert await browser.sign_in(provider) == (303, f"/login?problem={problem}")
     assert browser.cookies == {}
-    assert await who(browser) is None
+    assert await person_of(browser) is None
 
 
 async def test_the_issuers_own_refusal_and_its_absence_are_told_apart(
@@ -145,7 +145,7 @@ async def test_a_disabled_person_does_not_sign_in(
     await team.people.add("ada@example.com")
     assert await browser.sign_in(provider) == (303, "/")
     await team.people.disable("ada@example.com")
-    assert await who(browser) is None
+    assert await person_of(browser) is None
     assert await browser.sign_in(provider) == (303, "/login?problem=denied")
 
 
@@ -166,16 +166,16 @@ async def test_new_people_are_added_as_members_with_the_issuers_groups_and_roles
                 assert await browser.sign_in(provider) == (303, "/login?problem=denied")
             provider.claims |= {"sub": "1", "email": "ada@example.com", "groups": ["web", "Not A Group"]}
             assert await browser.sign_in(provider) == (303, "/")
-            assert await who(browser) == ("ada@example.com", "member", ["web"])
+            assert await person_of(browser) == ("ada@example.com", "member", ["web"])
             provider.claims |= {"groups": ["Chiefs"]}
             await browser.sign_in(provider)
-            assert await who(browser) == ("ada@example.com", "admin", ["chiefs"])
+            assert await person_of(browser) == ("ada@example.com", "admin", ["chiefs"])
             provider.claims |= {"groups": ["guests"], "email": "renamed@example.com"}
             await browser.sign_in(provider)
-            assert await who(browser) == ("ada@example.com", "read-only", ["guests"])
+            assert await person_of(browser) == ("ada@example.com", "read-only", ["guests"])
             del provider.claims["groups"]
             await browser.sign_in(provider)
-            assert await who(browser) == ("ada@example.com", "member", [])
+            assert await person_of(browser) == ("ada@example.com", "member", [])
         assert len(await team.people.listed()) == 2
 
 
