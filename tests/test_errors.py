@@ -134,3 +134,12 @@ def test_auto_may_go_on_only_after_unavailable() -> None:
     }
     assert not any(issubclass(kind, Refused) and issubclass(kind, Unavailable) for kind in LEAVES)
     assert all(issubclass(kind, CounselError) for kind in LEAVES)
+
+
+def test_many_long_names_are_no_longer_than_one() -> None:
+    error = errors.InvalidArgument("m", files=["x" * 98_000] * 20, tried=[{"error": "y" * 3_000}] * 20)
+    assert len(json.dumps(error.fields["files"])) < 10_000
+    assert error.fields["tried"] == [{"error": "y" * 3_000}] * 20
+    names = ["z" * 300] * 100
+    assert errors.InvalidArgument("m", files=names).fields["files"] == names
+    assert errors.InvalidArgument("m", files=[]).fields["files"] == []

@@ -42,6 +42,7 @@ LONGEST = (
 )
 _WHOLE = frozenset({"partial"})  # part of an answer, which was paid for
 _MOST_ENTRIES = 100
+_SHORTEST = 300  # characters of a text in a list that are always shown: a path
 
 
 def bounded(value: object, most: int = LONGEST) -> Any:
@@ -54,7 +55,9 @@ def bounded(value: object, most: int = LONGEST) -> Any:
     if isinstance(value, dict):
         return {name: item if name in _WHOLE else bounded(item, most) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [bounded(item, most) for item in value[:_MOST_ENTRIES]]
+        entries = value[:_MOST_ENTRIES]
+        share = max(_SHORTEST, most // (len(entries) or 1))  # 20 names of 98 KB are no more than one
+        return [bounded(item, share if isinstance(item, str) else most) for item in entries]
     return value
 
 

@@ -70,7 +70,7 @@ class Folders:
             caller.person is not None
         ):  # the server's files are not the team's: only what the person has uploaded
             return cls((), (), _real_folder(home) or home, caller, frozenset(caller.named))
-        named = [real for folder in caller.folders if (real := _real_folder(folder))]
+        named = dict.fromkeys(real for folder in caller.folders if (real := _real_folder(folder)))
         granted = (expand(text, home) for text in caller.settings.allowed_dirs)
         return cls(
             working=tuple(real for real in named if real != real.parent),  # `/` is not a project

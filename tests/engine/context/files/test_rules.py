@@ -48,6 +48,11 @@ def test_nothing_outside_is_sent(project: Path, caller: Callable[..., Caller], n
     assert "COUNSEL_ALLOWED_DIRS" in str(error)
 
 
+def test_a_folder_that_is_also_a_root_is_named_once(project: Path, caller: Callable[..., Caller]) -> None:
+    error = refused(FileNotAllowed, caller(roots=[project]), "/etc/passwd")
+    assert str(error).count(str(project)) == 1
+
+
 def test_whether_an_outside_file_exists_is_not_revealed(project: Path, caller: Callable[..., Caller]) -> None:
     refused(FileNotAllowed, caller(), "../nothing.txt")
 
