@@ -176,6 +176,20 @@ def test_an_answer_is_read_as_it_comes() -> None:
         assert findings.read(bad, "0", files) is None
 
 
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        (3, 3), (3.0, 3), ("3", 3), (" 3 ", 3), ("L3", 3), ("line 3", 3), ("3-5", 3), ("3, 9", 3),
+        (3.5, None), (0, None), (-3, None), ("-3", None), ("", None), ("x3", None), (True, None), (None, None),
+        (10**9, None), (1e300, None), (float("inf"), None), ("9" * 5_000, None), ([3], None),
+    ],
+)  # fmt: skip
+def test_a_line_is_read_as_models_write_it(line: object, number: int | None) -> None:
+    entry = {**planted.finding("store.py", 1, "low", "T", "R"), "line": line, "end_line": None}
+    (made,) = findings.read(json.dumps({"findings": [entry]}), "0", ()) or []
+    assert made.line == number
+
+
 def test_less_context_then_fewer_files_until_it_fits() -> None:
     body = "".join(f" line {number}\n" for number in range(100))
     text = f"--- a/a.py\n+++ b/a.py\n@@ -1,100 +1,101 @@\n{body}+new\n"

@@ -34,6 +34,16 @@ def test_the_working_tree_then_the_branch_then_nothing(project: Path) -> None:
     assert git_change.collect(project, ENV).diff == ""
 
 
+def test_a_repository_whose_default_branch_has_another_name_says_so(project: Path) -> None:
+    git(project, "checkout", "-qb", "topic")
+    git(project, "branch", "-m", "main", "trunk")
+    assert git_change.collect(project, ENV).note == ""
+    git(project, "commit", "-qam", "After")
+    change = git_change.collect(project, ENV)
+    assert (change.diff, change.about) == ("", "working tree against HEAD")
+    assert change.note == "There is no branch main or master to compare HEAD with: name a BASE."
+
+
 def test_a_base_is_where_the_branches_parted(project: Path) -> None:
     git(project, "checkout", "-qb", "topic")
     git(project, "commit", "-qam", "After")

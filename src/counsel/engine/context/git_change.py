@@ -111,7 +111,8 @@ class _Repository:
             return self.change("working tree against HEAD", changed)
         name, default = self._default_branch()
         if default is None or default == self.head:
-            return self.change("working tree against HEAD", "")
+            unknown = "There is no branch main or master to compare HEAD with: name a BASE."
+            return self.change("working tree against HEAD", "", "" if default else unknown)
         return self._since(name, default)
 
     def since(self, base: str) -> GitChange:

@@ -23,6 +23,7 @@ TEXTS = 0.4
 MOST = 100  # findings of one member
 _TITLE, _TEXT = 300, 4_000  # characters
 _STEM = 5
+_LINE = re.compile(r"\s*(?:L|line )?([0-9]{1,9})(?![0-9])", re.IGNORECASE).match
 _WORD = re.compile(r"[^\W\d_]{3,}|\d+")
 _COMMON = frozenset(
     {
@@ -125,7 +126,10 @@ def _text(entry: dict[str, object], name: str, most: int) -> str:
 
 
 def _number(value: object) -> int | None:
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < 10:
+    """Also from `3.0`, `"3"`, `"L3"` and `"3-5"`."""
+    if isinstance(value, str) and (match := _LINE(value)):
+        value = int(match[1])
+    if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9 else None
 
