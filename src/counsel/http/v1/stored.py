@@ -73,7 +73,7 @@ async def with_items(engine: Engine, body: dict[str, object]) -> dict[str, objec
 
 async def input_items(engine: Engine, name: str, query: Mapping[str, str]) -> dict[str, object]:
     """What a response was asked, the newest item first, as OpenAI lists it."""
-    asked, _ = await found(engine, name)
+    asked, _ = await lookup(engine, name)
     native = asked.request.exact.native
     items = responses_request.input_items(native.body if native else {}, name.partition("_")[2])
     if reading.choice(query.get("order", "desc"), ("asc", "desc"), "order") == "desc":
