@@ -122,6 +122,14 @@ def test_the_estimate_counts_the_models_behind_panels_and_auto(run: Run, file: P
     assert (unknown.code, "There is no panel @nobody" in unknown.err) == (1, True)
 
 
+def test_results_that_cannot_be_kept_are_refused_before_anything_is_sent(
+    run: Run, file: Path, fake_process: FakeProcess, tmp_path: Path
+) -> None:
+    done = run(str(file), *PANEL, "--yes", "--results", str(tmp_path / "none" / "results.jsonl"))
+    assert (done.code, "results.jsonl cannot be written: No such file or directory" in done.err) == (1, True)
+    assert not fake_process.calls
+
+
 def test_a_limit_that_is_used_up_stops_it(run: Run, file: Path, fake_process: FakeProcess) -> None:
     done = run(str(file), *PANEL, "--max-cost", "0.000001", "--json")
     assert done.code == 1

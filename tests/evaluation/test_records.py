@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counsel.errors import ConfigInvalid, Conflict
+from counsel.errors import ConfigInvalid, Conflict, CounselError, FileNotAllowed
 from counsel.evaluation import estimate as estimates
 from counsel.evaluation.questions import Question
 from counsel.evaluation.records import Records
@@ -52,6 +52,32 @@ def test_what_is_finished_is_read_back(tmp_path: Path) -> None:
     assert second["judge"] is None
     assert Records(path, PANEL).read([ONE, TWO]) == [WHOLE, PLAIN]
     assert "Côte" in path.read_text("utf-8")
+
+
+def test_a_file_that_cannot_be_read_or_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for path, problem in ((tmp_path / "binary", "is not UTF-8"), (tmp_path, "cannot be read")):
+        with pytest.raises(CounselError, match=problem):
+            Records(path, PANEL).read([ONE])
+    for path in (tmp_path, tmp_path / "none" / "answers.jsonl"):
+        with pytest.raises(FileNotAllowed, match="cannot be written"):
+            Records(path, PANEL).open()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_a_full_disk_is_an_error() -> None:
+    with pytest.raises(FileNotAllowed, match="cannot be written: No space left"):
+        Records(Path("/dev/full"), PANEL).open()
+
+
+def test_a_run_without_a_finished_question_can_go_on(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    records = Records(path, PANEL)
+    records.open()
+    records.close()
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [{"panel": PANEL}]
+    written(path, WHOLE)
+    assert Records(path, PANEL).read([ONE, TWO]) == [WHOLE]
 
 
 def test_questions_that_have_changed_or_gone_are_asked_again(tmp_path: Path) -> None:

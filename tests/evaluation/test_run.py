@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from counsel.errors import BudgetExceeded, ContextLengthExceeded, CounselError, ModelNotFound, UpstreamError
+from counsel.errors import (
+    BudgetExceeded,
+    ContextLengthExceeded,
+    CounselError,
+    FileNotAllowed,
+    ModelNotFound,
+    UpstreamError,
+)
 from counsel.evaluation.questions import Question
 from counsel.evaluation.run import Evaluation, Failed, Panel, trial
 from counsel.evaluation.scoring import Choice, Trial
@@ -157,6 +164,18 @@ async def test_three_failures_in_a_row_end_it_and_fewer_do_not() -> None:
     evaluation, done = await evaluated(Engine(broken(), broken(), last := broken()))
     assert evaluation.stopped is last
     assert len(done) == 3
+
+
+async def test_a_finished_question_that_cannot_be_kept_is_the_error() -> None:
+    def report(done: object) -> None:
+        raise full
+
+    full, engine, caller = FileNotAllowed("It cannot be written."), Engine(), SimpleNamespace()
+    evaluation = Evaluation(engine, caller, Panel(("o3",), None), None, report)  # type: ignore[arg-type]
+    with pytest.raises(FileNotAllowed) as caught:
+        await evaluation.ask_all(QUESTIONS, 4)
+    assert caught.value is full
+    assert len(engine.requests) < len(QUESTIONS)
 
 
 async def test_what_is_broken_off_is_cancelled() -> None:

@@ -86,6 +86,8 @@ def council(
     left = [question for question in asked if question.id not in done]
     if left:
         _agree(left, panel, caller, max_cost, yes=yes)
+        if kept:
+            kept.open()
     progress = _Progress(trials, len(asked), kept)
     stopped = connect.run(
         _ask(left, panel, caller, progress, max_cost=max_cost, at_once=at_once, standalone=standalone)

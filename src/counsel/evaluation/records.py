@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, TypedDict
 
-from counsel.errors import ConfigInvalid, Conflict
+from counsel.errors import ConfigInvalid, Conflict, FileNotAllowed
 from counsel.evaluation.questions import Question
 from counsel.evaluation.scoring import Ballot, Choice, Trial
 
@@ -25,6 +26,10 @@ class Records:
             lines = self._path.read_text("utf-8").split("\n")
         except FileNotFoundError:
             return []
+        except UnicodeDecodeError:
+            raise ConfigInvalid(f"{self._path} is not UTF-8.", hint="Name another file.") from None
+        except OSError as error:
+            raise FileNotAllowed(f"{self._path} cannot be read: {error.strerror}.") from None
         by_id = {question.id: question for question in questions}
         trials: dict[str, Trial] = {}
         for number, line in enumerate(lines, 1):
@@ -50,24 +55,39 @@ class Records:
                 hint="Name another file, or ask the same models.",
             )
 
-    def add(self, trial: Trial) -> None:
-        if self._file is None:
+    def open(self) -> None:
+        """Before anything is asked: an answer that cannot be kept would be paid for twice."""
+        try:
             is_new = not self._path.exists() or not self._path.stat().st_size
             self._file = self._path.open("a", encoding="utf-8")
-            if is_new:
-                self._write({"panel": self._panel})
-            else:
-                self._file.write("\n")  # behind a line that was cut
-        self._write(_record(trial))
+        except OSError as error:
+            raise self._unwritable(error) from None
+        self._write(
+            json.dumps({"panel": self._panel}, ensure_ascii=False) if is_new else ""
+        )  # or a line that was cut
 
-    def _write(self, record: Mapping[str, object]) -> None:
+    def add(self, trial: Trial) -> None:
+        if self._file is None:
+            self.open()
+        self._write(json.dumps(_record(trial), ensure_ascii=False))
+
+    def _write(self, line: str) -> None:
         assert self._file is not None
-        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(f"{line}\n")
+            self._file.flush()
+        except OSError as error:
+            self.close()
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> FileNotAllowed:
+        return FileNotAllowed(f"{self._path} cannot be written: {error.strerror}.", hint="Name another file.")
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # it was told when the line was written
+                self._file.close()
+            self._file = None
 
 
 class ChoiceRecord(TypedDict):

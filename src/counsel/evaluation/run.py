@@ -48,9 +48,12 @@ class Evaluation:
     async def ask_all(self, questions: Collection[Question], at_once: int) -> None:
         waiting = iter(questions)
         at_once = min(at_once, len(questions))
-        async with asyncio.TaskGroup() as group:
-            for _ in range(at_once):
-                group.create_task(self._ask_next(waiting, at_once))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(at_once):
+                    group.create_task(self._ask_next(waiting, at_once))
+        except ExceptionGroup as errors:  # such as a finished question that cannot be kept
+            raise errors.exceptions[0] from None
 
     async def _ask_next(self, waiting: Iterable[Question], at_once: int) -> None:
         for question in waiting:
