@@ -200,6 +200,16 @@ def test_what_cleans_tmp_by_age_finds_the_files_young(
     files.release()
 
 
+def test_a_lock_that_is_made_again_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    files = daemon_files.DaemonFiles(tmp_path)
+    files.take()
+    before = len(list(Path("/dev/fd").iterdir()))
+    (tmp_path / "run" / "daemon.lock").unlink()
+    assert files.regain()
+    assert len(list(Path("/dev/fd").iterdir())) == before
+    files.release()
+
+
 def test_a_socket_that_is_another_daemons_is_not_removed(tmp_path: Path) -> None:
     old, new = daemon_files.DaemonFiles(tmp_path), daemon_files.DaemonFiles(tmp_path)
     old.take()

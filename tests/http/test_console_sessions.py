@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.errors import AuthenticationFailed, CounselError
+from counsel.errors import AuthenticationFailed, CounselError, RateLimited
 from counsel.http.console import sessions
 from counsel.http.console.sessions import ConsoleSessions
 
@@ -38,6 +38,22 @@ def test_a_link_expires_after_five_minutes(store: ConsoleSessions, clock: Clock)
     clock.now += 1
     with pytest.raises(CounselError, match="works once, and for five minutes"):
         store.sign_in(late)
+
+
+def test_after_wrong_tokens_the_wait_ends_a_minute_after_the_first(
+    store: ConsoleSessions, clock: Clock
+) -> None:
+    for _ in range(sessions.WRONG_TRIES):
+        with pytest.raises(AuthenticationFailed):
+            store.sign_in("guess")
+        clock.now += 1
+    for waited in (0, 20):
+        clock.now += waited
+        with pytest.raises(RateLimited) as refused:
+            store.sign_in(TOKEN)
+        assert refused.value.retry_after == sessions.TRIES_SECONDS - sessions.WRONG_TRIES - waited
+    clock.now += sessions.TRIES_SECONDS
+    assert store.sign_in(TOKEN)
 
 
 def test_a_session_ends_after_twelve_idle_hours(store: ConsoleSessions, clock: Clock) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ TOKEN = "a-token-for-the-tests"
 
 class WithDatabase(FakeEngine):
     store = object()  # only passed on
+    drained = False
+
+    async def drain(self, _: float) -> None:
+        self.drained = True
 
 
 class Served:
@@ -35,6 +40,7 @@ class Served:
         self.failure: Exception | None = None
         self.engine = WithDatabase()
         self.announced: list[tuple[str, int]] = []
+        self.loaded = asyncio.Event()
         self.ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         listen = serve.listen
 
@@ -51,12 +57,14 @@ class Served:
             raise self.failure
         return self.engine
 
+    def announce(self, host: str, port: int) -> None:
+        self.announced.append((host, port))
+        self.loaded.set()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[None]]:
         task = asyncio.create_task(
-            serve.serve(
-                self.open_engine, self.settings, "127.0.0.1", 0, lambda *at: self.announced.append(at)
-            )
+            serve.serve(self.open_engine, self.settings, "127.0.0.1", 0, self.announce)
         )
         try:
             yield task
@@ -127,6 +135,20 @@ async def test_a_signal_before_the_engine_is_open_ends_it_in_order(served: Serve
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 30)
         assert served.announced == []
+
+
+@pytest.mark.parametrize("database", ["", "postgresql://db.example/counsel"])
+async def test_only_a_teams_server_waits_for_its_jobs_at_the_end(served: Served, database: str) -> None:
+    served.settings = replace(served.settings, database=database)
+    served.may_open.set()
+    async with served.running() as running, aiohttp.ClientSession() as session:
+        base = f"http://127.0.0.1:{await served.ports}"
+        async with session.get(f"{base}/health") as answer:
+            assert answer.status == 200
+        await served.loaded.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 30)
+    assert served.engine.drained is bool(database)
 
 
 async def test_the_engine_is_closed_at_the_end(served: Served) -> None:

@@ -127,9 +127,16 @@ async def test_tokens_are_counted_for_every_vendor(v1: V1, fake_api: FakeAPI, mo
 
 async def test_a_consensus_refuses_what_it_cannot_do(v1: V1, fake_api: FakeAPI) -> None:
     ask = {"model": "consensus:gpt-5,claude-sonnet-4-6", "messages": [USER]}
-    for change in ({"tools": TOOLS}, {"response_format": {"type": "json_object"}}):
-        status, _ = await v1.post("/v1/chat/completions", {**ask, **change})
-        assert status == 400
+    picture = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
+    seen = {"messages": [{"role": "user", "content": [{"type": "text", "text": "this?"}, picture]}]}
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"tools": TOOLS}, "does not take tools"),
+        ({"response_format": {"type": "json_object"}}, "does not take a response format"),
+        (seen, "takes no image by its address"),
+    ]
+    for change, words in changes:
+        status, refused = await v1.post("/v1/chat/completions", {**ask, **change})
+        assert (status, words in refused["error"]["message"]) == (400, True), refused
     status, _ = await v1.post("/v1/chat/completions", {**ask, "model": "consensus:gpt-5,nothing"})
     assert status == 404
     assert fake_api.calls == []

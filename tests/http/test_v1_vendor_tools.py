@@ -148,6 +148,22 @@ async def test_what_anthropics_own_tools_did_reaches_a_client_of_its_api(
     assert "srvtoolu_1" in str(fake_api.calls[-1].body)
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_thinking_that_anthropic_hides_reaches_a_client_of_its_api(
+    v1: V1, fake_api: FakeAPI, stream: bool
+) -> None:
+    hidden = {"type": "redacted_thinking", "data": "c2VhbGVk"}
+    fake_api.script(raw=_messages_stream(hidden, {"type": "text", "text": "Cats."}))
+    ask: Any = {"model": CLAUDE, "max_tokens": 99, "messages": [{"role": "user", "content": "x"}]}
+    if stream:
+        async with v1.anthropic.messages.stream(**ask) as events:
+            message: Any = await events.get_final_message()
+    else:
+        message = await v1.anthropic.messages.create(**ask)
+    thinking, text = message.content
+    assert (thinking.type, thinking.data, text.text) == ("redacted_thinking", "c2VhbGVk", "Cats.")
+
+
 async def test_what_a_vendors_tools_did_is_left_out_with_a_note_for_other_apis(
     v1: V1, fake_api: FakeAPI
 ) -> None:
