@@ -226,6 +226,15 @@ async def test_auto_is_another_model_where_there_is_one_vendor_only(
     assert result["successful_initial_responses"] == 2
 
 
+async def test_a_misspelt_default_judge_is_an_error_and_not_another_model(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    with pytest.raises(ModelNotFound, match="deepsek-v3") as caught:
+        await hold(engine, caller(COUNSEL_JUDGE="deepsek-v3"), judge="default", refine="never")
+    assert str(caught.value.hint).endswith("It is the setting `judge` (COUNSEL_JUDGE). Nothing was sent.")
+    assert not fake_api.calls
+
+
 async def test_the_users_default_judge_is_another_if_it_is_a_member(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:

@@ -26,7 +26,7 @@ from counsel.engine.jobs.call_keys import JUDGE
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
 from counsel.engine.store.protocol import Store
-from counsel.errors import CounselError, InvalidArgument, ProviderUnavailable, SchemaMismatch
+from counsel.errors import CounselError, InvalidArgument, ModelNotFound, ProviderUnavailable, SchemaMismatch
 from counsel.lazy_dataclass import dataclass
 from counsel.models.auto import Needs
 from counsel.results import Contradiction, Held, JudgeVerdict, PartialCoverage, UniqueInsight
@@ -46,7 +46,8 @@ def chosen(
     """The judge's name; None: there is none. `auto` stays if no model is left for it.
 
     `auto`: the strongest that is available, of a vendor that is not on the panel; else any that is not a member.
-    Raises if the named model is unknown or a member; of the user's default, `auto` takes the place then.
+    Raises if the named model is unknown or a member. For the user's default that is a member, or cannot be asked now,
+    `auto` takes the place.
     """
     name = (requested or NONE).strip()
     is_default = name.lower() == DEFAULT
@@ -58,8 +59,11 @@ def chosen(
     if name.lower() != AUTO:
         try:
             return _named(name, panel, router, caller)
-        except CounselError:
+        except CounselError as error:
             if not is_default:
+                raise
+            if isinstance(error, ModelNotFound):  # misspelt: another model would be paid for
+                error.hint = f"{error.hint} It is the setting `judge` (COUNSEL_JUDGE). Nothing was sent."
                 raise
     return _picked(panel, needs, router, caller) or AUTO
 
