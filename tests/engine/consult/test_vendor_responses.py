@@ -10,6 +10,7 @@ import pytest
 from counsel.engine.engine import Engine
 from counsel.errors import ContentFiltered, CounselError, EmptyAnswer
 from counsel.requests import ChatRequest, ConsensusRequest
+from counsel.text import is_blank
 from counsel.types import Json
 from fake import FakeAPI, marked
 from models.vendor_responses import EXPECTED, SHAPES, Shape
@@ -45,7 +46,8 @@ async def test_no_shape_fails_silently(engine: Engine, caller: Any, fake_api: Fa
     error = caught.value
     assert error.code == shape.expected["code"]
     assert error.hint
-    assert error.fields.get("partial", "") == shape.expected.get("text", "")
+    text = shape.expected.get("text", "")
+    assert error.fields.get("partial", "") == ("" if is_blank(text) else text)
     vendor = shape.expected.get("vendor", {})
     report = {"reason": error.fields.get("vendor_reason"), "text": error.fields.get("vendor_text")}
     assert {name: report[name] for name in vendor if name in report} == {
@@ -226,8 +228,17 @@ async def test_a_cancelled_stream_is_counted_by_estimate(
 
 async def test_an_invisible_answer_is_an_empty_one(engine: Engine, caller: Any) -> None:
     job = ChatRequest(prompt=f"Where? {marked(text=chr(0x200B) + chr(0x2060))}", model="gpt-5.1")
-    with pytest.raises(EmptyAnswer):
+    with pytest.raises(EmptyAnswer) as caught:
         await engine.wait(await engine.submit(job, caller()))
+    assert caught.value.partial is None
+
+
+async def test_white_space_before_a_break_is_no_partial_answer(engine: Engine, caller: Any) -> None:
+    job = ChatRequest(prompt=f"Where? {marked(text='  Berlin', deltas=4, cut_after=1)}", model="gpt-5.1")
+    with pytest.raises(CounselError) as caught:
+        await engine.wait(await engine.submit(job, caller(COUNSEL_MAX_ATTEMPTS="1")))
+    assert caught.value.code == "UPSTREAM_ERROR"
+    assert caught.value.partial is None
 
 
 async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(

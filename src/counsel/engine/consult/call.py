@@ -24,6 +24,7 @@ from counsel.errors import AuthenticationFailed, Cancelled, CounselError, Intern
 from counsel.job_events import Spent, Wait
 from counsel.lazy_dataclass import dataclass, replace
 from counsel.models.wires.call_settings import unsent_stops
+from counsel.text import is_blank
 from counsel.types import Call, Event, Notice, Usage
 
 log = logging.getLogger("counsel.consult")
@@ -230,10 +231,13 @@ class Consultation:
         return failure
 
     def _failure(self, error: BaseException, route: Route, step: Step, fold: Fold) -> CounselError:
-        partial = fold.buffer.text() or None
+        text = fold.buffer.text()
+        partial = None if is_blank(text) else text
         if isinstance(error, CounselError):
             if partial:  # of all requests; the error has only the last one's
                 error.fields["partial"] = partial
+            else:
+                error.fields.pop("partial", None)
             if isinstance(error, AuthenticationFailed) and self.job.caller.person and not route.is_agent:
                 from counsel.engine.team import own_keys  # of a team's server
 
