@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
 ADMIN = "ada@example.com"
+LONG_NAME = "grace-of-the-research-department@lab.example.com"
 
 
 @pytest.fixture
@@ -107,6 +108,7 @@ def test_an_admin_signs_in_with_the_issuer_and_adds_a_person_who_signs_in_with_t
     console: Console, provider: OidcProvider
 ) -> None:
     add(console, ADMIN, "admin")
+    add(console, LONG_NAME, "member")
     provider.redirect_uri = f"{console.url}/login/callback"
     page = console.new_page(signed_in=False)
     page.goto(console.url)
@@ -139,6 +141,11 @@ def test_an_admin_signs_in_with_the_issuer_and_adds_a_person_who_signs_in_with_t
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("button", name="Change the limits of Bob")).to_be_visible()
     wrong += look(page, "people")
+    page.set_viewport_size({"width": 390, "height": 860})  # a long name leaves room for the role
+    box = page.get_by_label(f"Role of {LONG_NAME}").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+    page.set_viewport_size({"width": 1280, "height": 860})
 
     bob = console.new_page(signed_in=False)
     bob.goto(console.url)
@@ -164,11 +171,11 @@ def test_an_admin_signs_in_with_the_issuer_and_adds_a_person_who_signs_in_with_t
     rita.goto(console.url)
     rita.get_by_label("Your token").fill(add(console, "Rita", "read-only"))
     rita.get_by_role("button", name="Sign in", exact=True).click()
-    expect(rita.get_by_text("you can look, and not ask")).to_be_visible()
+    expect(rita.get_by_text("you can read, but not ask")).to_be_visible()
     expect(rita.get_by_label("Your question")).to_have_count(0)
     wrong += look(rita, "ask, read-only")
     rita.goto(f"{console.url}/#/consensus")
-    expect(rita.get_by_text("you can look, and not ask")).to_be_visible()
+    expect(rita.get_by_text("you can read, but not ask")).to_be_visible()
     console.errors.clear()
     sent: list[str] = []
     bob.on("request", lambda request: sent.append(request.url.removeprefix(console.url)))

@@ -195,8 +195,9 @@ def test_an_address_without_a_path_gets_the_usual_one(tmp_path: Path, address: s
 def test_a_bad_address_disables_its_provider_alone(tmp_path: Path) -> None:
     result = catalog(tmp_path, {**KEYS, "XAI_BASE_URL": "localhost:9"})
     assert any("XAI_BASE_URL" in problem for problem in result.problems)
-    with pytest.raises(ProviderUnavailable, match="XAI_BASE_URL"):
+    with pytest.raises(ProviderUnavailable, match="XAI_BASE_URL") as failure:
         result.resolve("grok")
+    assert str(failure.value).count("is not available") == 1
     assert result.resolve("gpt-5")
 
 

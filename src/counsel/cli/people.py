@@ -92,8 +92,8 @@ def list_(as_json: bool) -> None:
 def disable(name: str, force: bool, as_json: bool) -> None:
     """End a person's access.
 
-    Their tokens and sessions stop working everywhere at once. Their running jobs finish and are stored. Nothing is
-    deleted; `enable` lets them back in.
+    Their tokens and sessions stop working everywhere at once. Calls that a client waits for stop; background jobs
+    finish and are stored. Nothing is deleted; `enable` lets them back in.
     """
     _changed(_with(lambda directory: directory.disable(name, force=force)), "disabled", as_json=as_json)
 

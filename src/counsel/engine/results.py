@@ -63,7 +63,7 @@ def all_failed(failures: Sequence[ModelFailure]) -> CounselError:
     else:
         messages = "; ".join(failure.brief() for failure in failures)
         error = UpstreamError(
-            f"All {len(failures)} models failed: {messages}.",
+            f"{'Both' if len(failures) == 2 else f'All {len(failures)}'} models failed: {messages}.",
             hint="Fix the first failure, or ask other models.",
             failed=[failure.to_json() for failure in failures],
         )

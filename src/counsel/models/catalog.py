@@ -86,7 +86,11 @@ class Catalog:
             self._team = team.TeamCatalog(settings.team, settings)
         self._rows = rows
         self._endpoints = {name: _CallerEndpoint(rows, settings, name) for name in rows.providers}
-        problems = [endpoint.problem for endpoint in self._endpoints.values() if endpoint.problem]
+        problems = [
+            f"{endpoint.problem.rstrip('.')}; {endpoint.provider.label} is not available."
+            for endpoint in self._endpoints.values()
+            if endpoint.problem
+        ]
         self.problems: tuple[str, ...] = (
             *rows.problems,
             *problems,
@@ -395,7 +399,7 @@ class _CallerEndpoint:
         try:
             return _with_path(catalog_rows.address(value), row.base_url), settings.source(variable)
         except ValueError as error:
-            self.problem = f"{variable} {error}; {row.label} is not available."
+            self.problem = f"{variable} {error}."
             return "", settings.source(variable)
 
     def _key(self, settings: Settings, from_config: str | None) -> tuple[str | None, str]:
