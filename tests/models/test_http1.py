@@ -297,6 +297,20 @@ async def test_a_server_that_sends_unrequested_data_loses_its_connection() -> No
         assert server.connections == 2
 
 
+async def test_data_between_two_requests_closes_the_connection() -> None:
+    pool = Pool()
+    connection = http1.Connection(pool, ("", 0, None))
+    connection.connection_made(_Nowhere())
+    response = connection.send(b"", None)
+    for piece in (OK + b"content-length: 1\r\n\r\na", b"HTTP/1.1 200 OK"):
+        assert connection.is_open
+        pool.buffer[: len(piece)] = piece
+        connection.buffer_updated(len(piece))
+    assert not connection.is_open
+    assert await read(response) == b"a"
+    pool.close()
+
+
 async def test_no_server_listens() -> None:
     pool, where = Pool(), Address("127.0.0.1", 1, is_tls=False, head="/ HTTP/1.1\r\n")
     with pytest.raises(ConnectionRefusedError):

@@ -17,7 +17,7 @@ from counsel.errors import CounselError, ProviderUnavailable, RateLimited, Upstr
 from counsel.models.catalog import Catalog, Target
 from counsel.models.team_call import TeamCalls
 from counsel.models.transport import Transport
-from counsel.types import Call, Event, Finished, Limits, Notice, Text, Turn, UsageReport
+from counsel.types import Call, Event, Finished, Limits, Model, Notice, Text, Turn, Usage, UsageReport
 
 END = {"finish_reason": "stop", "answered_by": "gpt-5-1", "usage": {"input_tokens": 3, "output_tokens": 4}}
 ANSWER = [("text", "one "), ("text", "two"), ("end", END)]
@@ -100,6 +100,31 @@ async def stream(transport: Transport, target: Target, **fields: Any) -> list[Ev
 
 def text(events: list[Event]) -> str:
     return "".join(event.delta for event in events if isinstance(event, Text))
+
+
+class Budget:
+    """Allows everything, and notes what was used."""
+
+    output_limit, lowered = None, ""
+
+    def __init__(self) -> None:
+        self.settled: list[Usage | None] = []
+
+    async def reserve(self, _call: Call, _model: Model) -> Budget:
+        return self
+
+    def settle(self, usage: Usage | None) -> None:
+        self.settled.append(usage)
+
+
+async def test_a_budget_of_the_laptop_counts_what_the_server_reports(
+    server: TeamServer, target: Target, transport: Transport
+) -> None:
+    server.answers, budget = [ANSWER], Budget()
+    await stream(transport, target, budget=budget)
+    (usage,) = budget.settled
+    assert usage is not None
+    assert (usage.input, usage.output) == (3, 4)
 
 
 async def test_an_answer(server: TeamServer, target: Target, transport: Transport) -> None:

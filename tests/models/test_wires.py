@@ -378,6 +378,18 @@ def test_an_answer_is_not_repeated_when_a_gateway_counts_otherwise() -> None:
     assert finished.native == [message]
 
 
+def test_an_item_to_which_a_gateway_gives_another_id_at_the_end_is_kept_once() -> None:
+    message = {"type": "message", "id": "x", "content": [{"type": "output_text", "text": "Berlin."}]}
+    search = {"type": "web_search_call", "id": "s"}
+    text, _, finished = pieces_of(
+        "openai_responses",
+        {"type": "response.output_item.done", "output_index": 0, "item": message},
+        {"type": "response.completed", "response": {"output": [{**message, "id": "y"}, search]}},
+    )
+    assert text == "Berlin."
+    assert finished.native == [message, search]
+
+
 def test_a_call_that_only_the_last_event_has_is_made_once() -> None:
     call = {"type": "function_call", "id": "f", "call_id": "c", "name": "t", "arguments": "{}"}
     other = {**call, "id": "g", "call_id": "d"}

@@ -55,7 +55,7 @@ class Exchange:
         deadlines: Deadlines,
         model: Model,
         *,
-        sent: int = 0,
+        sent: int,
         reservation: Reservation | None = None,
         push: Callable[[str], bool] | None = None,
         streams_tools: bool = False,
