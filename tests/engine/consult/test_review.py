@@ -180,6 +180,25 @@ async def test_a_budget_that_all_members_exceed_keeps_its_code(
     assert not fake_api.calls
 
 
+async def test_the_same_model_reviews_twice_also_from_the_cache(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    """One answer in both places would be a finding on which all agree."""
+    nothing = json.dumps({"findings": []})
+    made = json.dumps(
+        {"findings": [planted.finding("store.py", 13, "high", "SQL injection", "A quote ends it.")]}
+    )
+    fake_api.script(text=made)
+    fake_api.script(text=nothing)
+    fake_api.script(contains="Check these findings", text=planted.checks(), times=None)
+    user = caller(COUNSEL_CACHE_SECONDS="60")
+    for _ in range(2):
+        result = await reviewed(engine, user, ("gpt-5", "gpt-5"))
+        assert [len(finding.made_by) for finding in result.findings] == [1]
+    reviews = [call for call in fake_api.calls if "Review this change" in str(call.body)]
+    assert len(reviews) == 2
+
+
 async def test_a_single_reviewer_has_nobody_to_check_its_findings(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:

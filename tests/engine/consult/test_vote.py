@@ -215,14 +215,15 @@ async def test_a_client_reads_each_reason_once(
     assert "**Spaces** (sonnet): Same everywhere." in text
 
 
+@pytest.mark.parametrize("models", [("gpt-5",) * 3, ("gpt-5", "openai/gpt-5", "gpt-5")])
 async def test_the_same_model_has_answers_of_its_own_also_from_the_cache(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, models: tuple[str, ...]
 ) -> None:
     for text in ("one", "two", "three"):
         fake_api.script(text=text)
     here = caller(COUNSEL_CACHE_SECONDS="60")
     for _ in range(2):
-        result = await hold(engine, here, ("gpt-5",) * 3, refine="never")
+        result = await hold(engine, here, models, refine="never")
         assert sorted(entry["response"] for entry in result["phases"]["initial"]) == ["one", "three", "two"]
     assert len(fake_api.calls) == 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import field, replace
 
@@ -40,6 +40,18 @@ class Route:
     @property
     def is_agent(self) -> bool:
         return self.model is None
+
+
+def repeats(routes: Iterable[Route | None]) -> list[bool]:
+    """Whether an earlier one leads to the same model: the two must not share a cached answer."""
+    seen: set[tuple[str, str]] = set()
+    repeated = []
+    for route in routes:
+        model = (route.provider, route.name) if route else None
+        repeated.append(model in seen)
+        if model:
+            seen.add(model)
+    return repeated
 
 
 @dataclass(frozen=True, slots=True)

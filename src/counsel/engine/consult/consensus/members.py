@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from counsel.engine.consult.routes import Route, Router
+from dataclasses import replace
+
+from counsel.engine.consult.routes import Route, Router, repeats
 from counsel.engine.jobs.call_keys import JUDGE
 from counsel.engine.jobs.model import Job
 from counsel.errors import CounselError, Internal, InvalidArgument
@@ -20,17 +22,13 @@ class Participant:
     refused: CounselError | None = None
     role: str = ""
     stance: str = ""
+    is_repeated: bool = False  # another member before it is the same model
 
     @property
     def route(self) -> Route:
         if self.reached is None:
             raise self.refused or Internal(f"{self.label} has no route.")
         return self.reached
-
-    @property
-    def is_repeated(self) -> bool:
-        """Another member is the same model: the two must not share a cached answer."""
-        return "#" in self.label
 
 
 def slot_of(models: tuple[str, ...], member: str, judge: str | None = None) -> str:
@@ -50,7 +48,9 @@ def slot_of(models: tuple[str, ...], member: str, judge: str | None = None) -> s
 
 def of_job(job: Job, router: Router) -> list[Participant]:
     named = zip(labels(job.task.models), job.task.models, strict=True)
-    return [_participant(slot, label, model, router, job) for slot, (label, model) in enumerate(named)]
+    members = [_participant(slot, label, model, router, job) for slot, (label, model) in enumerate(named)]
+    repeated = repeats(member.reached for member in members)
+    return [replace(member, is_repeated=again) for member, again in zip(members, repeated, strict=True)]
 
 
 def _participant(slot: int, label: str, model: str, router: Router, job: Job) -> Participant:

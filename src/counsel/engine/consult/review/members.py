@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias, TypeVar
 
 from counsel.engine import results
 from counsel.engine.consult.call import Consultation
-from counsel.engine.consult.routes import Route, Router
+from counsel.engine.consult.routes import Route, Router, repeats
 from counsel.engine.jobs.model import Job
 from counsel.errors import Cancelled, CounselError, Internal
 from counsel.lazy_dataclass import dataclass
@@ -27,6 +28,7 @@ class Reviewer:
     route: Route | None
     refused: CounselError | None = None
     role: str = ""
+    is_repeated: bool = False  # another member before it is the same model
 
 
 def panel(job: Job, router: Router) -> list[Reviewer]:
@@ -40,7 +42,8 @@ def panel(job: Job, router: Router) -> list[Reviewer]:
             members.append(Reviewer(str(at), label, router.route(model, job.caller), None, role))
         except CounselError as error:
             members.append(Reviewer(str(at), label, None, error, role))
-    return members
+    repeated = repeats(member.route for member in members)
+    return [replace(member, is_repeated=again) for member, again in zip(members, repeated, strict=True)]
 
 
 async def ask_all(

@@ -177,7 +177,8 @@ class _Run:
         limit = float(self._job.caller.settings.model_limit_seconds)
         step = Step(f"{phase}:{member.slot}", member.slot, phase, limit, is_json=True)
         route = _route(member)
-        reply = await self._answers.through(self._consultation, step, route, call)
+        variant = member.label if member.is_repeated else ""
+        reply = await self._answers.through(self._consultation, step, route, call, variant)
         if (content := read(reply.text)) is not None:
             return reply, content
         again = replace(
