@@ -71,7 +71,7 @@ def server_dict(server: Server) -> dict[str, object]:
 
 class Listing(Record):
     servers: tuple[ListedServer, ...]
-    problems: tuple[dict[str, Any], ...]  # files and entries that cannot be read
+    problems: tuple[dict[str, object], ...]  # files and entries that cannot be read
 
     def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
         return {
@@ -91,7 +91,7 @@ def listing(
     workspace: Workspace, reader: Reader, agents: Iterable[str] = FORMATS, scope: str | None = None
 ) -> Listing:
     listed: list[ListedServer] = []
-    problems: list[dict[str, Any]] = []
+    problems: list[dict[str, object]] = []
     for agent in FORMATS:
         if agent not in agents:
             continue

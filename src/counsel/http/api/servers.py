@@ -24,7 +24,7 @@ _COMMON_FIELDS = frozenset({"agents", "scope", "project", "dry_run"})
 
 Arguments: TypeAlias = Mapping[str, Any]
 Work: TypeAlias = Callable[
-    [str, Servers, Arguments], Awaitable[Any]
+    [str, Servers, Arguments], Awaitable[object]
 ]  # the server's name, or "" where there is none
 
 
@@ -97,7 +97,7 @@ async def _list(_: str, servers: Servers, arguments: Arguments) -> object:
     return await asyncio.to_thread(_listing, servers, arguments)
 
 
-def _listing(servers: Servers, arguments: Arguments) -> dict[str, Any]:
+def _listing(servers: Servers, arguments: Arguments) -> dict[str, object]:
     listing = servers.listing(_agents(arguments) or WITH_SERVERS, _scope(arguments))
     return {**listing.as_dict(), "agents": targets(servers.workspace)}
 
@@ -245,7 +245,7 @@ async def _change(_: str, servers: Servers, arguments: Arguments) -> object:
     return await work(name, servers, rest)
 
 
-async def _check(_: str, servers: Servers, arguments: Arguments) -> Any:
+async def _check(_: str, servers: Servers, arguments: Arguments) -> object:
     _only(arguments, "name", "timeout", "trust_folder")
     agents, scope, named = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
     trusted = _flag(arguments, "trust_folder")
@@ -277,7 +277,7 @@ async def _reveal(_: str, servers: Servers, arguments: Arguments) -> object:
 _REVEALED = frozenset({"env", "headers", "args", "url", "command", "cwd", "extras"})
 
 
-def _value(server: Mapping[str, Any], field: str) -> str:
+def _value(server: Mapping[str, object], field: str) -> str:
     """`env.NAME`, `args.0`, `extras.oauth.secret`. A name may contain dots: the longest one that exists is meant."""
     value: Any = server if field.partition(".")[0] in _REVEALED else None
     rest = field

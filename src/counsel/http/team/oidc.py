@@ -182,7 +182,7 @@ class Issuer:
 
     async def _claims(
         self, about: Mapping[str, object], token: str, nonce: str, access_token: object
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         offered = read.values(about, "id_token_signing_alg_values_supported") or ["RS256"]
         registry = JWSRegistry(
             algorithms=[name for name in ALGORITHMS if name in offered], strict_check_header=False
@@ -215,7 +215,7 @@ class Issuer:
         except InvalidKeyIdError:  # the issuer has new keys
             return jwt.decode(token, await self._key_set(about, again=True), registry=registry)
 
-    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+    def _identity(self, claims: Mapping[str, object]) -> Identity:
         subject = claims["sub"]
         if not isinstance(subject, str) or not 0 < len(subject) <= 255:
             raise SignInFailed("invalid", "the ID token has no subject")

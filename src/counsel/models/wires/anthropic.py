@@ -70,13 +70,7 @@ class Anthropic:
         if call.exact and call.exact.native and call.exact.native.wire == WIRE:
             return self._passed_on(call.exact.native, call, model, endpoint)
         settings = resolve_settings(call, model, counts_thinking=True)
-        thinking, limit = anthropic_client.requested_thinking(call, model) or _thinking(
-            model, settings.effort, call, options
-        )
-        unthought: tuple[str, ...] = ()
-        if thinking and thinking["type"] == "enabled" and anthropic_client.refuses_thinking(call):
-            unthought = ("reasoning_effort" if settings.effort is not None else "thinking",)
-            thinking, limit = _thinking(model, None, call, options)
+        thinking, limit, unthought = _accepted_thinking(model, settings.effort, call, options)
         # The vendor refuses a temperature together with thinking.
         temperature = None if thinking else settings.temperature
         shaping, unsent = sampling(call.exact, model, {} if thinking else anthropic_client.SAMPLING)
@@ -144,6 +138,18 @@ def _within_budget(body: dict[str, object], call: Call) -> dict[str, object]:
 
 def _url(endpoint: Endpoint) -> str:
     return joined(endpoint.base_url.rstrip("/").removesuffix("/v1"), "/v1/messages")
+
+
+def _accepted_thinking(
+    model: Model, effort: str | int | None, call: Call, options: Mapping[str, object]
+) -> tuple[dict[str, object] | None, int, tuple[str, ...]]:
+    """As `_thinking`, and the setting that is left out where the vendor refuses to think."""
+    thinking, limit = anthropic_client.requested_thinking(call, model) or _thinking(
+        model, effort, call, options
+    )
+    if not thinking or thinking["type"] != "enabled" or not anthropic_client.refuses_thinking(call):
+        return thinking, limit, ()
+    return *_thinking(model, None, call, options), ("thinking" if effort is None else "reasoning_effort",)
 
 
 def _thinking(
