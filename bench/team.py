@@ -32,7 +32,7 @@ from team import load
 from team.fleet import Fleet, Member
 
 AT_ONCE = 32
-STREAMS = (10, 20, 40, 60, 80, 120, 160, 240, 320)
+STREAMS = (10, 20, 40, 80, 160, 240, 320, 400, 480, 640, 960, 1280)
 WORKERS = (1, 2, 4)
 LIMIT = 0.5  # seconds of p95
 SECONDS = 8.0  # of each stream
