@@ -1,7 +1,7 @@
 """Requests to the engine, and the engine's interface for the CLI, MCP, HTTP and the socket.
 
-These know this module and nothing behind it: no provider, no store. Results are plain JSON objects, ready to be
-`structuredContent`.
+These know this module and nothing behind it: no provider, no store. Results have types (`results/`); each interface
+turns them into JSON at its edge.
 """
 
 from __future__ import annotations
@@ -164,16 +164,16 @@ class Engine(Protocol):
         """The caller no longer waits; the job continues like a background call."""
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
-        """Stop exactly this job; `{"content": …}`. Takes a job's id, or a conversation's when one job runs there.
+        """Stop exactly this job. Takes a job's id, or a conversation's when one job runs there.
 
         `member`: only this model of a consensus, by its name or slot.
         """
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
-        """`{"content": …}`, the status object. Takes a job's id, or a conversation's for its newest job."""
+        """Takes a job's id, or a conversation's for its newest job."""
 
     async def recent(self, limit: int = 10) -> JobList:
-        """`{"content": {"jobs": […]}}`, newest first."""
+        """The newest jobs first."""
 
     async def close(self) -> None:
         """Stop what runs here; the jobs can continue in another process."""

@@ -46,7 +46,10 @@ class DaemonFiles:
     # ── starting ──
 
     def take(self) -> None:
-        """Take the lock, or raise `Occupied`. The kernel releases it however this process ends."""
+        """Take the lock. Raises `AlreadyRunning`, or `TimeoutError` if the daemon that has it does not answer.
+
+        The kernel releases it however this process ends.
+        """
         until = time.monotonic() + LOCK_TIMEOUT
         while not self._take():
             if _answers(self.socket):

@@ -1,4 +1,4 @@
-"""The MCP servers of Codex' enabled plugins: from the manifest, else from `.mcp.json` (measured, 0.166)."""
+"""The MCP servers of Codex's enabled plugins: from the manifest, else from `.mcp.json` (measured, 0.166)."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Reader(driver.Reader):
             params["effort"] = EFFORTS[self.request.call.knobs.effort]
         return Send(_request(_TURN, "turn/start", params))
 
-    # ── Codex' requests and notifications ──
+    # ── Codex's requests and notifications ──
 
     def _on_request(self, line: Mapping[str, object]) -> list[Step]:
         method = str(line["method"])

@@ -74,7 +74,7 @@ class _EventReader:
             if not self._ready and not self._reading.done():
                 return []
         if not self._ready:
-            self._reading.result()  # its failure
+            self._reading.result()  # raises its failure
             return None
         batch, self._ready = self._ready, []
         self._quiet = False

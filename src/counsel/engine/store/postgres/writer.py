@@ -158,7 +158,7 @@ class Writer:
         return self._connection
 
     def _patience(self) -> float:
-        """None once it is known to be unreachable: callers get their answers, with a warning, without waiting."""
+        """No wait once the server is known to be unreachable: callers get their answers at once, with a warning."""
         if self._closing:
             return _WHEN_CLOSING
         return 0.0 if self.problem else PATIENCE
