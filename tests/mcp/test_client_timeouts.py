@@ -30,6 +30,7 @@ STARTS = {"command": "counsel", "args": ["stdio", "--as", "x"]}
         ("claude-code", {"MCP_TOOL_TIMEOUT": "5000"}, Configured(), 5),
         ("claude-code", {"MCP_TOOL_TIMEOUT": "5000"}, Configured(trusted=3), 3),
         ("claude-code", {"MCP_TOOL_TIMEOUT": "900000"}, Configured(), 120),  # it goes to the background
+        ("claude-code", {"MCP_TOOL_TIMEOUT": "60"}, Configured(), 1),  # it raises it to a second
         ("gemini-cli-mcp-client-counsel", {}, Configured(trusted=5), 5),
         ("somebody's", {}, Configured(), 60),
         *(
@@ -72,6 +73,21 @@ def test_claudes_entry_of_the_local_scope_counts_before_the_users(tmp_path: Path
     assert look("claude", tmp_path, project) == Configured(70)
     write(project / ".mcp.json", {"mcpServers": {"counsel": {**STARTS, "timeout": 5_000}}})
     assert look("claude", tmp_path, project) == Configured(70, 5)
+
+
+def test_claude_ignores_an_entrys_limit_below_a_second(tmp_path: Path) -> None:
+    """`60` was meant in seconds."""
+    project = tmp_path / "project"
+    short, long = {**STARTS, "timeout": 60}, {**STARTS, "timeout": 40_000}
+    write(tmp_path / ".claude.json", {"mcpServers": {"counsel": short}})
+    assert look("claude", tmp_path, project) == Configured()
+    write(tmp_path / ".claude.json", {"mcpServers": {"counsel": short, "other": long}})
+    write(project / ".mcp.json", {"mcpServers": {"counsel": short}})
+    assert look("claude", tmp_path, project) == Configured(40)
+    inline = json.dumps({"mcpServers": {"a": short, "b": long}})
+    assert client_argv.of_claude(["claude", "--mcp-config", inline], tmp_path) == 40
+    write(tmp_path / ".gemini/settings.json", {"mcpServers": {"counsel": short}})
+    assert look("gemini", tmp_path, project) == Configured(0.06)
 
 
 def test_codex_and_gemini_entries_are_read_in_their_own_units(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from counsel.agents import self_entry
 from counsel.agents.definitions import workspace_of
 from counsel.configfiles.write.safewrite import Reader
-from counsel.mcp import client_argv
+from counsel.mcp import client_argv, client_timeouts
 from counsel.mcp.client_timeouts import Configured, Transport
 from counsel.servers.formats import FORMATS
 from counsel.servers.listing import ListedServer, listing
@@ -51,7 +51,8 @@ def _is_ours(row: ListedServer, transport: Transport) -> bool:
 
 
 def _timeouts(rows: Iterable[ListedServer]) -> list[float | None]:
-    return [row.server.timeout for row in rows]
+    limits = [(row.agent, row.server.timeout) for row in rows]
+    return [seconds for agent, seconds in limits if client_timeouts.heeds(agent, seconds)]
 
 
 def _smallest(seconds: Iterable[float | None]) -> float | None:

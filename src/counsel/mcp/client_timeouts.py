@@ -30,6 +30,7 @@ class Client(NamedTuple):
     reads: Reads = "unknown"  # the part of a result that it gives to its model
     reads_failed: Reads = "unknown"  # the same for a failed call
     variable: str = ""  # its own environment variable, in milliseconds
+    least: float = 0.0  # seconds, to which it raises a smaller value of the variable
 
 
 _SDK = "the TypeScript SDK's default (not measured)"
@@ -49,6 +50,7 @@ CLIENTS: dict[str, Client] = {
         reads="structured",
         reads_failed="text",
         variable="MCP_TOOL_TIMEOUT",
+        least=1,
     ),
     "claude-ai": Client(240, 240, "Claude Desktop, 4 min (documented)"),
     "gemini-cli-mcp-client": Client(
@@ -62,6 +64,7 @@ CLIENTS: dict[str, Client] = {
     "mcp-inspector": Client(300, 300, "request timeout, 5 min (documented)"),
     "inspector-client": Client(300, 300, "request timeout, 5 min (documented)"),
 }
+_IGNORED_BELOW = {"claude": 1.0}  # seconds in an entry (the text of its settings, 2.1.325)
 OTHERS = Client(60, 60, "clients that are not in the table: the TypeScript SDK's default")
 
 # What clients send in `notifications/cancelled` when their own time limit has passed (measured):
@@ -85,6 +88,11 @@ def of(client: str) -> Client:
         return CLIENTS[client]
     family = [name for name in CLIENTS if client.lower().startswith(name.lower())]
     return CLIENTS[max(family, key=len)] if family else OTHERS
+
+
+def heeds(agent: str, seconds: float | None) -> bool:
+    """Whether the client obeys such a limit in an entry of its files."""
+    return seconds is not None and seconds >= _IGNORED_BELOW.get(agent, 0)
 
 
 class Configured(NamedTuple):
@@ -116,7 +124,8 @@ def time_limit_of(client: str, transport: Transport, env: Mapping[str, str]) -> 
 
 def limit(row: Client, transport: Transport, env: Mapping[str, str], configured: Configured) -> float:
     default = row.stdio if transport == "stdio" else row.http
-    named = [_milliseconds(env.get(row.variable, "")), configured.trusted]
+    variable = _milliseconds(env.get(row.variable, ""))
+    named = [variable and max(variable, row.least), configured.trusted]
     base = min((seconds for seconds in named if seconds), default=default)
     return min(base, row.most, configured.project or math.inf)
 
