@@ -17,6 +17,7 @@ from counsel.requests import CompletionRequest
 ROWS = [
     ("INVALID_ARGUMENT", 400, "invalid_request_error", None, "invalid_request_error"),
     ("CONTEXT_LENGTH_EXCEEDED", 400, "invalid_request_error", "context_length_exceeded", "invalid_request_error"),
+    ("CONTENT_FILTERED", 400, "invalid_request_error", "content_filter", "invalid_request_error"),
     ("BUDGET_EXCEEDED", 402, "insufficient_quota", "budget_exceeded", "billing_error"),
     ("FILE_TOO_LARGE", 413, "invalid_request_error", None, "request_too_large"),
     ("FILE_NOT_ALLOWED", 403, "invalid_request_error", None, "permission_error"),
@@ -103,6 +104,7 @@ def test_a_failed_response_has_a_code_that_the_sdk_knows() -> None:
         (failure("BUDGET_EXCEEDED"), "insufficient_quota"),
         (RateLimited(""), "rate_limit_exceeded"),
         (failure("CONTEXT_LENGTH_EXCEEDED"), "context_length_exceeded"),
+        (failure("CONTENT_FILTERED"), "invalid_prompt"),
         (failure("TIMEOUT"), "server_error"),
     ):
         shown: Any = responses.failed(asked, "job_1", error)

@@ -187,6 +187,7 @@ async def test_what_another_vendor_cannot_take_is_refused_and_nothing_is_sent(
             },
             "file id",
         ),
+        ({"messages": [USER, {"role": "assistant", "content": "{"}]}, "the beginning of its answer"),
         ({"tools": code}, "code_execution_20250825"),
         ({"tools": search}, "web_search_20250305"),
     ):
@@ -194,7 +195,7 @@ async def test_what_another_vendor_cannot_take_is_refused_and_nothing_is_sent(
         assert status == 200
         status, reply = await v1.post("/v1/messages", {**ASK, **change, "model": "gpt-5"})
         assert (status, name in reply["error"]["message"]) == (400, True)
-    assert len(fake_api.calls) == 5
+    assert len(fake_api.calls) == 6
 
 
 async def test_tokens_are_counted_without_asking(v1: V1, fake_api: FakeAPI) -> None:

@@ -57,9 +57,20 @@ async def test_a_chain_of_names_is_tried_in_its_order(v1: V1, fake_api: FakeAPI)
     )
     assert answer.choices[0].message.content == "claude-sonnet-4-6 says: hello"
     assert [row["model"] for row in answer.counsel["passed_over"]] == ["gpt-5"]
+    fake_api.script(error="server", model="gpt-5", times=None)
+    fake_api.script(error="overloaded", model="claude", times=None)
+    for path, body in (("/v1/chat/completions", {}), ("/v1/messages", {"max_tokens": 9})):
+        ask = {"model": "gpt-5, claude-sonnet-4-6", "messages": [USER], **body}
+        status, reply = await v1.post(path, ask)
+        assert (
+            status,
+            reply["error"]["message"].count("openai: "),
+            reply["error"]["message"].count("anthropic: "),
+        ) == (503, 1, 1)
+    fake_api.reset()
     status, _ = await v1.post("/v1/chat/completions", {"model": "gpt-5, nothing", "messages": [USER]})
     assert status == 404
-    assert len(fake_api.calls) == 2
+    assert not fake_api.calls
 
 
 async def test_an_agent_does_not_take_a_clients_tools(v1: V1) -> None:

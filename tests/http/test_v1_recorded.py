@@ -36,6 +36,8 @@ DIFFERENCES = {
     "openai_chat-openrouter_bill": "OpenRouter's cost is in `counsel`",
     "openai_chat-fragments": "OpenRouter's `reasoning` is `reasoning_content`, and a role is sent once",
     "openai_chat-wrong_request_midway": "an error before the first word has a status of its own",
+    "openai_chat-error_object_midway": "the SDK cannot read vLLM's error",
+    "openai_responses-flagged_midway": "an error before the first word has a status of its own",
     "openai_responses-error_midway": "the SDK cannot read the vendor's stream: it begins with another event",
 }
 # Streams of compatible servers, which the SDK cannot read: through counsel it can.
@@ -72,7 +74,7 @@ async def _seen(client: Any, wire: str, name: str) -> Any:
             shown = await v1_views.chat_stream(client, model=model, messages=[user])
     except (openai.APIError, anthropic.APIError) as error:
         return type(error).__name__
-    except (RuntimeError, AttributeError):
+    except (RuntimeError, AttributeError, TypeError):
         return "unreadable"
     return _without_nothing({**shown, "model": None})
 

@@ -146,6 +146,13 @@ async def test_thinking_is_left_out_where_anthropic_refuses_its_budget(
         assert (body.get("temperature"), adapted) == ((None, []) if thinks else (1.0, ["temperature"]))
 
 
+async def test_a_limit_that_is_lowered_is_reported(v1: V1, fake_api: FakeAPI) -> None:
+    for limit, adapted in ((1_000_000, [{"setting": "max_tokens", "sent": "64000"}]), (64_000, None)):
+        _, reply = await v1.post(CHAT, {"model": BUDGETED, "messages": [USER], "max_tokens": limit})
+        assert fake_api.calls[-1].body["max_tokens"] == 64_000
+        assert reply["counsel"].get("adapted") == adapted
+
+
 async def test_stop_sequences_that_a_vendor_refuses_end_the_answer_all_the_same(
     v1: V1, fake_api: FakeAPI
 ) -> None:

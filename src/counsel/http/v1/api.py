@@ -118,10 +118,12 @@ def _foreign(asked: Asked, parts: tuple[AnswerPart, ...]) -> list[str]:
 
 
 def refused(asked: Asked, error: CounselError) -> Ended | None:
-    """A refusal is an answer in these APIs, with a reason of its own; None for every other failure."""
+    """A refusal is an answer in these APIs, with a reason of its own; None for every other failure, such as a block
+    that the vendor itself reports as an error.
+    """
     from counsel.engine.results import spent
 
-    if not isinstance(error, ContentFiltered) or not asked.refusal_is_answer:
+    if not isinstance(error, ContentFiltered) or not asked.refusal_is_answer or error.status is not None:
         return None
     partial: tuple[TextPart, ...] = ({"type": "text", "text": error.partial},) if error.partial else ()
     return Ended(

@@ -19,6 +19,7 @@ _ROWS: dict[str, tuple[int, str, str | None, str]] = {
         "context_length_exceeded",
         "invalid_request_error",
     ),
+    "CONTENT_FILTERED": (400, "invalid_request_error", "content_filter", "invalid_request_error"),
     "BUDGET_EXCEEDED": (402, "insufficient_quota", "budget_exceeded", "billing_error"),
     "FILE_TOO_LARGE": (413, "invalid_request_error", None, "request_too_large"),
     "FILE_NOT_ALLOWED": (403, "invalid_request_error", None, "permission_error"),
@@ -86,7 +87,7 @@ def openai(error: CounselError, status: int | None = None) -> OpenAIError:
     _, kind, code, _ = _row(error, status)
     return {
         "error": {
-            "message": str(error),
+            "message": _message(error),
             "type": kind,
             "param": error.fields.get("param"),
             "code": error.fields.get("api_code") or code,
@@ -96,7 +97,14 @@ def openai(error: CounselError, status: int | None = None) -> OpenAIError:
 
 def anthropic(error: CounselError, status: int | None = None) -> AnthropicError:
     kind = _row(error, status)[3]
-    return {"type": "error", "error": {"type": kind, "message": str(error)}, "request_id": None}
+    return {"type": "error", "error": {"type": kind, "message": _message(error)}, "request_id": None}
+
+
+def _message(error: CounselError) -> str:
+    """These APIs have no field for what each provider of `auto` or of a chain said."""
+    rows = error.tried or ()
+    reasons = (f"{row.get('provider')}: {row.get('error')}" for row in rows)
+    return " ".join((str(error), *reasons))
 
 
 def of_path(path: str, error: CounselError, status: int | None = None) -> Mapping[str, object]:

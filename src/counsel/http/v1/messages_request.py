@@ -80,6 +80,8 @@ def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool
         offered.append("tool_choice")
     messages = Messages(untranslated, offered)
     turns = messages.read(reading.required(body, "messages", list))
+    if turns[-1].role == "assistant" and turns[-1].text:
+        untranslated.append("the beginning of its answer (the last message is the assistant's)")
     stream = bool(reading.optional(body, "stream", bool))
     thinking, effort = _thinking(body, offered), _effort(body, offered)
     if thinking is None and effort is None and read.part(body, "thinking").get("type") == "adaptive":

@@ -35,7 +35,7 @@ _CODES = (
     "context_length_exceeded",
     "insufficient_quota",
 )
-_CODE_OF_TYPE = {"insufficient_quota": "insufficient_quota"}  # such as `budget_exceeded`
+_OTHER_CODES = {"budget_exceeded": "insufficient_quota", "content_filter": "invalid_prompt"}
 _INCOMPLETE = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 
@@ -107,7 +107,7 @@ def ended(asked: Asked, job: str, answer: Ended, items: list[dict[str, object]])
 def failed(asked: Asked, job: str, error: CounselError) -> dict[str, object]:
     shown = errors.openai(error)["error"]
     status = "cancelled" if error.code == "CANCELLED" else "failed"
-    code = shown["code"] if shown["code"] in _CODES else _CODE_OF_TYPE.get(shown["type"], "server_error")
+    code = shown["code"] if shown["code"] in _CODES else _OTHER_CODES.get(str(shown["code"]), "server_error")
     about = {"code": code, "message": shown["message"]}
     return {
         **open_response(asked, job, status),

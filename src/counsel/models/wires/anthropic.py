@@ -110,7 +110,10 @@ class Anthropic:
             headers,
             _within_budget(body, call),
             left_out,
-            tuple(change for change in settings.adapted if change.setting not in left_out),
+            (
+                *(change for change in settings.adapted if change.setting not in left_out),
+                *anthropic_client.smaller_limit(call, model),
+            ),
             optional=("thinking.display", "output_config.format"),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from counsel.types import Call, Exact, Model, Native, Turn
+from counsel.types import Adapted, Call, Exact, Model, Native, Turn
 
 WIRE = "anthropic"
 SAMPLING = {"top_p": "top_p", "top_k": "top_k"}
@@ -32,6 +32,15 @@ def requested_thinking(call: Call, model: Model) -> tuple[dict[str, object] | No
         return None
     limit, budget = min(call.max_output or model.output, model.output), call.exact.thinking_budget
     return ({"type": "enabled", "budget_tokens": budget} if budget else None), limit
+
+
+def smaller_limit(call: Call, model: Model) -> tuple[Adapted, ...]:
+    if call.exact is None or (call.max_output or 0) <= model.output:
+        return ()
+    why = (
+        f"{model.id} answers with at most {model.output} tokens, which was sent instead of {call.max_output}."
+    )
+    return (Adapted("max_tokens", str(call.max_output), str(model.output), why),)
 
 
 def refuses_thinking(call: Call) -> bool:
