@@ -106,3 +106,29 @@ def test_the_architecture_names_every_package_and_module_at_the_top() -> None:
     top = (ROOT / "src" / "counsel").iterdir()
     names = [f"{path.name}/" if path.is_dir() else path.name for path in top if not path.name.startswith("_")]
     assert [name for name in names if f"`{name}" not in text and name != "py.typed"] == []
+
+
+def uneven_rows(page: Path) -> list[int]:
+    """The numbers of table rows that have other columns than their heading: a bar in code splits a cell, too."""
+    in_code, columns, numbers = False, 0, []
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        in_code ^= text.startswith("```")
+        bars = 0 if in_code or not text.startswith("|") else len(re.findall(r"(?<!\\)\|", text))
+        if columns and bars not in {0, columns}:
+            numbers.append(number)
+        columns = bars and (columns or bars)
+    return numbers
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_rows_of_a_table_have_the_columns_of_its_heading(page: Path) -> None:
+    assert uneven_rows(page) == []
+
+
+def test_a_bar_that_splits_a_cell_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "| a | b |\n|---|---|\n| `x | y` | z |\n| `x \\| y` | z |\n\n| c |\n|---|\n| d |\n", encoding="utf-8"
+    )
+    assert uneven_rows(page) == [3]

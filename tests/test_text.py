@@ -71,3 +71,10 @@ def test_a_tail_keeps_the_end_and_counts_the_whole() -> None:
     assert (tail.text(), tail.length) == ("new", 5)
     tail.cut(0)
     assert (tail.text(), tail.length) == ("", 0)
+
+
+def test_similar_names_are_suggested_in_one_question() -> None:
+    assert text.did_you_mean(["a"]) == "Did you mean a?"
+    assert text.did_you_mean(["a", "b"]) == "Did you mean a or b?"
+    assert text.did_you_mean(["a", "b", "c"]) == "Did you mean a, b or c?"
+    assert text.did_you_mean([]) == ""

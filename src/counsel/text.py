@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 
 _PIECES = 1024  # joined into one block
 
@@ -27,6 +28,14 @@ def is_sound(text: str) -> bool:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 file`, `2 files`, `1,000 entries`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """`Did you mean a, b or c?`; nothing without names."""
+    if not names:
+        return ""
+    *most, last = names
+    return f"Did you mean {' or '.join(filter(None, (', '.join(most), last)))}?"
 
 
 def is_blank(text: str) -> bool:

@@ -22,7 +22,8 @@ def _agents() -> str:
     rows = ["| name | agent | install | log in | takes |", "|---|---|---|---|---|"]
     for name, agent in ASKABLE.items():
         takes = ", ".join(sorted(driver_of(name).takes)) or "-"
-        rows.append(f"| `{name}` | {agent.label} | `{agent.install}` | `{agent.login}` | {takes} |")
+        install = agent.install.replace("|", "\\|")
+        rows.append(f"| `{name}` | {agent.label} | `{install}` | `{agent.login}` | {takes} |")
     return "\n".join(rows)
 
 

@@ -14,6 +14,7 @@ from counsel.errors import CounselError, InvalidArgument
 from counsel.models import listing, prices
 from counsel.models.catalog import Catalog, ModelRow
 from counsel.models.catalog_rows import fold
+from counsel.text import did_you_mean
 from counsel.types import Model
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _meaning(catalog: Catalog, name: str) -> Model | None:
 def _no_match(catalog: Catalog, text: Sequence[str], *, available: bool) -> str:
     wanted = " ".join(text)
     nearest = catalog.nearest(wanted) if wanted else []
-    suggestion = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+    suggestion = f" {did_you_mean(nearest)}" if nearest else ""
     if available:
         suggestion += " Without --available, the list shows what each model needs."
     return f"No {'available ' * available}model matches{f' {wanted!r}' if wanted else ''}.{suggestion}"

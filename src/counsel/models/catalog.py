@@ -23,6 +23,7 @@ from counsel.models.catalog_rows import Rows, UserAlias, fold
 from counsel.records import Record
 from counsel.setting_values import env_name
 from counsel.settings import Settings
+from counsel.text import did_you_mean
 from counsel.types import Endpoint, Model, Provider
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ class Catalog:
         raise self._bad_alias(alias, f"names {last.target[:100]!r}, which is not a model", nearest)
 
     def _bad_alias(self, alias: UserAlias, what: str, nearest: Sequence[str] = ()) -> ModelNotFound:
-        suggestion = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
+        suggestion = f"{did_you_mean(nearest)} " if nearest else ""
         file = self._settings.home / "config.toml"
         return ModelNotFound(
             f"The alias {alias.name!r} {what}.",
@@ -349,7 +350,7 @@ class Catalog:
 
     def _not_found(self, name: str) -> Model:
         nearest = self.nearest(name)
-        suggestion = f"Did you mean {' or '.join(nearest)}? " if nearest else ""
+        suggestion = f"{did_you_mean(nearest)} " if nearest else ""
         head, slash, _ = name.strip().partition("/")
         more = "PROVIDER/MODEL names one that is not listed."
         if slash and not self.has_provider(head):

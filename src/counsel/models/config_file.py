@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from counsel import paths, setting_values, settings
 from counsel.errors import ConfigInvalid, Conflict, InvalidArgument, NotFound
+from counsel.text import did_you_mean
 
 if TYPE_CHECKING:
     import dataclasses
@@ -42,7 +43,7 @@ def unknown(key: str) -> NotFound:
     names = [row.name for row in settings.rows()]
     near = difflib.get_close_matches(key.lower().replace("-", "_").removeprefix("counsel_"), names, n=3)
     near += [name for name in names if key.lower() in name and name not in near][: 3 - len(near)]
-    hint = f"Did you mean {' or '.join(near)}?" if near else "`counsel config list` shows all settings."
+    hint = did_you_mean(near) or "`counsel config list` shows all settings."
     return NotFound(f"There is no setting {key[:80]!r}.", hint=hint, nearest=near)
 
 

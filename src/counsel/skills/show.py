@@ -15,6 +15,7 @@ from counsel.skills.check import Finding, check_skill
 from counsel.skills.discover import Listing, list_skills
 from counsel.skills.drift import files_of
 from counsel.skills.frontmatter import Frontmatter, read
+from counsel.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def named(listing: Listing, name: str) -> list[Skill]:
     if not matches:
         known = sorted({skill.name for skill in listing.skills})
         similar = difflib.get_close_matches(name, known, n=3)
-        hint = f"Did you mean {', '.join(similar)}?" if similar else "See `counsel skills list`."
+        hint = did_you_mean(similar) or "See `counsel skills list`."
         raise NotFound(f"No skill is named {name!r}.", hint=hint)
     return sorted(matches, key=lambda skill: (not skill.accepted, name != skill.name, skill.shared))
 
