@@ -24,7 +24,7 @@ from counsel.results import ConsensusResult
 QUESTIONS = [Question(str(number), f"question {number}", ("a", "b"), "a") for number in range(6)]
 
 
-def answered(cost: float | None = 0.25) -> ConsensusResult:
+def answered(cost: float | None = 0.25, *failed: dict[str, Any]) -> ConsensusResult:
     def about(ms: int | None) -> dict[str, Any]:
         return {"usage": {"input_tokens": 1}, "cost_usd": 0.125, "response_time_ms": ms}
 
@@ -38,7 +38,7 @@ def answered(cost: float | None = 0.25) -> ConsensusResult:
     ]
     return ConsensusResult.from_json(
         {
-            "phases": {"initial": first, "refined": refined, "verdict": {"judge": "opus", "choice": "a", "metadata": about(500)}},
+            "phases": {"initial": first, "refined": refined, "failed": failed, "verdict": {"judge": "opus", "choice": "a", "metadata": about(500)}},
             "settings": {"models_requested": ["gpt-5", "gpt-5", "o3"]},
             "metadata": {"usage": {}, "cost_usd": cost, "cost_complete": True},
         }
@@ -124,6 +124,39 @@ async def test_questions_at_once_cannot_spend_more_than_the_limit_together() -> 
     for future in waiting[1:]:
         future.set_result(0.0)
     await running
+
+
+async def test_a_question_that_needs_more_than_its_share_is_asked_alone() -> None:
+    class Dear(Engine):
+        async def wait(self, job: str) -> ConsensusResult:
+            if self.requests[int(job.removeprefix("job_")) - 1].max_cost_usd < 0.6:
+                raise BudgetExceeded("It needs more.", budget="job")
+            return answered(0.125)
+
+    engine = Dear()
+    evaluation, done = await evaluated(engine, most=1.0, at_once=4, count=6)
+    assert [type(each) for each in done] == [Trial] * 4 + [Failed]
+    assert isinstance(evaluation.stopped, BudgetExceeded), "four have cost half of the limit"
+    assert [request.max_cost_usd for request in engine.requests[4:]] == [1.0, 0.875, 0.75, 0.625, 0.5]
+
+
+@pytest.mark.parametrize("phase", ["initial", "refined"])
+async def test_an_answer_that_lacks_members_for_lack_of_money_is_no_measurement(phase: str) -> None:
+    lost = {
+        "model": "o3",
+        "phase": phase,
+        "error": "It needs more.",
+        "code": "BUDGET_EXCEEDED",
+        "budget": "job",
+    }
+    engine = Engine(answered(0.5, lost))
+    evaluation, done = await evaluated(engine, most=1.0)
+    assert [type(each) for each in done] == [Failed]
+    assert isinstance(evaluation.stopped, BudgetExceeded)
+    crowded = Engine(answered(0.5, lost))
+    evaluation, done = await evaluated(crowded, most=1.0, at_once=2, count=2)
+    assert [type(each) for each in done] == [Trial, Trial]
+    assert crowded.requests[-1].max_cost_usd == 0.25, "what it had cost before counts"
 
 
 async def test_a_few_questions_share_the_whole_limit() -> None:

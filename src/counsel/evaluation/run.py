@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 
 from counsel.caller import Caller
 from counsel.errors import BudgetExceeded, ContextLengthExceeded, CounselError
@@ -43,11 +44,16 @@ class Evaluation:
         self._left = max_cost_usd
         self._running: dict[Question, float] = {}  # with what each may spend
         self._failures: list[CounselError] = []
+        self._postponed: list[Question] = []
         self.stopped: CounselError | None = None  # why the rest was not asked
 
     async def ask_all(self, questions: Collection[Question], at_once: int) -> None:
         waiting = iter(questions)
-        at_once = min(at_once, len(questions))
+        await self._ask_some(waiting, min(at_once, len(questions)))
+        if self._postponed and self.stopped is None:
+            await self._ask_some(chain(self._postponed, waiting), 1)
+
+    async def _ask_some(self, waiting: Iterator[Question], at_once: int) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(at_once):
@@ -55,13 +61,16 @@ class Evaluation:
         except ExceptionGroup as errors:  # such as a finished question that cannot be kept
             raise errors.exceptions[0] from None
 
-    async def _ask_next(self, waiting: Iterable[Question], at_once: int) -> None:
+    async def _ask_next(self, waiting: Iterator[Question], at_once: int) -> None:
         for question in waiting:
             if self.stopped is not None:
                 return
             try:
                 result = await self._ask(question, at_once)
             except CounselError as error:
+                if at_once > 1 and isinstance(error, BudgetExceeded) and error.budget == "job":
+                    self._postponed.append(question)  # alone it may spend all that is left
+                    return
                 self._failed(question, error)
             else:
                 self._failures.clear()
@@ -108,6 +117,8 @@ class Evaluation:
             raise
         assert isinstance(result, ConsensusResult)  # what a consensus request gives
         self._spend(result.metadata.cost_usd)
+        if refusal := _lack_of_money(result):
+            raise refusal
         return result
 
     def _spend(self, cost_usd: float | None) -> None:
@@ -119,6 +130,14 @@ class Evaluation:
         if isinstance(error, BudgetExceeded) or len(self._failures) >= _FAILURES_IN_A_ROW:
             self.stopped = self.stopped or error
         self._report(Failed(question, error))
+
+
+def _lack_of_money(result: ConsensusResult) -> BudgetExceeded | None:
+    """An answer without a member that was too dear says nothing of the ways to ask."""
+    errors = [failure.error for failure in result.failed]
+    if result.verdict and result.verdict.error:
+        errors.append(result.verdict.error)
+    return next((error for error in errors if isinstance(error, BudgetExceeded)), None)
 
 
 def trial(question: Question, result: ConsensusResult) -> Trial:
