@@ -272,12 +272,21 @@ async def test_groups_come_from_the_claim_that_is_named(provider: OidcProvider) 
         {"COUNSEL_PUBLIC_URL": "http://counsel.example.com"},
         {"COUNSEL_OIDC_ROLES": "ops"},
         {"COUNSEL_OIDC_ROLES": "ops=king"},
+        {"COUNSEL_OIDC_ISSUER": "https://accounts.google.com", "COUNSEL_OIDC_CREATE": "member"},
+        {"COUNSEL_OIDC_ISSUER": "https://GitLab.com", "COUNSEL_OIDC_CREATE": "member"},
     ],
 )
 def test_settings_that_cannot_work_are_refused_at_the_start(env: dict[str, str]) -> None:
     with pytest.raises(ConfigInvalid) as caught:
         configured(env.get("COUNSEL_OIDC_ISSUER", "https://login.example.com"), **env)
     assert "password" not in str(caught.value)
+
+
+def test_whoever_has_an_account_at_a_public_issuer_is_added_only_with_a_domain() -> None:
+    google, member = "https://accounts.google.com", {"COUNSEL_OIDC_CREATE": "member"}
+    assert configured(google, **member, COUNSEL_OIDC_ALLOWED_DOMAINS="example.com").creates
+    assert not configured(google).creates
+    assert configured("https://login.example.com", **member).creates
 
 
 def test_the_clients_secret_is_not_shown() -> None:

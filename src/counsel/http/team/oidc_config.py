@@ -12,6 +12,8 @@ from counsel.people import ROLES, Role
 from counsel.settings import Settings
 
 CALLBACK = "/login/callback"
+# Issuers at which everybody can have an account.
+_PUBLIC = frozenset({"accounts.google.com", "appleid.apple.com", "gitlab.com", "login.live.com"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -53,6 +55,11 @@ def read(settings: Settings) -> OidcConfig | None:
             hint=f"Set the address that people use; the issuer must know it with {CALLBACK} as a redirect URI.",
         )
     checked_url(settings.public_url, "COUNSEL_PUBLIC_URL")
+    if settings.oidc_create == "member" and not settings.oidc_allowed_domains and issuer.hostname in _PUBLIC:
+        raise ConfigInvalid(
+            f"Anybody can have an account at {issuer.hostname}, and COUNSEL_OIDC_CREATE=member would add them all.",
+            hint="Set COUNSEL_OIDC_ALLOWED_DOMAINS to your company's domain.",
+        )
     scopes = settings.oidc_scopes.split()
     return OidcConfig(
         issuer=settings.oidc_issuer,
