@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from string import ascii_uppercase
 
 from counsel.engine.context.conversation import History
@@ -23,6 +24,7 @@ _JUDGED = re.compile(r"^\*Judge: .*\*$\n?", re.MULTILINE)  # as verdict_text.py 
 _REVIEW = re.compile(r"(?:No findings|\d+ findings?)(?: \(\d+ disputed\))? in \d+ files?: ").match
 _REVIEWED = re.compile(r"\s+Reviewed\s+by\s[^\n]*(?:\n[^\n]+)*\Z")
 _FOUND = re.compile(r"^  Found by\b(?:[^\n]|\n(?!\n))*?\.$\n?", re.MULTILINE)
+_CLOSING = re.compile(r"</\s*(answer\d*)", re.IGNORECASE)
 _LETTER = re.compile(r"\b[A-T]\b")
 
 
@@ -99,9 +101,17 @@ def blocks(
     texts: Mapping[str, str], order: Mapping[str, str], own: str = "", notes: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """Each answer as its readers see it. `order`: letters by slot; `own`: the reader's slot, whose text it has."""
+    tag = _tag([texts[slot] for slot in order if slot != own])
     for slot, letter in order.items():
         if slot == own:
             yield f"Answer {letter} is your own, above."
         else:
             note = (notes or {}).get(slot, "")
-            yield f"Answer {letter}{note}:\n<answer>\n{texts[slot]}\n</answer>"
+            yield f"Answer {letter}{note}:\n<{tag}>\n{texts[slot]}\n</{tag}>"
+
+
+def _tag(texts: Sequence[str]) -> str:
+    """One that no answer closes: an answer could write another one behind its own end."""
+    closed = {match.lower() for text in texts for match in _CLOSING.findall(text)}
+    names = chain(["answer"], (f"answer{number}" for number in count(2)))
+    return next(name for name in names if name not in closed)
