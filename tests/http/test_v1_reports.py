@@ -301,3 +301,16 @@ async def test_a_model_is_found_by_every_name_of_it(v1: V1) -> None:
     assert (listed["quick"], listed["gpt-5-nano"], listed["auto"]) == ("alias", "openai", "counsel")
     with pytest.raises(openai.NotFoundError):
         await v1.openai.models.retrieve("gpt-55")
+
+
+async def test_chains_and_panels_are_found(tmp_path: Path, fake_api: FakeAPI) -> None:
+    (tmp_path / "counsel").mkdir()
+    (tmp_path / "counsel" / "config.toml").write_text('[panels]\npair = ["opus", "gpt-5"]\n')
+    pair = "consensus:@pair"
+    async with served(tmp_path, fake_api) as v1:
+        assert pair in [model.id async for model in v1.openai.models.list()]
+        for name in ("gpt-5, opus", "consensus", "consensus:gpt-5,openai/gpt-5-mini", pair, f"{pair},o3"):
+            assert (await v1.openai.models.retrieve(name)).owned_by == "counsel"
+        for name in ("gpt-5,", "gpt-5,gpt-55", "consensus:gpt-55", "consensus:@none", "consensusx"):
+            with pytest.raises(openai.NotFoundError):
+                await v1.openai.models.retrieve(name)

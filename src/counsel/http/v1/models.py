@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from counsel.caller import Caller
 from counsel.errors import CounselError, ModelNotFound
+from counsel.http.v1 import consensus
 
 _CREATED = 1_735_689_600  # 2025-01-01: the catalog does not know dates, and clients require one
 _DATE = "2025-01-01T00:00:00Z"
@@ -30,8 +31,11 @@ async def shown(caller: Caller, headers: Mapping[bytes, str], name: str) -> dict
 
 
 def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
-    """Name → owner and label: `auto`, the models whose keys are set, the user's aliases, the agents that are installed."""
+    """Name → owner and label: `auto`, the models whose keys are set, the user's panels and aliases, the agents that are
+    installed.
+    """
     from counsel.agents import registry
+    from counsel.models import panels
     from counsel.models.catalog import Catalog
 
     catalog = Catalog.load(caller.settings)
@@ -39,6 +43,10 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
     for row in catalog.models():
         if row.available:
             rows[row.model.id] = (row.model.provider, row.model.label or row.model.id)
+    rows |= {
+        f"{consensus.PREFIX}:{panels.MARK}{name}": ("counsel", f"consensus of {panels.MARK}{name}")
+        for name in panels.named(caller.settings)
+    }
     rows |= {alias.name: ("alias", f"{alias.name} ({alias.target})") for alias in catalog.aliases}
     if caller.person is None or caller.settings.team_agents:  # else they do not run on a team's server
         rows |= {agent.name: ("agent", agent.agent.label) for agent in registry.available(caller)}
@@ -46,10 +54,15 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
 
 
 def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[str, str]:
-    """Of another name of a model: `provider/model`, an alias of the catalog, `claude:opus`."""
+    """Of another name of a model: `provider/model`, an alias of the catalog, `claude:opus`, a chain, a consensus."""
     from counsel.agents import registry
     from counsel.models.catalog import Catalog
 
+    if consensus.is_named(name) or "," in name:
+        for member in _members(name, caller):
+            if member not in rows:
+                _unlisted(member, caller, rows)
+        return "counsel", name
     agent = registry.resolve(name)
     if agent and agent.agent.name in rows:
         return "agent", agent.agent.label
@@ -62,6 +75,20 @@ def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[st
             f"The model '{name}' does not exist.", hint="GET /v1/models lists them."
         ) from None
     return model.provider, model.label or model.id
+
+
+def _members(name: str, caller: Caller) -> list[str]:
+    """The models of a chain or a consensus."""
+    from counsel.models import panels
+
+    is_consensus = consensus.is_named(name)
+    listed = name[len(consensus.PREFIX) + 1 :] if is_consensus else name
+    members = [member.strip() for member in listed.split(",")]
+    if not is_consensus:
+        return members
+    return [
+        panels.name_of(entry).strip() for entry in panels.expanded(filter(None, members), caller.settings)
+    ]
 
 
 def _openai(name: str, owner: str) -> dict[str, object]:
