@@ -176,11 +176,8 @@ def _members(models: tuple[str, ...], settings: Settings) -> list[str]:
     """By name, behind panels; one `auto` for each model that the engine will choose."""
     from counsel.models import panels
 
-    names = [panels.name_of(entry) for entry in panels.expanded(models, settings)]
-    if names != ["auto"]:
-        return names
-    own = panels.expanded(settings.consensus_models, settings)
-    return [panels.name_of(entry) for entry in own] or names * settings.panel_size
+    names = [panels.name_of(entry) for entry in panels.asked(models, settings)]
+    return names * settings.panel_size if names == ["auto"] else names
 
 
 def _sentence(expected: Estimate, questions: int, max_cost: float | None) -> str:

@@ -64,6 +64,25 @@ def expanded(models: Iterable[Entry], settings: Settings) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def is_auto(entry: Entry) -> bool:
+    return name_of(entry).strip().lower() == "auto"
+
+
+def asked(models: Iterable[Entry], settings: Settings) -> tuple[Entry, ...]:
+    """As `expanded`; `auto` alone is the user's own panel, if there is one, and gives its part to each that has none."""
+    entries = expanded(models, settings)
+    if not (len(entries) == 1 and is_auto(entries[0]) and settings.consensus_models):
+        return entries
+    return tuple(_with_part(entry, entries[0]) for entry in expanded(settings.consensus_models, settings))
+
+
+def _with_part(entry: Entry, auto: Entry) -> Entry:
+    if isinstance(auto, str):
+        return entry
+    own: Member = {"model": entry} if isinstance(entry, str) else entry
+    return {**auto, **own}
+
+
 def _of_panel(entry: Entry, settings: Settings) -> tuple[Entry, ...]:
     name = name_of(entry).strip().removeprefix(MARK)
     if not isinstance(entry, str) and len(entry) > 1:

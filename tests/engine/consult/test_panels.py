@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from counsel.caller import Caller
+from counsel.cli import consensus_members
 from counsel.engine.engine import Engine
 from counsel.errors import CounselError, InvalidArgument, NotFound
 from counsel.models.catalog import Catalog
@@ -46,6 +48,32 @@ async def test_a_panel_stands_for_its_models(engine: Engine, caller: Callable[..
 
 async def test_the_users_own_panel_may_be_a_named_one(engine: Engine, caller: Callable[..., Caller]) -> None:
     assert await asked(engine, caller(COUNSEL_CONSENSUS_MODELS="@duo"), "auto") == ["gpt-5", "sonnet"]
+
+
+def test_a_part_is_for_a_member_of_the_users_own_panel(caller: Callable[..., Caller]) -> None:
+    """On the command line, where no models are named."""
+    for own in ("sonnet,gpt-5", "@duo"):
+        settings = caller(COUNSEL_CONSENSUS_MODELS=own).settings
+        members = consensus_members.assigned(("auto",), ["sonnet=critic"], ["gpt-5=for"], settings)
+        assert {str(member) for member in members} == {
+            "{'model': 'sonnet', 'role': 'critic'}",
+            "{'model': 'gpt-5', 'stance': 'for'}",
+        }
+    with pytest.raises(click.BadParameter, match="opus is not a member"):
+        consensus_members.assigned(
+            ("auto",), ["opus=critic"], [], caller(COUNSEL_CONSENSUS_MODELS="sonnet,gpt-5").settings
+        )
+
+
+async def test_the_part_of_auto_is_that_of_each_of_the_users_own_panel(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    own = caller(COUNSEL_CONSENSUS_MODELS="@roles")
+    assert await asked(engine, own, {"model": "auto", "stance": "for"}) == ["gpt-5", "sonnet"]
+    bodies = {call.model: str(call.body) for call in fake_api.calls}
+    assert "security reviewer" in bodies["gpt-5"]
+    assert "strongest honest case for it" in bodies["gpt-5"]
+    assert "strongest honest case against it" in str(bodies), "its own part comes first"
 
 
 async def test_the_size_of_auto_is_a_setting(engine: Engine, caller: Callable[..., Caller]) -> None:

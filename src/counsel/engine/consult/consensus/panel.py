@@ -34,14 +34,11 @@ def chosen(request: ConsensusRequest | ReviewRequest, router: Router, caller: Ca
     `auto` is one model more, which keeps the role and the stance of its entry.
     """
     settings = caller.settings
-    entries = panels.expanded(request.models, settings)
-    if len(entries) == 1 and _is_auto(entries[0]) and settings.consensus_models:
-        entries = panels.expanded(settings.consensus_models, settings)
-    members = [_member(entry) for entry in entries]
-    autos = [member for member in members if _is_auto(member.model)]
+    members = [_member(entry) for entry in panels.asked(request.models, settings)]
+    autos = [member for member in members if panels.is_auto(member.model)]
     if not autos:
         return tuple(members)
-    named = [member for member in members if not _is_auto(member.model)]
+    named = [member for member in members if not panels.is_auto(member.model)]
     if not named and len(autos) == 1:
         autos *= settings.panel_size
     names = [member.model for member in named]
@@ -105,10 +102,6 @@ def _all_of(errors: dict[str, CounselError]) -> CounselError:
     hints = dict.fromkeys(error.hint for error in errors.values() if error.hint)
     fields["hint"] = " ".join([*hints, "Nothing was sent."])
     return type(first)(" ".join(dict.fromkeys(error.message for error in errors.values())), **fields)
-
-
-def _is_auto(entry: panels.Entry) -> bool:
-    return panels.name_of(entry).strip().lower() == "auto"
 
 
 def _pick(routes: list[Route], wanted: int, taken: set[str], named: set[str]) -> list[str]:
