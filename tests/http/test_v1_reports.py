@@ -146,6 +146,21 @@ async def test_thinking_is_left_out_where_anthropic_refuses_its_budget(
         assert (body.get("temperature"), adapted) == ((None, []) if thinks else (1.0, ["temperature"]))
 
 
+async def test_claude_continues_what_another_model_began_without_thinking(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(thinking="Hm.", tool_calls=[{"name": "look", "arguments": {}}], times=None)
+    for model, left_out in ((GPT, ["thinking"]), (BUDGETED, None)):
+        ask = _messages(model, tools=[TOOL], thinking={"type": "enabled", "budget_tokens": 2_000})
+        _, first = await v1.post(MESSAGES, ask)
+        result = {"type": "tool_result", "tool_use_id": first["content"][-1]["id"], "content": "x"}
+        turns = [
+            USER,
+            {"role": "assistant", "content": first["content"]},
+            {"role": "user", "content": [result]},
+        ]
+        _, reply = await v1.post(MESSAGES, {**ask, "model": BUDGETED, "messages": turns})
+        assert ("thinking" in fake_api.calls[-1].body, _ignored(reply)) == (left_out is None, left_out)
+
+
 async def test_a_limit_that_is_lowered_is_reported(v1: V1, fake_api: FakeAPI) -> None:
     for limit, adapted in ((1_000_000, [{"setting": "max_tokens", "sent": "64000"}]), (64_000, None)):
         _, reply = await v1.post(CHAT, {"model": BUDGETED, "messages": [USER], "max_tokens": limit})

@@ -70,6 +70,14 @@ def passed_on(
 ) -> tuple[dict[str, object], tuple[str, ...]]:
     """The client's own body, and what of it this model refuses and is left out."""
     refused = _SHAPING if model.temperature is None else ()
+    # An answer that another vendor's model began, such as one of a chain, is continued without thinking.
+    thinking = native.body.get("thinking")
+    if (
+        isinstance(thinking, dict)
+        and thinking.get("type") == "enabled"
+        and _began_without_thinking(call.turns)
+    ):
+        refused = (*refused, "thinking")
     left_out = tuple(name for name in refused if name in native.body)
     body = {name: value for name, value in native.body.items() if name not in left_out}
     body |= {"model": model.wire_id, "stream": True, **options.get("body", {})}
