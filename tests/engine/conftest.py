@@ -27,6 +27,7 @@ _SQLITE_ONLY = {
     "test_a_home_that_was_replaced_is_left_alone": "the home has no file of a store",
     "test_the_row_of_a_job_that_cannot_run_again_waits_for_its_end": "it counts commits of SQLite's file",
     "test_a_call_needs_few_tasks_and_timers_however_many_pieces_it_has": "other tasks look after a team's queue",
+    "test_a_call_needs_few_functions": "it counts those of a write to SQLite's file",
 }
 
 

@@ -214,7 +214,7 @@ class Guard:
             if signed_in is None and not token and b"authorization" not in headers:
                 return await self._team_page_access(team, scope, headers)
         except CounselError as error:
-            return 503, error
+            return 503, team.unreachable(error)
         if signed_in is None:
             return self._no_access(scope, headers)
         scope[SIGNED_IN] = signed_in

@@ -10,6 +10,7 @@ import anthropic
 import openai
 import pytest
 
+from counsel.engine.store.records import StoreError
 from counsel.errors import Conflict, InvalidArgument
 from fake import FakeAPI
 from support.team_server import OPERATOR, TeamServer, serving
@@ -201,6 +202,26 @@ async def test_a_rotated_token_ends_and_with_an_overlap_ends_later(team: TeamSer
     assert await status(ann) == 401
     assert await status(await team.client(first.secret)) == 401
     assert await status(await team.client(second.secret)) == 200
+
+
+async def test_strangers_do_not_learn_where_the_database_is_while_it_is_away(
+    team: TeamServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(*_: object) -> None:
+        raise StoreError(
+            "The PostgreSQL database counsel on db.internal cannot be used.", hint="Check the DSN."
+        )
+
+    monkeypatch.setattr(type(team.engine.store.people), "signed_in", fails)
+    stranger = await team.client("csl_" + "x" * 43)
+    for path in ("/api/jobs", "/v1/models", "/mcp"):
+        async with stranger.session.get(path) as answer:
+            text = await answer.text()
+            assert answer.status == 503, path
+            assert "database cannot be reached" in text
+            assert "internal" not in text.replace("INTERNAL", ""), text
+            assert "DSN" not in text
+    assert caplog.text.count("db.internal") == 1, "the log says it, and once"
 
 
 async def test_a_token_expires(team: TeamServer, monkeypatch: pytest.MonkeyPatch) -> None:

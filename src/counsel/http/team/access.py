@@ -18,7 +18,7 @@ from counsel.engine.store.people import CHANGED, SignedIn
 from counsel.engine.store.protocol import Store
 from counsel.engine.team.audit import Audit, Sender
 from counsel.engine.team.people import names
-from counsel.errors import CounselError
+from counsel.errors import CounselError, Internal
 from counsel.http.auth import TOKEN_ENDED
 from counsel.http.chunks import CONNECTION, WATCHED
 from counsel.http.team.ending import Ending
@@ -37,6 +37,7 @@ MOST_REMEMBERED = 10_000
 _LOOK = 1.0  # seconds between two looks at tokens in use; a change wakes earlier
 _AGAIN = 3600.0  # seconds after which a token's use from an address is noted again
 _USE_EVERY = 60.0  # seconds between two notes that a token was used
+_TELL_EVERY = 10.0  # seconds between two lines in the log that the database is away
 
 End: TypeAlias = Callable[[], None]
 
@@ -55,6 +56,7 @@ class TeamAccess:
         self._live: dict[str, set[End]] = {}  # by the token's id: ends a request
         self._watching: asyncio.Task[None] | None = None
         self._audit: Audit | None = None
+        self._told = -_TELL_EVERY
         self._seen: dict[tuple[str, str], float] = {}  # tokens and addresses that the audit log knows
 
     async def signed_in(self, secret: str, address: str = "") -> SignedIn | None:
@@ -133,6 +135,15 @@ class TeamAccess:
         if self._sessions is None:
             self._sessions = TeamSessions((await self._store()).sessions, self._operator.decode())
         return self._sessions
+
+    def unreachable(self, error: CounselError) -> CounselError:
+        """For whoever cannot be known while the database is away. Where that is, and as whom it is asked, is in the log."""
+        if time.monotonic() - self._told >= _TELL_EVERY:
+            self._told = time.monotonic()
+            log.warning("it cannot be checked who sends a request: %s", error)
+        return Internal(
+            "The team's database cannot be reached at the moment.", hint="Send the request again in a moment."
+        )
 
     # ── answering ──
 
