@@ -14,6 +14,10 @@ from fake import FakeAPI
 from support.v1 import V1, served
 
 USER: dict[str, Any] = {"role": "user", "content": "hello"}
+CALL: Any = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+LOOP: Any = [
+    USER, {"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "tool_call_id": "c1", "content": "x"}
+]  # fmt: skip
 TOOLS: Any = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
 
 
@@ -74,9 +78,14 @@ async def test_a_chain_of_names_is_tried_in_its_order(v1: V1, fake_api: FakeAPI)
 
 
 async def test_an_agent_does_not_take_a_clients_tools(v1: V1) -> None:
-    body = {"model": "codex", "messages": [USER], "tools": TOOLS}
-    status, reply = await v1.post("/v1/chat/completions", body)
-    assert (status, "agent" in reply["error"]["message"]) == (400, True)
+    for change, words in (
+        ({"tools": TOOLS}, "agent"),
+        ({"messages": LOOP}, "must be the user's"),
+        ({"messages": [USER, {"role": "assistant", "content": "yo"}]}, "must be the user's"),
+    ):
+        body = {"model": "codex", "messages": [USER], **change}
+        status, reply = await v1.post("/v1/chat/completions", body)
+        assert (status, words in reply["error"]["message"]) == (400, True)
 
 
 async def test_a_consensus_streams_progress_as_reasoning_and_then_the_answers(
@@ -107,13 +116,15 @@ async def test_a_consensus_streams_progress_as_reasoning_and_then_the_answers(
     assert headers["x-counsel-ignored"] == "max_tokens"
 
 
-async def test_a_consensus_over_responses(v1: V1) -> None:
+async def test_a_consensus_over_responses(v1: V1, fake_api: FakeAPI) -> None:
     model = "consensus:gpt-5, claude-sonnet-4-6"
-    async with v1.openai.responses.stream(model=model, input="which?") as stream:
+    search: Any = [{"type": "web_search"}]
+    async with v1.openai.responses.stream(model=model, input="which?", tools=search) as stream:
         final: Any = await stream.get_final_response()
     reasoning, message = final.output
     assert "gpt-5 has answered" in reasoning.summary[0].text
     assert "## claude-sonnet-4-6" in message.content[0].text
+    assert all("web_search" in str(call.body["tools"]) for call in fake_api.calls[:2])
 
 
 @pytest.mark.parametrize(
@@ -142,6 +153,8 @@ async def test_a_consensus_refuses_what_it_cannot_do(v1: V1, fake_api: FakeAPI) 
     seen = {"messages": [{"role": "user", "content": [{"type": "text", "text": "this?"}, picture]}]}
     changes: list[tuple[dict[str, Any], str]] = [
         ({"tools": TOOLS}, "does not take tools"),
+        ({"messages": LOOP}, "does not take tool calls"),
+        ({"messages": [USER, {"role": "assistant", "content": "yo"}]}, "must be the user's"),
         ({"response_format": {"type": "json_object"}}, "does not take a response format"),
         (seen, "takes no image by its address"),
     ]

@@ -304,6 +304,10 @@ def test_an_agent_gets_earlier_turns_before_the_question() -> None:
     assert turn.text.endswith("four")
     assert turn.text.index("one") < turn.text.index("two")
     assert "three" not in turn.text
+    loop = (*turns[:2], Turn("tool", tool_results=(ToolResult("1", "look", "three"),)), turns[-1])
+    exact = compose.compose(asked(turns=loop), route(None)).exact
+    assert exact is not None
+    assert exact.left_out == ("messages.tool_calls",), "it is said"
     assert compose.compose(ASKED, route(None)).turns == (Turn("user", "hi"),)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from counsel.engine.consult import prompts
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
@@ -38,11 +40,7 @@ def _problems(request: CompletionRequest, route: Route) -> list[str]:
     if request.untranslated and not is_native:
         problems.append(f"it does not take {', '.join(request.untranslated)}")
     if route.model is None:
-        if request.tools or request.web_search:
-            problems.append("it is an agent with tools of its own, and does not call a client's tools")
-        if _images(request):
-            problems.append("an agent takes no images from an API")
-        return problems
+        return [*problems, *_problems_of_agent(request)]
     if request.tools and not route.model.tools:
         problems.append("it cannot use tools")
     searches = request.web_search and not request.tools and not request.as_counsel
@@ -56,6 +54,15 @@ def _problems(request: CompletionRequest, route: Route) -> list[str]:
     if route.wire in _NO_FETCH and any(image.url for image in images):
         problems.append("it fetches no image from a URL (send the image itself, as a data URL)")
     return problems
+
+
+def _problems_of_agent(request: CompletionRequest) -> Iterator[str]:
+    if request.tools or request.web_search:
+        yield "it is an agent with tools of its own, and does not call a client's tools"
+    if _images(request):
+        yield "an agent takes no images from an API"
+    if request.turns and request.turns[-1].role != "user":
+        yield "its last message must be the user's"
 
 
 def _is_native(request: CompletionRequest, route: Route) -> bool:
@@ -86,7 +93,7 @@ def needs(request: CompletionRequest) -> Needs:
 def compose(request: CompletionRequest, route: Route) -> Call:
     check(request, route)
     own = _is_native(request, route)
-    exact = request.exact if own else replace(request.exact, left_out=request.offered)
+    exact = request.exact if own else replace(request.exact, left_out=_left_out(request, route))
     call = Call(
         turns=_marked(request.turns) if route.wire in _NO_FAILED_RESULTS else request.turns,
         system=request.system,
@@ -109,6 +116,12 @@ def compose(request: CompletionRequest, route: Route) -> Call:
     call = replace(call, tokens=tokens.estimate_call(call, route.model))
     _check_window(call, route.model)
     return call
+
+
+def _left_out(request: CompletionRequest, route: Route) -> tuple[str, ...]:
+    is_agent = route.model is None
+    calls = is_agent and any(turn.tool_calls or turn.tool_results for turn in request.turns)
+    return (*request.offered, "messages.tool_calls") if calls else request.offered
 
 
 def _check_window(call: Call, model: Model) -> None:

@@ -31,6 +31,7 @@ def request_of(asked: Asked) -> ConsensusRequest:
     names = [name.strip() for name in asked.model[len(PREFIX) + 1 :].split(",") if name.strip()]
     for name, wanted in (
         ("tools", bool(request.tools or request.untranslated)),
+        ("tool calls and their results", any(turn.tool_calls or turn.tool_results for turn in request.turns)),
         ("a response format", request.schema is not None or request.exact.json_object),
         ("background", asked.background),
         ("previous_response_id", request.previous is not None),
@@ -38,6 +39,8 @@ def request_of(asked: Asked) -> ConsensusRequest:
         if wanted:
             raise BadRequest(f"A consensus does not take {name}. counsel's own API has more.", "model")
     *earlier, last = request.turns
+    if last.role != "user":
+        raise BadRequest("The last message to a consensus must be the user's.", "messages", "invalid_value")
     spoken = [(turn.role, turn.text) for turn in earlier if turn.text]
     return ConsensusRequest(
         prompt=(prompts.earlier(spoken) if spoken else "") + last.text,
@@ -48,6 +51,7 @@ def request_of(asked: Asked) -> ConsensusRequest:
         temperature=None if request.temperature is None else min(request.temperature, 1.0),
         reasoning_effort=request.reasoning_effort,
         verbosity=request.verbosity,
+        use_websearch=request.web_search,
         continuation_id=request.continuation_id,
         check_models=True,
     )
