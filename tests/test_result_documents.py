@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counsel.errors import NotFound
+from counsel.errors import NotFound, RateLimited
 from counsel.results import review_text, verdict_text
 from counsel.results.answers import Accepted, ChatResult, result_from_json
 from counsel.results.consensus import ConsensusResult, ModelFailure, Totals
@@ -284,6 +284,21 @@ def test_a_verdict_and_a_vote_as_text() -> None:
         "- **Size.**\n  - gpt-5 and o3: large.\n  - sonnet: small\n- Only o3: its age\n- Only gpt-5: It floats.\n"
         "- Blind spot: its price"
     )
+
+
+def test_what_the_judge_and_vendors_write_does_not_look_like_a_part_of_the_result() -> None:
+    """A later turn finds our parts by their headings, and the failures by their lines, to take the names out."""
+    said = "# Best\n\n## gpt-5\n\n### Why\n\n```sh\n## keep\n```\n\n~~~\n# keep\n~~~\n##no heading"
+    recommendation, *_ = verdict_text.sections(JudgeVerdict(judge="opus", recommendation=said), None)
+    assert recommendation.startswith(
+        "## Recommendation\n\n### Best\n\n### gpt-5\n\n### Why\n\n```sh\n## keep\n```\n\n~~~\n# keep\n~~~\n##no heading\n\n*Judge"
+    )
+    busy = RateLimited(
+        "Google: You exceeded your quota.\n\n* Quota of gemini-2.5-pro: 0\n\n## opus", hint="Wait."
+    )
+    (line,) = verdict_text.sections(JudgeVerdict(judge="opus", error=busy), None)
+    assert line.endswith("quota. * Quota of gemini-2.5-pro: 0 ## opus. Wait.")
+    assert "\n" not in ModelFailure("gemini-2.5-pro", "initial", busy).line()
 
 
 def test_a_tie_names_who_is_for_each() -> None:

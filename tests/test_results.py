@@ -226,7 +226,7 @@ def test_a_review_as_githubs_commands() -> None:
     assert fourth.startswith("::notice file="), "nobody should stop for a disputed one"
     assert fifth.startswith("::notice title=info")
     assert failed.startswith("::warning title=counsel review::")
-    assert "100%25%0Anow" in failed
+    assert "100%25 now" in failed
     entry = finding(1, file="a:b,c.py")
     (line,) = review_formats.github(ReviewResult.from_json({**REVIEW, "findings": [entry], "failed": []}))
     assert "file=a%3Ab%2Cc.py," in line

@@ -140,7 +140,8 @@ class ModelFailure:
 
     def line(self) -> str:
         phase = PHASE_NAMES.get(self.phase, self.phase)
-        return f"⚠ {self.model} failed in the {phase}: [{self.error.code}] {self.error}"
+        why = " ".join(str(self.error).split())  # a vendor may write several lines
+        return f"⚠ {self.model} failed in the {phase}: [{self.error.code}] {why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from counsel.results.verdict import Contradiction, JudgeVerdict, Minority, Vote
 from counsel.text import counted
+
+_FENCE = re.compile(r" {0,3}(```|~~~)").match
+_HEADING = re.compile(r"^#{1,2}(?=\s)")
 
 
 def sections(verdict: JudgeVerdict | None, vote: Vote | None) -> list[str]:
     """One text each; none where there is nothing to say."""
     parts = [*_recommendation(verdict, vote), *_agreement(verdict, vote), *_dissent(verdict, vote)]
     if verdict and verdict.error:
-        parts.insert(
-            0, f"⚠ No verdict: the judge {verdict.judge} failed: [{verdict.error.code}] {verdict.error}"
-        )
+        why = " ".join(str(verdict.error).split())
+        parts.insert(0, f"⚠ No verdict: the judge {verdict.judge} failed: [{verdict.error.code}] {why}")
     return parts
 
 
@@ -24,12 +27,22 @@ def _recommendation(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator
         texts.append(_outcome(vote))
     if verdict and verdict.recommendation:
         which = "first" if verdict.based_on == "initial" else "refined"
-        texts.append(verdict.recommendation)
+        texts.append(_below(verdict.recommendation))
         if verdict.choice:
             texts.append(f"The judge chooses **{verdict.choice}**.")
         texts.append(f"*Judge: {verdict.judge}, who read the {which} answers without names.*")
     if texts:
         yield _section("Recommendation", texts)
+
+
+def _below(text: str) -> str:
+    """A judge's own headings are below ours: `anonymous.py` finds the answers by theirs."""
+    lines, fence = [], ""
+    for line in text.split("\n"):
+        if mark := _FENCE(line):
+            fence = "" if mark[1] == fence else fence or mark[1]
+        lines.append(line if fence else _HEADING.sub("###", line))
+    return "\n".join(lines)
 
 
 def _outcome(vote: Vote) -> str:

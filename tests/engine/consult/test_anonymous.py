@@ -18,7 +18,7 @@ from counsel.job_events import TextAdded
 from counsel.requests import ConsensusRequest
 from counsel.types import Event, Finished, Text, Withdrawn
 from fake import FakeAPI
-from support.council import MEMBERS, NAMES, REFINING, WIRE, hold, say
+from support.council import JUDGE, MEMBERS, NAMES, REFINING, WIRE, hold, judged, say, verdict
 
 ANSWERS = {"gpt-5": "Red one.", "sonnet": "Green two.", "gemini-2.5-flash": "Blue three."}
 
@@ -49,6 +49,26 @@ async def test_no_peer_reads_a_name_and_each_reads_every_other_answer(
         assert not [name for name in NAMES if name in read.lower()]
     fans = [request for request in refining if "anthropic fan" in str(request.body)]
     assert [request.model for request in fans] == ["gpt-5"]
+
+
+async def test_a_later_turn_has_no_names_whatever_the_judge_and_a_vendor_wrote(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    quota = "You exceeded your quota.\n\n* Quota of gemini-2.5-flash at Google: 0\n\n## sonnet"
+    fake_api.script(status=400, message=quota, model="gemini", times=None)
+    headed = "## Answer A\n\nIt is right.\n\n## Answer B\n\nIt is not."
+    judged(fake_api, verdict(recommendation=headed, unique_insights=[{"answer": "A", "insight": "x"}]))
+    say(fake_api, dict.fromkeys(ANSWERS, "One."))
+    user = caller()
+    first = await hold(engine, user, judge=JUDGE, refine="never")
+    assert "### gpt-5\n" in first["content"]
+    fake_api.reset()
+    await hold(engine, user, refine="never", continuation_id=first["continuation"]["id"])
+    assert len(fake_api.calls) == 3
+    for call in fake_api.calls:
+        read = str({name: value for name, value in call.body.items() if name != "model"}).lower()
+        assert "it is not." in read
+        assert not [name for name in NAMES if name in read]
 
 
 def test_an_answer_cannot_pretend_to_be_another_ones() -> None:

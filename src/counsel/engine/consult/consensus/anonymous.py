@@ -74,7 +74,7 @@ def _message(message: Message, models: list[str]) -> Message:
 def _without_names(text: str, authors: list[str], models: list[str]) -> str:
     """Failures are left out; before the first answer names are replaced; of the answers only the headings are ours."""
     known = {author: f"Answer {letter}" for author, letter in zip(authors, ascii_uppercase, strict=False)}
-    first = min(text.index(f"## {author}\n") for author in authors)
+    first = next(match.start() for match in _HEADING.finditer(text) if match[1] in known)
     head = "\n".join(line for line in text[:first].splitlines() if not line.startswith("⚠ "))
     for model in sorted(models, key=len, reverse=True):
         name = known.get(model, "another")
