@@ -49,6 +49,61 @@ def test_claude_skips_headers_that_are_no_strings(user: User) -> None:
     assert "headers.A" in user.json("list")["problems"][0]["error"]
 
 
+STARTED, REMOTE = {"type": "stdio", "command": "c"}, {"type": "http", "url": "http://127.0.0.1:9/"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({**STARTED, "args": None}, "args is null"),
+        ({**STARTED, "env": None}, "env is null"),
+        ({**REMOTE, "headers": None}, "headers is null"),
+        ({**STARTED, "type": None}, "its type is null"),
+        ({**REMOTE, "type": "streamableHttp"}, "its type is"),
+        *(({**STARTED, "timeout": limit}, "timeout") for limit in (None, True, 0, -5, 1500.5, 1e21, "5000")),
+        ({**REMOTE, "timeout": 0.5}, "timeout"),
+    ],
+)
+def test_claude_skips_entries_with_other_wrong_values(
+    entry: dict[str, object], words: str, user: User
+) -> None:
+    user.write("claude", json.dumps({"mcpServers": {"x": entry, "y": STARTED}}))
+    shown = user.json("list")
+    assert [row["name"] for row in shown["servers"]] == ["y"]
+    assert f"skips it: {words}" in shown["problems"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {**STARTED, "timeout": 1500.0},
+        {**STARTED, "timeout": 5},
+        {**STARTED, "headers": None, "cwd": None},
+        {**REMOTE, "args": None, "env": None},
+        {**REMOTE, "type": "streamable-http"},
+    ],
+)
+def test_claude_loads_these(entry: dict[str, object], user: User) -> None:
+    user.write("claude", json.dumps({"mcpServers": {"x": entry}}))
+    shown = user.json("list")
+    assert [row["enabled"] for row in shown["servers"]] == [True]
+    assert shown["problems"] == []
+
+
+def test_a_pasted_entry_may_have_what_claude_skips(user: User) -> None:
+    paste = user.project / "paste.json"
+    pasted = {
+        "x": {"command": "c", "args": None, "env": None, "timeout": None, "type": None},
+        "y": {"type": "streamableHttp", "url": "http://127.0.0.1:9/", "headers": None, "timeout": 1500.5},
+    }
+    paste.write_text(json.dumps({"mcpServers": pasted}))
+    user.counsel("add", "-a", "claude", "--from", str(paste))
+    assert json.loads(user.file("claude").read_text())["mcpServers"] == {
+        "x": {"type": "stdio", "command": "c", "args": [], "env": {}},
+        "y": {"type": "http", "url": "http://127.0.0.1:9/", "timeout": 1500},
+    }
+
+
 @pytest.mark.parametrize("text", ["{}", '{"x": {"command": "c"}}'])
 def test_claude_refuses_a_projects_file_without_mcp_servers(text: str, user: User) -> None:
     user.write("claude project", text)

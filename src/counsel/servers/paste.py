@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -116,8 +117,8 @@ def _text(entry: Mapping[str, object]) -> str:
 
 
 def _read(name: str, entry: Mapping[str, object], agent: str) -> Server:
-    if agent == "claude" and isinstance(entry, Mapping) and "url" in entry and "type" not in entry:
-        entry = {"type": entry.get("transport", "http"), **entry}
+    if agent == "claude" and isinstance(entry, Mapping):
+        entry = _in_claudes_words(entry)
     fmt = FORMATS[agent]
     try:
         _refuse_doubtful(entry)
@@ -129,10 +130,20 @@ def _read(name: str, entry: Mapping[str, object], agent: str) -> Server:
     return _switched(server)
 
 
+def _in_claudes_words(entry: Mapping[str, object]) -> Mapping[str, object]:
+    """Without a type that Claude Code does not know, and with whole milliseconds: other clients are less strict."""
+    kind, limit = entry.get("type"), entry.get("timeout")
+    if kind is None and "url" in entry:
+        kind = entry.get("transport", "http")
+    whole = {"timeout": max(1, round(limit))} if isinstance(limit, float) and 0 < limit < math.inf else {}
+    return {**entry, **whole, **({"type": TYPES.get(kind, kind)} if isinstance(kind, str) else {})}
+
+
 def _with_strings(entry: object) -> Any:
-    """Numbers and booleans in `env` and `headers` as strings."""
+    """Numbers and booleans in `env` and `headers` as strings. A field that is null was not meant."""
     if not isinstance(entry, Mapping):
         return entry
+    entry = {key: value for key, value in entry.items() if value is not None}
     maps = {key: entry[key] for key in ("env", "headers") if isinstance(entry.get(key), Mapping)}
     return {**entry, **{key: string_map(value, key) for key, value in maps.items()}}
 

@@ -25,6 +25,8 @@ from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.paths import exists
 
 _OWN = {"timeout": "timeout"}
+_UNKNOWN_TYPES = (None, "streamableHttp")  # others are named by newer releases, or are its own
+_LARGEST = 2**53 - 1  # JavaScript's largest whole number
 # What the client writes around the first setting of a project (golden/claude/stdio-local).
 _PROJECT: dict[str, object] = {
     "allowedTools": [],
@@ -49,13 +51,28 @@ def read(name: str, entry: Entry) -> Server:
     return server
 
 
-def _refuse_skipped(entry: Entry) -> None:
-    """Claude Code skips an entry with a value that is not a string (measured, 2.1.325)."""
-    for key in ("env", "headers") if isinstance(entry, Mapping) else ():
+def _refuse_skipped(entry: object) -> None:
+    """Claude Code skips an entry with one wrong value (measured, 2.1.325)."""
+    if not isinstance(entry, Mapping):
+        return
+    if (kind := entry.get("type", "stdio")) in _UNKNOWN_TYPES:
+        raise Unreadable(f"Claude Code skips it: its type is {kind or 'null'}")
+    for key in ("args", "env") if kind == "stdio" else ("headers",):
+        if key in entry and entry[key] is None:
+            raise Unreadable(f"Claude Code skips it: {key} is null")
+    if "timeout" in entry and not _is_limit(entry["timeout"]):
+        raise Unreadable("Claude Code skips it: timeout is not a whole number of milliseconds above 0")
+    for key in ("env", "headers"):
         values = entry.get(key)
         for name, value in values.items() if isinstance(values, Mapping) else ():
             if not isinstance(value, str):
                 raise Unreadable(f"Claude Code skips it: {key}.{name} is not a string")
+
+
+def _is_limit(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value <= _LARGEST and value == int(value)
 
 
 def write(server: Server) -> dict[str, object]:
