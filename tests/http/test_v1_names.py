@@ -77,11 +77,24 @@ async def test_a_chain_of_names_is_tried_in_its_order(v1: V1, fake_api: FakeAPI)
     assert not fake_api.calls
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_only_what_the_answering_model_does_not_take_is_reported(
+    v1: V1, fake_api: FakeAPI, stream: bool
+) -> None:
+    fake_api.script(error="server", model="gpt-5", times=None)
+    ask = {"messages": [USER], "temperature": 0.5, "top_p": 0.5, "verbosity": "low", "stream": stream}
+    ask["model"] = "gpt-5,gemini-2.5-pro"  # the first one takes no temperature
+    async with v1.session.post("/v1/chat/completions", json=ask) as answer:
+        await answer.read()
+        assert (answer.status, answer.headers["x-counsel-ignored"]) == (200, "verbosity")
+
+
 async def test_an_agent_does_not_take_a_clients_tools(v1: V1) -> None:
     for change, words in (
         ({"tools": TOOLS}, "agent"),
         ({"messages": LOOP}, "must be the user's"),
         ({"messages": [USER, {"role": "assistant", "content": "yo"}]}, "must be the user's"),
+        ({"messages": [{"role": "user", "content": " "}]}, "its last message is empty"),
     ):
         body = {"model": "codex", "messages": [USER], **change}
         status, reply = await v1.post("/v1/chat/completions", body)

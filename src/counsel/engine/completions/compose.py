@@ -63,6 +63,8 @@ def _problems_of_agent(request: CompletionRequest) -> Iterator[str]:
         yield "an agent takes no images from an API"
     if request.turns and request.turns[-1].role != "user":
         yield "its last message must be the user's"
+    elif request.turns and is_blank(request.turns[-1].text):
+        yield "its last message is empty"
 
 
 def _is_native(request: CompletionRequest, route: Route) -> bool:

@@ -48,6 +48,7 @@ class Stream:
         chunks: Chunks | None = None,
     ) -> None:
         self._api = api
+        self._asked = asked
         self._send = send
         self._chunks = chunks
         self._writes = 0  # in progress
@@ -76,6 +77,8 @@ class Stream:
             await self._part(event.part)  # type: ignore[attr-defined]
         elif kind is ModelStarted or kind is Restarted:
             self._check_restart(event)
+            if kind is ModelStarted:  # what the model before it did not take is no matter any more
+                self._ignored = list(self._asked.ignored)
         elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
             self._ignored.append(event.setting)
 
