@@ -13,11 +13,11 @@ from tools import hygiene
 
 ROOT = Path(__file__).parent.parent
 YAML = sorted([*ROOT.glob(".github/**/*.yml"), ROOT / ".pre-commit-config.yaml"])
-VERBS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+VERBS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
 
 def named_verbs(text: str) -> set[str]:
-    return set(re.findall(r"(?:run: |`|^)make ([a-z]+)", text, re.MULTILINE))
+    return set(re.findall(r"(?:run: |`|^)make ([a-z-]+)", text, re.MULTILINE))
 
 
 def test_there_are_workflows_forms_and_hooks() -> None:
