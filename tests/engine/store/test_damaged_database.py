@@ -75,6 +75,14 @@ async def test_a_file_that_is_deleted_is_written_again_complete(database: Databa
     assert stat.S_IMODE(database.path.stat().st_mode) == 0o600
 
 
+async def test_a_sound_file_is_left_alone(database: Database) -> None:
+    await database.write(put("a"))
+    before = database.path.stat().st_ino
+    database.examine().result(30)
+    assert (database.path.stat().st_ino, database.problem) == (before, None)
+    assert recovery.asides(database.path) == []
+
+
 async def test_a_quick_write_into_a_deleted_file_is_not_lost(database: Database) -> None:
     await database.quickly(put("a"))
     database.path.unlink()

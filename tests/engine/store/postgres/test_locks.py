@@ -106,9 +106,9 @@ async def test_a_job_is_adopted_before_or_after_its_owners_write_never_within(op
 
 
 async def test_writes_that_lock_in_opposite_orders_all_take_effect(opened: Open) -> None:
-    """PostgreSQL ends one of two that wait for each other; it starts again."""
+    """PostgreSQL ends one of two that wait for each other; it starts again, as does what was to be committed with it."""
     ours, theirs = opened(), opened()
-    for name in ("a", "b"):
+    for name in ("a", "b", "c"):
         await ours.cache_answer(name, reply("old"), expires=9e9)
     meeting = [asyncio.Event(), asyncio.Event()]
 
@@ -124,10 +124,20 @@ async def test_writes_that_lock_in_opposite_orders_all_take_effect(opened: Open)
 
         return work
 
+    async def beside(db: Transaction) -> str:
+        await db.execute("UPDATE counsel.answers SET expires = expires + 1 WHERE key = 'c'")
+        return "beside"
+
     async with asyncio.timeout(60):
-        await asyncio.gather(ours.database.write(both(0, "ab")), theirs.database.write(both(1, "ba")))
+        outcomes = await asyncio.gather(
+            ours.database.write(both(0, "ab")),
+            ours.database.write(beside),
+            theirs.database.write(both(1, "ba")),
+            theirs.database.write(beside),
+        )
+    assert outcomes == [None, "beside", None, "beside"]
     rows = await ours.database.rows("SELECT expires FROM counsel.answers")
-    assert [row[0] for row in rows] == [9e9 + 2] * 2
+    assert [row[0] for row in rows] == [9e9 + 2] * 3
 
 
 async def test_a_server_that_is_suspended_inside_a_transaction_keeps_its_locks_for_seconds_only(
