@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,3 +116,27 @@ def test_what_is_nested_too_deeply_is_said() -> None:
     for _ in range(3000):
         value = [value]
     assert schema_worker.mismatch(value, schema) == ("$", "it is nested too deeply")
+
+
+_LIMITS = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+import schema_worker
+if sys.argv[2]:
+    resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]),) * 2)
+schema_worker.main()
+print("", *resource.getrlimit(resource.RLIMIT_CPU), *resource.getrlimit(resource.RLIMIT_CORE))
+"""
+
+
+@pytest.mark.parametrize(("hard", "seconds"), [("", schema_worker.SECONDS), ("3", 3)])
+def test_the_process_that_checks_is_limited_and_never_beyond_its_own_limits(hard: str, seconds: int) -> None:
+    folder = str(Path(schema_worker.__file__).parent)
+    checked = subprocess.run(
+        [sys.executable, "-I", "-c", _LIMITS, folder, hard],
+        input='{"schema": {"type": "string"}, "value": "x"}',
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert checked.stdout.split() == ["null", str(seconds), str(seconds), "0", "0"]

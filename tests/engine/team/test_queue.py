@@ -258,6 +258,20 @@ async def test_what_a_stale_worker_says_about_a_row_is_not_accepted(
     assert await queue(engine) == ["todo"]
 
 
+async def test_what_a_dead_worker_had_taken_is_run_by_another(
+    server: OpenServer, caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.team.queue.queue._LOOK", 0.05)
+    first = await server("a", concurrency=0)
+    job = await first.submit(ask("hello"), caller(), background=True)
+    assert first.store.team
+    assert await first.store.team.queue.fetch(first.runner.callers.fingerprints())
+    second = await server("b")
+    await rows(first, "UPDATE counsel_queue.procrastinate_jobs SET worker_id = NULL RETURNING 1")
+    async with asyncio.timeout(60):
+        assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+
+
 async def test_a_job_whose_row_is_missing_is_offered_again(server: OpenServer, caller: MakeCaller) -> None:
     first = await server("a", concurrency=0)
     job = await first.submit(ask("hello"), caller(), background=True)

@@ -135,7 +135,7 @@ async def test_writes_that_lock_in_opposite_orders_all_take_effect(opened: Open)
             theirs.database.write(both(1, "ba")),
             theirs.database.write(beside),
         )
-    assert outcomes == [None, "beside", None, "beside"]
+    assert list(outcomes) == [None, "beside", None, "beside"]
     rows = await ours.database.rows("SELECT expires FROM counsel.answers")
     assert [row[0] for row in rows] == [9e9 + 2] * 3
 
