@@ -17,8 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from counsel import settings
 from counsel.engine.history import prometheus
 from counsel.engine.history.call_metrics import MOST_MODELS, MOST_PEOPLE, OTHER, CallMetrics
-from counsel.engine.store.records import UsageRecord
+from counsel.engine.store.records import StoreError, UsageRecord
+from counsel.errors import Internal
 from counsel.http import probes
+from counsel.http.api.endpoint import failed_with
 from counsel.http.loading import LoadingApp
 from counsel.http.worker_probes import WorkerProbes
 from fake import FakeAPI
@@ -83,6 +85,12 @@ async def test_a_server_whose_database_is_away_is_alive_but_not_ready(
             postgres_server.start()
             await asyncio.to_thread(postgres_server.wait)
         assert (status, reasons) == (503, ["database"])
+
+
+def test_what_the_database_refuses_is_no_failure_of_the_program() -> None:
+    """503: the request may be sent again, also to another server."""
+    assert failed_with(StoreError("The database cannot be used.")).status_code == 503
+    assert failed_with(Internal("This should not have happened.")).status_code == 500
 
 
 async def test_a_queue_that_stands_still_is_told_and_takes_no_server_out(

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from counsel.caller import Caller
+from counsel.engine.store.records import StoreError
 from counsel.errors import (
     CounselError,
     FileTooLarge,
@@ -246,7 +247,7 @@ def respond(value: object, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def failed_with(error: CounselError, status: int | None = None) -> Response:
-    code = status or STATUS.get(error.code, 500)
+    code = status or (503 if isinstance(error, StoreError) else STATUS.get(error.code, 500))
     wait = error.retry_after if isinstance(error, RateLimited) else None
     return respond(failure(error, code), code, {"retry-after": f"{wait:.0f}"} if wait else None)
 
