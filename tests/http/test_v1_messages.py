@@ -203,6 +203,19 @@ async def test_tokens_are_counted_without_asking(v1: V1, fake_api: FakeAPI) -> N
     few = await v1.anthropic.messages.count_tokens(**ask)
     many = await v1.anthropic.messages.count_tokens(**ask, system="x" * 4000, tools=TOOLS)
     assert 0 < few.input_tokens < 20
+    pdf = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
+    for source, least in (
+        ({"type": "text", "media_type": "text/plain", "data": "word " * 400}, 400),
+        (pdf, 1_500),
+    ):
+        document: Any = {"type": "document", "source": source}
+        shown: Any = [{"type": "tool_result", "tool_use_id": "t1", "content": [document]}]
+        for messages in (
+            [{"role": "user", "content": [document]}],
+            [USER, {"role": "assistant", "content": [CALL]}, {"role": "user", "content": shown}],
+        ):
+            counted = await v1.anthropic.messages.count_tokens(**{**ask, "messages": messages})
+            assert counted.input_tokens >= least
     assert many.input_tokens - few.input_tokens > 1000
     with pytest.raises(anthropic.BadRequestError):
         await v1.anthropic.messages.count_tokens(**{**ask, "messages": []})

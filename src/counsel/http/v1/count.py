@@ -5,18 +5,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from counsel import json_reader as read
+from counsel import strict_json
 from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.context import tokens
 from counsel.http.v1 import consensus, messages_request
 from counsel.types import Call, Model
 
+_COUNTED = ("text", "image", "tool_use", "tool_result", "thinking", "redacted_thinking")
+_LEAST_OF_PDF = 3_000  # tokens; Anthropic: 1,500 to 3,000 a page, and its image
+_LETTERS_PER_TOKEN = 10  # of base64
+
 
 async def counted(body: dict[str, object], headers: Mapping[bytes, str], caller: Caller) -> dict[str, int]:
     request = messages_request.parse(body, headers, counts=True).request
     model = await asyncio.to_thread(_model, request.model, caller)
     call = Call(request.turns, request.system, tools=request.tools)
-    return {"input_tokens": tokens.estimate_call(call, model)}
+    return {"input_tokens": tokens.estimate_call(call, model) + _of_own_blocks(body)}
+
+
+def _of_own_blocks(body: Mapping[str, object]) -> int:
+    """Tokens of documents and of other blocks that only Anthropic's own models understand."""
+    total = 0
+    for message in read.parts(body, "messages"):
+        for block in read.parts(message, "content"):
+            inner = read.parts(block, "content") if block.get("type") == "tool_result" else []
+            total += sum(_size(each) for each in (block, *inner) if each.get("type") not in _COUNTED)
+    return total
+
+
+def _size(block: Mapping[str, object]) -> int:
+    source = read.part(block, "source")
+    if source.get("type") == "base64":  # a PDF: its pages are counted as text and as images
+        return max(_LEAST_OF_PDF, len(read.text(source, "data")) // _LETTERS_PER_TOKEN)
+    return tokens.estimate(strict_json.dumps(block))
 
 
 def _model(name: str, caller: Caller) -> Model:
