@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from support import planted
 from support.accessibility import violations
 from support.browser import Console
 from support.seeded import Seed
@@ -170,6 +171,26 @@ def test_a_timeline_shows_retries_and_rounds(console: Console) -> None:
     )
     expect(page.get_by_role("alert")).to_have_count(1)  # the model that failed says why
     expect(page.get_by_role("heading", name="Ask the panel")).to_be_visible()
+
+
+def test_a_review_is_shown_as_its_findings(console: Console) -> None:
+    planted.script(console.vendors)
+    diff = planted.git(planted.repository(console.project / "repository"), "diff", "HEAD")
+    asked = {"diff": diff, "models": [*planted.MODELS], "mode": "background"}
+    job = console.api("POST", "/api/jobs", asked)["job_id"]
+    ended(console, job)
+    page = opened(console, job)
+    review = page.get_by_role("region", name="Review")
+    expect(review).to_contain_text("store.py:13")
+    expect(review).to_contain_text("last_page is empty")
+    expect(review).not_to_contain_text(re.compile(r"^F[0-9a-f]{8}$", re.MULTILINE))  # of the models' JSON
+    timeline = page.get_by_role("table", name="Timeline")
+    expect(timeline.get_by_role("row").filter(has_text="Check")).to_have_count(1 + len(planted.MODELS))
+    page.set_viewport_size({"width": 800, "height": 860})  # half a screen
+    page.goto(f"{console.url}/#/jobs")
+    title = row(page, "Review this change").get_by_role("link").bounding_box()
+    assert title is not None
+    assert title["width"] > 100
 
 
 def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:

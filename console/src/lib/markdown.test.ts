@@ -10,6 +10,15 @@ function drawn(text: string, pieces = 1): HTMLElement {
   return root;
 }
 
+/** As HTML, without the paragraph around it. */
+function marked(node: Node): string {
+  return [...node.childNodes].map((child) => {
+    if (!(child instanceof Element)) return child.textContent ?? '';
+    const tag = child.tagName.toLowerCase();
+    return tag === 'p' ? marked(child) : tag === 'br' ? '<br>' : `<${tag}>${marked(child)}</${tag}>`;
+  }).join('');
+}
+
 function depth(element: Element): number {
   let deepest = 0;
   for (let node: Element | null = element, level = 0; node; node = node.firstElementChild, level += 1) deepest = level;
@@ -37,6 +46,25 @@ describe('Markdown of a model', () => {
       expect(drawn(`[click](${address})`).querySelector('a[href]')).toBeNull();
     },
   );
+
+  it.each([
+    ['use max_cost_usd and all_names', 'use max_cost_usd and all_names'],
+    ['last_page is empty\nlen(x)', 'last_page is empty<br>len(x)'],
+    ['_foo_bar_ and __a_b__', '<em>foo_bar</em> and <strong>a_b</strong>'],
+    ['trailing_, snake_case_ (x_) y__', 'trailing_, snake_case_ (x_) y__'],
+    ['**max_cost** *a_b* (_x_) "_y_", _z_.', '<strong>max_cost</strong> <em>a_b</em> (<em>x</em>) "<em>y</em>", <em>z</em>.'],
+    ['`a_b` größe_ä_ж', '<code>a_b</code> größe_ä_ж'],
+  ])('keeps underscores inside words: %s', (text, html) => {
+    for (const pieces of [1, 3, text.length]) expect(marked(drawn(text, pieces))).toBe(html);
+  });
+
+  it('keeps underscores of addresses, code and tables', () => {
+    const root = drawn('[a_b](https://example.com/c_d) https://example.com/e_f\n\n```my_lang\ng_h = _i_\n```\n\n| j_k | l_m |\n|---|---|\n| n_o | p_q |\n', 5);
+    expect([...root.querySelectorAll('a')].map(({ href }) => href)).toEqual(['https://example.com/c_d', 'https://example.com/e_f']);
+    expect(root.querySelector('pre code')?.textContent).toContain('g_h = _i_');
+    expect([...root.querySelectorAll('th, td')].map(({ textContent }) => textContent?.trim())).toEqual(['j_k', 'l_m', 'n_o', 'p_q']);
+    expect(root.textContent).not.toContain('\ufdd0');
+  });
 
   it('opens links elsewhere and says where they go', () => {
     const anchor = drawn('[docs](https://example.com/a)').querySelector('a');

@@ -19,6 +19,10 @@ const FORMULAS: Partial<Record<Token, string>> = { [Token.Equation_Block]: '$$',
 // took 160 s. Beyond this length it is text.
 const LONGEST_PENDING = 4_000;
 const PIECE = 500;
+// The parser would make `max_cost_usd` a word in italics without its underscores. It gets this instead of an underscore
+// that is text, and what it gives back is restored.
+const UNDERSCORE = '\ufdd0'; // a noncharacter
+const WORD = /[\p{L}\p{N}]/u;
 const LONGEST_PARAGRAPH = 8_000; // characters; the browser lays out a whole paragraph for each word that is added: 1 s for 2 MB
 const SAFE_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 
@@ -40,18 +44,51 @@ export interface Writer {
 /** Writes Markdown into an element. `finishedCode` is called for every code block that is complete. */
 export function markdownWriter(root: HTMLElement, finishedCode: (code: HTMLElement) => void = () => undefined): Writer {
   let state: Parser = parser(safeRenderer(root, finishedCode));
-  const write = (piece: string): void => {
+  let last = ''; // the character that was written last
+  let held = ''; // underscores, until the character behind them is known
+  const parse = (piece: string): void => {
+    if (piece === '') return;
+    last = piece.slice(-1);
     parser_write(state, piece);
     if (state.pending.length <= LONGEST_PENDING) return;
     parser_end(state); // as text
     state = parser(safeRenderer(root, finishedCode));
   };
+  const underscores = (run: string, next: string): void => {
+    const isText = WORD.test(last) && (WORD.test(next) || !emphasises(state));
+    parse(isText ? UNDERSCORE.repeat(run.length) : run);
+  };
+  const write = (piece: string): void => {
+    const text = held + piece;
+    held = '';
+    let start = 0;
+    for (const { 0: run, index } of text.matchAll(/_+/g)) {
+      parse(text.slice(start, index));
+      start = index + run.length;
+      const next = text[start];
+      if (next === undefined) held = run;
+      else underscores(run, next);
+    }
+    parse(text.slice(start));
+  };
   return {
     write: (text) => {
       for (let start = 0; start < text.length; start += PIECE) write(text.slice(start, start + PIECE));
     },
-    end: () => parser_end(state),
+    end: () => {
+      if (held) underscores(held, '');
+      parser_end(state);
+    },
   };
+}
+
+/** Whether an underscore has begun an emphasis that has not ended. */
+function emphasises(state: Parser): boolean {
+  return state.tokens.slice(0, state.len + 1).some((token) => token === Number(Token.Italic_Und) || token === Number(Token.Strong_Und));
+}
+
+function restored(text: string): string {
+  return text.replaceAll(UNDERSCORE, '_');
 }
 
 function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => void): Default_Renderer {
@@ -92,7 +129,8 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
       if (element instanceof HTMLElement && element.tagName === 'CODE' && element.parentElement?.tagName === 'PRE') finishedCode(element);
       plain.end_token(data);
     },
-    add_text: (data, text) => {
+    add_text: (data, written) => {
+      const text = restored(written);
       const paragraph = data.nodes[data.index];
       if (paragraph !== current) [current, length] = [paragraph, 0];
       length += text.length;
@@ -107,8 +145,9 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
       data.nodes[data.index] = next;
       plain.add_text(data, text.slice(space + 1));
     },
-    set_attr: (data, type, value) => {
+    set_attr: (data, type, written) => {
       if (flattened > 0) return;
+      const value = restored(written);
       const element = data.nodes[data.index];
       if (!(element instanceof HTMLElement)) return;
       if (type === Attr.Href || type === Attr.Src) setLink(element, value);

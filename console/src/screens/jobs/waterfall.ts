@@ -37,8 +37,8 @@ export interface Waterfall {
 const TITLES: Record<Span['kind'], string> = {
   queue: 'Queue', first_word: 'First word', answer: 'Answer', round: 'Round', retry: 'Retry', restart: 'Restart', tool: 'Tool', wait: 'Wait',
 };
-const PHASES: Record<string, string> = { answer: 'Answer', initial: 'First answer', refined: 'Refined answer', refined2: 'Refined answer', verdict: 'Verdict' };
-const ROUNDS: Record<string, string> = { initial: 'Round 1', refined: 'Round 2', refined2: 'Round 3', verdict: 'Judge' };
+const PHASES: Record<string, string> = { answer: 'Answer', initial: 'First answer', refined: 'Refined answer', refined2: 'Refined answer', verdict: 'Verdict', review: 'Review', check: 'Check' };
+const ROUNDS: Record<string, string> = { initial: 'Round 1', refined: 'Round 2', refined2: 'Round 3', verdict: 'Judge', review: 'Review', check: 'Check' };
 const MOST_TICKS = 5;
 
 /** `now`: where what has not ended ends for the moment, in seconds since 1970. */
