@@ -34,7 +34,7 @@ BATCH = b"[" + b"{}," * 349_999 + b"{}]"  # a megabyte
         (BATCH, "100,000 values"),
         (b"{" + b",".join(b'"%d":0' % n for n in range(300_000)) + b"}", "100,000 values"),
         (b'{"a":' + b'""' * 1 + b"," * 200_000 + b"}", "100,000 values"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "100 levels deep"),
         (b"[" * 200 + b"]" * 200, "100 levels deep"),
         (b'{"a":' * 200 + b"1" + b"}" * 200, "100 levels deep"),
         (b"1" * 5_000, "400 digits"),
