@@ -153,3 +153,48 @@ async def test_a_job_that_has_just_begun_writes_no_events(
     assert stored == [False, True]
     fake_api.open_gate("answer")
     await engine.wait(job)
+
+
+async def test_a_process_without_jobs_sleeps(
+    engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks: list[int] = []
+
+    async def tick() -> None:
+        ticks.append(len(engine.runner.running))
+
+    monkeypatch.setattr("counsel.engine.jobs.periodic._TICK", 0)
+    monkeypatch.setattr(engine.runner.periodic, "tick", tick)
+    fake_api.script(gate="answer")
+    job = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
+    async with asyncio.timeout(60):
+        while not ticks:
+            await asyncio.sleep(0)
+    fake_api.open_gate("answer")
+    await engine.wait(job)
+    async with asyncio.timeout(60):
+        while engine.runner.began.is_set():
+            await asyncio.sleep(0)
+    ended = len(ticks)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(ticks) == ended
+
+
+@pytest.mark.parametrize("stored", [False, True])
+async def test_what_is_not_kept_may_reach_the_disk_later(
+    engine: Engine, caller: MakeCaller, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    """One `fdatasync` for several calls instead of one each."""
+    pauses: list[tuple[float, ...]] = []
+    database = engine.store.database  # type: ignore[attr-defined] # SQLite's
+    quickly = database.quickly
+
+    def recorded(work: Any, *to_disk: float) -> Any:
+        pauses.append(to_disk)
+        return quickly(work, *to_disk)
+
+    monkeypatch.setattr(database, "quickly", recorded)
+    request = CompletionRequest(model="gpt-5", turns=(Turn("user", "q"),), stored=stored)
+    await engine.wait(await engine.submit(request, caller()))
+    assert pauses == [() if stored else (0.5,)]

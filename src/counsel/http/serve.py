@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from counsel.http.team.access import TeamAccess
 
 BACKLOG = 512
-TICKS = 10  # of uvicorn, a tenth of a second each, between two checks of the connections' time limits
+TICK = 1.0  # seconds between two checks of the connections' time limits
+UVICORNS = 10  # of its own ticks, a tenth of a second each
 
 
 class Server(uvicorn.Server):
@@ -57,10 +58,33 @@ class Server(uvicorn.Server):
             ws="none",
             timeout_graceful_shutdown=5,
         )
+        self._stopped = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None  # while it serves
         super().__init__(config)
         self._app = app
         self._announce = announce
         self._hurry = asyncio.Event()
+
+    @property
+    def should_exit(self) -> bool:
+        return self._should_exit
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        """Any thread may set it."""
+        self._should_exit = value
+        if value and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopped.set)
+
+    async def main_loop(self) -> None:
+        """Once a second: uvicorn's own loop wakes the processor ten times as often, for as long as the server waits."""
+        self._loop = asyncio.get_running_loop()
+        counter = 0
+        while not await self.on_tick(counter):
+            counter += UVICORNS
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK):
+                    await self._stopped.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -75,11 +99,10 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % TICKS == 0:
-            now = time.monotonic()
-            for connection in list(self.server_state.connections):
-                if isinstance(connection, Connection):
-                    connection.enforce(now)
+        now = time.monotonic()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.enforce(now)
         return await super().on_tick(counter)
 
     def prepare(self) -> None:

@@ -134,6 +134,18 @@ async def test_a_quick_write_is_taken_to_the_disk_soon_after(
     assert synced == [database.path.with_name("counsel.db-wal").stat().st_ino]
 
 
+async def test_quick_writes_reach_the_disk_together_when_the_first_one_is_due(database: Database) -> None:
+    await database.quickly(put("a"), 3600)
+    patient = database._to_disk
+    await database.quickly(put("b"), 7200)
+    assert database._to_disk is patient
+    await database.quickly(put("c"), 1800)
+    assert patient is not None
+    assert patient.cancelled()
+    assert database._to_disk is not None
+    assert database._to_disk.when() < patient.when()
+
+
 async def test_the_disk_takes_quick_writes_and_leaves_alone_what_waits(database: Database) -> None:
     """Else each single call would have two commits: its row with the sync of the call before it, then its end."""
     await database.quickly(put("a"))

@@ -155,5 +155,6 @@ def _completed(
         completed=outcome.completed,
         usage=tuple(answer.usage for answer in consultation.unrecorded),
         has_events=running.live.is_stored,
+        is_kept=job.task.can_run_again or bool(outcome.messages) or job.key is not None,
         task=job.task_without_messages(),
     )

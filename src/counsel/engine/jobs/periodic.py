@@ -40,11 +40,19 @@ class Periodic:
 
     def start(self) -> None:
         self.tasks = [
-            asyncio.create_task(_forever(_TICK, self.tick)),
+            asyncio.create_task(_forever(_TICK, self._tick_while_running)),
             asyncio.create_task(_forever(_ORPHANS, self._recover, self._runner.wanted)),
             asyncio.create_task(_forever(_LOOK, self._look)),
             asyncio.create_task(self._upkeep()),
         ]
+
+    async def _tick_while_running(self) -> None:
+        """A process without jobs sleeps until there is one."""
+        if self._runner.running:
+            await self.tick()
+        else:
+            self._runner.began.clear()
+            await self._runner.began.wait()
 
     async def tick(self) -> None:
         runner = self._runner

@@ -88,6 +88,7 @@ class Runner:
         self.callers = CallerRegistry(home, secret)
         self.queue: JobQueue | None = None  # of a team
         self.wanted = asyncio.Event()  # a job of a dead process may be waiting
+        self.began = asyncio.Event()  # a job runs
         self.recovery = Recovery(
             store,
             home,
@@ -189,6 +190,7 @@ class Runner:
         )
         running.gaps = self.ownership.gaps
         self.running[job.id] = running
+        self.began.set()
         if job.key:
             self.keys[job.key] = job.id
         running.task = asyncio.create_task(self._run(running, continues), name=job.id)

@@ -276,6 +276,7 @@ class JobCompleted:
     completed: int
     usage: tuple[UsageRecord, ...] = ()
     has_events: bool = True  # False: nothing of this job was ever appended
+    is_kept: bool = True  # False: its caller has the answer, and nobody can ask for it again
     task: str | None = None  # without the messages that it had only to reach this process
 
 

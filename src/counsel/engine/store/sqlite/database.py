@@ -125,11 +125,11 @@ class Database:
             else:
                 self._writer.put()
 
-    def quickly(self, work: Work[T]) -> asyncio.Future[T]:
+    def quickly(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
         """A small write while there is no other: on this thread, which saves two changes of threads.
 
-        It survives the death of this process at once, and that of the machine a moment later. When another write is in
-        progress, it is a `write` like all others.
+        It survives the death of this process at once, and that of the machine after `to_disk` seconds. When another
+        write is in progress, it is a `write` like all others.
         """
         from asyncio import get_running_loop
 
@@ -140,9 +140,20 @@ class Database:
             return done
         self._writer.waiting.clear()
         self._quick += 1
-        if self._to_disk is None:
-            self._to_disk = get_running_loop().call_later(_TO_DISK, self._sync)
+        self._sync_in(to_disk)
         return done
+
+    def _sync_in(self, seconds: float) -> None:
+        """Take quick writes to the disk in so many seconds, or when it is planned already."""
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        due = loop.time() + seconds
+        if self._to_disk is not None:
+            if self._to_disk.when() <= due:
+                return
+            self._to_disk.cancel()
+        self._to_disk = loop.call_at(due, self._sync)
 
     def _commit_here(self, batch: list[Queued]) -> bool:
         quick = self.file.quick

@@ -58,6 +58,8 @@ _WITH_MEMBER = (
 )
 # Seconds that the row of a job may wait which no process can continue: most completions end before, and are one commit.
 _UNREPEATED = 0.2
+# Seconds until the end of a call that nobody can ask for again is on the disk: a power failure loses its usage record.
+_UNKEPT = 0.5
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
 _MOST_VALUES = 500  # in one statement
 
@@ -123,8 +125,10 @@ class Jobs:
         """One end alone has its own commit at once, if it is small: the event loop waits for it."""
         if isinstance(end, JobStopped):
             return self.database.write(_stopped(fence, end))
-        quick = alone and end.turn.size < _SMALL
-        return (self.database.quickly if quick else self.database.write)(_completed(fence, end))
+        work = _completed(fence, end)
+        if not alone or end.turn.size >= _SMALL:
+            return self.database.write(work)
+        return self.database.quickly(work) if end.is_kept else self.database.quickly(work, _UNKEPT)
 
     async def delete_job(self, job: str) -> bool:
         from asyncio import to_thread
