@@ -2,7 +2,7 @@
 
 `python -m bench.console [--streams 20] [--seconds 10]`. The page must be built (`make console`), and Chromium be there.
 The upstream is a separate process that sends 20 deltas a second to each stream; all streams are one consensus on the
-screen. A long task keeps the page from reacting for more than 50 ms. Both are told: what the browser reports (on a busy
+screen. A long task keeps the page from reacting for more than 50 ms. Both are shown: what the browser reports (on a busy
 machine a task also waits for its core), and the tasks that needed so much CPU time, from a trace. The promises are about
 CPU time and the quickest of the loads: these depend on the page, not on its neighbours. Returns 1 if one is not kept.
 """

@@ -114,7 +114,7 @@ async def _start(fleet: Fleet, servers: int, workers: int, **env: str) -> None:
         fleet.add("worker", f"worker-{number}", **env)
     await fleet.start()
     for member in fleet.members:
-        while member.kind == "worker" and "runs up to" not in member.log:  # noqa: ASYNC110 - a file tells
+        while member.kind == "worker" and "runs up to" not in member.log:  # noqa: ASYNC110 - its log file shows it
             await asyncio.sleep(0.1)
 
 

@@ -185,7 +185,7 @@ class Counsel:
         await self.close()
 
     async def close(self) -> None:
-        """Stop what runs here. Background jobs go on in the next counsel that has the same keys."""
+        """Stop what runs here. Background jobs continue in the next counsel that has the same keys."""
         if self._engine:
             await self._engine.close()
             self._engine = None
@@ -250,7 +250,7 @@ class Counsel:
     ) -> Review:
         """Several models review a change; each finding is checked by one that did not make it.
 
-        `diff`: unified. Without it, the change of the repository in `cwd`: what HEAD has since it left `base`; what is
+        `diff`: unified. Without it, the change of the repository in `cwd`: what HEAD has changed since it branched off `base`; what is
         `staged`; else the working tree against HEAD, or the branch if nothing is changed there.
         """
         change = await asyncio.to_thread(_change, diff, base, self._caller, staged=staged)

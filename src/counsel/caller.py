@@ -26,7 +26,7 @@ class Caller:
     settings: Settings = field(default_factory=Settings, repr=False)
     chain: tuple[str, ...] = ()  # the agents that asked before this call, nearest last
     # Real paths of files that a person typed on the command line, and those of them that may be sent although they look
-    # like secrets. Only the CLI sets these: what an agent names over MCP, HTTP or a socket is no consent.
+    # like secrets. Only the CLI sets these: what an agent names over MCP, HTTP or a socket is not consent.
     named: tuple[Path, ...] = ()
     named_secrets: tuple[Path, ...] = ()
     person: Person | None = None  # of a team; None: the server belongs to one person
@@ -64,7 +64,7 @@ class Caller:
         import hmac
 
         env = (self.server_settings or self.settings).env
-        # The embedded model is started anew by each server, at another address and with another key.
+        # The embedded model is started by each server itself, at another address and with another key.
         moving = _EMBEDDED_ADDRESS if EMBEDDED in env else ()
         values = sorted((name, value) for name, value in env.items() if _matters(name) and name not in moving)
         if self.settings.team:

@@ -155,7 +155,7 @@ class BudgetExceeded(Refused):
     spent_usd = Field[float](int, float)
     reserved_usd = Field[float](int, float)  # for calls that run
     needed_usd = Field[float](int, float)
-    until = Field[str](str)  # when the budget begins anew, ISO 8601
+    until = Field[str](str)  # when the budget starts again, ISO 8601
 
 
 class ContextLengthExceeded(Refused):

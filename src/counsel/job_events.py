@@ -137,7 +137,7 @@ class TextAdded(JobEvent):
 
 @dataclass(slots=True)
 class Restarted(JobEvent):
-    """The text of `model` from `offset` on is discarded, and `next` answers anew."""
+    """The text of `model` from `offset` on is discarded, and `next` answers from the beginning."""
 
     model: str
     phase: str

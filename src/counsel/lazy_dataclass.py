@@ -132,7 +132,7 @@ class _Class:
 
 
 def _fields(declared: type) -> tuple[str, ...]:
-    """Annotations are strings here; `ClassVar` is no field."""
+    """Annotations are strings here; `ClassVar` is not a field."""
     return tuple(
         name for name, kind in declared.__annotations__.items() if not str(kind).startswith("ClassVar")
     )

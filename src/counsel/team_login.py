@@ -40,7 +40,7 @@ class TeamLogin:
     in_keychain: bool = False
     problem: str = ""  # why the login cannot be used
     release: str = ""  # of the server
-    asked_at: float = 0.0  # when it last told what it offers; 0: never
+    asked_at: float = 0.0  # when it last reported what it offers; 0: never
     providers: tuple[Mapping[str, Any], ...] = ()
     models: tuple[Mapping[str, Any], ...] = ()
 

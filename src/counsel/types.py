@@ -163,7 +163,7 @@ class Call:
     key: str = ""
     is_handed_over: Callable[[], bool] | None = field(
         default=None, repr=False, compare=False
-    )  # another process goes on with the job: a call that is broken off here must not end at the server
+    )  # another process continues the job: a call that is broken off here must not end at the server
 
 
 # ── who answers ──────────────────────────────────────────────────────────────────────────────────────

@@ -203,7 +203,7 @@ def test_the_board_has_the_judge() -> None:
             2,
             "--no-feedback and --refine always contradict each other",
         ),
-        (["--no-feedback", "--rounds", "3"], 1, "3 rounds are asked for, and nothing is to be refined"),
+        (["--no-feedback", "--rounds", "3"], 1, "3 rounds are requested, but no refinement"),
         (["-m", "openai/unheard-of", "--max-cost", "0"], 1, "is not known, and --max-cost applies"),
         (["--max-cost", "0"], 1, "gpt-5: failed: --max-cost of $0 does not allow"),
         (["--refine", "disagreement"], 1, "needs choices or a judge"),

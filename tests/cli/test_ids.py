@@ -164,7 +164,7 @@ def test_export_takes_a_beginning(counsel: Run, project: Path, tmp_path: Path) -
 def test_cancel_last_means_what_runs_here(counsel: Run, project: Path, tmp_path: Path) -> None:
     seed(tmp_path / "home", *seeds(project))
     done = counsel("cancel", "last")
-    assert (done.code, "No job runs in this folder." in done.err) == (1, True)
+    assert (done.code, "No job is running in this folder." in done.err) == (1, True)
     done = counsel("cancel", "7f3a1")
     assert (done.code, done.err) == (0, f"Nothing to stop: {seeds(project)[0].job_id} is done.\n")
 

@@ -190,7 +190,7 @@ def test_one_model_of_a_consensus_is_stopped(
             for row in json.loads(counsel("jobs", "--json"))["jobs"]
             if row["status"] == "processing"
         ]
-        assert counsel("cancel", job, "--member", "o3") == f"Stopped o3 of {job}; the others go on.\n"
+        assert counsel("cancel", job, "--member", "o3") == f"Stopped o3 of {job}; the others continue.\n"
         result = json.loads(asking.communicate(timeout=60)[0])
     finally:
         asking.kill()

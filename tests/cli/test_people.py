@@ -151,7 +151,7 @@ def test_keys_of_people_are_piped_listed_resealed_and_removed(
     monkeypatch.setenv("COUNSEL_SECRET_KEY_OLD", "s" * 40)
     monkeypatch.setenv("COUNSEL_SECRET_KEY", "t" * 40)
     assert person.run("keys", "reseal").code == 0
-    assert "1 encrypted anew" in person.err
+    assert "1 encrypted again" in person.err
     monkeypatch.setattr("sys.stdin", io.StringIO(key))
     assert person.run("keys", "set", "openai").code == 1
     assert "--person" in person.err
@@ -171,7 +171,7 @@ def test_a_key_that_no_secret_opens_is_named_and_the_others_are_encrypted_anew(
         assert person.run("keys", "set", provider, "--person", name).code == 0
     monkeypatch.setenv("COUNSEL_SECRET_KEY_OLD", "s" * 40)
     monkeypatch.setenv("COUNSEL_SECRET_KEY", "t" * 40)
-    for count in ("2 encrypted anew", "0 encrypted anew"):
+    for count in ("2 encrypted again", "0 encrypted again"):
         assert person.run("keys", "reseal").code == 1
         assert count in person.err
         assert "Ann (openai)" in person.err

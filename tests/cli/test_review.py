@@ -305,7 +305,7 @@ def test_what_is_no_diff_is_not_taken_for_an_empty_one(run: Run, repository: Pat
     (repository / "stat.txt").write_text(planted.git(repository, "diff", "--stat"))
     done = run("review", "--diff", "stat.txt", *PANEL, "--fail-on", "high")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "stat.txt is no unified diff" in done.stderr
+    assert "stat.txt is not a unified diff" in done.stderr
 
 
 def test_a_sarif_file_that_cannot_be_written_is_refused_before_anything_is_sent(
@@ -392,7 +392,7 @@ def test_a_branch_is_compared_with_where_it_left(run: Run, project: Path, fake_p
     assert json.loads(done.stdout)["files"] == ["store.py", "tokens.py"]
     assert "Uncommitted changes are not part of it." in done.stderr
     planted.git(project, "checkout", "-q", ".")
-    assert "Reviewing HEAD since it left main" in run("review", *PANEL).stderr
+    assert "Reviewing HEAD since it branched off main" in run("review", *PANEL).stderr
 
 
 def test_what_is_left_out_is_said(run: Run, repository: Path, fake_process: FakeProcess) -> None:

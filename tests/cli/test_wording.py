@@ -62,7 +62,7 @@ def test_no_text_of_the_engine_names_a_tool_or_its_arguments_on_the_command_line
 @pytest.mark.parametrize(
     "hint",
     [
-        "It may be mistyped or swept away; check_status without an id (or `counsel jobs`) lists the newest.",
+        "It may be mistyped or expired; check_status without an id (or `counsel jobs`) lists the newest.",
         "Name the one that you mean by its job_id.",
     ],
 )

@@ -88,7 +88,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--unreached", action="store_true", help="only list code that no test of its package runs"
     )
-    parser.add_argument("--record", action="store_true", help="record anew which tests reach which lines")
+    parser.add_argument("--record", action="store_true", help="record again which tests reach which lines")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.packages if name not in PACKAGES]:

@@ -36,7 +36,7 @@ _failed: set[str] = set()
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
-    if not report.passed:  # also a skipped one: it tells nothing
+    if not report.passed:  # also a skipped one: it proves nothing
         _failed.add(report.nodeid)
 
 

@@ -10,7 +10,7 @@ const PROBLEMS: Record<string, { text: string; hint: string }> = {
   denied: { text: 'You may not use this server.', hint: 'Ask an admin of the team to add you with the e-mail address that you signed in with.' },
   expired: { text: 'This sign-in was used before, took too long, or began in another browser.', hint: 'Sign in again.' },
   refused: { text: 'The sign-in was cancelled, or the provider refused it.', hint: 'Sign in again, or ask whoever runs the provider.' },
-  invalid: { text: 'The provider’s answer could not be verified, so nobody was signed in.', hint: 'Sign in again. If it stays so, whoever runs the server finds the reason in its log.' },
+  invalid: { text: 'The provider’s answer could not be verified, so nobody was signed in.', hint: 'Sign in again. If it keeps failing, whoever runs the server can find the reason in its log.' },
   provider: { text: 'The sign-in provider cannot be reached.', hint: 'Try again in a moment, or sign in with your token.' },
 };
 // What is about the server's own machine, which is not the team's; and what only a team has.

@@ -72,7 +72,7 @@ def by_gemini(workspace: Workspace, real: Path) -> bool | None:
 
 
 def _gemini_everywhere(workspace: Workspace) -> bool | None:
-    """What a variable or a setting tells Gemini CLI about all folders: no statement about this one."""
+    """What a variable or a setting says about all folders for Gemini CLI: nothing about this one in particular."""
     setting = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
     if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or setting == "false":
         return False

@@ -75,7 +75,9 @@ def ask(
     asking = ask_options.submit(
         request,
         caller,
-        partial(ask_options.tell, stream=stream, plain=plain or schema is not None, live=schema is None),
+        partial(
+            ask_options.print_answer, stream=stream, plain=plain or schema is not None, live=schema is None
+        ),
         standalone=standalone,
         background=options["background"],
         as_json=as_json,

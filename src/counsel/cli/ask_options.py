@@ -335,7 +335,7 @@ async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
         raise
 
 
-async def tell(
+async def print_answer(
     engine: Engine, job_id: str, *, stream: bool, plain: bool = False, live: bool = True
 ) -> Result:
     """The job's answer on stdout, live where a person watches; its result. `live=False`: only when it is complete."""

@@ -168,8 +168,8 @@ def _agree(
     if yes or max_cost is not None:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"Say what it may cost: --max-cost USD, or --yes for no limit. {_NOTHING}")
-    confirm("Go on without a limit?")
+        raise click.UsageError(f"Set a limit with --max-cost USD, or pass --yes for none. {_NOTHING}")
+    confirm("Continue without a limit?")
 
 
 def _members(models: tuple[str, ...], settings: Settings) -> list[str]:
@@ -268,5 +268,5 @@ def _print_notes(scores: Sequence[Score], changes: object) -> None:
             f"{changes.kept_right} stayed right, {changes.kept_wrong} wrong."
         )
     if undecided := [f"{score.name} {score.undecided}" for score in scores if score.undecided]:
-        output.message(f"Not decided (ties, failures), counted as not right: {', '.join(undecided)}.")
-    output.message("Ranges that overlap: these questions do not tell which way is better.")
+        output.message(f"Undecided (ties, failures), counted as wrong: {', '.join(undecided)}.")
+    output.message("Where ranges overlap, these questions do not show which way is better.")

@@ -159,7 +159,7 @@ class Chat:
     async def _turn(self, request: ChatRequest, caller: Caller) -> Result:
         submitted = await self._engine.submit(request, caller)
         async with ask_options.job(self._engine, submitted):
-            return await ask_options.tell(self._engine, submitted, stream=False, plain=self._plain)
+            return await ask_options.print_answer(self._engine, submitted, stream=False, plain=self._plain)
 
     def _attached(self, names: list[str]) -> tuple[Caller, tuple[str, ...]]:
         if not names:
@@ -236,7 +236,7 @@ def _check_known(name: str, caller: Caller) -> None:
 
 
 def _report(error: CounselError | click.UsageError) -> None:
-    """The chat goes on."""
+    """The chat continues."""
     if isinstance(error, CounselError):
         fail(error)
     else:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 async def engine(
     caller: Caller, *, standalone: bool = False, continues: bool = False
 ) -> AsyncIterator[Engine]:
-    """`continues`: interrupted jobs of this caller go on here, too. The daemon always does that."""
+    """`continues`: interrupted jobs of this caller continue here, too. The daemon always does that."""
     if standalone:
         from counsel import logs
         from counsel.engine.engine import open_engine

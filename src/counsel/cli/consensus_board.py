@@ -49,7 +49,7 @@ class Column:
 
 
 class Board:
-    """What each model is doing, as events tell it."""
+    """What each model is doing, from the events."""
 
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}

@@ -110,7 +110,7 @@ def _document(report: ImportReport, *, dry_run: bool) -> dict[str, object]:
 
 def _lines(report: ImportReport, *, dry_run: bool) -> Iterator[str]:
     if not any(report.added):
-        yield "Nothing to add: the database has all of it."
+        yield "Nothing to add: the database already has everything."
         return
     parts = _added(report)
     yield f"{'Would add' if dry_run else 'Added'} {', '.join(parts[:-1])} and {parts[-1]}."

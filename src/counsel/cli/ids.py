@@ -118,7 +118,7 @@ async def _last_job(engine: Engine, caller: Caller, *, only_here: bool) -> str:
             entry = ids.newest_job(here, running=True)
             if entry is None and ids.readable and ids.newest_job():
                 raise NotFound(
-                    "No job runs in this folder.", hint="`counsel jobs` lists those of all folders."
+                    "No job is running in this folder.", hint="`counsel jobs` lists those of all folders."
                 )
         else:
             entry = ids.newest_job(here) or ids.newest_job()
@@ -194,7 +194,7 @@ def described(name: str, caller: Caller) -> str:
 
 
 def continued(wanted: str, caller: Caller, *, quiet: bool = False) -> str:
-    """For `-c`: an existing conversation, or the name of a new one; a person is told which of both."""
+    """For `-c`: an existing conversation, or the name of a new one; a message says which."""
     wanted = wanted.strip()
     if not wanted:
         raise click.UsageError("-c needs a conversation: its id, `last`, or a name for a new one.")

@@ -51,7 +51,7 @@ _WIDE = 110  # columns that a terminal needs for all models of a consensus
     "--follow",
     is_flag=True,
     help="Show text as it arrives, until the job ends; in a pipe, the finished answer. "
-    "Without ID: the job that runs, else the newest.",
+    "Without ID: the running job, or else the newest.",
 )
 @click.option("--history", is_flag=True, help="Show the whole conversation.")
 @click.option(
@@ -223,7 +223,7 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
         await watch(engine, job.job_id)
         show(await engine.wait(job.job_id))
     else:
-        output.message(ask_options.footer(await ask_options.tell(engine, job.job_id, stream=stream)))
+        output.message(ask_options.footer(await ask_options.print_answer(engine, job.job_id, stream=stream)))
 
 
 async def _until_done(engine: Engine, job_id: str) -> None:
@@ -301,7 +301,7 @@ def _progress(job: JobStatus) -> str:
 def cancel(job_id: str, member: str | None, standalone: bool, as_json: bool) -> None:
     """Stop a job and its calls. ID is a job, or a conversation with one running job.
 
-    The beginning of an id is enough; `last` is the job that runs in this folder.
+    The beginning of an id is enough; `last` is the running job of this folder.
     """
     connect.run(_cancel(job_id, member, user.caller(), standalone=standalone, as_json=as_json))
 
@@ -321,7 +321,7 @@ async def _cancel(
 def _outcome(outcome: Cancellation, member: str) -> str:
     if outcome.member is not None:
         name = f"model {member}" if member.isdecimal() else member
-        return f"Stopped {name} of {outcome.job_id}; the others go on."
+        return f"Stopped {name} of {outcome.job_id}; the others continue."
     if outcome.cancelled_at:
         return f"Stopped {outcome.job_id}."
     if outcome.status == "processing":

@@ -38,8 +38,8 @@ def login(context: click.Context, url: str | None, *, token_stdin: bool, status:
     """
     if context.args:  # not shown: it may be the token
         raise click.UsageError(
-            "The token is no argument: it is asked for, or piped with --token-stdin. If you have just typed it, end it: "
-            "other users of this machine could see it, and your shell may keep it."
+            "The token is not an argument: type it when asked, or pipe it (--token-stdin). If you just typed it here, "
+            "end it: other users of this machine could see it, and your shell may keep it."
         )
     if url is None:
         if not status and settings.load().team is None:

@@ -281,5 +281,5 @@ def _used(record: PersonRecord) -> str:
 def _seconds(text: str) -> float:
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isdecimal() or len(number) > 6:
-        raise InvalidArgument(f"{text[:40]!r} is no length of time.", hint="Write 30m, 12h, 7d or 4w.")
+        raise InvalidArgument(f"{text[:40]!r} is not a length of time.", hint="Write 30m, 12h, 7d or 4w.")
     return float(int(number) * _UNITS[unit])

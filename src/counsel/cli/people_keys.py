@@ -104,7 +104,7 @@ def reseal() -> None:
         return await OwnKeys(store).reseal(user.caller().settings)
 
     count = stored(work)
-    output.message(f"{count} encrypted anew; COUNSEL_SECRET_KEY_OLD is no longer needed.")
+    output.message(f"{count} encrypted again; COUNSEL_SECRET_KEY_OLD is no longer needed.")
 
 
 def _change(

@@ -70,8 +70,8 @@ FAILED = 3  # exit code: there was no review
 def review(ctx: click.Context, /, **options: Any) -> None:
     """Several models review a change, each alone; then each finding is checked by a model that did not make it.
 
-    BASE is a commit or branch: what HEAD has since it left BASE is reviewed. Without BASE: the working tree against
-    HEAD, or, if nothing is changed there, what HEAD has since it left the default branch.
+    BASE is a commit or branch: the review covers what HEAD has changed since it branched off BASE. Without BASE: the
+    working tree against HEAD, or, if nothing has changed there, HEAD since it branched off the default branch.
 
     Exit codes: 0, 1 (--fail-on), 2 (usage), 3 (the review failed).
     """
@@ -137,7 +137,7 @@ def _change(options: dict[str, Any], caller: Caller) -> Change:
         text = _text(options["diff_file"], caller)
         if text.strip() and not source.is_diff(text):
             raise InvalidArgument(
-                f"--diff {options['diff_file']} is no unified diff.",
+                f"--diff {options['diff_file']} is not a unified diff.",
                 hint="Nothing was sent. Write one with `git diff`, without --stat or --name-only.",
             )
         about = "the diff on standard input" if options["diff_file"] == "-" else options["diff_file"]

@@ -63,7 +63,7 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
     def announce(at: str, number: int) -> None:
         logs.announce(
             settings,
-            f"counsel listens on {http.address(at, number)}/mcp ({_token(settings)}). Ctrl-C stops it.",
+            f"counsel is listening on {http.address(at, number)}/mcp ({_token(settings)}). Ctrl-C stops it.",
         )
         logs.announce(settings, _console(settings, settings.public_url or http.address(at, number)))
 
@@ -86,7 +86,7 @@ def _token(settings: Settings) -> str:
 
 
 def _console(settings: Settings, url: str) -> str:
-    """With a link only for a person: a log is no place for a key."""
+    """With a link only for a person: a key does not belong in a log."""
     from counsel.http import auth
     from counsel.http.console.sessions import ConsoleSessions
 

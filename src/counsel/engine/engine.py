@@ -1,7 +1,7 @@
 """The engine: everything is a job.
 
 A call becomes a job with an id; the job appends events; the reply is a fold over them. Jobs belong to the engine
-that runs them and are written down as they go, so that another engine can go on with them after a crash.
+that runs them and are written down as they go, so that another engine can continue them after a crash.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Engine:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
     def register_caller(self, caller: Caller) -> None:
-        """A caller is here with its keys: jobs that waited for them may go on."""
+        """A caller is here with its keys: jobs that waited for them may continue."""
         self.runner.register_caller(caller)
 
     async def submit(
@@ -246,7 +246,7 @@ class Engine:
                 yield event
                 if isinstance(event, LAST_EVENTS):
                     return
-            after = 0  # another process has taken the job, and tells it from its start
+            after = 0  # another process has taken the job, and replays it from its start
         async for event in replay.follow(self.store, lambda: self._job(job_id), job_id, after):
             yield event
 
@@ -484,7 +484,7 @@ def _owners(store: Store, home: Path) -> Owners:
 def _unknown(any_id: str) -> NotFound:
     return NotFound(
         f"There is no job {any_id[:80]}.",
-        hint="It may be mistyped or swept away; check_status without an id (or `counsel jobs`) lists the newest.",
+        hint="It may be mistyped or expired; check_status without an id (or `counsel jobs`) lists the newest.",
     )
 
 

@@ -238,7 +238,7 @@ def member_cancelled(job: JobRecord, slot: str, label: str) -> Cancellation:
     now = time.time()
     return Cancellation(
         status=job.status,
-        message=f"{label} of job {job.conversation} was stopped; the others go on",
+        message=f"{label} of job {job.conversation} was stopped; the others continue",
         job_id=job.id,
         elapsed_seconds=round(now - job.created, 1),
         cancelled_at=iso(now),

@@ -63,7 +63,7 @@ def _object(line: str, path: Path, number: int) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise _invalid(path, number, f"no JSON ({error})") from None
     if not isinstance(value, dict):
-        raise _invalid(path, number, "no JSON object")
+        raise _invalid(path, number, "not a JSON object")
     return value
 
 
@@ -75,10 +75,10 @@ def _question(fields: dict[str, object], path: Path, number: int) -> Question:
         raise _invalid(
             path,
             number,
-            '"choices" is no list of texts: votes are counted between choices, not between prose',
+            '"choices" is not a list of strings: votes are counted between choices, not between prose',
         )
     if not 2 <= len(choices) <= MOST_CHOICES:
-        raise _invalid(path, number, f'"choices" needs 2 to {MOST_CHOICES} texts')
+        raise _invalid(path, number, f'"choices" needs 2 to {MOST_CHOICES} strings')
     try:
         asked = vote.checked(tuple(choices))  # as the models see them
     except InvalidArgument as error:

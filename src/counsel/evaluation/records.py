@@ -1,4 +1,4 @@
-"""Finished questions in a file, so that an evaluation that was stopped goes on where it was."""
+"""Finished questions in a file, so that an evaluation that was stopped continues where it was."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Records:
 
     def close(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # it was told when the line was written
+            with suppress(OSError):  # the failure was reported when the line was written
                 self._file.close()
             self._file = None
 

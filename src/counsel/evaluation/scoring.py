@@ -58,7 +58,7 @@ class Score:
     name: str
     right: int
     total: int
-    undecided: int  # ties, or nobody chose: counted as not right
+    undecided: int  # ties, or nobody chose: counted as wrong
     low: float  # of the 95% interval of the accuracy
     high: float
     cost_usd: float

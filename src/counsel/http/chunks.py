@@ -19,7 +19,7 @@ class Chunks(Protocol):
 
 
 class Watched(Protocol):
-    """The connection of a request, for who wants to know when its client disconnects. (ASGI's `receive` tells it to a task
+    """The connection of a request, for code that must know when its client disconnects. (ASGI's `receive` reports it to a task
     that waits for it.) What wraps `receive` to end a request must remove this."""
 
     def watch(self, lost: Callable[[], None]) -> bool:

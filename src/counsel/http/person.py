@@ -1,4 +1,4 @@
-"""Whose a request to a team's server is, and the engine and identity that it may use. Alone, one person has them all."""
+"""Who sent a request to a team's server, and the engine and identity that it may use. Alone, one person has them all."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def caller_of(engine: Engine, caller: Caller) -> Caller:
         return caller
     try:
         return await cast(TeamPerson, engine).with_own_keys(caller)
-    except ConfigInvalid:  # they cannot be read on this server: a question is refused, and told why
+    except ConfigInvalid:  # they cannot be read on this server: a question is refused with the reason
         return caller
 
 

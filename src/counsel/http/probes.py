@@ -68,7 +68,7 @@ class Readiness:
 
 
 def response(reasons: list[dict[str, object]]) -> Response:
-    """A late queue is told, and is no reason to send requests elsewhere: all servers have the same one."""
+    """A late queue is reported, but is no reason to send requests elsewhere: all servers have the same one."""
     ready = all(reason["code"] == "queue" for reason in reasons)
     document = {
         "status": "ready" if ready else "not_ready",

@@ -258,7 +258,7 @@ class Session:
         return tool_result.Frame(settings.max_output_tokens, self._home, links, row.reads, row.reads_failed)
 
     def _home(self) -> Path | None:
-        if self.identity.settings.database:  # a file of one server is no use to a client of several
+        if self.identity.settings.database:  # a file on one server is useless to a client of several
             return None
         is_ours = getattr(self.engine, "home_is_ours", None)
         return self.identity.settings.home if is_ours is None or is_ours() else None

@@ -106,7 +106,7 @@ def _notification(method: str, params: Mapping[str, object]) -> dict[str, object
 
 
 async def _job(engine: Engine, name: object) -> JobStatus:
-    """The job's status. A conversation's id is no task's: it would be another one with the next turn."""
+    """The job's status. A conversation's id is not a task's: it would mean another job after the next turn."""
     if isinstance(name, str) and name:
         with suppress(NotFound):
             job = await engine.status(name)

@@ -140,7 +140,7 @@ class EmbeddedModel:
 
 def _ended() -> ProviderUnavailable:
     return ProviderUnavailable(
-        "The embedded model's process has ended.", hint="Ask again to start it anew.", provider="local"
+        "The embedded model's process has ended.", hint="Ask again to restart it.", provider="local"
     )
 
 

@@ -1,7 +1,7 @@
 """The process of the embedded model: `python -m counsel.models.embedded_worker HOME`.
 
 Downloads the model unless it is present, serves it, and ends with whoever started it: when its stdin is closed, for
-whatever reason, nothing of it goes on. On stdout it reports one JSON object: `environment` (the variables with which a
+whatever reason, nothing of it continues. On stdout it reports one JSON object: `environment` (the variables with which a
 caller reaches the model), or `error`. A process of its own: a fault in the runtime, which is not ours, ends only this one.
 """
 

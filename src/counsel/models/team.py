@@ -144,7 +144,7 @@ async def share(
 
 
 async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) -> Mapping[str, object]:
-    """What the server says about itself and this person. Raises `CounselError`, also if it is no counsel."""
+    """What the server says about itself and this person. Raises `CounselError`, also if it is not counsel."""
     provider = Provider("team", "", WIRE, login.url)
     where = endpoint(login, proxies.network(env, login.url), provider)
     about = await transport.get_json(where, PATH, ASKING)

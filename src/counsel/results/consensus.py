@@ -1,4 +1,4 @@
-"""What several models answered, and what they came to."""
+"""What several models answered, and the outcome."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class ConsensusResult:
     rounds: tuple[MiddleRound, ...] = ()  # between the first and the last one
     verdict: JudgeVerdict | None = None
     vote: Vote | None = None
-    refinement: Refinement | None = None  # None: of a release that did not tell
+    refinement: Refinement | None = None  # None: of a release that did not report it
     title: str | None = None
     export: str | None = None
     final_summary: str | None = None
@@ -235,7 +235,7 @@ class ConsensusResult:
 
     @property
     def content(self) -> str:
-        """As one text: failures first, then what it came to, then the answers."""
+        """As one text: failures first, then the outcome, then the answers."""
         parts = [failure.line() for failure in self.failed]
         if len(self.answers) == 1 and self.models_consulted > 1:
             parts.append("Only one model answered: this is its opinion, not a consensus.")

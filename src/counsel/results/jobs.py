@@ -267,7 +267,7 @@ class Cancellation:
     job_id: str
     elapsed_seconds: float | None = None
     cancelled_at: str | None = None
-    member: str | None = None  # the slot of the one model that was stopped; the job goes on
+    member: str | None = None  # the slot of the one model that was stopped; the job continues
 
     @property
     def content(self) -> Json:

@@ -1,4 +1,4 @@
-"""What a review came to: findings of several models, merged, each checked by a model that did not make it."""
+"""The outcome of a review: findings of several models, merged, each checked by a model that did not make it."""
 
 from __future__ import annotations
 

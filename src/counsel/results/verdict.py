@@ -1,4 +1,4 @@
-"""What a consensus came to: the judge's comparison, the vote, how often the answers were refined."""
+"""The outcome of a consensus: the judge's comparison, the vote, how often the answers were refined."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class JudgeVerdict:
     failed_models: tuple[str, ...] = ()
     recommendation: str = ""
     choice: str | None = None  # of the choices that were offered
-    metadata: AnswerMetadata | None = None  # of its call; None: of a release that did not tell
+    metadata: AnswerMetadata | None = None  # of its call; None: of a release that did not report it
     error: CounselError | None = None
 
     def to_json(self) -> dict[str, object]:

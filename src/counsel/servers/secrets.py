@@ -221,7 +221,7 @@ def masked_lines(text: str) -> str:
 
 def masked_diff(diff: str, documents: Iterable[object]) -> str:
     """A file's diff for a web page. `documents` are the file's values before and after: a line of the diff that holds an
-    argument does not tell that the flag before it is `--api-key`."""
+    argument does not show that the flag before it is `--api-key`."""
     for args in {tuple(args) for document in documents for args in _string_lists(document)}:
         for old, new in zip(args, masked_args(args), strict=True):
             if old != new:

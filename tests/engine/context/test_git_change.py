@@ -28,7 +28,7 @@ def test_the_working_tree_then_the_branch_then_nothing(project: Path) -> None:
     git(project, "checkout", "-qb", "topic")
     git(project, "commit", "-qam", "After")
     change = git_change.collect(project, ENV)
-    assert change.about.startswith("HEAD since it left main (")
+    assert change.about.startswith("HEAD since it branched off main (")
     assert "+def find_user(db, name):" in change.diff
     git(project, "checkout", "-q", "main")
     assert git_change.collect(project, ENV).diff == ""

@@ -173,7 +173,7 @@ async def test_a_job_that_never_gets_further_is_given_up(
         engine.register_caller(caller(OPENAI_API_KEY="sk-another-00000000000000"))
     await over(engine, job)
     error = (await engine.status(job)).to_json()["content"]["error"]
-    assert error["error"] == f"Job {job} was interrupted 25 times without getting further."
+    assert error["error"] == f"Job {job} was interrupted 25 times without making progress."
     assert await status(engine, job) == "failed"
     await engine.close()
 

@@ -46,7 +46,7 @@ def test_groups_are_sorted_lowered_and_limited() -> None:
     with pytest.raises(InvalidArgument, match="at most 20"):
         names.groups([f"g{n}" for n in range(21)])
     for name in ("", "-a", "a b", "x" * 65, "ü"):
-        with pytest.raises(InvalidArgument, match="no name of a group"):
+        with pytest.raises(InvalidArgument, match="not a group name"):
             names.groups([name])
     assert names.group("x" * 64) == "x" * 64
 

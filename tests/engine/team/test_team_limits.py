@@ -131,7 +131,9 @@ async def test_who_may_make_no_calls_is_not_told_to_wait() -> None:
 async def test_too_many_calls_at_the_same_time() -> None:
     _, rates = await of()[0].of_call(ADA, "openai")
     error = rates[0].error(RateState(count=3, frees=None), NOW)
-    assert error.message.startswith("The group dev may have 3 calls running at the same time, and 3 run.")
+    assert error.message.startswith(
+        "The group dev may have 3 calls running at the same time, and 3 are running."
+    )
     assert error.fields["retry_after"] == 5.0
     assert "people limit --group dev" in str(error.hint)
 

@@ -147,7 +147,7 @@ class Folders:
     def outside(self, name: str) -> CounselError:
         if self.caller.person is not None:
             return FileNotAllowed(
-                f"{name} is no file of yours on this server: it sends none of its own.",
+                f"{name} is not a file that you have sent to this server, and it sends none of its own.",
                 hint="Send it with POST /api/files and name the path that this answers. "
                 "After `counsel login` your own machine reads files and asks this server.",
                 file=name,

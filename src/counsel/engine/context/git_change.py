@@ -51,8 +51,8 @@ def collect(
 ) -> GitChange:
     """The change in the repository around `folder`.
 
-    `base`: what HEAD has since it left `base`. `staged`: the index against HEAD. Neither: the working tree against HEAD; if
-    nothing is changed there, what HEAD has since it left the default branch.
+    `base`: HEAD since it branched off `base`. `staged`: the index against HEAD. Neither: the working tree against HEAD; if
+    nothing has changed there, HEAD since it branched off the default branch.
     """
     root = gitignore.repository(Path(os.path.realpath(folder)))
     if root is None:
@@ -139,7 +139,7 @@ class _Repository:
             ) from None
         text = self._diff([_NO_WORK_TREE, left, self.head])
         dirty = "Uncommitted changes are not part of it." if self.working_tree(brief=True) else ""
-        return self.change(f"HEAD since it left {name} ({left[:10]})", text, dirty)
+        return self.change(f"HEAD since it branched off {name} ({left[:10]})", text, dirty)
 
     def change(self, about: str, text: str, note: str = "") -> GitChange:
         return GitChange(self.root, about, text, tuple(self._untracked()), note)

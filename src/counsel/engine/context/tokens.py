@@ -106,7 +106,7 @@ def check_window(call: Call, model: Model) -> int:
     provided = estimate_call(call, model)
     if provided > model.context:
         raise ContextLengthExceeded(
-            f"About {provided:,} tokens exceed the context of {model.id}, which is {model.context:,}.",
+            f"About {provided:,} tokens exceed the context window of {model.id}, which is {model.context:,}.",
             hint="Send less, start a new conversation, or choose a model with a larger context.",
             max_tokens=model.context,
             provided_tokens=provided,

@@ -68,7 +68,7 @@ class Archive:
 
     async def show(self, name: str) -> Json:
         conversation = await self._conversation(name)
-        # First: a job that ends now is then told twice, not never.
+        # First: a job that ends now is then listed twice, not left out.
         others = await self._store.jobs_without_turn(name)
         return {
             **_shown(conversation),

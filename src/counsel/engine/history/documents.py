@@ -26,7 +26,7 @@ class UsageSum(TypedDict):
     cache_write_tokens: int
     cost_usd: Annotated[float, "Of the calls whose price is known."]
     calls_without_price: int
-    calls_without_usage: Annotated[int, "Calls whose provider named no tokens."]
+    calls_without_usage: Annotated[int, "Calls whose provider reported no tokens."]
     response_ms: ResponseTimes
     peak_concurrency: int
 
@@ -48,14 +48,14 @@ class BudgetReport(TypedDict):
     budget: Annotated[str, "`day`, `month`, `day:openai` …"]
     period: Literal["day", "month"]
     provider: Annotated[str | None, "null: all of them."]
-    person: NotRequired[Annotated[str | None, "Of a team: whose it is."]]
-    group: NotRequired[Annotated[str | None, "Of a team: its members spend it together."]]
+    person: NotRequired[Annotated[str | None, "In a team: whose it is."]]
+    group: NotRequired[Annotated[str | None, "In a team: the group whose members share it."]]
     limit_usd: float
     spent_usd: float
     reserved_usd: Annotated[float, "For calls that run."]
     left_usd: float
     since: str
-    until: Annotated[str, "When it begins anew."]
+    until: Annotated[str, "When it starts again."]
 
 
 class UsageSummary(TypedDict):
@@ -88,7 +88,7 @@ class UsageSeries(TypedDict):
 
     since: float
     until: float
-    step: Annotated[float, "Seconds of one part."]
+    step: Annotated[float, "Length of one part, in seconds."]
     by: str
     groups: Annotated[list[UsageSeriesGroup], "Most calls first."]
 

@@ -170,7 +170,7 @@ class _Timeline:
             self._moment("retry", event, event.text, ok=False)
 
     def _restarted(self, event: Restarted) -> None:
-        if event.reason != "interrupted":  # `Started` tells that
+        if event.reason != "interrupted":  # `Started` shows that
             self._moment("restart", event, event.error, ok=False)
 
     def _tool(self, event: ToolUsed) -> None:

@@ -52,7 +52,7 @@ class Endings:
             warnings.append(f"This answer could not be stored: {unkept}")
             if ending.result is result:
                 ending.complete(0)
-        running.live.tell_end()
+        running.live.publish_end()
         result = ending.result
         if job.task.export:
             result = replace(result, export=await self._export(job, warnings))
@@ -86,7 +86,7 @@ class Endings:
             if not running.more:
                 running.live.leave()  # it continues in another process, or has another end
                 return
-        running.live.tell_end()
+        running.live.publish_end()
 
     def _keep_trying(self, fence: Fence, end: JobEnd, error: Exception) -> None:
         """Else the next process would ask again, and pay again."""

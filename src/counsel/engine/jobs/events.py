@@ -107,7 +107,7 @@ class Live:
         self._last_events: list[JobEvent] | None = None  # the end, until it is written
         self._listeners: set[EventQueue] = set()
 
-    # ── telling ──────────────────────────────────────────────────────────────────────────────────────
+    # ── adding events ──────────────────────────────────────────────────────────────────────────────────────
 
     def started(self, tool: str, models: tuple[str, ...], job_id: str, conversation: str) -> None:
         self._emit(Started(*self._stamp(), tool, models, job_id, conversation))
@@ -168,12 +168,12 @@ class Live:
             self._publish(event)
 
     def hold_end(self) -> None:
-        """The end that follows is told by `tell_end`, when it is written: until then another process may take the job
-        (this one was suspended, or dies now), and followers would have heard of an end that was none.
+        """The end that follows is published by `publish_end`, once it is written: until then another process may take the
+        job (this one was suspended, or dies now), and followers would have seen an end that did not happen.
         """
         self._last_events = []
 
-    def tell_end(self) -> None:
+    def publish_end(self) -> None:
         last_events, self._last_events = self._last_events or [], None
         for event in last_events:
             self.events.append(event)
@@ -205,7 +205,7 @@ class Live:
         state = self.slots[slot]
         state.waits = None
         if phase == state.phase:
-            state.forget_thinking()  # another attempt, which thinks anew
+            state.forget_thinking()  # another attempt, which thinks again
         state.status, state.phase, state.error = "processing", phase, None
         state.buffer, state.flushed = TextBuffer(), 0
         state.inputs, state.has_calls = {}, False

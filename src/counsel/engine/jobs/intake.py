@@ -107,7 +107,7 @@ async def _checked(request: Request, caller: Caller, store: Store) -> Request:
 
 
 async def _context(request: Request, caller: Caller) -> tuple[build.Context, ReviewSubject | None]:
-    """The prompt with its files and images; for a review with the change, and what is told about it."""
+    """The prompt with its files and images; for a review with the change and what is said about it."""
     built = await build.build_async(request, caller)
     if not isinstance(request, ReviewRequest):
         return built, None

@@ -19,7 +19,7 @@ TOOLS = frozenset(
 
 @dataclass(slots=True)
 class Members:
-    """The models of a consensus: each can be stopped while the others go on. By slot."""
+    """The models of a consensus: each can be stopped while the others continue. By slot."""
 
     cancelled: set[str] = field(default_factory=set)
     texts: dict[str, str] = field(default_factory=dict)  # of cancelled ones, from an earlier attempt
@@ -47,7 +47,7 @@ class Job:
     continues: bool = True  # the conversation may hold turns
     status: Status = "processing"
     members: Members = field(default_factory=Members)
-    handed_over: bool = False  # another process goes on with it
+    handed_over: bool = False  # another process continues it
     request: RequestContext = field(default_factory=request_context.current)  # that it came with
     is_adopted: bool = False  # another process began it, or it waited in a team's queue
 

@@ -1,7 +1,7 @@
 """What a job that was cancelled, failed or given up leaves: its finished answers were paid for.
 
 They become a turn of the conversation, marked as partial, so that the next question is asked with them. Text of models
-that had not finished is no answer: the job shows it, the conversation does not.
+that had not finished is not an answer: the job shows it, the conversation does not.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def states(job: JobDetail, models: list[ModelState], replies: Mapping[str, Reply
 
 
 def with_first(models: list[ModelState], replies: Mapping[str, Reply]) -> list[ModelState]:
-    """Models that refine their answers, with the first ones: events tell only the text of the present round."""
+    """Models that refine their answers, with the first ones: events have only the text of the present round."""
     return [
         replace(state, first=reply.shown)
         if state.phase == "refined" and (reply := replies.get(f"initial:{state.slot}"))

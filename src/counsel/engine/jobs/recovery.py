@@ -309,7 +309,7 @@ def _keyless(job: JobRecord) -> ProviderUnavailable:
 
 def _stuck(job: JobRecord) -> Internal:
     return Internal(
-        f"Job {job.id} was interrupted {job.stuck} times without getting further.",
+        f"Job {job.id} was interrupted {job.stuck} times without making progress.",
         hint="Ask again; `counsel doctor` and the logs may show why the process ended.",
     )
 

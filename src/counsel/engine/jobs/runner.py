@@ -169,7 +169,7 @@ class Runner:
         )
 
     def _new_jobs(self) -> list[NewJob]:
-        """The jobs that run here, for a database that is made anew. Called on the writer's thread."""
+        """The jobs that run here, for a database that is rebuilt. Called on the writer's thread."""
         return [
             self._new_job(running.job, self.callers.register_caller(running.job.caller)[0])
             for running in list(self.running.values())
@@ -246,8 +246,8 @@ class Runner:
             await self.endings.stop(running, "failed", error)
         except Exception as error:  # a defect must end the job, not leave it hanging
             log.exception("%s failed", job.id)
-            lack = resource_errors.failure(error, "The job could not go on")
-            broken = Internal(f"counsel failed inside ({type(error).__name__}).")
+            lack = resource_errors.failure(error, "The job could not continue")
+            broken = Internal(f"counsel failed internally ({type(error).__name__}).")
             await self.endings.stop(running, "failed", lack or broken)
 
     async def _answer(self, running: Running) -> None:
@@ -360,7 +360,7 @@ class Runner:
         if self.queue:
             self.queue.stop_taking()
         for running in self.running.values():
-            running.flush(self._store)  # before the calls are broken off: that is no event of the job
+            running.flush(self._store)  # before the calls are broken off, which is not an event of the job
             running.job.handed_over = not running.cancelled
         tasks = [*self.periodic.tasks, *(running.task for running in self.running.values())]
         for task in tasks:

@@ -1,4 +1,4 @@
-"""A job that this process runs: its state, and what it came to."""
+"""A job that this process runs: its state, and its outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counsel.results import Result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a job came to, before it is written down."""
+    """The outcome of a job, before it is written down."""
 
     status: Status
     result: Result

@@ -27,4 +27,4 @@ def parse(text: str, *, numbered: bool = False) -> tuple[str, str]:
             return key, name
     except (binascii.Error, ValueError):
         pass
-    raise InvalidArgument("cursor is not one that a page named.", hint="Use `next` of the previous page.")
+    raise InvalidArgument("cursor is not the `next` of any page.", hint="Use `next` of the previous page.")

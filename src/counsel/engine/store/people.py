@@ -45,7 +45,7 @@ class PersonUsage:
     """What one person's calls used in a period, without what they asked."""
 
     person: str  # an id; "": calls that belong to nobody in the team
-    name: str  # "" for an id that is no person's
+    name: str  # "" for an id that belongs to no person
     calls: int
     failed: int
     input: int

@@ -259,7 +259,7 @@ class BudgetStore(Protocol):
 
 
 class Upkeep(Protocol):
-    running: Callable[[], Sequence[NewJob]]  # the jobs of this process, for a database that is made anew
+    running: Callable[[], Sequence[NewJob]]  # the jobs of this process, for a database that is rebuilt
 
     @property
     def problem(self) -> str | None:

@@ -104,7 +104,7 @@ class JobRecord:
     title: str | None
     summary: str | None
     keep_days: int
-    cancelled_members: tuple[str, ...]  # slots of a consensus that were stopped while the others go on
+    cancelled_members: tuple[str, ...]  # slots of a consensus that were stopped while the others continue
 
     @property
     def is_open(self) -> bool:
@@ -160,7 +160,7 @@ class JobStanding:
 
 @dataclass(frozen=True, slots=True)
 class JobWithoutTurn:
-    """A job of a conversation whose question is no message: it runs, failed, or was cancelled."""
+    """A job of a conversation whose question is not a message: it runs, failed, or was cancelled."""
 
     id: str
     status: Status

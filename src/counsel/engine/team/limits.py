@@ -85,7 +85,7 @@ class TeamRate:
             when = f"The next one fits in {wait:.0f} s"
         else:
             wait = AGAIN
-            what = f"{_of(self.row)} may have {most} running at the same time, and {state.count} run"
+            what = f"{_of(self.row)} may have {most} running at the same time, and {state.count} are running"
             when = "Try again when one of them has ended"
         moment = datetime.fromtimestamp(now + wait, UTC)
         return RateLimited(

@@ -1,4 +1,4 @@
-"""What an engine needs to work in a team: who lives, and the queue."""
+"""What an engine needs to work in a team: which servers are alive, and the queue."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def explain(error: AuthenticationFailed, caller: Caller, provider: str) -> None:
 
 def _left(count: int, keys: Sequence[str]) -> ConfigInvalid:
     return ConfigInvalid(
-        f"{count} encrypted anew; not those of {', '.join(keys)}: they were stored with another COUNSEL_SECRET_KEY.",
+        f"{count} encrypted again; not those of {', '.join(keys)}: they were stored with another COUNSEL_SECRET_KEY.",
         hint="Set that one as COUNSEL_SECRET_KEY_OLD, or remove each with `counsel people keys remove PROVIDER --person NAME`.",
     )
 

@@ -1,7 +1,7 @@
 """People's keys at rest: AES-256-GCM with a key that only the servers have (COUNSEL_SECRET_KEY).
 
 A sealed value begins with the sign of the key that sealed it, so that a second key (COUNSEL_SECRET_KEY_OLD) can be read
-while values are sealed anew. Person and provider are authenticated with it: a value that is copied to another row does
+while values are sealed again. Person and provider are authenticated with it: a value that is copied to another row does
 not open.
 """
 

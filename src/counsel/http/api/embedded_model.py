@@ -1,4 +1,4 @@
-"""`/api/embedded-model`: the tiny model that runs on this machine, for who has no key yet."""
+"""`/api/embedded-model`: the tiny model that runs on this machine, for people without a key."""
 
 from __future__ import annotations
 

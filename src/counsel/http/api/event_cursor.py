@@ -107,7 +107,7 @@ def _shown(slot: str, text: Position) -> str:
 
 
 async def resumed(events: AsyncIterator[JobEvent], cursor: Cursor) -> AsyncIterator[tuple[str, JobEvent]]:
-    """What the client does not have of these events, which are told from their start; each with its cursor."""
+    """What the client lacks of these events, which are replayed from their start; each with its cursor."""
     reader = _Reader(cursor)
     source: Any = events
     try:
@@ -122,8 +122,8 @@ async def resumed(events: AsyncIterator[JobEvent], cursor: Cursor) -> AsyncItera
 class _Reader:
     """Drops what the client has.
 
-    While events are told that the client has, texts are only put together: the client may have more of a text than was told
-    up to there, and some of it was discarded later.
+    While the replay has not passed the cursor, texts are only put together: the client may have more of a text than the
+    events up to there contain, and some of it was discarded later.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -143,11 +143,11 @@ class _Reader:
             yield event
         elif event.seq > self._cursor.seq or isinstance(event, LAST_EVENTS):
             yield from self._caught_up(event)
-            if isinstance(event, JobDone):  # no more is told, so this is the answer
+            if isinstance(event, JobDone):  # the last event, so this is the answer
                 yield from self._shorter.values()
             yield event
         else:
-            if self._fold is None:  # the job is told from its start again: another process has taken it
+            if self._fold is None:  # the job is replayed from its start again: another process has taken it
                 self._fold = TextFold()
             self._fold.add(event)
             if event.seq == self._cursor.seq:

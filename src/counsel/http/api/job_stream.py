@@ -21,7 +21,7 @@ Numbered: TypeAlias = tuple[str, JobEvent]  # the event's id, and the event
 
 
 class HasEvents(Protocol):
-    """An engine that tells a job from its start: the real one, not one at the other end of a socket."""
+    """An engine that replays a job from its start: the real one, not one at the other end of a socket."""
 
     def events(self, job_id: str) -> AsyncIterator[JobEvent]: ...
 

@@ -74,7 +74,7 @@ async def timeline(call: ApiCall) -> object:
 async def cancel(call: ApiCall) -> object:
     member = _CANCEL.check(call.body).get(
         "member", call.body.get("member")
-    )  # "" is no member, and not the job
+    )  # "" is neither a member nor the job
     return (await call.engine.cancel(call.name, None if member is None else str(member))).content
 
 

@@ -158,7 +158,9 @@ class TeamAccess:
         state = scope.setdefault("state", {})
         ending = state[CONNECTION] = Ending(scope["path"], receive, send, state.get(CONNECTION))
         scope[TOKEN_ENDED] = lambda: ending.is_over
-        state.pop(WATCHED, None)  # the end of a token counts as a disconnect, too: `ending.receive` tells it
+        state.pop(
+            WATCHED, None
+        )  # the end of a token counts as a disconnect, too: `ending.receive` reports it
         with self._answering(signed_in, ending.end):
             await app(scope, ending.receive, ending.send)
         if ending.task is not None:

@@ -54,7 +54,7 @@ def _subject(identity: Identity, *, creates: bool) -> Subject:
 
 
 def _role(groups: Iterable[str], config: OidcConfig) -> Role:
-    """Of the first row that fits; a member without one: who leaves the admins' group is none any more."""
+    """That of the first matching row, else member: whoever leaves the admins' group is no longer an admin."""
     own = set(groups)
     return next((role for group, role in config.roles.items() if group in own), "member")
 

@@ -51,7 +51,7 @@ def _store(call: ApiCall) -> Store:
     if call.person is None or store is None:
         raise NotFound(
             "This server belongs to one person: it has no people.",
-            hint="docs/use/team.md tells how a team shares a server.",
+            hint="docs/use/team.md explains how a team shares a server.",
         )
     return cast("Store", store)
 

@@ -424,7 +424,7 @@ def _digest(data: bytes) -> str:
 
 
 async def _stays() -> None:
-    """The job goes on without its follower."""
+    """The job continues without its follower."""
 
 
 async def _disconnected(receive: Receive) -> None:

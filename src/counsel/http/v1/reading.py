@@ -40,7 +40,7 @@ def checked(value: object, wanted: type[list[object]], where: str) -> list[objec
 @overload
 def checked(value: object, wanted: type[Value], where: str) -> Value: ...
 def checked(value: object, wanted: type, where: str) -> object:
-    """The value, if it has this type; `bool` is no number."""
+    """The value, if it has this type; `bool` does not count as a number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = {float: is_number, int: is_number and isinstance(value, int)}.get(wanted)
     if not (isinstance(value, wanted) if fits is None else fits):

@@ -77,7 +77,7 @@ class Stream:
             await self._part(event.part)  # type: ignore[attr-defined]
         elif kind is ModelStarted or kind is Restarted:
             self._check_restart(event)
-            if kind is ModelStarted:  # what the model before it did not take is no matter any more
+            if kind is ModelStarted:  # what the model before it did not take no longer matters
                 self._ignored = list(self._asked.ignored)
         elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
             self._ignored.append(event.setting)

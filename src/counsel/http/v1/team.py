@@ -1,4 +1,4 @@
-"""What a server tells a counsel that joins it: its release, who asks, and which models may be asked."""
+"""What a server reports to a counsel that joins it: its release, who asks, and which models may be asked."""
 
 from __future__ import annotations
 

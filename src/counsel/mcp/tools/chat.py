@@ -26,7 +26,7 @@ TOOL = base.Tool(
         "temperature": base.temperature(0.5),
         "reasoning_effort": base.EFFORT,
         "verbosity": base.argument(
-            "verbosity", "Length of the answer, where the model knows it.", default="medium"
+            "verbosity", "Length of the answer, where the model supports it.", default="medium"
         ),
         "use_websearch": base.argument("use_websearch", "Let the model search the web.", default=False),
         "media_resolution": base.argument(

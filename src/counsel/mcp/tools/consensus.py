@@ -41,7 +41,7 @@ TOOL = base.Tool(
         ),
         "choices": base.argument("choices", "Each model picks one."),
         "refine": base.argument("refine", "disagreement: needs choices or judge.", default="always"),
-        "rounds": base.argument("rounds", "Most, with the first.", default=2),
+        "rounds": base.argument("rounds", "Maximum, including the first.", default=2),
         "order": base.argument("order", "sequential: a round table.", default="parallel"),
         "enable_cross_feedback": base.argument("enable_cross_feedback", "false: refine never.", default=True),
         "cross_feedback_prompt": base.argument("cross_feedback_prompt", "What refinement should look at."),

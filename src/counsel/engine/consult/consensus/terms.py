@@ -60,7 +60,7 @@ def _refine(request: ConsensusRequest, *, judged: bool) -> str:
     refine = request.refine or ("always" if request.enable_cross_feedback else "never")
     if refine == "never" and request.rounds > 2:
         raise InvalidArgument(
-            f"{request.rounds} rounds are asked for, and nothing is to be refined: they contradict each other.",
+            f"{request.rounds} rounds are requested, but no refinement: the two contradict each other.",
             hint="Nothing was sent. Leave rounds out, or let the models refine their answers.",
         )
     if request.refine is None:

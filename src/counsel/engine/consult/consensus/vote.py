@@ -38,7 +38,7 @@ def checked(choices: tuple[str, ...]) -> tuple[str, ...]:
     twice = [choice for choice, count in Counter(map(_looks, stripped)).items() if count > 1]
     if twice:
         raise InvalidArgument(
-            f"choices must differ: {twice[0][:80]!r} is there twice.", hint="Nothing was sent."
+            f"choices must differ: {twice[0][:80]!r} appears twice.", hint="Nothing was sent."
         )
     return stripped
 

@@ -133,7 +133,7 @@ def write(files: Iterable[FileDiff]) -> str:
 
 
 def parse(text: str) -> list[FileDiff]:
-    """The files of a unified diff, with or without git's own headers. What is no diff is skipped."""
+    """The files of a unified diff, with or without git's own headers. Lines that are not part of a diff are skipped."""
     lines = text.split("\n")
     files: list[FileDiff] = []
     at = 0

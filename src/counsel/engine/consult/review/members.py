@@ -1,4 +1,4 @@
-"""The members of a review: each is asked in a task of its own, so that one can fail or be stopped while the others go on."""
+"""The members of a review: each is asked in a task of its own, so that one can fail or be stopped while the others continue."""
 
 from __future__ import annotations
 

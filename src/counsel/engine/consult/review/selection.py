@@ -94,7 +94,7 @@ class _Secrets:
 
 
 def _about(path: Path) -> os.stat_result:
-    """Of a file that is not there any more: one without a second name."""
+    """Of a file that no longer exists: one without a second name."""
     try:
         return path.stat()
     except (OSError, ValueError):

@@ -83,7 +83,7 @@ class Budgets:
 
 
 async def recorded(db: Transaction, reserved: Sequence[str], cost: float | None) -> None:
-    """A usage record was stored: its cost replaces the reservations'. Without one, theirs go on counting."""
+    """A usage record was stored: its cost replaces the reservations'. Without one, theirs still count."""
     condition = "" if cost is not None else " AND open"
     await db.execute(
         f"DELETE FROM counsel.reservations WHERE id = ANY(%s::text[]){condition}", list(reserved)

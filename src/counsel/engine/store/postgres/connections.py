@@ -71,7 +71,7 @@ def cancellable() -> Iterator[None]:
     """Raises a cancellation that was swallowed inside.
 
     psycopg and its pool use `asyncio.wait_for`, which loses a cancellation on Python 3.11 when what it waits for is done
-    at that moment: a cancelled job would go on, and a task that is awaited after its cancellation would never end.
+    at that moment: a cancelled job would continue, and a task that is awaited after its cancellation would never end.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task else 0

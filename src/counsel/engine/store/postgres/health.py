@@ -33,7 +33,7 @@ class Health:
         """
         schema.check(await schema.state(self._database.rows), self._database.info)
         if not self._database.presence.is_seen():
-            raise StoreError("The LISTEN connection is lost: this process cannot show that it lives.")
+            raise StoreError("The LISTEN connection is lost: this process cannot show that it is alive.")
         if self._database.writer.problem:
             await self._database.write(_nothing)  # only a write that succeeds ends the problem
 

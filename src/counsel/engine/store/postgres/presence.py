@@ -22,7 +22,7 @@ DEAD_UNLOCKED = (
 SURE = DEAD_UNLOCKED - 1.0  # seconds after a renewal for which no other process can think that we are dead
 SETTLING = DEAD_UNLOCKED  # seconds of our own renewals before we judge others
 _LOCKS = 0x636F756E  # the class of our advisory locks
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # also counts while the machine sleeps
 _HELD = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "

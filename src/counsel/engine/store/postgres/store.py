@@ -35,7 +35,7 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
         self.team = Team(self.database)
         self.mcp_sessions = McpSessions(self.database)
         self.uploads = Uploads(self.database)
-        self.running: Callable[[], Sequence[NewJob]] = tuple  # not needed: the database is never made anew
+        self.running: Callable[[], Sequence[NewJob]] = tuple  # not needed: the database is never rebuilt
 
     @property
     def presence(self) -> Presence:

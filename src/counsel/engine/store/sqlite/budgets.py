@@ -57,7 +57,7 @@ class Budgets:
 
 
 def recorded(db: sqlite3.Connection, reserved: Sequence[str], cost: float | None) -> None:
-    """A usage record was stored: its cost replaces the reservations'. Without one, theirs go on counting."""
+    """A usage record was stored: its cost replaces the reservations'. Without one, theirs still count."""
     if cost is not None:
         db.executemany("DELETE FROM reservations WHERE id = ?", [(each,) for each in reserved])
     else:

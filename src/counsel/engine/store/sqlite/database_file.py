@@ -188,7 +188,7 @@ class DatabaseFile:
         with contextlib.suppress(sqlite3.Error), closing(connect(location.target)) as into:
             copying.merge(self.writer, into)  # what it lacks is here
         location.problem = (
-            location.problem or f"{self.path}: {why}. It is used now; `counsel doctor` tells more."
+            location.problem or f"{self.path}: {why}. It is used now; `counsel doctor` has details."
         )
         return location
 

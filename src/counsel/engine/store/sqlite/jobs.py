@@ -361,7 +361,7 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
 
 
 def reinstate(job: NewJob) -> Work[None]:
-    """Put a job that runs here into a database that was made anew without it, or with an older state of it."""
+    """Put a job that runs here into a database that was rebuilt without it, or with an older state of it."""
     insert = _insert(job, by_tag=False)
 
     def work(db: sqlite3.Connection) -> None:

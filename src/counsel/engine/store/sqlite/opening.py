@@ -66,7 +66,7 @@ def on_disk(path: Path, live: sqlite3.Connection | None = None, why: str | None 
 
 
 def _replace(path: Path, bad: recovery.Damaged, live: sqlite3.Connection | None) -> str | None:
-    """Make the database anew, unless another process has done so; what to report, if anything."""
+    """Rebuild the database, unless another process has done so; what to report, if anything."""
     with recovery.lock(path):
         existing = files.identity(path)
         if existing is not None and existing != bad.identity and _is_intact(path):
@@ -93,7 +93,7 @@ def _open(path: Path) -> Location:
     try:
         unclean = files.size(log_file) > 0
         _check_header(opened)
-        target = f"{path.absolute().as_uri()}?mode=rw"  # never made anew by SQLite beside an old log
+        target = f"{path.absolute().as_uri()}?mode=rw"  # never created by SQLite beside an old log
         with _reporting_damage(opened.identity), closing(connect(target)) as connection:
             climbed(connection, path)
             if not opened.size:

@@ -1,4 +1,4 @@
-"""A database that is damaged or gone: moved aside under a dated name, never deleted, and built anew from what can be read.
+"""A database that is damaged or gone: moved aside under a dated name, never deleted, and rebuilt from what can be read.
 
 Several processes may notice it at once: a lock lets one of them do it, and the others find it done. A file that is locked,
 forbidden or on a disk that does not answer is not damaged, and is left where it is.
@@ -27,7 +27,7 @@ _REPLACED_WITHIN = 60.0  # seconds for another process that replaces it
 
 
 class Damaged(Exception):
-    """The file is no database, or a broken one; the message says how."""
+    """The file is not a database, or a broken one; the message says how."""
 
     def __init__(self, message: str, identity: files.Identity | None = None) -> None:
         super().__init__(message)

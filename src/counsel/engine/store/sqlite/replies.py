@@ -1,4 +1,4 @@
-"""What a job's calls came to: finished replies, events, and the images that they send."""
+"""The results of a job's calls: finished replies, events, and the images that they send."""
 
 from __future__ import annotations
 

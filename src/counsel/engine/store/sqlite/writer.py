@@ -50,7 +50,7 @@ class Writer:
         return done
 
     def aside(self, step: Callable[[], None]) -> None:
-        """Run a step that changes nothing on the thread. What waits for another write goes on waiting."""
+        """Run a step that changes nothing on the thread. What waits for another write keeps waiting."""
         self._queue.put([(Step(step, changes_nothing=True), Future())])
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ class Directory:
         return await self.find(name)
 
     async def rotate(self, name: str, *, days: int | None = None, overlap: float = 0.0) -> NewToken:
-        """A new token instead of all others, which go on working for `overlap` seconds."""
+        """A new token instead of all others, which keep working for `overlap` seconds."""
         return await self._add_token(name, days, "", others_end=time.time() + overlap)
 
     async def add_token(

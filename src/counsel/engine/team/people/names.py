@@ -45,7 +45,7 @@ def group(name: str) -> str:
     lowered = name.strip().lower()
     if not _GROUP(lowered):
         raise InvalidArgument(
-            f"{name[:80]!r} is no name of a group.",
+            f"{name[:80]!r} is not a group name.",
             hint="1 to 64 letters a to z, digits, dots, hyphens or underscores.",
         )
     return lowered

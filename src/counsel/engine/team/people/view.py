@@ -96,7 +96,7 @@ class PersonEngine(ScopedEngine):
         return [job for job in jobs if job is not None and job.is_open]
 
     async def budget_report(self, settings: Settings) -> list[BudgetReport]:
-        """Those that apply to the person. The server's own tell what all others have spent: they are for admins."""
+        """Those that apply to the person. The server's own show what everyone has spent: they are for admins."""
         servers = await self._whole.budget_report(settings) if self.person.is_admin else []
         return [*servers, *await self.budgets.team.report(self.person)]
 
@@ -152,7 +152,7 @@ class PersonEngine(ScopedEngine):
 
 
 def _about(request: Request | CompletionRequest, caller: Caller) -> str:
-    """What was asked of whom, without the question."""
+    """Which models were asked, without the question."""
     if isinstance(request, CompletionRequest | ChatRequest):
         models = request.model
     else:

@@ -1,7 +1,7 @@
 """Turns that wait in the queue behind a job which no living server can take: their callers get an error after a minute.
 
 One person's engine does the same in `engine/jobs/turns.py`, where each turn that waits is a task. In a team nobody has
-taken such a turn yet, so the server that was asked looks after it.
+taken such a turn yet, so the server that was asked watches it.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class FencedJobManager(manager.JobManager):
         """Later, when the last job is released: a row without a worker counts as a dead worker's."""
 
     async def update_heartbeat(self, worker_id: int) -> None:  # noqa: ARG002 - ours may have changed
-        """There is one truth about who lives, the owners' presence: without it, this worker has no heartbeat."""
+        """There is one truth about which processes are alive, the owners' presence: without it, this worker has no heartbeat."""
         if not self._is_alive():
             return
         try:

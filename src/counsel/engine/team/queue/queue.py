@@ -207,9 +207,9 @@ class TeamQueue:
                     looked = time.monotonic()
                     await self._give_back_strays()
             except CounselError as error:
-                log.info("the queue was not looked after: %s", error)
+                log.info("the queue was not maintained: %s", error)
             except Exception:
-                log.exception("looking after the queue failed")
+                log.exception("maintaining the queue failed")
 
     async def _give_back_strays(self) -> None:
         """What this process was given without hearing of it: the connection was lost before the answer."""

@@ -1,4 +1,4 @@
-"""Answers, what several models came to, reviews and failures, as the API shows them."""
+"""Answers, consensus results, reviews and failures, as the API shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consensus came to: the judge's verdict, the vote, its rounds."""
+"""The outcome of a consensus: the judge's verdict, the vote, its rounds."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ class Vote(TypedDict):
 
 class Refinement(TypedDict):
     mode: Literal["always", "disagreement", "never"]
-    rounds: Annotated[int, "That were held, the first one included."]
+    rounds: Annotated[int, "Number of rounds, including the first."]
     ended: Literal["limit", "unchanged", "agreement", "never"]

@@ -32,7 +32,7 @@ class TextData(TypedDict):
 
 
 class RestartedData(TypedDict):
-    """The text of `model` from `offset` on is discarded, and `next` answers anew."""
+    """The text of `model` from `offset` on is discarded, and `next` answers from the beginning."""
 
     model: str
     phase: str

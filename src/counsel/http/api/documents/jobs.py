@@ -123,7 +123,7 @@ class Cancelled(TypedDict):
     job_id: str
     elapsed_seconds: NotRequired[float]
     cancelled_at: NotRequired[str]
-    member: NotRequired[Annotated[str, "The slot of the one model that was stopped; the job goes on."]]
+    member: NotRequired[Annotated[str, "The slot of the one model that was stopped; the job continues."]]
 
 
 class Span(TypedDict):

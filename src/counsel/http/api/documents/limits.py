@@ -9,9 +9,9 @@ class Limit(TypedDict):
     kind: Literal["person", "group", "provider"]
     name: Annotated[str, "A person's id, or the group's or provider's name."]
     shown: Annotated[str, "A person's name; else the same as `name`."]
-    day_usd: Annotated[float | None, "Most US dollars per day (UTC); null: no limit."]
-    month_usd: Annotated[float | None, "Most US dollars per month (UTC)."]
-    per_minute: Annotated[int | None, "Most calls that begin within a minute."]
+    day_usd: Annotated[float | None, "Maximum US dollars per day (UTC); null: no limit."]
+    month_usd: Annotated[float | None, "Maximum US dollars per month (UTC)."]
+    per_minute: Annotated[int | None, "Maximum number of calls started per minute."]
     at_once: Annotated[int | None, "Maximum number of calls at the same time."]
 
 

@@ -24,7 +24,7 @@ class Person(TypedDict):
     role: Role
     groups: list[str]
     created_at: Annotated[str, "ISO 8601, UTC."]
-    disabled_at: Annotated[str | None, "Since when the person cannot sign in; null: they can."]
+    disabled_at: Annotated[str | None, "When the person was disabled; null: they can sign in."]
     tokens: list[Token]
 
 
@@ -48,7 +48,7 @@ class ChangePerson(TypedDict, total=False):
 
 class RotateToken(TypedDict, total=False):
     days: Annotated[int, "After how many days the new token expires. Default: never."]
-    overlap: Annotated[int, "Seconds for which the person's other tokens go on working. Default: 0."]
+    overlap: Annotated[int, "Seconds for which the person's other tokens keep working. Default: 0."]
 
 
 class AddToken(TypedDict, total=False):

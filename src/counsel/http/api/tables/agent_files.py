@@ -37,7 +37,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "POST",
         "/api/servers:change",
         servers.change,
-        "Change, remove, rename, copy, enable or disable a server whose name no path can have (`..`, an empty one).",
+        "Change, remove, rename, copy, enable or disable a server whose name cannot be part of a path (`..`, an empty one).",
         body=server.ChangeServer,
         answers={200: server.ServerChange},
     ),
