@@ -82,9 +82,7 @@ class Anthropic:
             "messages": messages,
             "stream": True,
             **without_none(
-                system=[{"type": "text", "text": call.system, "cache_control": CACHE}]
-                if call.system and not is_blank(call.system)
-                else None,
+                system=_system(call),
                 temperature=temperature,
                 thinking=thinking,
                 output_config=_output_config(model, settings.effort, call),
@@ -212,6 +210,12 @@ def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[J
         for tool in call.tools
     ]
     return [*built_in, *own]
+
+
+def _system(call: Call) -> list[dict[str, object]] | None:
+    if not call.system or is_blank(call.system):
+        return None
+    return [{"type": "text", "text": call.system, "cache_control": CACHE}]
 
 
 def _messages(call: Call) -> list[Json]:
