@@ -50,6 +50,11 @@ def test_every_verb_that_is_called_exists(path: Path) -> None:
     assert named_verbs(path.read_text("utf-8")) <= VERBS
 
 
+def test_contributing_explains_every_verb() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert set(re.findall(r"`make ([a-z-]+)`", text)) == VERBS
+
+
 def test_ci_calls_the_verbs_and_covers_the_supported_versions() -> None:
     ci = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
     assert named_verbs(ci) == {"test", "dist"}
