@@ -88,7 +88,9 @@ def test_lines_split_anywhere_are_the_same_lines(data: st.DataObject, texts: lis
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(sizes=st.lists(st.integers(1, 400), min_size=1, max_size=8), text=st.text(min_size=1, max_size=200))
+@given(
+    sizes=st.lists(st.integers(1, 400), min_size=1, max_size=8), text=st.text(max_size=200).map("é".__add__)
+)
 def test_a_request_split_anywhere_is_answered(sizes: list[int], text: str, tmp_path: Path) -> None:
     asyncio.run(_split(sizes, text, tmp_path))
 
