@@ -288,8 +288,8 @@ def test_a_verdict_and_a_vote_as_text() -> None:
 
 def test_what_the_judge_and_vendors_write_does_not_look_like_a_part_of_the_result() -> None:
     """A later turn finds our parts by their headings, and the failures by their lines, to take the names out."""
-    said = "# Best\n\n## gpt-5\n\n### Why\n\n```sh\n## keep\n```\n\n~~~\n# keep\n~~~\n##no heading"
-    recommendation, *_ = verdict_text.sections(JudgeVerdict(judge="opus", recommendation=said), None)
+    text = "# Best\n\n## gpt-5\n\n### Why\n\n```sh\n## keep\n```\n\n~~~\n# keep\n~~~\n##no heading"
+    recommendation, *_ = verdict_text.sections(JudgeVerdict(judge="opus", recommendation=text), None)
     assert recommendation.startswith(
         "## Recommendation\n\n### Best\n\n### gpt-5\n\n### Why\n\n```sh\n## keep\n```\n\n~~~\n# keep\n~~~\n##no heading\n\n*Judge"
     )

@@ -258,8 +258,8 @@ def test_what_is_not_set_up_has_no_tick(env: dict[str, str]) -> None:
 
 def test_a_key_that_was_not_tested_has_no_tick(env: dict[str, str]) -> None:
     findings = examine(env, "providers", OPENAI_API_KEY=KEY)
-    (found,) = (finding for finding in findings if finding.what.startswith("OpenAI"))
-    assert (found.level, "not tested" in found.what) == ("info", True)
+    (finding,) = (each for each in findings if each.what.startswith("OpenAI"))
+    assert (finding.level, "not tested" in finding.what) == ("info", True)
     assert not any("no provider has a key" in finding.what for finding in findings)
 
 
@@ -554,8 +554,8 @@ def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: 
 
 
 def test_a_budget_of_an_unknown_provider_limits_nothing_and_is_named(env: dict[str, str]) -> None:
-    found = examine(env, "budgets", COUNSEL_BUDGET_DAY_OPENIA="2", COUNSEL_BUDGET_MONTH_OPENAI="9")
-    warning = only(found, "warn")
+    findings = examine(env, "budgets", COUNSEL_BUDGET_DAY_OPENIA="2", COUNSEL_BUDGET_MONTH_OPENAI="9")
+    warning = only(findings, "warn")
     assert warning.what == "the day's budget for openia limits nothing: there is no provider of that name"
     assert "openai" in warning.todo
-    assert len(found) == 1
+    assert len(findings) == 1

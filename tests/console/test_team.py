@@ -93,7 +93,7 @@ def screens(page: Page) -> list[str]:
 
 
 def look(page: Page, name: str) -> list[str]:
-    """What is wrong with what is shown: light at phone width, dark on a desk."""
+    """What is wrong with what is shown: light at phone width, dark on a desktop."""
     wrong = []
     for theme, width in (("light", 390), ("dark", 1280)):
         page.emulate_media(color_scheme=theme)  # type: ignore[arg-type] # one of its words

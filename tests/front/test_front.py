@@ -247,8 +247,8 @@ async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(hom
         await client.initialize("2025-03-26")
         client.stdin.write(b"{nonsense\n")
         assert (await client.notes.get())["error"]["code"] == protocol.PARSE_ERROR
-        for note in (b'@{"handover": true}', b'@{"hello": {"role": "desk"}}', b'@{"key": "stolen"}'):
-            client.stdin.write(note + b"\n")  # what fronts say to the daemon is no client's to say
+        for note in (b'@{"handover": true}', b'@{"hello": {"role": "engine"}}', b'@{"key": "stolen"}'):
+            client.stdin.write(note + b"\n")  # only a front may send these to the daemon, never a client
             reply = await asyncio.wait_for(client.notes.get(), 30)
             assert reply["error"]["code"] == protocol.PARSE_ERROR
         client.send(

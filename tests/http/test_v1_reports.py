@@ -212,7 +212,7 @@ async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
         CHAT, {"model": GPT, "messages": [{"role": "user", "content": [image], "name": "Tom"}]}
     )
     assert _ignored(reply) == ["messages.name", "image_url.detail"]
-    said: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "role": "assistant",
         "content": "y",
         "refusal": None,
@@ -220,7 +220,7 @@ async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
         "reasoning_content": "Hm.",
     }
     marked = {**USER, "cache_control": {"type": "ephemeral"}}
-    _, reply = await v1.post(CHAT, {"model": GPT, "messages": [marked, said, USER]})
+    _, reply = await v1.post(CHAT, {"model": GPT, "messages": [marked, answer, USER]})
     assert _ignored(reply) == ["messages.cache_control"]
     tool = {**TOOL, "input_examples": [{}], "cache_control": {"type": "ephemeral"}}
     config = {"effort": "low", "task_budget": {"type": "tokens", "total": 9}}

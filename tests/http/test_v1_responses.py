@@ -96,12 +96,17 @@ async def test_a_response_continues_an_earlier_one(v1: V1, fake_api: FakeAPI) ->
 
 
 async def test_what_a_response_was_asked_is_listed(v1: V1) -> None:
-    said: Any = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}, CALL, OUTPUT]
+    messages: Any = [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi"},
+        CALL,
+        OUTPUT,
+    ]
     listed = v1.openai.responses.input_items.list
     first = await v1.openai.responses.create(**ASK)
     (item,) = [item async for item in await listed(first.id)]
     assert (item.type, item.role, item.content[0].text) == ("message", "user", "hello")
-    second = await v1.openai.responses.create(model="gpt-5", input=said)
+    second = await v1.openai.responses.create(model="gpt-5", input=messages)
     pages = [await listed(second.id, order="asc", limit=3)]
     assert pages[0].has_more
     pages.append(await pages[0].get_next_page())

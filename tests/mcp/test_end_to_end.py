@@ -103,9 +103,9 @@ async def test_progress_marks_discarded_text(
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "auto"}}
         call = client.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
         reports: list[tuple[float, str]] = []
-        await heard(client, reports, "void1 ")
+        await until_shown(client, reports, "void1 ")
         fake_process.open_gate("fail")
-        await heard(client, reports, "]\n\ngood1 ")
+        await until_shown(client, reports, "]\n\ngood1 ")
         fake_process.open_gate("answer")
         answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
     first, second = [request["model"] for request in fake_process.calls][:2]
@@ -124,16 +124,16 @@ async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_p
         params = {"name": "chat", "arguments": {"prompt": "x", "model": "gpt-5-mini"}}
         call = client.start("tools/call", {**params, "_meta": {"progressToken": "t"}})
         reports: list[tuple[float, str]] = []
-        await heard(client, reports, "void1 void2 ")
+        await until_shown(client, reports, "void1 void2 ")
         kill_daemon(home)
-        await heard(client, reports, "good1 ")
+        await until_shown(client, reports, "good1 ")
         fake_process.open_gate("answer")
         answer = (await asyncio.wait_for(call, 30))["result"]["structuredContent"]
     assert answer["content"] == "good1 good2 good3"
     assert [number for number, _ in reports] == sorted({number for number, _ in reports})  # each greater
 
 
-async def heard(client: StdioClient, notes: list[tuple[float, str]], words: str) -> None:
+async def until_shown(client: StdioClient, notes: list[tuple[float, str]], words: str) -> None:
     """Progress comes a few times per second: until it says these."""
     while not notes or not notes[-1][1].endswith(words):
         note = await asyncio.wait_for(client.notes.get(), 20)

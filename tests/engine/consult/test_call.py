@@ -56,7 +56,7 @@ def some(**fields: object) -> Any:
     return SimpleNamespace(**fields)
 
 
-class World:
+class CallSetup:
     def __init__(
         self,
         *,
@@ -112,13 +112,13 @@ class World:
 
 
 async def test_an_answer_is_remembered_and_told() -> None:
-    world = World()
-    world.events += [UsageReport(Usage(input=3, output=4)), Finished("stop")]
-    reply = await world.ask()
+    setup = CallSetup()
+    setup.events += [UsageReport(Usage(input=3, output=4)), Finished("stop")]
+    reply = await setup.ask()
     assert reply.text == "so far"
     assert reply.usage.cost_usd == pytest.approx(0.7)
-    assert world.store.remembered == [("answer:gpt-5", "so far")]
-    finished = world.live.events[-1]
+    assert setup.store.remembered == [("answer:gpt-5", "so far")]
+    finished = setup.live.events[-1]
     assert isinstance(finished, ModelFinished)
     assert finished.spent is not None
     assert (
@@ -128,53 +128,53 @@ async def test_an_answer_is_remembered_and_told() -> None:
         finished.spent.output_tokens,
     ) == ("openai", 6, 3, 4)
     assert finished.spent.cost_usd == pytest.approx(0.7)
-    assert world.consultation.unrecorded == []
-    assert world.store.usage == []
+    assert setup.consultation.unrecorded == []
+    assert setup.store.usage == []
 
 
 async def test_the_last_answer_is_written_with_the_jobs_end_or_for_another_process() -> None:
-    world = World()
-    world.events += [Finished("stop")]
-    await world.ask(Step("answer", "0", "answer", last=True))
-    assert world.store.remembered == []
-    world.consultation.save_unrecorded()
-    assert world.store.remembered == [("answer", "so far")]
+    setup = CallSetup()
+    setup.events += [Finished("stop")]
+    await setup.ask(Step("answer", "0", "answer", last=True))
+    assert setup.store.remembered == []
+    setup.consultation.save_unrecorded()
+    assert setup.store.remembered == [("answer", "so far")]
 
 
 async def test_a_failure_has_all_text_of_the_answer_and_is_charged() -> None:
-    world = World()
-    failure = await world.failure(UpstreamError("It broke.", partial="far"))
+    setup = CallSetup()
+    failure = await setup.failure(UpstreamError("It broke.", partial="far"))
     assert failure.partial == "so far"
     assert failure.usage is not None
     assert failure.usage["input_tokens"] == 40
-    assert world.consultation.spent["0"].input == 40
-    (record,) = world.store.usage
+    assert setup.consultation.spent["0"].input == 40
+    (record,) = setup.store.usage
     assert record.code == "UPSTREAM_ERROR"
-    last = world.live.events[-1]
+    last = setup.live.events[-1]
     assert isinstance(last, ModelFailed)
     assert (last.model, last.error.partial) == ("gpt-5", None)
 
 
 async def test_a_failure_before_the_first_word_costs_nothing() -> None:
-    world = World()
-    world.events = []
-    failure = await world.failure(UpstreamError("It broke."))
+    setup = CallSetup()
+    setup.events = []
+    failure = await setup.failure(UpstreamError("It broke."))
     assert (failure.partial, failure.usage) == (None, None)
-    assert world.consultation.spent == {}
-    assert len(world.store.usage) == 1
+    assert setup.consultation.spent == {}
+    assert len(setup.store.usage) == 1
 
 
 async def test_a_model_that_takes_too_long_says_what_helps() -> None:
-    world = World()
+    setup = CallSetup()
     release = asyncio.Event()
 
     async def slow(call: Call) -> AsyncIterator[Event]:
         yield Text("so far")
         await release.wait()
 
-    world.route = Route("gpt-5", "openai", slow, lambda usage: None, world.route.model)
+    setup.route = Route("gpt-5", "openai", slow, lambda usage: None, setup.route.model)
     with pytest.raises(CounselError) as caught:
-        await world.ask(Step("a", "0", "answer", limit=0.01, hint="Ask it alone."))
+        await setup.ask(Step("a", "0", "answer", limit=0.01, hint="Ask it alone."))
     failure = caught.value
     assert (failure.code, failure.message, failure.hint) == (
         "TIMEOUT",
@@ -185,28 +185,28 @@ async def test_a_model_that_takes_too_long_says_what_helps() -> None:
 
 
 async def test_a_cancelled_call_keeps_its_text_and_is_recorded() -> None:
-    world = World()
-    world.events.append(asyncio.CancelledError())
+    setup = CallSetup()
+    setup.events.append(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
-        await world.ask()
-    last = world.live.events[-1]
+        await setup.ask()
+    last = setup.live.events[-1]
     assert isinstance(last, ModelFailed)
     assert (last.error.code, last.error.message) == ("CANCELLED", "The call was cancelled.")
-    assert world.store.usage[0].code == "CANCELLED"
+    assert setup.store.usage[0].code == "CANCELLED"
 
 
 @pytest.mark.parametrize("text", ["so far", ""])
 async def test_a_machine_without_descriptors_is_named(text: str) -> None:
-    world = World()
-    world.events = [Text(text)] if text else []
-    failure = await world.failure(OSError(errno.EMFILE, "Too many open files"))
+    setup = CallSetup()
+    setup.events = [Text(text)] if text else []
+    failure = await setup.failure(OSError(errno.EMFILE, "Too many open files"))
     assert isinstance(failure, OutOfResources)
     assert failure.message.startswith("Asking gpt-5 failed")
     assert (failure.provider, failure.partial) == ("openai", text or None)
 
 
 async def test_a_fault_of_ours_is_one_and_quotes_nothing() -> None:
-    failure = await World().failure(ValueError("the prompt"))
+    failure = await CallSetup().failure(ValueError("the prompt"))
     assert failure.code == "INTERNAL"
     assert failure.message == "Asking gpt-5 failed because of an internal error (ValueError)."
     assert failure.provider == "openai"
@@ -214,7 +214,7 @@ async def test_a_fault_of_ours_is_one_and_quotes_nothing() -> None:
 
 async def test_an_answer_without_an_end_is_a_fault_of_ours() -> None:
     with pytest.raises(CounselError, match="without a final event") as caught:
-        await World().ask()
+        await CallSetup().ask()
     assert caught.value.partial == "so far"
 
 
@@ -228,36 +228,36 @@ async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> Non
         ms=9,
         parts=({"type": "text", "text": "Three."}, call),
     )
-    world = World(attempt=2, replies={STEP.key: stored})
-    assert await world.ask() is stored
-    assert world.calls == []
-    assert world.store.attempts == 0
-    parts = [event.part for event in world.live.events if isinstance(event, PartAdded)]
+    setup = CallSetup(attempt=2, replies={STEP.key: stored})
+    assert await setup.ask() is stored
+    assert setup.calls == []
+    assert setup.store.attempts == 0
+    parts = [event.part for event in setup.live.events if isinstance(event, PartAdded)]
     assert parts == [call]
-    assert world.live.slots["0"].text() == "Three."
-    finished = world.live.events[-1]
+    assert setup.live.slots["0"].text() == "Three."
+    finished = setup.live.events[-1]
     assert isinstance(finished, ModelFinished)
     assert (finished.ms, finished.length, finished.provider) == (9, 6, "openai")
 
 
 async def test_each_attempt_that_asks_is_counted_once() -> None:
-    world = World(attempt=2)
-    world.events += [Finished("stop")]
-    await world.ask()
-    await world.ask(Step("other", "0", "answer"))
-    assert world.store.attempts == 1
-    assert len(world.calls) == 2
-    first = World()
+    setup = CallSetup(attempt=2)
+    setup.events += [Finished("stop")]
+    await setup.ask()
+    await setup.ask(Step("other", "0", "answer"))
+    assert setup.store.attempts == 1
+    assert len(setup.calls) == 2
+    first = CallSetup()
     first.events += [Finished("stop")]
     await first.ask()
     assert first.store.attempts == 0
 
 
 async def test_a_teams_server_gets_the_calls_name() -> None:
-    plain, joined = World(), World(team=SimpleNamespace(identity="t"))
-    for world in (plain, joined):
-        world.events += [Finished("stop")]
-        await world.ask()
+    plain, joined = CallSetup(), CallSetup(team=SimpleNamespace(identity="t"))
+    for setup in (plain, joined):
+        setup.events += [Finished("stop")]
+        await setup.ask()
     assert (plain.calls[0].key, plain.calls[0].is_handed_over) == ("", None)
     sent = joined.calls[0]
     assert sent.key == "job_1:answer:gpt-5"
@@ -269,10 +269,10 @@ async def test_a_teams_server_gets_the_calls_name() -> None:
 
 async def test_who_asks_for_the_permit() -> None:
     """A model's transport, before each request; of an agent, the call."""
-    model, agent = World(), World(agent=True)
-    for world in (model, agent):
-        world.events += [Finished("stop")]
-        await world.ask()
+    model, agent = CallSetup(), CallSetup(agent=True)
+    for setup in (model, agent):
+        setup.events += [Finished("stop")]
+        await setup.ask()
     assert (model.permits, agent.permits) == (0, 1)
     permit = model.calls[0].permit
     assert permit is not None
@@ -282,64 +282,64 @@ async def test_who_asks_for_the_permit() -> None:
 
 @pytest.mark.parametrize(("agent", "system", "is_told"), [(True, "Be brief.", True), (True, "", False), (False, "Be brief.", False)])  # fmt: skip
 async def test_an_agent_keeps_its_own_system_prompt(agent: bool, system: str, is_told: bool) -> None:
-    world = World(agent=agent, system=system)
-    world.events += [Finished("stop")]
-    notices = [notice.text for notice in (await world.ask()).notices]
+    setup = CallSetup(agent=agent, system=system)
+    setup.events += [Finished("stop")]
+    notices = [notice.text for notice in (await setup.ask()).notices]
     assert notices == (
         ["gpt-5 has its own system prompt: yours was put before the question."] if is_told else []
     )
 
 
 async def test_text_is_pushed_only_where_nothing_else_reads_the_events() -> None:
-    world = World()
-    world.events += [Finished("stop")]
-    await world.ask()
-    await world.ask(Step("b", "0", "refined", states_position=True))
-    assert [call.push is not None for call in world.calls] == [True, False]
+    setup = CallSetup()
+    setup.events += [Finished("stop")]
+    await setup.ask()
+    await setup.ask(Step("b", "0", "refined", states_position=True))
+    assert [call.push is not None for call in setup.calls] == [True, False]
 
 
 async def test_a_sequence_ends_an_answer_of_an_api_that_takes_none() -> None:
     for wire, text in (("openai_responses", "so "), ("openai_chat", "so far")):
-        world = World()
-        world.events += [Finished("stop")]
-        world.route = Route("gpt-5", "openai", world._answer, lambda usage: None, world.route.model, wire)
-        reply = await world.ask(call=Call((Turn("user", "hello"),), exact=Exact(stop=("far",))))
+        setup = CallSetup()
+        setup.events += [Finished("stop")]
+        setup.route = Route("gpt-5", "openai", setup._answer, lambda usage: None, setup.route.model, wire)
+        reply = await setup.ask(call=Call((Turn("user", "hello"),), exact=Exact(stop=("far",))))
         assert reply.text == text
 
 
 async def test_an_answer_in_json_that_cannot_be_used_is_taken_back() -> None:
-    world = World()
-    world.events = [Text('{"answer": "Three"}'), Notice("source", "X"), Finished("stop")]
+    setup = CallSetup()
+    setup.events = [Text('{"answer": "Three"}'), Notice("source", "X"), Finished("stop")]
     step = Step("a", "0", "answer", is_json=True)
-    await world.ask(step)
-    world.consultation.discard(step, world.route, "It is not what was asked for.")
-    last = world.live.events[-1]
+    await setup.ask(step)
+    setup.consultation.discard(step, setup.route, "It is not what was asked for.")
+    last = setup.live.events[-1]
     assert isinstance(last, Restarted)
     assert (last.model, last.next, last.reason, last.error, last.offset) == (
         "gpt-5", "gpt-5", "retried", "It is not what was asked for.", 0
     )  # fmt: skip
-    count = len(world.live.events)
-    world.consultation.discard(STEP, world.route, "It is not.")
-    assert len(world.live.events) == count
+    count = len(setup.live.events)
+    setup.consultation.discard(STEP, setup.route, "It is not.")
+    assert len(setup.live.events) == count
     fold = TextFold()
-    for event in world.live.events:
+    for event in setup.live.events:
         fold.add(event)
     assert fold.of("0").text() == ""
 
 
 async def test_progress_is_stored_for_lists() -> None:
-    world = World()
-    world.consultation.progress(2)
-    assert world.store.done == [2]
+    setup = CallSetup()
+    setup.consultation.progress(2)
+    assert setup.store.done == [2]
 
 
 async def test_an_empty_answer_is_a_failure_unless_it_may_be_empty() -> None:
-    world = World()
-    world.events = [Finished("stop")]
+    setup = CallSetup()
+    setup.events = [Finished("stop")]
     with pytest.raises(CounselError) as caught:
-        await world.ask()
+        await setup.ask()
     assert caught.value.code == "EMPTY_ANSWER"
-    assert (await world.ask(Step("a", "0", "answer", may_be_empty=True))).text == ""
+    assert (await setup.ask(Step("a", "0", "answer", may_be_empty=True))).text == ""
 
 
 def test_a_step_is_one_of_several_unless_it_says_otherwise() -> None:

@@ -1,4 +1,4 @@
-"""The secret that keys callers' fingerprints, and the keyring that finds their settings again."""
+"""The secret that keys callers' fingerprints, and the registry that finds their settings again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fixed(value: bytes) -> Secret:
 
 
 @pytest.fixture
-def keyring(tmp_path: Path) -> CallerRegistry:
+def registry(tmp_path: Path) -> CallerRegistry:
     return CallerRegistry(tmp_path, fixed(b"s" * 32))
 
 
@@ -75,42 +75,42 @@ def caller(home: Path, key: str) -> Caller:
 
 
 def test_a_caller_is_registered_once_and_found_by_its_fingerprint(
-    keyring: CallerRegistry, tmp_path: Path
+    registry: CallerRegistry, tmp_path: Path
 ) -> None:
     first, second = caller(tmp_path, "sk-one"), caller(tmp_path, "sk-two")
-    fingerprint, new = keyring.register_caller(first)
+    fingerprint, new = registry.register_caller(first)
     assert new
-    assert keyring.register_caller(first) == (fingerprint, False)
-    assert keyring.find(fingerprint) is first.settings
-    other, _ = keyring.register_caller(second)
+    assert registry.register_caller(first) == (fingerprint, False)
+    assert registry.find(fingerprint) is first.settings
+    other, _ = registry.register_caller(second)
     assert other != fingerprint
-    assert keyring.find(other) is second.settings
-    assert keyring.find("unknown") is None
+    assert registry.find(other) is second.settings
+    assert registry.find("unknown") is None
 
 
 def test_the_homes_own_keys_are_found_without_any_caller(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-home\n")
     (tmp_path / ".env").chmod(0o600)
-    keyring = CallerRegistry(tmp_path, fixed(b"s" * 32))
+    registry = CallerRegistry(tmp_path, fixed(b"s" * 32))
     alone = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
-    result = keyring.find(alone.fingerprint(b"s" * 32))
+    result = registry.find(alone.fingerprint(b"s" * 32))
     assert result is not None
 
 
 def test_the_oldest_are_forgotten_unless_a_newer_one_has_the_same_keys(
-    keyring: CallerRegistry, tmp_path: Path, monkeypatch: Any
+    registry: CallerRegistry, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(callers, "_MOST", 2)
     met = [caller(tmp_path, key) for key in ("sk-one", "sk-two", "sk-one", "sk-three")]
-    one, two, again, three = (keyring.register_caller(each)[0] for each in met)
+    one, two, again, three = (registry.register_caller(each)[0] for each in met)
     assert one == again
-    assert keyring.find(one) is met[2].settings
-    assert keyring.find(two) is None
-    assert keyring.find(three) is met[3].settings
+    assert registry.find(one) is met[2].settings
+    assert registry.find(two) is None
+    assert registry.find(three) is met[3].settings
 
 
-def test_the_variables_that_hold_a_jobs_keys_are_named_once_each(keyring: CallerRegistry) -> None:
-    assert keyring.names(["gpt-5", "gpt-5-mini", "sonnet", "no-such-model"]) == [
+def test_the_variables_that_hold_a_jobs_keys_are_named_once_each(registry: CallerRegistry) -> None:
+    assert registry.names(["gpt-5", "gpt-5-mini", "sonnet", "no-such-model"]) == [
         "OPENAI_API_KEY",
         "ANTHROPIC_API_KEY",
     ]

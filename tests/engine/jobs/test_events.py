@@ -24,7 +24,7 @@ def texts(seen: list[JobEvent]) -> list[tuple[str, Any, Any]]:
     return [(event.slot, event.data["offset"], event.data["text"]) for event in seen if event.kind == "text"]
 
 
-async def heard(job: Live) -> list[JobEvent]:
+async def events_of(job: Live) -> list[JobEvent]:
     return [event async for event in job.follow()]
 
 
@@ -38,7 +38,7 @@ async def test_a_late_follower_gets_the_text_in_order_and_the_end_last() -> None
     job.text("1", "Half")
     job.fail("1", UpstreamError("broken", partial="Half"))
     job.done("completed")
-    seen = await heard(job)
+    seen = await events_of(job)
     assert kinds(seen) == [
         "model_started", "model_started", "text", "model_finished", "text", "model_failed", "done",
     ]  # fmt: skip
@@ -50,7 +50,7 @@ async def test_a_follower_gets_the_text_so_far_and_every_piece_after_it() -> Non
     job = live()
     job.begin("0", "answer")
     job.text("0", "One ")
-    listening = asyncio.create_task(heard(job))
+    listening = asyncio.create_task(events_of(job))
     await asyncio.sleep(0)
     job.text("0", "two")
     job.thinking("0", "hm")
@@ -75,7 +75,7 @@ async def test_thinking_is_stored_once_with_a_bound_and_told_to_late_followers()
     assert len(stored[0].data["text"]) == events.MOST_THINKING
     assert stored[0].data["text"].startswith("Let me see. x")
     job.done("completed")
-    seen = await heard(job)
+    seen = await events_of(job)
     assert kinds(seen) == ["model_started", "thinking", "model_finished", "done"]
     assert seen[1].data == stored[0].data
     job.begin("0", "answer")  # another attempt thinks anew
@@ -88,7 +88,7 @@ async def test_thinking_is_stored_once_with_a_bound_and_told_to_late_followers()
 
 async def test_a_job_that_was_lost_ends_without_an_end() -> None:
     job = live()
-    listening = asyncio.create_task(heard(job))
+    listening = asyncio.create_task(events_of(job))
     await asyncio.sleep(0)
     job.leave()
     assert await listening == []
@@ -219,7 +219,7 @@ async def test_arguments_are_told_with_their_place_and_not_stored() -> None:
     assert not is_read(job)
     job.tool_input("0", ToolInput("c1", "look", "{", "files", {"type": "custom"}), "{")
     assert is_read(job)
-    listening = asyncio.create_task(heard(job))
+    listening = asyncio.create_task(events_of(job))
     await asyncio.sleep(0)
     job.tool_input("0", ToolInput("c1", "look", "ab", "files", {"type": "custom"}), "ab")
     job.tool_input("0", ToolInput("c1", "look", "}"), "}")

@@ -272,11 +272,11 @@ async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
     engine = await open_engine(home)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(count=1)
-    heard: list[Any] = []
+    events: list[Any] = []
 
     async def follow() -> None:
         async for event in engine.follow(job):
-            heard.append(event)
+            events.append(event)
 
     following = asyncio.create_task(follow())
     for loop in engine.runner.periodic.tasks:  # between two looks at whose it is
@@ -286,12 +286,12 @@ async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
     fake_api.open_gate("g")
     await asyncio.wait({former})
     await asyncio.sleep(0)
-    assert [event.kind for event in heard if event.kind in {"done", "failed"}] == []
+    assert [event.kind for event in events if event.kind in {"done", "failed"}] == []
     other = await open_engine(home)
     other.register_caller(caller())
     await other.wait(job)
     await following
-    assert [event.kind for event in heard if event.kind in {"done", "failed"}] == ["done"]
+    assert [event.kind for event in events if event.kind in {"done", "failed"}] == ["done"]
     await engine.close()
     await other.close()
 

@@ -16,7 +16,7 @@ from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 
 
-async def heard(engine: Engine, job: str) -> list[JobEvent]:
+async def events_of(engine: Engine, job: str) -> list[JobEvent]:
     return [event async for event in engine.follow(job)]
 
 
@@ -31,7 +31,7 @@ def texts(events: list[JobEvent]) -> dict[str, str]:
 async def test_a_finished_answer_is_replayed_in_full(engine: Engine, caller: Callable[..., Caller]) -> None:
     job = await engine.submit(ChatRequest(prompt="quick", model="gpt-5"), caller())
     await engine.wait(job)
-    events = await heard(engine, job)
+    events = await events_of(engine, job)
     assert texts(events) == {"0": "gpt-5 says: quick"}
     assert events[-1].kind == "done"
     assert events[-1].data == {"status": "completed"}
@@ -44,8 +44,8 @@ async def test_another_engine_replays_a_slow_answer_in_full(
     job = await engine.submit(ChatRequest(prompt="slowly now", model="gpt-5"), caller(), background=True)
     other = await open_engine(home)
     try:
-        during = await heard(other, job)
-        after = await heard(other, job)
+        during = await events_of(other, job)
+        after = await events_of(other, job)
     finally:
         await other.close()
     for events in (during, after):
@@ -60,7 +60,7 @@ async def test_each_model_of_a_finished_consensus_is_replayed(
     request = ConsensusRequest(prompt="which?", models=("gpt-5", "sonnet"))
     job = await engine.submit(request, caller())
     result = (await engine.wait(job)).to_json()
-    events = await heard(engine, job)
+    events = await events_of(engine, job)
     refined = [entry["refined_response"] for entry in result["phases"]["refined"]]
     assert [texts(events)[slot] for slot in ("0", "1")] == refined
     assert {event.data["phase"] for event in events if event.kind == "text"} == {"refined"}
@@ -74,7 +74,7 @@ async def test_a_failure_ends_the_story(
     job = await engine.submit(ChatRequest(prompt="no", model="gpt-5"), caller())
     with pytest.raises(CounselError):
         await engine.wait(job)
-    last = (await heard(engine, job))[-1]
+    last = (await events_of(engine, job))[-1]
     assert (last.kind, last.data["error"]["code"]) == ("failed", "AUTHENTICATION_FAILED")
 
 

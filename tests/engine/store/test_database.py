@@ -281,12 +281,12 @@ def test_a_new_file_can_give_freed_pages_back(database: Database) -> None:
 async def test_writes_of_one_turn_of_the_loop_wake_the_writer_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[int] = []
+    batches: list[int] = []
     queued = database._writer._queue
 
     class Counted:
         def put(self, items: list[object]) -> None:
-            given.append(len(items))
+            batches.append(len(items))
             queued.put(items)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
@@ -294,7 +294,7 @@ async def test_writes_of_one_turn_of_the_loop_wake_the_writer_once(
         waited = [database.write(put(name)) for name in "abc"]
         await asyncio.sleep(0)
     await asyncio.gather(*waited)
-    assert given == [3]
+    assert batches == [3]
 
 
 async def test_a_write_can_be_awaited_before_and_after_its_end(database: Database) -> None:

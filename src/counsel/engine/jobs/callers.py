@@ -19,7 +19,7 @@ from counsel.models.catalog import Catalog
 from counsel.settings import Settings
 from counsel.settings import load as load_settings
 
-log = logging.getLogger("counsel.keyring")
+log = logging.getLogger("counsel.callers")
 _MOST = 256  # callers
 _LENGTH = 32  # bytes of the secret
 _OWN_AGE = 10.0  # seconds for which the home's files are not read again

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import Tool
 
-log = logging.getLogger("counsel.toolshare")
+log = logging.getLogger("counsel.tools")
 
 OPEN_SECONDS = 30.0  # to start, shake hands and list the tools
 CALL_SECONDS = 60.0  # for one call, unless the server's own entry says otherwise
