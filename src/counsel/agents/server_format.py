@@ -63,10 +63,10 @@ class ServerTable(Record):
     target: Target
     keys: Keys
     # What a client writes around the first server of such a table.
-    frame: Mapping[str, Any] | None = None
+    frame: Mapping[str, object] | None = None
     kept_by: str = ""  # the owner, if counsel must not write it: a plugin, the machine's administrator
     # The entries as the agent understands them, if these are not simply those in the file.
-    entries: Mapping[str, Any] | None = None
+    entries: Mapping[str, object] | None = None
     alone: bool = False  # as long as this file exists, the agent uses no other
     by_project: bool = False  # in use only through the project's own settings
 

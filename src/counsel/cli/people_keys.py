@@ -142,12 +142,12 @@ def _login() -> bool:
     return bool(settings.team) and not settings.database
 
 
-def _asked(method: str, path: str, body: Any = None) -> Any:
+def _asked(method: str, path: str, body: object = None) -> Any:
     """The team's server that this machine has joined."""
     login = user.caller().settings.team
     assert login is not None
 
-    async def ask() -> Any:
+    async def ask() -> object:
         import aiohttp
 
         headers = {"Authorization": f"Bearer {login.token}"}

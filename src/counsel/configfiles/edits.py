@@ -8,7 +8,7 @@ from counsel.errors import ConfigInvalid
 from counsel.records import Record
 
 Path: TypeAlias = tuple[str, ...]
-MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
+MISSING: object = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
 
 
 class Put(Record):
@@ -28,14 +28,14 @@ class AddItem(Record):
     """Append to the list at `path`, which is created if missing."""
 
     path: Path
-    value: Any
+    value: object
 
 
 class DropItem(Record):
     """Remove every item equal to `value` from the list at `path`."""
 
     path: Path
-    value: Any
+    value: object
 
 
 class Rename(Record):
@@ -130,7 +130,7 @@ def _leaf(value: object, edit: Edit) -> object:
             raise ValueError("a document has no name")
 
 
-def _items(value: object, path: Path) -> list[Any]:
+def _items(value: object, path: Path) -> list[object]:
     """A list's own items. `null` counts as an empty list; any other value is the user's and is not replaced."""
     if value is MISSING or value is None:
         return []

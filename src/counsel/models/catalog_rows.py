@@ -306,7 +306,7 @@ def _checked(row: Table, fields: Mapping[str, Callable[[object], object]]) -> di
     return checked
 
 
-def _table(value: object) -> dict[str, Any]:
+def _table(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ValueError("it must be a table")  # noqa: TRY004 - a value of the user's
     return value
@@ -402,7 +402,7 @@ _MODEL_DEFAULTS: dict[str, Callable[[object], object]] = {
     "input_price": _price,
     "output_price": _price,
 }
-MODEL_FIELDS: dict[str, Callable[[Any], Any]] = {
+MODEL_FIELDS: dict[str, Callable[[object], object]] = {
     **_MODEL_DEFAULTS,
     "wire_id": _string,
     "label": _string,

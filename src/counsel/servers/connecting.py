@@ -101,7 +101,7 @@ async def _transport(start: Start, errors: IO[str], response: LastResponse) -> A
         yield streamable_http_client(server.url, http_client=http)
 
 
-def _with_hook(http: Any, note: Callable[[Any], Any]) -> Any:
+def _with_hook(http: Any, note: Callable[[object], object]) -> Any:
     http.event_hooks = {**http.event_hooks, "response": [*http.event_hooks["response"], note]}
     return http
 

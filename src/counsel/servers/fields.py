@@ -161,7 +161,7 @@ def refuse_unusable(server: Server, old: Server | None = None) -> None:
     _refuse_wrong(values)
 
 
-def _changed(new: Any, old: Any) -> Any:
+def _changed(new: object, old: Any) -> object:
     """Of names with values, only those that differ."""
     if not isinstance(new, Mapping):
         return new
@@ -172,7 +172,7 @@ def _authorizes(headers: Mapping[str, object]) -> bool:
     return any(name.lower() == "authorization" for name in headers)
 
 
-def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) -> Any:
+def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) -> object:
     """A value that comes back as it was shown, masked or not, is the old value."""
     if name == "env":
         return _merged(server.env, value, read)

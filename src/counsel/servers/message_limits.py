@@ -49,7 +49,7 @@ def _bounded(kind: Any) -> object:
     return Bounded
 
 
-def http_client(env: Mapping[str, str], url: str, **options: Any) -> Any:
+def http_client(env: Mapping[str, str], url: str, **options: Any) -> object:
     """The library's own client, with a bound on bodies and the caller's proxy instead of this process's."""
     import httpx2
     from mcp.shared import _httpx_utils as library

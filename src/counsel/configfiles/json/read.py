@@ -30,7 +30,7 @@ class Slot(Record):
     end: int
     comma: int | None  # the comma after it, a trailing one included
     key: str | None
-    value: Any
+    value: object
 
 
 class Container(Record):
@@ -39,7 +39,7 @@ class Container(Record):
     slots: tuple[Slot, ...]
 
     @property
-    def value(self) -> dict[str | None, Any]:
+    def value(self) -> dict[str | None, object]:
         return {slot.key: slot.value for slot in self.slots}
 
     def member(self, key: str) -> Slot | None:
@@ -55,7 +55,7 @@ class Known(Record):
     end: int
     shift: int  # offset of what follows it
 
-    def at(self, key: str | None, start: int) -> tuple[Any, int] | None:
+    def at(self, key: str | None, start: int) -> tuple[object, int] | None:
         """The value and end of the member that starts here in the new text, if known."""
         slot = self.slots.get(key)
         if slot is None or not isinstance(slot.value, Mapping | list):
@@ -100,7 +100,7 @@ def no_collection() -> Iterator[None]:
 
 def _scanner(**hooks: Any) -> Callable[[str, int], tuple[object, int]]:
     decoder: Any = json.JSONDecoder(parse_constant=refuse_constant, **hooks)
-    scan: Callable[[str, int], tuple[Any, int]] = decoder.scan_once
+    scan: Callable[[str, int], tuple[object, int]] = decoder.scan_once
     return scan
 
 

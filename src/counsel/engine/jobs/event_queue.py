@@ -28,7 +28,7 @@ class EventQueue:
 
     def __init__(self, push: Push | None = None) -> None:
         self._push = push
-        self._items: deque[Any] = deque()
+        self._items: deque[object] = deque()
         self._news = asyncio.Event()
         self._many = MANY
 
@@ -111,7 +111,7 @@ class _Merger:
             self._close_thinking(name)
         self._items.append(item)
 
-    def finished(self) -> list[Any]:
+    def finished(self) -> list[object]:
         self._close_input()
         for name in list(self._open):
             self._close(name)

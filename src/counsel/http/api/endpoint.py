@@ -103,17 +103,17 @@ class Empty:
 class Events:
     """A stream of server-sent events: by name, what their `data` is. Without names: a job's events."""
 
-    named: Mapping[str, Any] = field(default_factory=dict)
+    named: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
     """Several types, or several named JSON Schemas."""
 
-    shapes: tuple[Any, ...] | dict[str, Any]
+    shapes: tuple[object, ...] | dict[str, Any]
 
 
-Shape: TypeAlias = Any  # a TypedDict, a dataclass or another type whose JSON Schema `json_schema.py` knows
+Shape: TypeAlias = object  # a TypedDict, a dataclass or another type whose JSON Schema `json_schema.py` knows
 # On a team's server: what a person has there, what only admins use, and what is the machine's own, which nobody gets.
 TeamUse: TypeAlias = Literal["person", "admin", "refused"]
 Handler: TypeAlias = "Callable[[ApiCall], Awaitable[object]]"

@@ -103,7 +103,7 @@ class Commit:
     outcomes: list[Outcome] = field(default_factory=list)
     changed: Sequence[str] = ()
 
-    async def run(self, batch: Sequence[Write[Any]]) -> None:
+    async def run(self, batch: Sequence[Write[object]]) -> None:
         """All together; if one of them fails, all again in savepoints, so that it spoils no other.
 
         Raises `psycopg.Error` when it is not the fault of a single write; nothing has taken effect then, unless `sent`.
@@ -120,17 +120,17 @@ class Commit:
             await _roll_back(self.connection)
             raise
 
-    async def _together(self, batch: Sequence[Write[Any]]) -> None:
+    async def _together(self, batch: Sequence[Write[object]]) -> None:
         db = await self._begin()
         self.outcomes = [Outcome(await write.work(db)) for write in batch]
         await self._commit(db)
 
-    async def _apart(self, batch: Sequence[Write[Any]]) -> None:
+    async def _apart(self, batch: Sequence[Write[object]]) -> None:
         db = await self._begin()
         self.outcomes = [await self._attempt(db, write) for write in batch]
         await self._commit(db)
 
-    async def _attempt(self, db: Transaction, write: Write[Any]) -> Outcome:
+    async def _attempt(self, db: Transaction, write: Write[object]) -> Outcome:
         before = dict(db.changed)
         await self.connection.execute("SAVEPOINT write")
         try:
