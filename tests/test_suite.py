@@ -8,6 +8,8 @@ import pytest
 
 from tools import suite
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: each test is a run of pytest
+
 ONCE = """
 from pathlib import Path
 

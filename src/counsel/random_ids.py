@@ -18,7 +18,7 @@ def uuid4() -> str:
 
 def token() -> str:
     """128 random bits, as 32 hexadecimal digits."""
-    global _process  # noqa: PLW0603
+    global _process  # noqa: PLW0603 - after a fork, the child forgets what the parent drew
     if _process != os.getpid():
         _process = os.getpid()
         _unused.clear()

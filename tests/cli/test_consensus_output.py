@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import consensus_output, markdown, output
+from counsel import settings
+from counsel.cli import consensus_members, consensus_output, markdown, output
 from counsel.cli.consensus_board import Board
 from counsel.errors import SchemaMismatch
 from counsel.job_events import ModelFailed, ModelFinished, ModelStarted, PhaseStarted, TextAdded
@@ -219,6 +220,17 @@ def test_options_that_cannot_be_meant_are_refused(
     user.counsel("q", "-m", "gpt-5,sonnet", "--standalone", *options, code=code)
     assert message in " ".join(user.err.split())
     assert "max_cost_usd" not in user.err
+
+
+def test_a_member_without_a_part_is_asked_by_its_name(tmp_path: Path) -> None:
+    own = settings.load({"COUNSEL_HOME": str(tmp_path)})
+    models = ("gpt-5", "gpt-5", "sonnet")
+    members = consensus_members.assigned(models, ["gpt-5=a writer"], ["sonnet=Against"], own)
+    assert members == (
+        {"model": "gpt-5", "role": "a writer"},
+        "gpt-5",
+        {"model": "sonnet", "stance": "against"},
+    )
 
 
 def test_a_council_on_the_command_line(tmp_path: Path, fake_process: FakeProcess) -> None:

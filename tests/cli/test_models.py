@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from counsel import settings
+from counsel.cli import models_output, output
+from counsel.models.catalog import Catalog
 from fake import FakeProcess
 from support.pty_screen import in_terminal
 
@@ -197,6 +200,19 @@ def test_the_users_aliases_are_listed_and_a_bad_one_is_named(
 
 
 # ── on a terminal ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("columns", range(110, 150))
+def test_aliases_beside_a_model_fit_the_window(
+    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path)})).models("anthropic")
+    monkeypatch.setattr(output, "width", lambda: columns)
+    models_output.show(rows, {}, aliases={}, hidden=0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(rows)
+    assert max(map(len, lines)) <= columns
+    assert any("opus-latest" in line for line in lines)
 
 
 @pytest.mark.parametrize("columns", [80, 140])

@@ -297,6 +297,7 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: Use
         assert flag.exists()
 
 
+@pytest.mark.thorough  # servers that do not want to end: five seconds each
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_end_it_ends_the_servers_first(told: signal.Signals, user: User) -> None:
     """One ends at once, one will not: the wait for the second must not be cut short by the first."""

@@ -14,7 +14,7 @@ class OneByOne:
 
     delta_event: str | None = None
 
-    def text_of(self, deltas: list[str]) -> str | None:  # noqa: ARG002
+    def text_of(self, deltas: list[str]) -> str | None:  # noqa: ARG002 - as its counterparts that join have it
         return None
 
 
