@@ -83,13 +83,17 @@ class Reader(driver.Reader):
 
     def finish(self, ended: Exit) -> list[Step]:
         if self._finished is None and len(self._retries) >= self.request.limits.attempts:
-            raise self._failure(self._retries[-1])
+            raise self._failure(self.retry_message(self._retries[-1]))
         self._refuse_busy(ended.stderr)
         return finished_or_fail(self.request, self._finished, ended)
 
     def _refuse_busy(self, message: str) -> None:
         if not self._prompt_sent and self.busy_sign and self.busy_sign.search(message):
             raise Busy
+
+    def retry_message(self, line: str) -> str:
+        """The failure in such a line of stderr."""
+        return line
 
     def prompt_text(self) -> str:
         """The prompt in a form that this agent takes as plain text."""

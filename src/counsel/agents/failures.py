@@ -26,13 +26,21 @@ _VENDORS = re.compile(
 )  # a vendor's whole error response: only its message is shown
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TOO_LONG = re.compile(
-    r"prompt is too long|context.?(?:length|window).{0,40}exceed|exceeds the maximum (?:number of tokens|length)|maximum context",
+    r"prompt (?:is )?too long|too many tokens|context.?(?:length|window).{0,40}exceed|exceeds the maximum (?:number of tokens|length)|maximum context",
     re.IGNORECASE,
 ).search
 _BLOCKED = re.compile(
-    r"blocked by content filtering|content management policy|flagged as potentially violating|violates? (?:our |the )?usage polic",
+    r"blocked by content filtering|content management policy|flagged as potentially violating|violates? (?:our |the )?usage (?:guidelines|polic)"
+    r"|content exists risk|input was flagged|reason: content_filter",
     re.IGNORECASE,
 ).search
+# The account's limits. Agents report them with any status, or with none.
+_USED_UP = re.compile(
+    r"reached your specified api usage limits|credit balance is too low|exceeded your current quota|quota exceeded|exhausted your \w+ quota"
+    r"|insufficient (?:balance|credits)|used all available credits|monthly spending limit",
+    re.IGNORECASE,
+).search
+_WAIT = re.compile(r"retry (?:in|after) (\d+(?:\.\d+)?) ?s\b", re.IGNORECASE).search
 
 
 class LostSession(Exception):
@@ -92,13 +100,28 @@ def not_logged_in(agent: Agent, message: str = "") -> CounselError:
 
 
 def limited(agent: Agent, message: str, retry_after: float | None = None) -> CounselError:
+    """A limit that passes, or the account's, where waiting does not help. Google's words for both are the same."""
+    wait = retry_after or _seconds(message)
+    if wait is None and _USED_UP(message):
+        return RateLimited(
+            f"{agent.label}: the account's quota or credit is used up: {message}",
+            hint="Check its plan, limits and billing, or ask another model.",
+            provider=agent.name,
+            agent=agent.name,
+            reason="insufficient_quota",
+        )
     return RateLimited(
         f"{agent.label} is rate limited: {message}",
         hint="Wait, or ask another model.",
         provider=agent.name,
         agent=agent.name,
-        retry_after=retry_after,
+        retry_after=wait,
     )
+
+
+def _seconds(message: str) -> float | None:
+    match = _WAIT(message)
+    return float(match[1]) if match else None
 
 
 def late(agent: Agent, seconds: float) -> CounselError:
@@ -134,10 +157,10 @@ def by_status(
             finish_reason="filtered",
             vendor_text=message,
         )
+    if status == 429 or _USED_UP(message):
+        return limited(agent, message, retry_after)
     if status in {401, 403}:
         return not_logged_in(agent, message)
-    if status == 429:
-        return limited(agent, message, retry_after)
     if status == 404:
         return ModelNotFound(
             f"{agent.label} cannot use this model: {message}",

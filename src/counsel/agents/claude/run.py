@@ -9,7 +9,9 @@ Measured with 2.1.325:
   `--add-dir` adds; and it is started elsewhere (start_folder.py), so the user's own servers do not start in the folder;
 - it interprets a message's last block if that is text: `@path` is read without a permission check, `/name` runs a command,
   `@server:uri` reads a resource. Earlier blocks are only passed on, so the last one is ours;
-- a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1.
+- a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1;
+- what the model refuses it asks once more, and then another model (`model_refusal_fallback`, which retracts the text so
+  far). If that one refuses, too, the `result` is an error with `stop_reason: refusal` and Claude Code's own text.
 """
 
 from __future__ import annotations
@@ -180,6 +182,8 @@ class Reader(driver.Reader):
         return finished_or_fail(self.request, self._finished, ended)
 
     def _on_system(self, line: Mapping[str, object]) -> list[Step]:
+        if line.get("subtype") == "model_refusal_fallback":
+            return self._on_fallback(line)
         if line.get("subtype") != "api_retry":
             return []
         status = read.integer_or_none(line, "error_status")
@@ -189,13 +193,26 @@ class Reader(driver.Reader):
         message = f"Claude Code retries in {seconds:.0f} s ({line.get('error')})."
         return [Notice("retry", message, {"status": status})]
 
+    def _on_fallback(self, line: Mapping[str, object]) -> list[Step]:
+        """A model refused, and Claude Code asks another one."""
+        refused = str(line.get("original_model") or "Its model")
+        category = line.get("api_refusal_category")
+        why = f"{refused} refused{f' ({category})' if category else ''}"
+        notice = f"{why}: Claude Code asks {line.get('fallback_model') or 'another model'}."
+        taken_back = self._abandon(0, notice) if read.values(line, "retracted_message_uuids") else []
+        return [*taken_back, Notice("warning", notice)]
+
     def _on_delta(self, line: Mapping[str, object]) -> list[Step]:
         event = read.part(line, "event")
         if event.get("type") == "message_start":
             self._message = str(read.part(event, "message").get("id"))
             self._pieces = []
+            self._vendor = {}
         if abandoned := read.part(line, "abandoned_blocks"):
-            return self._abandon(read.integer(abandoned, "from_block_index"))
+            return self._abandon(
+                read.integer(abandoned, "from_block_index"),
+                "Claude Code lost the model's stream and asks again.",
+            )
         delta = read.part(event, "delta")
         if delta.get("type") == "text_delta":
             steps = self._text(str(delta.get("text") or ""))
@@ -225,16 +242,14 @@ class Reader(driver.Reader):
         received = self._texts.get(self._message, "")[start:]
         return "" if received.startswith(text) else missing(received, text)
 
-    def _abandon(self, first: int) -> list[Step]:
-        """The stream of this message broke: Claude Code requests it again from this block on, under another id."""
+    def _abandon(self, first: int, why: str) -> list[Step]:
+        """Claude Code discards this message from this block on, and requests it again under another id."""
         withdrawn = "".join(text for block, text in self._pieces if block >= first)
         remaining = "".join(text for block, text in self._pieces if block < first)
         self._texts[self._message] = remaining.removeprefix("\n\n")
         self._pieces = []
         self._length -= len(withdrawn)
-        return (
-            [Withdrawn(withdrawn, "Claude Code lost the model's stream and asks again.")] if withdrawn else []
-        )
+        return [Withdrawn(withdrawn, why)] if withdrawn else []
 
     def _on_message(self, line: Mapping[str, object]) -> list[Step]:
         message = read.part(line, "message")
@@ -253,10 +268,11 @@ class Reader(driver.Reader):
 
     def _on_result(self, line: Mapping[str, object]) -> list[Step]:
         self.done = True
-        if line.get("is_error") or line.get("subtype") != "success":
-            raise self._failure(line)
-        steps = self._last(str(line.get("result") or ""))
         stop = read.text(line, "stop_reason")
+        is_refusal = stop == "refusal" and line.get("subtype") == "success"
+        if not is_refusal and (line.get("is_error") or line.get("subtype") != "success"):
+            raise self._failure(line)
+        steps = [] if line.get("is_error") else self._last(str(line.get("result") or ""))
         reason = REASONS.get(stop, "other" if stop else "stop")
         self._finished = Finished(
             reason,

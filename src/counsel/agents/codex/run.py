@@ -60,6 +60,7 @@ TOOLS = {"commandExecution": "command", "fileChange": "changes", "webSearch": "q
 
 _COUNTED = re.compile(r"\d+/\d+").search  # "Reconnecting... 2/5"
 _HELLO, _LOGIN, _THREAD, _TURN = range(1, 5)  # ids of our requests
+_CUT = "reason: max_output_tokens"  # in the message of a turn that failed because of its length
 
 
 def command(request: AgentRequest) -> Command:
@@ -293,11 +294,12 @@ class Reader(driver.Reader):
 
     def _on_turn_end(self, params: dict[str, object]) -> list[Step]:
         turn = read.part(params, "turn")
-        if turn.get("status") != "completed":
-            error = read.part(turn, "error")
+        error = read.part(turn, "error")
+        is_cut = _CUT in str(error.get("message"))
+        if turn.get("status") != "completed" and not is_cut:
             raise failures.by_status(self.request.agent, _status(error), self._message_of(error))
         self.done = True
-        self._finished = Finished("stop", self._model, session=self._thread or None)
+        self._finished = Finished("length" if is_cut else "stop", self._model, session=self._thread or None)
         steps = [step for item in read.parts(turn, "items") for step in self._missing_text(item)]
         if not self._item and self._comments:  # only comments: the last one is the answer
             return [*steps, Text("".join(list(self._comments.values())[-1]))]

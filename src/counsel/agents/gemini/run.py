@@ -11,6 +11,8 @@ Measured with 0.61.0:
 - a variable that is set, even to an empty value, is not read from a `.env`;
 - `@path`, anywhere in a prompt, includes that file, or the first file whose path contains these letters; `\\@` does not;
 - in headless mode, tools that need approval are not offered; an admin policy makes that certain;
+- an answer that is none it requests four times; then an `error` line says why, and the `result` gives no reason. An
+  answer that a filter stops in the middle looks like a whole one: nothing that it writes tells them apart;
 - its reading tool refuses images and files that git ignores (images.py has the workaround).
 """
 
@@ -33,7 +35,17 @@ from counsel.agents.process import Command, Exit
 from counsel.agents.sandbox import Level
 from counsel.caller import Caller
 from counsel.text import counted, missing
-from counsel.types import Finished, Notice, Text, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
+from counsel.types import (
+    Finished,
+    FinishReason,
+    Notice,
+    Text,
+    ToolCall,
+    ToolUse,
+    Usage,
+    UsageReport,
+    Withdrawn,
+)
 
 _POLICY = str(Path(__file__).with_name("read_only.toml"))
 LEVELS: dict[Level, tuple[str, ...]] = {
@@ -51,6 +63,12 @@ _ESCAPED = "In this message \\@ stands for a plain @."
 _RETRY = re.compile(
     r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?[:.]?\s*(?:Retrying with backoff\.\.\.)?\s*(?:_ApiError:)?\s*(.*)"
 ).search
+# Why there is no answer, in Gemini CLI's words.
+_NO_ANSWER: tuple[tuple[re.Pattern[str], FinishReason], ...] = (
+    (re.compile(r"response was blocked|\((?:SAFETY|RECITATION)\)"), "filtered"),
+    (re.compile(r"exceeded the token limit|\(MAX_TOKENS\)"), "length"),
+    (re.compile(r"^Model stream ended|^The model returned an empty response"), "broken"),
+)
 _BAD_KEY = re.compile(r"API key not valid|API_KEY_INVALID|API key expired", re.IGNORECASE).search
 
 
@@ -124,6 +142,7 @@ class Reader(driver.Reader):
         self._model: str | None = None
         self._finished: Finished | None = None
         self._error: str | None = None
+        self._reason = ""  # of the error that its result reports
         self._status: int | None = None
         self._started_at = ""  # a timestamp in Gemini's format
         self._texts: list[list[str]] = []  # the text between tool calls
@@ -156,6 +175,8 @@ class Reader(driver.Reader):
             return [ToolUse(call)]
         elif kind == "error" and line.get("severity") == "warning":
             return [Notice("warning", failures.clean(str(line.get("message") or ""), self.request.secrets))]
+        elif kind == "error":
+            self._reason = str(line.get("message") or "")
         elif kind == "result":
             return self._result(line)
         return []
@@ -164,12 +185,19 @@ class Reader(driver.Reader):
         if self.request.session and ended.code == BAD_INPUT and self._error is None:
             raise LostSession
         if self._error is not None and not (self._finished and ended.code == 0):
+            if no_answer := self._no_answer(self._error):
+                return [no_answer]
             status = 401 if _BAD_KEY(self._error) else self._status or _status(ended.code)
             raise self.request.fail(self._error, status)
         if ended.code == NO_LOGIN:
             raise failures.not_logged_in(self.request.agent)
         last = finished_or_fail(self.request, self._finished if ended.code == 0 else None, ended)
         return [*self._corrected(), *last]
+
+    def _no_answer(self, error: str) -> Finished | None:
+        reason = next((reason for sign, reason in _NO_ANSWER if sign.search(error)), None)
+        vendor = {"text": failures.clean(error, self.request.secrets)}
+        return Finished(reason, self._model, vendor=vendor) if reason else None
 
     def _missing_text(self, line: Mapping[str, object]) -> str:
         """What a message adds: a delta as it is; of a complete message what was not received in deltas."""
@@ -207,21 +235,25 @@ class Reader(driver.Reader):
         return [Withdrawn(_GAP.join(received), reason), Text(_GAP.join(corrected))]
 
     def _result(self, line: Mapping[str, object]) -> list[Step]:
-        if line.get("status") != "success":
-            self._error = str(read.part(line, "error").get("message") or "it gave no reason")
-            return []
         stats = read.part(line, "stats")
+        used = UsageReport(_usage(stats))
+        if line.get("status") != "success":
+            self._error = str(read.part(line, "error").get("message") or self._reason or "it gave no reason")
+            return [used] if used.usage.total else []
         models = read.part(stats, "models")
         if models:
             self._model = max(models, key=lambda name: read.integer(read.part(models, name), "output_tokens"))
         self._finished = Finished("stop", self._model, session=self._session)
-        usage = Usage(
-            input=read.integer(stats, "input_tokens"),
-            output=read.integer(stats, "output_tokens"),
-            cache_read=read.integer(stats, "cached"),
-        )
         steps = [] if self._texts else self._text(str(line.get("response") or ""))
-        return [*steps, UsageReport(usage)]
+        return [*steps, used]
+
+
+def _usage(stats: dict[str, object]) -> Usage:
+    return Usage(
+        input=read.integer(stats, "input_tokens"),
+        output=read.integer(stats, "output_tokens"),
+        cache_read=read.integer(stats, "cached"),
+    )
 
 
 def _status(code: int) -> int | None:

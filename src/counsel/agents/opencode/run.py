@@ -35,6 +35,7 @@ LEVELS: dict[Level, tuple[str, ...]] = {
     "danger-full-access": ("*",),
 }
 _WEB = ("webfetch", "websearch")
+_LOGGED = re.compile(r'error\.error(?:\.error)?(?:\.message)?=("(?:[^"\\]|\\.)*")').search
 
 
 def command(request: AgentRequest) -> Command:
@@ -117,6 +118,17 @@ class Reader(acp.Reader):
     busy_sign: ClassVar[re.Pattern[str] | None] = re.compile(
         r"database is locked|SQLITE_BUSY|Failed query|CREATE TABLE|already exists|FOREIGN KEY"
     )
+
+    def retry_message(self, line: str) -> str:
+        """What the model's vendor said, in a line of the log."""
+        logged = _LOGGED(line)
+        if logged is None:
+            return line
+        try:
+            message = str(json.loads(logged[1]))
+        except ValueError:
+            message = logged[1]
+        return message.removeprefix("AI_APICallError: ")
 
     def prompt_text(self) -> str:
         """A prompt that starts with `/` would be a command of OpenCode."""
