@@ -13,6 +13,10 @@ from counsel.errors import InvalidArgument
 from counsel.requests import MAX_MODELS, Order, Refine, Stance
 from counsel.types import EFFORTS, MediaResolution, Verbosity
 
+LONGEST_MODEL = (
+    256  # characters of a model's name, which results and errors repeat; the longest known have 80
+)
+
 STRING: Schema = {"type": "string"}
 NAME: Schema = {"type": "string", "minLength": 1}
 STRINGS: Schema = {"type": "array", "items": STRING}

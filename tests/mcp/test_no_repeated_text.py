@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counsel.errors import TimedOut
+from counsel.errors import TimedOut, UpstreamError
 from counsel.mcp import render, tool_result
 from counsel.mcp.client_timeouts import of
 from counsel.results import ChatResult, ConsensusResult, JobStatus
@@ -135,6 +135,71 @@ def test_the_history_of_a_consensus_has_the_first_answers_and_the_last_ones_once
     for phase in ("first", "second"):
         assert json.dumps(result).count(answer("opus", phase)) == 1
         assert answer("opus", phase) in read(result, client)
+
+
+def failed_row(model: str) -> Json:
+    return {
+        "model": model,
+        "error": "It refused.",
+        "code": "CONTENT_FILTERED",
+        "partial": answer(model, "partial"),
+    }
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
+def test_what_the_members_of_a_failed_consensus_said_is_read_once(client: str) -> None:
+    error = UpstreamError("All 3 models failed.", failed=[failed_row(model) for model in MODELS])
+    result = tool_result.failure(error, frame(client), "conv_1")
+    reads = of(client).reads_failed
+    shown: Any = result["structuredContent"] if reads == "structured" else result["content"]
+    for model in MODELS:
+        assert json.dumps(result).count(answer(model, "partial")) == 1
+        assert answer(model, "partial") in json.dumps(shown)
+
+
+@pytest.mark.parametrize("client", ["claude-code", "gemini-cli-mcp-client"])
+def test_what_a_failed_member_said_is_read_once_beside_the_answers(client: str) -> None:
+    value = document()
+    value["phases"]["failed"] = [{**failed_row("o3"), "phase": "initial", "status": "failed"}]
+    state = {"slot": "3", "model": "o3", "status": "failed", "text": "", "partial": answer("o3", "partial")}
+    status: Json = {
+        "content": {"id": "conv_1", "status": "completed", "result": value, "models_status": [state]}
+    }
+    for result in (
+        success(ConsensusResult.from_json(value), client),
+        success(JobStatus.from_json(status), client),
+    ):
+        assert json.dumps(result).count(answer("o3", "partial")) == 1
+        assert answer("o3", "partial") in read(result, client)
+
+
+@pytest.mark.parametrize("client", ["claude-code", "gemini-cli-mcp-client"])
+@pytest.mark.parametrize("members", [MODELS, MODELS[:1]])
+def test_a_failed_jobs_partial_texts_are_read_once(client: str, members: tuple[str, ...]) -> None:
+    states = [
+        {
+            "slot": str(slot),
+            "model": model,
+            "status": "failed",
+            "text": "",
+            "partial": answer(model, "partial"),
+        }
+        for slot, model in enumerate(members)
+    ]
+    several = len(members) > 1
+    error = {"failed": [failed_row(model) for model in members]} if several else failed_row(members[0])
+    status: Json = {
+        "content": {
+            "id": "conv_1",
+            "status": "failed",
+            "models_status": states,
+            "error": {"error": "It failed.", "code": "UPSTREAM_ERROR", **error},
+        }
+    }
+    result = success(JobStatus.from_json(status), client)
+    for model in members:
+        assert json.dumps(result).count(answer(model, "partial")) == 1
+        assert answer(model, "partial") in read(result, client)
 
 
 def test_texts_so_far_are_sent_once() -> None:

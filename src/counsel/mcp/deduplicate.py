@@ -46,7 +46,24 @@ def _status(status: JobStatus) -> dict[str, object]:
         shown["result"] = _beside_history(status.result) if status.history else _consensus(status.result)
     elif status.result and status.history:
         shown["result"] = _without(status.result.to_json(), "content")
-    return shown
+    known = {state.partial for state in status.models_status or () if state.partial}
+    return _without_known(shown, known) if known else shown
+
+
+def _without_known(shown: Json, known: set[str]) -> dict[str, object]:
+    """The job without partial texts of its error, or of a consensus' failed members, that its models have."""
+
+    def without(row: Json) -> dict[str, object]:
+        return _without(row, "partial") if row.get("partial") in known else dict(row)
+
+    if error := shown.get("error"):
+        failed = {"failed": list(map(without, error["failed"]))} if "failed" in error else {}
+        return {**shown, "error": {**without(error), **failed}}
+    phases = (shown.get("result") or {}).get("phases")
+    if not phases:
+        return dict(shown)
+    phases = {**phases, "failed": list(map(without, phases["failed"]))}
+    return {**shown, "result": {**shown["result"], "phases": phases}}
 
 
 def _consensus(result: ConsensusResult) -> dict[str, object]:

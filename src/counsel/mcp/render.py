@@ -45,10 +45,19 @@ def text(result: EngineResult) -> str:
             return result.message or result.status
 
 
-def failure(error: CounselError) -> str:
-    """`CODE: what happened. What to do next.`"""
+def failure(error: CounselError, *, partial: bool = True) -> str:
+    """`CODE: what happened. What to do next.`, and what had arrived of the answers."""
     message = "\n".join((f"{error.code}: {error}", *map(_attempt, error.tried or ())))
-    return f"{message}\n\nWhat had arrived of the answer:\n\n{error.partial}" if error.partial else message
+    if not partial:
+        return message
+    arrived = error.partial and f"What had arrived of the answer:\n\n{error.partial}"
+    rows: list[ErrorDict] = error.fields.get("failed") or []
+    members = (
+        _section(str(row.get("model")), row["partial"], "partial: failed")
+        for row in rows
+        if row.get("partial")
+    )
+    return _paragraphs(message, arrived, *members)
 
 
 def _attempt(entry: ErrorDict) -> str:
@@ -99,7 +108,7 @@ def first_answers_note(result: ConsensusResult) -> str | None:
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _answer(result: Result) -> str:
+def _answer(result: Result, *, partial: bool = True) -> str:
     notes = answer_notes.notes(result, was_live=False)
     if isinstance(result, ChatResult | ReviewResult):
         return _paragraphs(result.content, *notes, _footer(result))
@@ -111,6 +120,11 @@ def _answer(result: Result) -> str:
         result.final_summary,
         *verdict_text.sections(result.verdict, result.vote),
         *(_section(model, answer, positions.get(model, "")) for model, answer in result.answers.items()),
+        *(
+            _section(failed.model, failed.error.partial, "partial: failed")
+            for failed in result.failed
+            if partial and failed.error.partial
+        ),
         first_answers_note(result),
         _footer(result),
     )
@@ -158,13 +172,14 @@ def _progress(status: JobStatus) -> Iterator[str | None]:
             yield f"✗ {state.model}: {failure(state.error)}"
     for state in states:
         yield from sections(state)
-    yield _outcome(status)
+    yield _outcome(status, partial=not any(state.partial for state in states))
 
 
-def _outcome(status: JobStatus) -> str | None:
+def _outcome(status: JobStatus, *, partial: bool = True) -> str | None:
+    """`partial`: with the texts of models that failed."""
     if status.error:
-        return failure(status.error)
-    return _answer(status.result) if status.result else None
+        return failure(status.error, partial=partial)
+    return _answer(status.result, partial=partial) if status.result else None
 
 
 def _job_line(job: JobSummary) -> str:

@@ -11,6 +11,7 @@ from counsel.engine.consult.auto_chain import AutoChain, another_may_answer, pro
 from counsel.engine.consult.routes import Route
 from counsel.errors import (
     AuthenticationFailed,
+    ContentFiltered,
     CounselError,
     InvalidArgument,
     ModelNotFound,
@@ -123,6 +124,19 @@ async def test_failures_of_several_name_each_with_its_models_and_what_they_cost(
     assert passed[0].spent is not None
     assert passed[0].spent.cost_usd == 0.5
     assert passed[2].spent is None
+
+
+async def test_where_all_refuse_the_last_ones_text_and_advice_are_kept() -> None:
+    chain = AutoChain([GPT, CLAUDE])
+    chain.failed(GPT, ContentFiltered("It refused.", hint="Rephrase.", partial="First"))
+    chain.failed(CLAUDE, ContentFiltered("It refused, too.", hint="Rephrase it.", partial="You need"))
+    error = chain.error()
+    assert isinstance(error, ContentFiltered)
+    assert (error.partial, error.hint) == ("You need", "Rephrase it.")
+    mixed = AutoChain([GPT, CLAUDE])
+    mixed.failed(GPT, RateLimited("Wait."))
+    mixed.failed(CLAUDE, ContentFiltered("It refused.", hint="Rephrase."))
+    assert "counsel doctor" in str(mixed.error().hint)
 
 
 async def test_where_all_fail_alike_the_error_is_of_that_kind_with_the_shortest_wait() -> None:

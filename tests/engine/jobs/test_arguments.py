@@ -81,6 +81,23 @@ def test_every_wrong_argument_is_named_and_none_is_repeated_at_length() -> None:
         check(replace(CONSENSUS, models="a"))  # type: ignore[arg-type]
 
 
+def test_a_models_name_has_a_limit_because_results_and_errors_repeat_it() -> None:
+    fits, long = "m" * 256, "m" * 98_000
+    check(replace(CHAT, model=", ".join([fits] * 10)))
+    check(replace(CONSENSUS, models=(fits, {"model": fits}), judge=fits))
+    for request, where in (
+        (replace(CHAT, model=f"gpt-5, {long}"), "chat: model"),
+        (replace(CONSENSUS, models=("gpt-5", long)), r"consensus: models\[1\]"),
+        (replace(CONSENSUS, models=({"model": long},)), r"consensus: models\[0\]"),
+        (replace(CONSENSUS, models=("gpt-5",), judge=long), "consensus: judge"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"^{where} names a model with 98,000 characters"):
+            check(request)
+    with pytest.raises(InvalidArgument) as caught:
+        check(replace(CONSENSUS, models=tuple(long + str(number) for number in range(20))))
+    assert len(str(caught.value)) < 2_000
+
+
 UUID = "123e4567-e89b-42d3-a456-426614174000"
 
 

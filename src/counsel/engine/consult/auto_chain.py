@@ -68,12 +68,14 @@ class AutoChain:
             return last
         kinds = {type(error) for _, error in self._failures}
         kind = type(last) if len(kinds) == 1 and not self._skipped else ProviderUnavailable
+        is_refused = not self._skipped and all(isinstance(error, NoAnswer) for _, error in self._failures)
         waits = [error.retry_after for _, error in self._failures if isinstance(error, RateLimited)]
         known = [wait for wait in waits if wait]
         return kind(
             f"No model answered; {len(tried)} providers were tried.",
-            hint="`counsel doctor --online` tests every key and address.",
+            hint=last.hint if is_refused else "`counsel doctor --online` tests every key and address.",
             tried=tried,
+            partial=last.partial,  # those before it were discarded when the next model was asked
             retry_after=min(known) if known and kind is RateLimited else None,
             **self._spent(),
         )

@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Any
 
 from counsel import argument_schema
-from counsel.request_rules import RULES
-from counsel.requests import ChatRequest, ConsensusRequest, Request, ReviewRequest
+from counsel.request_rules import LONGEST_MODEL, RULES
+from counsel.requests import ChatRequest, ConsensusRequest, Request, ReviewRequest, chain
 
 _HINT = "Nothing was sent. docs/use/tools.md lists the arguments."
 _FIELDS: dict[type, list[tuple[str, Any]]] = {
@@ -70,4 +70,17 @@ def _problems(request: Request) -> Iterator[str]:
         ):  # its owner could change it after the check
             yield f"{name} must be a tuple, not a list"
         else:
-            yield from argument_schema.problems(name, rule, value)
+            wrong = list(argument_schema.problems(name, rule, value))
+            yield from wrong or _long_names(name, value)
+
+
+def _long_names(name: str, value: Any) -> Iterator[str]:
+    """Not in the tools' schemas, where it would cost every client tokens."""
+    if name not in {"model", "models", "judge"} or value is None:
+        return
+    entries = value if name == "models" else (value,)
+    for number, entry in enumerate(entries):
+        longest = max(map(len, chain(entry["model"] if isinstance(entry, dict) else entry)))
+        if longest > LONGEST_MODEL:
+            where = f"{name}[{number}]" if name == "models" else name
+            yield f"{where} names a model with {longest:,} characters (at most {LONGEST_MODEL})"
