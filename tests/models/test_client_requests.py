@@ -23,6 +23,7 @@ from counsel.types import (
     Provider,
     Thought,
     ToolCall,
+    ToolSpec,
     Turn,
 )
 
@@ -135,6 +136,38 @@ def test_the_choice_of_a_tool(wire: str, choice: str, sent: object) -> None:
         body(wire, exactly(tool_choice=choice))["toolConfig" if wire == "gemini" else "tool_choice"] == sent
     )
     assert {"tool_choice", "toolConfig"}.isdisjoint(body(wire, exactly()))
+
+
+def test_the_choice_of_a_tool_is_kept_beside_googles_search() -> None:
+    call = replace(
+        exactly(Knobs(web_search=True), tool_choice="none"), tools=(ToolSpec("look", "Looks.", LOOSE),)
+    )
+    assert body("gemini", call, search_with_tools=True)["toolConfig"] == {
+        "functionCallingConfig": {"mode": "NONE"},
+        "includeServerSideToolInvocations": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "setting", "was"),
+    [
+        (exactly(Knobs(effort="minimal", web_search=True)), "reasoning_effort", "minimal"),
+        (exactly(Knobs(web_search=True), thinking_budget=0), "thinking", "disabled"),
+    ],
+)
+def test_a_clients_effort_is_one_with_which_the_model_searches(asked: Call, setting: str, was: str) -> None:
+    model = replace(
+        WILLING,
+        effort_style="reasoning",
+        efforts={"minimal": "minimal", "low": "low"},
+        options={"search_refuses": ["minimal"]},
+    )
+    prepared = prepare("openai_responses", asked, model)
+    assert prepared.body["reasoning"] == {"effort": "low"}
+    (change,) = prepared.adapted
+    assert (change.setting, change.asked, change.sent) == (setting, was, "low")
+    alone = prepare("openai_responses", replace(asked, knobs=replace(asked.knobs, web_search=False)), model)
+    assert alone.body["reasoning"] == {"effort": "minimal"}
 
 
 def test_anthropic_says_parallel_tools_with_the_choice() -> None:

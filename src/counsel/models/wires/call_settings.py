@@ -76,7 +76,10 @@ def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings
     """Without defaults: a client of a vendor's API gets what it would get there."""
     knobs = call.knobs
     temperature = None if knobs.temperature is None else _temperature(model, knobs.temperature)
-    effort = _effort(model, knobs.effort) if knobs.effort else None
+    searches = knobs.web_search and can_search
+    effort, adapted = (
+        _effort_beside_search(model, knobs.effort, searches=searches) if knobs.effort else (None, ())
+    )
     left_out = [
         name
         for name, requested, sent in (
@@ -87,12 +90,10 @@ def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings
         )
         if requested is not None and sent is None
     ]
-    adapted: tuple[Adapted, ...] = ()
     if temperature is not None and temperature != knobs.temperature:
         why = f"{model.id} takes a temperature up to {temperature}, which was sent instead of {knobs.temperature}."
-        adapted = (Adapted("temperature", str(knobs.temperature), str(temperature), why),)
+        adapted = (*adapted, Adapted("temperature", str(knobs.temperature), str(temperature), why))
     verbosity = knobs.verbosity if model.verbosity else None
-    searches = knobs.web_search and can_search
     return SentSettings(temperature, effort, verbosity, None, searches, tuple(left_out), adapted)
 
 
@@ -102,7 +103,8 @@ _LOW_BUDGET, _MEDIUM_BUDGET = 4_096, 16_384  # tokens of thinking, up to which a
 def _thought_through(settings: SentSettings, call: Call, model: Model, budget: int) -> SentSettings:
     """Thinking that a client counts in tokens, for a vendor that has levels."""
     level: Effort = "low" if budget <= _LOW_BUDGET else "medium" if budget <= _MEDIUM_BUDGET else "high"
-    sent = _effort(model, "minimal" if budget == 0 else call.knobs.effort or level)
+    asked_for: Effort = "minimal" if budget == 0 else call.knobs.effort or level
+    sent, _ = _effort_beside_search(model, asked_for, searches=settings.web_search)
     if sent is None:
         missing = ("thinking",) if budget else ()
         return replace(settings, left_out=(*settings.left_out, *missing))

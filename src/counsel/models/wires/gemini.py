@@ -90,10 +90,7 @@ class Gemini:
                 if call.system and not is_blank(call.system)
                 else None,
                 tools=_tools(call, options, search=settings.web_search) or None,
-                # Without it Google refuses its search beside our tools. The search then arrives as parts, which are sent back verbatim.
-                toolConfig={"includeServerSideToolInvocations": True}
-                if call.tools and settings.web_search
-                else _tool_config(call.exact),
+                toolConfig=_tool_config(call.exact, beside_search=bool(call.tools) and settings.web_search),
             ),
             **options.get("body", {}),
         }
@@ -108,12 +105,17 @@ class Gemini:
         )
 
 
-def _tool_config(exact: Exact | None) -> dict[str, object] | None:
-    if exact is None or exact.tool_choice is None:
-        return None
-    if exact.tool_choice.startswith("="):
-        return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [exact.tool_choice[1:]]}}
-    return {"functionCallingConfig": {"mode": _MODES[exact.tool_choice]}}
+def _tool_config(exact: Exact | None, *, beside_search: bool) -> dict[str, object] | None:
+    # Without it Google refuses its search beside our tools. The search then arrives as parts, which are sent back verbatim.
+    config: dict[str, object] = {"includeServerSideToolInvocations": True} if beside_search else {}
+    choice = exact.tool_choice if exact else None
+    if choice is None:
+        return config or None
+    if choice.startswith("="):
+        mode: dict[str, object] = {"mode": "ANY", "allowedFunctionNames": [choice[1:]]}
+    else:
+        mode = {"mode": _MODES[choice]}
+    return {"functionCallingConfig": mode, **config}
 
 
 def _url(model: Model, endpoint: Endpoint) -> str:
