@@ -390,6 +390,27 @@ def test_an_item_to_which_a_gateway_gives_another_id_at_the_end_is_kept_once() -
     assert finished.native == [message, search]
 
 
+@pytest.mark.parametrize("arrived", [["first"], ["second"], ["first", "second"], []])
+def test_messages_that_the_last_event_alone_has_are_not_taken_for_others(arrived: list[str]) -> None:
+    """Of some items a gateway leaves out the events: what arrived of the others is not counted for them."""
+
+    def message(name: str, text: str) -> Json:
+        return {"type": "message", "id": name, "content": [{"type": "output_text", "text": text}]}
+
+    thought: Json = {"type": "reasoning", "id": "rs", "summary": []}
+    search: Json = {"type": "web_search_call", "id": "ws"}
+    output = [thought, message("first", "One."), search, message("second", "Two.")]
+    events: list[Json] = [
+        {"type": "response.output_item.done", "output_index": index, "item": item}
+        for index, item in enumerate(output)
+        if item["id"] in {"ws", *arrived}
+    ]
+    events.append({"type": "response.completed", "response": {"output": output}})
+    text, _, finished = pieces_of("openai_responses", *events)
+    assert sorted(text.split("\n\n")) == ["One.", "Two."]
+    assert len(finished.native) == 4
+
+
 def test_a_call_that_only_the_last_event_has_is_made_once() -> None:
     call = {"type": "function_call", "id": "f", "call_id": "c", "name": "t", "arguments": "{}"}
     other = {**call, "id": "g", "call_id": "d"}

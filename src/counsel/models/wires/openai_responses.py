@@ -374,23 +374,27 @@ class ResponsesReader:
     def _completed(self, payload: Json) -> list[Event]:
         response = payload["response"]
         events: list[Event] = []
+        output = response.get("output") or []
         in_deltas_only = not self._items
-        for index, item in enumerate(response.get("output") or ()):
+        others = [known for known in self._items if not any(_is_same(known, item) for item in output)]
+        for index, item in enumerate(output):
             if in_deltas_only and self._was_streamed(item):
                 self._items.append(item)
-            elif not self._has(item, index):
+            elif not self._has(item, others):
                 events += self._item({"item": item, "output_index": index})
         self._finished = Finished(
             self._reason(response), response.get("model"), self._items, vendor=self._vendor(response)
         )
         return [*events, *([UsageReport(_usage(response["usage"]))] if response.get("usage") else [])]
 
-    def _has(self, item: Json, index: int) -> bool:
-        """Whether an item of the whole answer has already arrived; gateways may give it another id."""
-        for name in ("call_id", "id"):
-            if item.get(name) and any(known.get(name) == item[name] for known in self._items):
-                return True
-        return index < len(self._items) and self._items[index].get("type") == item.get("type")
+    def _has(self, item: Json, others: list[Json]) -> bool:
+        """Whether an item of the whole answer has already arrived; gateways may give it another id, as one of `others`."""
+        if any(_is_same(known, item) for known in self._items):
+            return True
+        again = next((known for known in others if known.get("type") == item.get("type")), None)
+        if again is not None:
+            others.remove(again)
+        return again is not None
 
     def _was_streamed(self, item: Json) -> bool:
         """Whether a message arrived in deltas, whatever their index: a gateway may omit earlier items."""
@@ -420,6 +424,10 @@ class ResponsesReader:
         response = payload.get("response") or payload
         usage = _usage(response["usage"]) if response.get("usage") else None
         raise ErrorEvent(response.get("error") or payload, usage=usage)
+
+
+def _is_same(known: Json, item: Json) -> bool:
+    return any(item.get(name) and known.get(name) == item[name] for name in ("call_id", "id"))
 
 
 # Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
