@@ -70,6 +70,12 @@ def test_a_complaint_is_of_a_kind(status: int | None, body: Any, kind: str) -> N
         ({"code": "c", "error": 5, "message": "m"}, "m"),
         ([{"error": {"message": "first"}}, {"error": {"message": "second"}}], "first"),
         ({"error": {"message": "m", "metadata": {"raw": "from behind"}}}, "m (from behind)"),
+        (
+            {"error": {"message": "m", "metadata": {"raw": '{"error": {"message": "from behind"}}'}}},
+            "m (from behind)",
+        ),
+        ({"error": {"message": "m", "metadata": {"raw": '[{"error": {"message": "b"}}]'}}}, "m (b)"),
+        ({"error": {"message": "m", "metadata": {"raw": '{"error": "b"}'}}}, 'm ({"error": "b"})'),
         ({"error": {"message": "m", "metadata": {"raw": 5}}}, "m"),
         ({"error": {"message": "m", "metadata": "x"}}, "m"),
         ("text", ""),

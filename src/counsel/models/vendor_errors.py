@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeAlias
 
+from counsel import strict_json
 from counsel.errors import (
     BY_CODE,
     AuthenticationFailed,
@@ -227,17 +229,29 @@ def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, obj
             inner if isinstance(inner, str) else str(body.get("message", "")),
             [],
         )
-    details = _dicts(inner.get("details"))
+    upstream, upstream_details = _upstream(inner)
+    details = [*_dicts(inner.get("details")), *upstream_details]
     reasons = [detail.get("reason") for detail in details]
     names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
     message = inner.get("message") or inner.get("detail") or body.get("detail") or ""
-    return [str(name) for name in names if name], _with_upstream(inner, message), details
+    return [str(name) for name in names if name], f"{message}{upstream and f' ({upstream})'}", details
 
 
-def _with_upstream(inner: Json, message: object) -> str:
-    """OpenRouter has the upstream vendor's message in metadata.raw."""
-    raw = (inner.get("metadata") or {}).get("raw") if isinstance(inner.get("metadata"), dict) else None
-    return f"{message} ({raw})" if isinstance(raw, str) else str(message)
+def _upstream(inner: Json) -> tuple[str, list[dict[str, object]]]:
+    """OpenRouter has the upstream vendor's error in metadata.raw, as words or as its JSON: the message and details."""
+    metadata = inner.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    if not isinstance(raw, str):
+        return "", []
+    body: object = None
+    with suppress(ValueError):
+        body = strict_json.loads(raw)
+    if isinstance(body, list) and body:
+        body = body[0]
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return raw, []
+    return str(error.get("message") or raw), _dicts(error.get("details"))
 
 
 def _number(match: re.Match[str] | None, name: str) -> int | None:
