@@ -118,3 +118,157 @@ def test_pasted_numbers_become_strings(user: User) -> None:
     user.counsel("add", "-a", "claude", "--from", str(paste))
     document = json.loads(user.file("claude").read_text())["mcpServers"]["x"]
     assert document["env"] == {"PORT": "80", "ON": "true"}
+
+
+@pytest.mark.parametrize("kind", ["banana", "sse-ide", "sdk", "", 3])
+def test_claude_skips_types_that_it_does_not_know(kind: object, user: User) -> None:
+    user.write("claude", json.dumps({"mcpServers": {"x": {**REMOTE, "type": kind}, "y": STARTED}}))
+    shown = user.json("list")
+    assert [row["name"] for row in shown["servers"]] == ["y"]
+    assert "skips it: its type is" in shown["problems"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "field"),
+    [
+        ({**STARTED, "alwaysLoad": "x"}, "alwaysLoad"),
+        ({**STARTED, "alwaysLoad": None}, "alwaysLoad"),
+        ({**REMOTE, "headersHelper": 5}, "headersHelper"),
+        ({**REMOTE, "oauth": 5}, "oauth"),
+        ({**REMOTE, "tools": None}, "tools"),
+    ],
+)
+def test_claude_skips_wrong_values_of_fields_that_counsel_only_keeps(
+    entry: dict[str, object], field: str, user: User
+) -> None:
+    user.write("claude", json.dumps({"mcpServers": {"x": entry}}))
+    shown = user.json("list")
+    assert shown["servers"] == []
+    assert f"skips it: {field}" in shown["problems"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {**STARTED, "headers": {"A": 1}, "url": 5, "cwd": 5},
+        {**STARTED, "oauth": 5, "headersHelper": 5},
+        {**REMOTE, "env": {"A": 1}, "args": [1], "command": 5, "cwd": 5},
+        {**REMOTE, "httpUrl": "http://127.0.0.1:8/"},
+    ],
+)
+def test_claude_does_not_look_at_fields_of_the_other_kind(entry: dict[str, object], user: User) -> None:
+    user.write("claude", json.dumps({"mcpServers": {"x": entry}}))
+    shown = user.json("list")
+    assert shown["problems"] == []
+    assert [(row["enabled"], row["url"]) for row in shown["servers"]] == [
+        (True, entry.get("url") or None)
+    ] or (entry["url"] == 5 and shown["servers"][0]["url"] is None)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [("claude", "workspace"), ("claude", "computer-use"), ("gemini", "__proto__"), ("codex", "a b")],
+)
+def test_a_name_that_the_client_does_not_load_is_off_and_can_be_renamed(
+    agent: str, name: str, user: User
+) -> None:
+    entries = {name: {"command": "c"}, "y": {"command": "c"}}
+    text = "".join(f'["mcp_servers"."{key}"]\ncommand = "c"\n' for key in entries)
+    user.write(agent, text if agent == "codex" else json.dumps({"mcpServers": entries}))
+    shown = user.json("list")
+    assert {row["name"]: row["enabled"] for row in shown["servers"]} == {name: False, "y": True}
+    assert [problem["name"] for problem in shown["problems"]] == [name]
+    assert "servers rename" in shown["problems"][0]["error"]
+    user.counsel("rename", name, "fine", "-a", agent)
+    shown = user.json("list")
+    assert {row["name"]: row["enabled"] for row in shown["servers"]} == {"fine": True, "y": True}
+    assert shown["problems"] == []
+
+
+STOPPING = [
+    ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\nargs = [1]\n'),
+    ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\n'),
+    ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\ncommand = "c"\nscopes = "a"\n'),
+    ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\ncommand = "c"\nstartup_timeout_ms = -1\n'),
+    ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\ncommand = "c"\n[mcp_servers.x.oauth]\n'),
+    (
+        "codex",
+        '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\ncommand = "c"\nenv_vars = [{ name = "A", b = 1 }]\n',
+    ),
+    ("gemini", '{"mcpServers": {"y": {"command": "c"}, "x": null}}'),
+    *(
+        ("opencode", json.dumps({"mcp": {"y": {"type": "local", "command": ["c"]}, "x": entry}}))
+        for entry in (
+            None,
+            {"type": "local"},
+            {"type": "local", "command": ["c"], "cwd": None},
+            *({"type": "local", "command": ["c"], "timeout": limit} for limit in (None, 0, -1, 1.5, 1e300)),
+            *(
+                {"type": "remote", "url": "http://127.0.0.1:9/", "oauth": value}
+                for value in (None, True, "x")
+            ),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("agent", "text"), STOPPING)
+def test_no_server_is_on_in_a_client_that_does_not_start(agent: str, text: str, user: User) -> None:
+    """One such entry ends every command of these clients (measured: codex 0.166, gemini 0.61, opencode 1.18.33)."""
+    file = user.write(agent, text)
+    shown = user.json("list")
+    assert not any(row["enabled"] for row in shown["servers"])
+    assert f"does not start until {file}" in shown["problems"][-1]["error"] or agent == "gemini"
+    checked = user.json("check", "y", code=1)["checks"][0]
+    assert (checked["status"], "does not start" in checked["error"]) == ("failed", True)
+    user.counsel("remove", "x", "-a", agent)
+    shown = user.json("list")
+    assert [(row["name"], row["enabled"]) for row in shown["servers"]] == [("y", True)]
+    assert shown["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "bad"), [("codex", "x ="), ("gemini", "{"), ("opencode", "{"), ("gemini", '{"a": 1,}')]
+)
+def test_a_file_that_cannot_be_read_turns_off_those_of_the_clients_other_files(
+    agent: str, bad: str, user: User
+) -> None:
+    user.counsel("add", "x", "-a", agent, "--", "c")
+    trusted = f'[projects."{user.project}"]\ntrust_level = "trusted"\n'
+    if agent == "codex":
+        user.write("codex", user.file("codex").read_text() + trusted)
+    user.write(f"{agent} project", bad)
+    shown = user.json("list")
+    assert [row["enabled"] for row in shown["servers"]] == [False]
+    assert str(user.file(f"{agent} project")) in shown["problems"][-1]["error"]
+
+
+def test_codex_does_not_read_the_files_of_a_project_that_it_does_not_trust(user: User) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", "c")
+    user.write("codex project", "x =")
+    assert [row["enabled"] for row in user.json("list")["servers"]] == [True]
+
+
+def test_a_stronger_file_completes_what_codex_alone_could_not_use(user: User) -> None:
+    user.write("codex", '[mcp_servers.x]\nargs = ["a"]\n')
+    user.write("codex project", '[mcp_servers.x]\ncommand = "c"\n')
+    shown = user.json("list")
+    assert [(row["scope"], row["args"], row["enabled"]) for row in shown["servers"]] == [
+        ("project", ["a"], True)
+    ]
+    assert shown["problems"] == []
+
+
+@pytest.mark.parametrize(
+    "entry", [{"type": "local", "command": []}, {"type": "remote", "url": ""}, {"enabled": True}]
+)
+def test_opencode_starts_with_entries_that_it_cannot_use(entry: dict[str, object], user: User) -> None:
+    y = {"type": "local", "command": ["c"]}
+    user.write("opencode", json.dumps({"mcp": {"x": entry, "y": y}}))
+    assert [(row["name"], row["enabled"]) for row in user.json("list")["servers"]] == [("y", True)]
+
+
+def test_a_copy_of_what_is_not_loaded_is_not_disabled(user: User) -> None:
+    user.write("gemini", '\ufeff{"mcpServers": {"x": {"command": "c"}}}')
+    user.counsel("copy", "x", "--from", "gemini", "--to", "codex")
+    assert "enabled" not in user.file("codex").read_text()

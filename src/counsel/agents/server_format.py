@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from counsel.agents.definitions import AgentName, Scope, Workspace
 from counsel.agents.references import Syntax
@@ -83,6 +83,16 @@ class Switch(Record):
     note: str = ""
 
 
+class Unread(Record):
+    """What of a client's files cannot be read: a file, its table of servers, or one entry."""
+
+    table: ServerTable
+    part: Literal["file", "table", "entry"]
+    problem: dict[str, object]  # as the listing reports it
+    name: str = ""
+    entry: object = None  # as in the file
+
+
 def switch_enabled(_workspace: Workspace, table: ServerTable) -> list[Switch]:
     """The switch of agents whose entries have a field `enabled`."""
 
@@ -110,6 +120,7 @@ class ServerFormat(Record):
     # Other tables that the agent reads. Only `precedence` matters, not their order; within a scope the first wins.
     others: Callable[[Workspace, Reader], Iterable[ServerTable]] = lambda _workspace, _reader: ()
     layered: bool = False  # servers of one name are merged, field by field (servers/codex_layers.py)
+    completes: bool = False  # it looks at merged entries only: a stronger file may have what one lacks
     reserved: frozenset[str] = frozenset()
     loads: re.Pattern[str] | None = None  # names that it loads from its files, if these are more
     transports: frozenset[str] = frozenset(TRANSPORTS)
@@ -128,6 +139,8 @@ class ServerFormat(Record):
     warns: Callable[[Server], list[str]] = lambda _server: []
     # Why the agent ignores a readable file.
     refuses: Callable[[ServerTable, Document], str] = lambda _table, _document: ""
+    # Whether the client does not start at all because of what it cannot read.
+    stops_at: Callable[[Workspace, Unread], bool] = lambda _workspace, _unread: False
     # Paths besides its servers' files that show that the client was used here.
     signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()
     # Whether a pasted entry has a form that only this client uses.

@@ -55,7 +55,7 @@ def _row(name: str, rows: list[ListedServer], columns: list[str], *, reveal: boo
 
 
 def _cell(row: ListedServer) -> str:
-    return "on" if row.server.enabled else "off"
+    return "on" if row.on else "off"
 
 
 def _print_problems(listed: Listing) -> None:

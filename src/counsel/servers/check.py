@@ -126,7 +126,7 @@ async def check(
 def _identity(row: ListedServer) -> str:
     means = {name: repr(value) for name, value in row.server.means().items()}
     filtered = row.server.transport == "stdio" and AGENTS[row.agent].hands_on == "named"
-    return repr((row.server.name, sorted(means.items()), filtered, row.server.enabled))
+    return repr((row.server.name, sorted(means.items()), filtered, row.server.enabled, row.unloaded))
 
 
 def _tries_sse(row: ListedServer) -> bool:
@@ -147,6 +147,8 @@ async def check_one(
 ) -> CheckResult:
     if not row.server.enabled:
         return CheckResult(row, "disabled")
+    if row.unloaded:
+        return CheckResult(row, "failed", error=f"{row.unloaded}.")
     try:
         start = starting.start(row, workspace, trust_folder=trust_folder)
     except InvalidArgument as refusal:

@@ -5,12 +5,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counsel.agents import self_entry
-from counsel.agents.definitions import AgentName, Scope, Workspace
+from counsel.agents.definitions import AGENTS, AgentName, Scope, Workspace
 from counsel.agents.references import plain
-from counsel.agents.server_format import Entry, Server, ServerTable, Unreadable, translated
+from counsel.agents.server_format import (
+    ANY_NAME,
+    Entry,
+    Server,
+    ServerFormat,
+    ServerTable,
+    Unread,
+    Unreadable,
+    translated,
+)
 from counsel.configfiles.edits import MISSING
 from counsel.configfiles.write.safewrite import Reader
-from counsel.errors import CounselError
+from counsel.errors import ConfigInvalid, CounselError
 from counsel.records import Record
 from counsel.servers import codex_layers, secrets
 from counsel.servers.formats import FORMATS, tables
@@ -23,6 +32,7 @@ class ListedServer(Record):
     table: ServerTable
     entry: Entry  # as in the file
     shadowed_by: Scope | None = None  # the scope whose server of the same name is used instead
+    unloaded: str = ""  # why the client does not load it, although nobody disabled it
     drift: tuple[str, ...] = ()  # fields that differ between the agents that have this name
 
     def __repr__(self) -> str:  # no entry: it may hold secrets
@@ -36,6 +46,10 @@ class ListedServer(Record):
     def scope(self) -> Scope:
         return self.table.scope
 
+    @property
+    def on(self) -> bool:
+        return self.server.enabled and not self.unloaded
+
     def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
         server = translated(self.server, plain)
         server = server if reveal else secrets.masked_server(server)
@@ -45,6 +59,7 @@ class ListedServer(Record):
             "scope": self.scope,
             "path": str(self.table.target.path),
             **server_dict(server),
+            "enabled": self.on,
             "shadowed_by": self.shadowed_by,
             "drift": list(self.drift),
             "writable": self.table.writable,
@@ -96,51 +111,106 @@ def listing(
         if agent not in agents:
             continue
         fmt = FORMATS[agent]  # imports the client's module
-        rows: list[ListedServer] = []
         all_tables = [*tables(fmt, workspace), *fmt.others(workspace, reader)]
-        beneath = codex_layers.beneath(fmt, all_tables, reader) if fmt.layered else {}
-        for table in all_tables:
-            rows += _at(workspace, table, reader, problems, beneath.get(table.target.path, {}))
+        rows = _Client(fmt, workspace, reader, problems).rows(all_tables)
         listed += _shadowed(rows, fmt.precedence, next((table for table in all_tables if table.alone), None))
     selected = [row for row in _drifted(listed) if scope is None or row.scope == scope]
     return Listing(tuple(selected), tuple(problems))
 
 
-def _at(
-    workspace: Workspace,
-    table: ServerTable,
-    reader: Reader,
-    problems: list[dict[str, object]],
-    beneath: Mapping[str, object],
-) -> list[ListedServer]:
-    location = {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
-    try:
-        entries, refusal = _entries(table, reader)
-    except CounselError as error:
-        if not any(problem["path"] == location["path"] for problem in problems):
-            problems.append({**location, **error.as_dict()})
-        return []
-    if refusal:
-        problems.append({**location, "error": f"{refusal}.", "code": "CONFIG_INVALID", "editable": True})
-    if entries is MISSING:
-        return []
-    if not isinstance(entries, Mapping):
-        message = f"{'.'.join(table.keys)} is not an object"
-        problems.append({**location, "error": message, "code": "CONFIG_INVALID"})
-        return []
-    off = FORMATS[table.agent].off(workspace, table, reader)
-    rows = []
-    for name, entry in entries.items():
-        if name in beneath:
-            entry = codex_layers.merged(beneath[name], entry)  # noqa: PLW2901 - the merged one counts
+class _Client:
+    """One client's files, as they are read."""
+
+    def __init__(
+        self, fmt: ServerFormat, workspace: Workspace, reader: Reader, problems: list[dict[str, object]]
+    ) -> None:
+        self._fmt = fmt
+        self._workspace = workspace
+        self._reader = reader
+        self._problems = problems
+        self._unread: list[Unread] = []
+
+    def rows(self, all_tables: list[ServerTable]) -> list[ListedServer]:
+        fmt, reader = self._fmt, self._reader
+        beneath = codex_layers.beneath(fmt, all_tables, reader) if fmt.layered else {}
+        rows: list[ListedServer] = []
+        for table in all_tables:
+            rows += self._at(table, beneath.get(table.target.path, {}))
+        parts = [part for part in self._unread if not self._completed(part, rows, all_tables)]
+        stopping = next((part for part in parts if fmt.stops_at(self._workspace, part)), None)
+        return rows if stopping is None else self._stopped(rows, stopping.table)
+
+    def _completed(self, part: Unread, rows: list[ListedServer], all_tables: list[ServerTable]) -> bool:
+        """Whether a stronger file has what this entry lacks; then it is no problem."""
+        if not self._fmt.completes or part.part != "entry":
+            return False
+        layers = codex_layers.weakest_first(self._fmt, all_tables)
+        stronger = layers[layers.index(part.table) + 1 :] if part.table in layers else []
+        if not any(row.server.name == part.name and row.table in stronger for row in rows):
+            return False
+        self._problems.remove(part.problem)
+        return True
+
+    def _stopped(self, rows: list[ListedServer], table: ServerTable) -> list[ListedServer]:
+        """A client that does not start loads nothing, from no file."""
+        why = f"{AGENTS[table.agent].label} does not start until {table.target.path} is corrected"
+        if any(row.on for row in rows):
+            self._report(table, f"{why}: none of its servers is on.", editable=True)
+        return [row if row.unloaded else row.replaced(unloaded=why) for row in rows]
+
+    def _at(self, table: ServerTable, beneath: Mapping[str, object]) -> list[ListedServer]:
         try:
-            server = FORMATS[table.agent].read(name, entry)
-        except Unreadable as error:
-            problems.append({**location, "name": name, "error": str(error), "code": "CONFIG_INVALID"})
-            continue
-        on = server.enabled and not off(name) and not refusal
-        rows.append(ListedServer(server.replaced(enabled=on), table, entry))
-    return rows
+            entries, refusal = _entries(table, self._reader)
+        except CounselError as error:
+            self._report_file(table, error)
+            return []
+        if refusal:
+            self._unread.append(Unread(table, "file", self._report(table, f"{refusal}.", editable=True)))
+        if entries is MISSING:
+            return []
+        if not isinstance(entries, Mapping):
+            problem = self._report(table, f"{'.'.join(table.keys)} is not an object")
+            self._unread.append(Unread(table, "table", problem))
+            return []
+        off = self._fmt.off(self._workspace, table, self._reader)
+        listed = []
+        for name, entry in entries.items():
+            merged = codex_layers.merged(beneath[name], entry) if name in beneath else entry
+            try:
+                server = self._fmt.read(name, merged)
+            except Unreadable as error:
+                problem = self._report(table, str(error), name=name)
+                self._unread.append(Unread(table, "entry", problem, name, entry))
+                continue
+            server = server.replaced(enabled=server.enabled and not off(name))
+            unloaded = refusal or self._refused_name(table, name)
+            listed.append(ListedServer(server, table, merged, unloaded=unloaded))
+        return listed
+
+    def _report(self, table: ServerTable, error: str, **more: object) -> dict[str, object]:
+        problem = {**_location(table), **more, "error": error, "code": ConfigInvalid.code}
+        self._problems.append(problem)
+        return problem
+
+    def _report_file(self, table: ServerTable, error: CounselError) -> None:
+        problem: dict[str, object] = {**_location(table), **error.as_dict()}
+        if not any(other["path"] == problem["path"] for other in self._problems):
+            self._problems.append(problem)
+        if isinstance(error, ConfigInvalid):
+            self._unread.append(Unread(table, "file", problem))
+
+    def _refused_name(self, table: ServerTable, name: str) -> str:
+        """Why the client loads no server of this name."""
+        loads = self._fmt.loads or self._fmt.names
+        if name not in self._fmt.reserved and (loads is ANY_NAME or loads.fullmatch(name)):
+            return ""
+        why = f"{AGENTS[table.agent].label} loads no server of this name"
+        self._report(table, f"{why}; `counsel servers rename` gives it another.", name=name, editable=True)
+        return why
+
+
+def _location(table: ServerTable) -> dict[str, object]:
+    return {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
 
 
 def _entries(table: ServerTable, reader: Reader) -> tuple[object, str]:

@@ -132,6 +132,8 @@ def _read(name: str, entry: Mapping[str, object], agent: str) -> Server:
 
 def _in_claudes_words(entry: Mapping[str, object]) -> Mapping[str, object]:
     """Without a type that Claude Code does not know, and with whole milliseconds: other clients are less strict."""
+    if "serverUrl" in entry and "url" not in entry:
+        entry = {**entry, "url": entry["serverUrl"]}
     kind, limit = entry.get("type"), entry.get("timeout")
     if kind is None and "url" in entry:
         kind = entry.get("transport", "http")

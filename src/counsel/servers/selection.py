@@ -95,7 +95,7 @@ class Selection:
         broken = {
             (problem["agent"], problem["scope"], problem["path"])
             for problem in listed.problems
-            if problem.get("name") == name
+            if problem.get("name") == name and not problem.get("editable")
         }
         unreadable = [
             table

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from counsel.agents import references
 from counsel.agents.definitions import Workspace
-from counsel.agents.json_server_format import TYPES, read_entry, with_headers, write_entry
+from counsel.agents.json_server_format import read_entry, with_headers, write_entry
 from counsel.agents.server_format import (
     ANY_NAME,
     Entry,
@@ -17,6 +17,7 @@ from counsel.agents.server_format import (
     ServerFormat,
     ServerTable,
     Switch,
+    Unread,
     Unreadable,
 )
 from counsel.configfiles.document import Document, Meaning
@@ -25,7 +26,19 @@ from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.paths import exists
 
 _OWN = {"timeout": "timeout"}
-_UNKNOWN_TYPES = (None, "streamableHttp")  # others are named by newer releases, or are its own
+_KINDS = ("stdio", "http", "streamable-http", "sse", "ws")  # it skips all others
+_KEPT: dict[str, tuple[type, str]] = {  # fields that counsel does not read
+    "alwaysLoad": (bool, "true or false"),
+    "bareElicitationCapability": (bool, "true or false"),
+}
+_KEPT_REMOTE: dict[str, tuple[type, str]] = {
+    "headersHelper": (str, "a string"),
+    "oauth": (Mapping, "an object"),
+    "tools": (list, "a list"),
+}
+_OF_STARTED = ("command", "args", "env", "cwd")
+_OF_REMOTE = ("url", "headers", "cwd")
+_UNKNOWN_URLS = ("httpUrl", "serverUrl")
 _LARGEST = 2**53 - 1  # JavaScript's largest whole number
 # What the client writes around the first setting of a project (golden/claude/stdio-local).
 _PROJECT: dict[str, object] = {
@@ -41,32 +54,59 @@ _PROJECT: dict[str, object] = {
 
 
 def read(name: str, entry: Entry) -> Server:
-    _refuse_skipped(entry)
-    server = read_entry(name, entry, references.CLAUDE, _OWN)
-    if server.transport != "stdio" and not entry.get("type"):
-        raise Unreadable("Claude Code refuses a url without a type")
-    needed = "command" if TYPES.get(str(entry.get("type") or "stdio")) == "stdio" else "url"
+    if not isinstance(entry, Mapping):
+        raise Unreadable("the entry must be an object")
+    kind = entry.get("type", "stdio")
+    _refuse_unknown_type(kind, entry)
+    needed = "command" if kind == "stdio" else "url"
+    _refuse_skipped(kind, entry)
+    server = read_entry(name, _own_fields(kind, entry), references.CLAUDE, _OWN)
     if not entry.get(needed):
         raise Unreadable(f"Claude Code ignores it: it has no {needed}")
     return server
 
 
-def _refuse_skipped(entry: object) -> None:
+def _refuse_unknown_type(kind: object, entry: Entry) -> None:
+    if kind not in _KINDS:
+        raise Unreadable(f"Claude Code skips it: its type is {'null' if kind is None else kind or 'empty'}")
+    if kind == "stdio" and not entry.get("command"):
+        if entry.get("type"):
+            raise Unreadable("Claude Code ignores it: it has no command")
+        if entry.get("url"):
+            raise Unreadable("Claude Code refuses a url without a type")
+
+
+def _refuse_skipped(kind: str, entry: Entry) -> None:
     """Claude Code skips an entry with one wrong value (measured, 2.1.325)."""
-    if not isinstance(entry, Mapping):
-        return
-    if (kind := entry.get("type", "stdio")) in _UNKNOWN_TYPES:
-        raise Unreadable(f"Claude Code skips it: its type is {kind or 'null'}")
     for key in ("args", "env") if kind == "stdio" else ("headers",):
         if key in entry and entry[key] is None:
             raise Unreadable(f"Claude Code skips it: {key} is null")
     if "timeout" in entry and not _is_limit(entry["timeout"]):
         raise Unreadable("Claude Code skips it: timeout is not a whole number of milliseconds above 0")
-    for key in ("env", "headers"):
-        values = entry.get(key)
-        for name, value in values.items() if isinstance(values, Mapping) else ():
-            if not isinstance(value, str):
-                raise Unreadable(f"Claude Code skips it: {key}.{name} is not a string")
+    key = "env" if kind == "stdio" else "headers"
+    values = entry.get(key)
+    for name, value in values.items() if isinstance(values, Mapping) else ():
+        if not isinstance(value, str):
+            raise Unreadable(f"Claude Code skips it: {key}.{name} is not a string")
+    for key, (type_, words) in (_KEPT if kind == "stdio" else _KEPT | _KEPT_REMOTE).items():
+        if key in entry and not isinstance(entry[key], type_):
+            raise Unreadable(f"Claude Code skips it: {key} is not {words}")
+
+
+def _own_fields(kind: str, entry: Entry) -> Entry:
+    """Without what it ignores in an entry of this type, whatever its value."""
+    others = _OF_REMOTE if kind == "stdio" else _OF_STARTED
+    ignored = {key for key in others if not _is_readable(key, entry.get(key))}
+    return {key: value for key, value in entry.items() if key not in ignored and key not in _UNKNOWN_URLS}
+
+
+def _is_readable(key: str, value: object) -> bool:
+    """Whether a copy to a client that uses this field could have it."""
+    if key == "args":
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if key in ("env", "headers"):
+        return isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
+    return isinstance(value, str)
 
 
 def _is_limit(value: object) -> bool:
@@ -235,6 +275,11 @@ def _refuses(table: ServerTable, document: Document) -> str:
     return ""
 
 
+def _stops_at(workspace: Workspace, unread: Unread) -> bool:
+    """It ends with an error if its own file is malformed (measured, 2.1.325); of another it reads nothing."""
+    return unread.part == "file" and unread.table.target == _user_file(workspace)
+
+
 _OF_ITS_COMMANDS = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -256,7 +301,7 @@ FORMAT = ServerFormat(
     loads=ANY_NAME,
     others=_others,
     precedence=("managed", "local", "project", "user", "plugin"),
-    reserved=frozenset({"workspace", "__proto__"}),
+    reserved=frozenset({"workspace", "claude-in-chrome", "computer-use", "Claude Preview", "__proto__"}),
     lacks={
         "cwd": "Claude Code ignores a working folder: the server starts in the project's folder",
         "include_tools": "Claude Code has no list of allowed tools per server",
@@ -267,6 +312,7 @@ FORMAT = ServerFormat(
     notes=_notes,
     warns=_warns,
     refuses=_refuses,
+    stops_at=_stops_at,
     signs=lambda workspace: [workspace.claude_dir()],
     tries_sse=lambda _entry: True,
 )

@@ -20,6 +20,7 @@ from counsel.agents.server_format import (
     Server,
     ServerFormat,
     ServerTable,
+    Unread,
     Unreadable,
     has_key,
     number,
@@ -51,8 +52,16 @@ _KNOWN = frozenset(
         "disabled_tools",
     ]
 )
+_KEPT: dict[str, tuple[type, str]] = {  # fields that counsel does not read
+    "startup_timeout_ms": (int, "a whole number"),
+    "scopes": (list, "a list"),
+    "oauth": (Mapping, "a table"),
+    "oauth_resource": (str, "a string"),
+    "tools": (Mapping, "a table"),
+    "environment_id": (str, "a string"),
+}
 _WITH_COMMAND = ("args", "env", "env_vars", "cwd", "bearer_token")
-_WITH_URL = ("http_headers", "env_http_headers", "bearer_token_env_var", "bearer_token")
+_WITH_URL = ("http_headers", "env_http_headers", "bearer_token_env_var", "bearer_token", "oauth")
 _LONGEST = 2**64  # seconds
 
 
@@ -95,12 +104,19 @@ def _refuse_what_breaks_codex(entry: Entry) -> None:
     for key in ("env", "http_headers", "env_http_headers"):
         if not all(isinstance(value, str) for value in _table(entry, key).values()):
             raise Unreadable(f"a value in `{key}` that is not a string breaks every codex command")
-    for key in ("enabled", "required"):
+    for key in ("enabled", "required", "supports_parallel_tool_calls"):
         if not isinstance(entry.get(key, True), bool):
             raise Unreadable(f"a `{key}` that is neither true nor false breaks every codex command")
-    for key in ("tool_timeout_sec", "startup_timeout_sec"):
+    for key in ("tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms"):
         if not 0 <= (number(entry.get(key), key) or 0) < _LONGEST:
             raise Unreadable(f"a `{key}` that is negative or infinite breaks every codex command")
+    _refuse_wrong_types(entry)
+
+
+def _refuse_wrong_types(entry: Entry) -> None:
+    for key, (type_, words) in _KEPT.items():
+        if key in entry and (isinstance(entry[key], bool) or not isinstance(entry[key], type_)):
+            raise Unreadable(f"a `{key}` that is not {words} breaks every codex command")
 
 
 def _table(entry: Entry, key: str) -> Mapping[str, Any]:
@@ -117,7 +133,8 @@ def _forwarded(value: object) -> dict[str, str]:
         raise Unreadable("env_vars must be a list")
     names: list[Any] = [item.get("name") if isinstance(item, Mapping) else item for item in value]
     sources = {item.get("source", "local") for item in value if isinstance(item, Mapping)}
-    if not all(isinstance(name, str) for name in names) or not sources <= {"local", "remote"}:
+    others = {key for item in value if isinstance(item, Mapping) for key in item} - {"name", "source"}
+    if not all(isinstance(name, str) for name in names) or not sources <= {"local", "remote"} or others:
         raise Unreadable("an item of `env_vars` that is not a name breaks every codex command")
     return {name: f"${{{name}}}" for name in names}
 
@@ -239,6 +256,16 @@ def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[st
     ]
 
 
+def _stops_at(workspace: Workspace, unread: Unread) -> bool:
+    """Any of it ends every codex command; but a project's file is read only if Codex trusts the project."""
+    from counsel.agents import trust  # rarely needed
+
+    scope = unread.table.scope
+    if scope == "project":
+        return trust.by_codex(workspace, Path(os.path.realpath(workspace.project))) is True
+    return scope != "plugin"
+
+
 FORMAT = ServerFormat(
     agent="codex",
     read=read,
@@ -249,6 +276,8 @@ FORMAT = ServerFormat(
     names_text="letters, digits and - _ : @ / .",
     others=_others,
     layered=True,
+    completes=True,
+    stops_at=_stops_at,
     precedence=("managed", "project", "user", "system", "plugin"),
     transports=frozenset({"stdio", "http"}),
     switches=switch_enabled,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from counsel.agents import references
@@ -16,6 +16,7 @@ from counsel.agents.server_format import (
     ServerFormat,
     ServerTable,
     Switch,
+    Unread,
     has_key,
     with_script,
 )
@@ -137,10 +138,17 @@ def _warns(server: Server) -> list[str]:
     return [f"Gemini CLI does not pass {name} on to the server" for name in _BLOCKED if name in server.env]
 
 
-def _refuses(_table: ServerTable, document: Document) -> str:
-    if not document.liberties:
-        return ""
-    return f"Gemini CLI does not start: the file has {' and '.join(document.liberties)}"
+def _refuses(table: ServerTable, document: Document) -> str:
+    """What ends every gemini command, in the user's and the project's files (measured, 0.61)."""
+    if document.liberties:
+        return f"Gemini CLI does not start: the file has {' and '.join(document.liberties)}"
+    entries = document.get(table.keys)
+    empty = [name for name, entry in entries.items() if entry is None] if isinstance(entries, Mapping) else []
+    return f"Gemini CLI does not start: the server {empty[0]} is null" if empty else ""
+
+
+def _stops_at(_workspace: Workspace, unread: Unread) -> bool:
+    return unread.part == "file" and unread.table.scope != "plugin"
 
 
 FORMAT = ServerFormat(
@@ -160,6 +168,7 @@ FORMAT = ServerFormat(
     notes=_notes,
     warns=_warns,
     refuses=_refuses,
+    stops_at=_stops_at,
     tries_sse=lambda entry: not entry.get("type") and not entry.get("httpUrl"),
     is_own_entry=has_key("httpUrl", "includeTools", "excludeTools", "trust", "description"),
 )

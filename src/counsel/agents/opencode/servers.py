@@ -27,6 +27,7 @@ from counsel.agents.server_format import (
     Server,
     ServerFormat,
     ServerTable,
+    Unread,
     Unreadable,
     number,
     read_references,
@@ -40,6 +41,7 @@ from counsel.paths import exists, up_to_root
 _OWN_REFERENCE = re.compile(r"\{(env|file):([^}]+)\}")
 _NAMES = ("opencode.jsonc", "opencode.json")  # the stronger first
 _KEYS = ("mcp",)
+_LARGEST = 2**53 - 1  # JavaScript's largest whole number
 _KNOWN = frozenset({"type", "command", "environment", "cwd", "enabled", "url", "headers", "timeout"})
 
 
@@ -70,6 +72,7 @@ def read(name: str, entry: Entry) -> Server:
     if not isinstance(entry.get("enabled", True), bool):
         raise Unreadable("OpenCode refuses an `enabled` that is neither true nor false")
     milliseconds = number(entry.get("timeout"), "timeout")
+    _refuse_wrong(entry, milliseconds)
     server = Server(
         name=name,
         transport="stdio" if kind == "local" else "http",
@@ -79,6 +82,23 @@ def read(name: str, entry: Entry) -> Server:
         **(_local(entry) if kind == "local" else _remote(entry)),
     )
     return with_token(read_references(server, SYNTAX))
+
+
+def _refuse_wrong(entry: Entry, milliseconds: float | None) -> None:
+    """A field may be missing, never null (measured, 1.18.33)."""
+    if nulls := [
+        key for key in ("timeout", "cwd" if entry["type"] == "local" else "oauth") if _is_null(entry, key)
+    ]:
+        raise Unreadable(f"OpenCode refuses {nulls[0]} with null")
+    if milliseconds is not None and not (0 < milliseconds <= _LARGEST and milliseconds == int(milliseconds)):
+        raise Unreadable("OpenCode refuses a timeout that is not a whole number of milliseconds above 0")
+    oauth = entry.get("oauth", False)
+    if entry["type"] == "remote" and oauth is not False and not isinstance(oauth, Mapping):
+        raise Unreadable("OpenCode refuses an oauth that is neither an object nor false")
+
+
+def _is_null(entry: Entry, key: str) -> bool:
+    return key in entry and entry[key] is None
 
 
 def _local(entry: Entry) -> dict[str, Any]:
@@ -175,6 +195,16 @@ def _project_files(workspace: Workspace) -> Iterator[Path]:
                 yield path
 
 
+def _stops_at(_workspace: Workspace, unread: Unread) -> bool:
+    """Each file must be valid by itself; what has a valid `enabled` counts as a part of a server, however wrong it is."""
+    entry = unread.entry
+    if not isinstance(entry, Mapping):
+        return True
+    return not (
+        isinstance(entry.get("enabled"), bool) or entry.get("command") == [] or entry.get("url") == ""
+    )
+
+
 FORMAT = ServerFormat(
     agent="opencode",
     read=read,
@@ -186,6 +216,7 @@ FORMAT = ServerFormat(
     loads=ANY_NAME,
     others=_others,
     layered=True,
+    stops_at=_stops_at,
     precedence=("project", "managed", "user", "system"),
     reserved=frozenset({"__proto__"}),
     transports=frozenset({"stdio", "http"}),
