@@ -187,3 +187,78 @@ def test_vs_code_expands_no_name_without_env(user: User) -> None:
     for text in ("${env:X}", "${workspaceFolder}", "${input:key}"):
         shown = user.json("add", "z", "-a", "vscode", "--literal", "--", "c", text, code=1)
         assert text in shown["error"]
+
+
+@pytest.mark.parametrize("agent", ["codex", "opencode", "vscode", "claude", "cursor", "gemini"])
+@pytest.mark.parametrize("value", ["${input:key}", "${X:-${Y}}", "Bearer ${X:-${Y}}", "a ${b c} secret"])
+def test_what_is_shown_of_text_comes_back_as_the_text(agent: str, value: str, user: User) -> None:
+    """A page sends every header back, as it was shown: masked, or with the file's own words."""
+    remote: dict[str, Any] = {
+        "type": "http",
+        "url": "http://127.0.0.1:9/",
+        "headers": {"Authorization": value},
+    }
+    if agent == "codex":
+        remote = {"url": remote["url"], "http_headers": remote["headers"]}
+        text = f'[mcp_servers.x]\nurl = "{remote["url"]}"\nhttp_headers = {{ Authorization = "{value}" }}\n'
+        user.write("codex", text)
+    else:
+        written_by_hand(user, agent, {**remote, "type": "remote"} if agent == "opencode" else remote)
+    before = user.file(agent).read_bytes()
+    for reveal in ((), ("--reveal",)):
+        headers = user.json("show", "x", "-a", agent, *reveal)["servers"][0]["headers"]
+        flags = [part for name, shown in headers.items() for part in ("-H", f"{name}: {shown}")]
+        if flags:
+            user.counsel("update", "x", "-a", agent, *flags)
+        assert user.file(agent).read_bytes() == before
+
+
+def test_an_update_with_an_unchanged_header_keeps_the_token(user: User) -> None:
+    text = (
+        '[mcp_servers.x]\nurl = "http://127.0.0.1:9/"\nbearer_token_env_var = "T"\n'
+        'http_headers = { Authorization = "Basic abcdefghijkl", Z = "1" }\n'
+    )
+    user.write("codex", text)
+    shown = user.json("show", "x")["servers"][0]["headers"]["Authorization"]
+    user.counsel("update", "x", "-H", f"Authorization: {shown}", "-H", "Z: 2")
+    assert user.file("codex").read_text() == text.replace('"1"', '"2"')
+    user.counsel("update", "x", "-H", "Authorization: Basic other")
+    assert "bearer_token_env_var" not in user.file("codex").read_text()
+
+
+@pytest.mark.parametrize("agent", ["claude", "gemini", "cursor", "opencode", "vscode", "codex"])
+def test_a_masked_script_comes_back_as_the_script(agent: str, user: User) -> None:
+    script = "curl -H 'Authorization: Bearer abcdefghijklmnop' localhost"
+    user.counsel("add", "x", "-a", agent, "--", "sh", "-c", script)
+    before = user.file(agent).read_bytes()
+    shown = user.json("show", "x", "-a", agent)["servers"][0]["args"]
+    assert "abcdefghijklmnop" not in shown[1]
+    user.counsel("update", "x", "-a", agent, "--", "sh", *shown)
+    assert user.file(agent).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("agent", "written"),
+    [("opencode", "{env:PORT}"), ("vscode", "${env:PORT}"), ("cursor", "${env:PORT}"), ("gemini", "$PORT")],
+)
+def test_another_argument_leaves_a_shells_script_as_it_is(agent: str, written: str, user: User) -> None:
+    args = ["-c", f"echo {written} ${{f}}", "old"]
+    entry: dict[str, Any] = {"command": "sh", "args": args}
+    if agent == "opencode":
+        entry = {"type": "local", "command": ["sh", *args]}
+    written_by_hand(user, agent, entry)
+    shown = user.json("show", "x", "-a", agent, "--reveal")["servers"][0]["args"]
+    user.counsel("update", "x", "-a", agent, "--", "sh", *shown[:2], "new")
+    new = [*args[:2], "new"]
+    assert read_entry(user, agent) == {
+        **entry,
+        **({"command": ["sh", *new]} if agent == "opencode" else {"args": new}),
+    }
+
+
+@pytest.mark.parametrize("script", ["for f in a b; do echo ${f}; done", "echo ${X:-d} ${Y:-${Z}}"])
+def test_a_shells_script_is_unchanged_where_the_client_leaves_it_alone(script: str, user: User) -> None:
+    user.counsel("add", "x", "-a", "codex,opencode,vscode", "--", "bash", "-lc", script)
+    assert read_entry(user, "opencode")["command"] == ["bash", "-lc", script]
+    assert read_entry(user, "vscode")["args"] == ["-lc", script]
+    assert entry(user, "codex")["args"] == ["-lc", script]

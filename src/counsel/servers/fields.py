@@ -113,11 +113,11 @@ def patched(server: Server, values: Mapping[str, Any], *, literal: bool = False)
     _refuse_mixtures(values.get("transport") or server.transport, values)
     read = as_text if literal else from_person
     changed = {name: _value(server, name, value, read) for name, value in values.items()}
-    if "headers" in changed and _authorizes(values["headers"]):
+    if "headers" in changed and _authorizes(values["headers"], server.headers, changed["headers"]):
         changed.setdefault("token_env", None)
     new = server.replaced(**changed)
     _refuse_incomplete(new, values)
-    return with_token(_typed_script(new, values, literal=literal))
+    return with_token(new if literal else _typed_script(server, new, values))
 
 
 def interpreted(server: Server) -> Server:
@@ -127,11 +127,12 @@ def interpreted(server: Server) -> Server:
     return read.replaced(args=tuple(args))
 
 
-def _typed_script(server: Server, values: Mapping[str, Any], *, literal: bool) -> Server:
-    at = script_of(server)
-    if literal or at is None or not values.get("args"):
-        return server
-    return server.replaced(args=(*server.args[:at], values["args"][at], *server.args[at + 1 :]))
+def _typed_script(old: Server, new: Server, values: Mapping[str, Any]) -> Server:
+    """A new script of a shell as it was typed."""
+    at = script_of(new)
+    if at is None or not values.get("args") or values["args"][at] in _shown_args(old):
+        return new
+    return new.replaced(args=(*new.args[:at], values["args"][at], *new.args[at + 1 :]))
 
 
 def reference_notes(values: Mapping[str, Any], *, literal: bool = False) -> list[str]:
@@ -168,8 +169,17 @@ def _changed(new: object, old: Any) -> object:
     return {name: value for name, value in new.items() if old.get(name) != value}
 
 
-def _authorizes(headers: Mapping[str, object]) -> bool:
-    return any(name.lower() == "authorization" for name in headers)
+def _authorizes(typed: Mapping[str, str | None], old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether the typed headers change the authorization, which can also be a token."""
+    named = [name for name in {**typed, **old} if name.lower() == "authorization"]
+    removed = any(typed.get(name, "") is None for name in named)
+    return removed or any(old.get(name) != new.get(name) for name in named)
+
+
+def _shown_args(server: Server) -> dict[str, str]:
+    """The arguments by what is shown of them: masked, or with the file's own words."""
+    shown = [plain(arg) for arg in server.args]
+    return dict(zip((*secrets.masked_args(shown), *shown), server.args * 2, strict=True))
 
 
 def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) -> object:
@@ -181,12 +191,11 @@ def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) ->
     if value is None:
         return getattr(Server(""), name)
     if name == "args":
-        shown = dict(zip(secrets.masked_args(server.args), server.args, strict=True))
-        shown |= {plain(arg): arg for arg in server.args}
+        shown = _shown_args(server)
         return tuple(shown[arg] if arg in shown else read(arg) for arg in value)
     if name in ("command", "cwd", "url"):
         old = getattr(server, name) or ""
-        return old if value in (plain(old), secrets.masked_url(old)) else read(value)
+        return old if value in (plain(old), secrets.masked_url(plain(old))) else read(value)
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
@@ -200,7 +209,7 @@ def _merged(
     old: Mapping[str, str], new_values: Mapping[str, str | None], read: Callable[[str], str]
 ) -> dict[str, str]:
     remaining = {name: value for name, value in old.items() if new_values.get(name, "") is not None}
-    shown = secrets.masked_map(old)
+    shown = secrets.masked_map({name: plain(value) for name, value in old.items()})
     new = {
         name: read(value)
         for name, value in new_values.items()

@@ -23,7 +23,7 @@ class KeptText:
         self._texts: dict[str, str] = {}  # by mark: the value as it is in the file
         for text in dict.fromkeys(_strings(entry)):
             value = fmt.syntax.read(text)
-            if value not in self._marks and _written(fmt, value) != text:
+            if value not in self._marks and (value != text or _written(fmt, value) != text):
                 mark = self._marks[value] = f"{_MARK}{len(self._marks)}"
                 self._texts[mark] = text
 

@@ -34,6 +34,7 @@ from counsel.agents.server_format import (
     switch_enabled,
     text,
     translated,
+    with_script,
 )
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.paths import exists, up_to_root
@@ -131,7 +132,8 @@ def write(server: Server) -> dict[str, object]:
     if server.token_env:
         headers = {"Authorization": f"Bearer ${{{server.token_env}}}", **server.headers}
         server = server.replaced(headers=headers, token_env=None)
-    written = translated(server, SYNTAX.write)
+    # a reference in a shell's script stays as it is: the server gets the client's variables, and the shell expands it
+    written = translated(with_script(server, references.as_text), SYNTAX.write)
     entry: dict[str, Any] = {"type": "local", "command": [written.command, *written.args]}
     if server.transport != "stdio":
         entry = {"type": "remote", "url": written.url}

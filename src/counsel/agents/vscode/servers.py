@@ -14,7 +14,7 @@ from pathlib import Path
 from counsel.agents import references
 from counsel.agents.definitions import Workspace
 from counsel.agents.json_server_format import read_entry, stdio_fields, with_headers, write_entry
-from counsel.agents.server_format import ANY_NAME, Entry, Server, ServerFormat, ServerTable
+from counsel.agents.server_format import ANY_NAME, Entry, Server, ServerFormat, ServerTable, with_script
 from counsel.configfiles.write.safewrite import Target
 
 _OWN = rf"{references.EDITOR_PLACEHOLDERS}|\$\{{(?:input|command|config|workspaceFolder):[^}}]*\}}"
@@ -43,7 +43,8 @@ def read(name: str, entry: Entry) -> Server:
 
 
 def write(server: Server) -> dict[str, object]:
-    return write_entry(server, SYNTAX, {}, _layout)
+    """A reference in a shell's script stays as it is: the server gets VS Code's variables, and the shell expands it."""
+    return write_entry(with_script(server, references.as_text), SYNTAX, {}, _layout)
 
 
 def _layout(server: Server) -> dict[str, object]:
