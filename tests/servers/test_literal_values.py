@@ -262,3 +262,28 @@ def test_a_shells_script_is_unchanged_where_the_client_leaves_it_alone(script: s
     assert read_entry(user, "opencode")["command"] == ["bash", "-lc", script]
     assert read_entry(user, "vscode")["args"] == ["-lc", script]
     assert entry(user, "codex")["args"] == ["-lc", script]
+
+
+@pytest.mark.parametrize(
+    ("agent", "value"),
+    [*UNWRITABLE, ("gemini", "$X"), ("opencode", "{env:X}"), ("vscode", "${env:X}"), ("codex", "${X:-d} $Y")],
+)
+def test_a_copy_within_one_client_keeps_every_value_as_it_is(agent: str, value: str, user: User) -> None:
+    args = ["-c", value, value]
+    entry: dict[str, Any] = {"command": "sh", "args": args, "env": {"A": value}}
+    if agent == "opencode":
+        entry = {"type": "local", "command": ["sh", *args], "environment": {"A": value}}
+    if agent == "codex":
+        user.write(
+            "codex",
+            f'[mcp_servers.x]\ncommand = "sh"\nargs = {json.dumps(args)}\nenv = {{ A = "{value}" }}\n',
+        )
+    else:
+        written_by_hand(
+            user, agent, {**({"type": "stdio"} if agent in ("claude", "vscode") else {}), **entry}
+        )
+    user.counsel("copy", "x", "--from", f"{agent}:user", "--to", f"{agent}:project")
+    before, after = (user.file(name).read_text() for name in (agent, f"{agent} project"))
+    parse = tomllib.loads if agent == "codex" else json.loads
+    key = TABLES.get(agent, "mcpServers")
+    assert parse(after)[key] == parse(before)[key]

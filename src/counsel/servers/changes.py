@@ -28,14 +28,17 @@ def add(
     replaces: bool = False,
     origin: str | None = None,
     notes: Sequence[str] = (),
-    copied: bool = False,
+    source: ListedServer | None = None,
 ) -> None:
-    """`origin` is the agent whose own fields (`extras`) the server has; other agents do not get these."""
+    """`origin` is the agent whose own fields (`extras`) the server has; other agents do not get these.
+
+    `source`: what it is a copy of.
+    """
     fmt = FORMATS[table.agent]
     try:
         fields.refuse_unusable(server)
-        fitted, warnings = fit(fmt, table, server, origin, name="copied" if copied else "new")
-        entry = fmt.write(fitted)
+        fitted, warnings = fit(fmt, table, server, origin, name="copied" if source else "new")
+        entry = _copied(fmt, server, fitted, source) if source else fmt.write(fitted)
         refuse_unusable(fmt, server.name, entry)
     except Untranslatable as error:
         planner.refuse(table, server.name, untranslatable(table, server.name, error))
@@ -50,6 +53,14 @@ def add(
     action = "added" if existing is MISSING else "replaced"
     edits = {table.target: _adder(table, server.name, entry, replaces=replaces)}
     planner.step(table, server.name, action, edits, [*notes, *warnings])
+
+
+def _copied(fmt: ServerFormat, server: Server, fitted: Server, source: ListedServer) -> dict[str, object]:
+    """A copy within one client has every value as it is in the source's file."""
+    if source.agent != fmt.agent:
+        return fmt.write(fitted)
+    kept = KeptText(fmt, source.entry, server)
+    return dict(kept.restored(fmt.write(kept.marked(fitted))))
 
 
 def _switch_notes(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:

@@ -161,7 +161,7 @@ class Servers:
         server = changes.readable(row)
         for agent, scope in to:
             for table in selection.tables([agent], scope):
-                changes.add(planner, table, server, replaces=replace, origin=row.agent, copied=True)
+                changes.add(planner, table, server, replaces=replace, origin=row.agent, source=row)
         return self._apply(planner, f"copy {name} from {source[0]}", dry_run=dry_run)
 
     def switch(
