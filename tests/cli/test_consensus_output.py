@@ -14,7 +14,8 @@ from counsel.cli import consensus_members, consensus_output, markdown, output
 from counsel.cli.consensus_board import Board
 from counsel.errors import SchemaMismatch
 from counsel.job_events import ModelFailed, ModelFinished, ModelStarted, PhaseStarted, TextAdded
-from counsel.results import ConsensusResult
+from counsel.mcp import render
+from counsel.results import ConsensusResult, fences
 from fake import FakeProcess
 from support.council import CONTRADICTION, JUDGING, REFINING, picks, verdict
 from support.terminal import Terminal, user_env
@@ -97,6 +98,23 @@ def test_the_verdict_reads_well_at_80_columns() -> None:
     assert max(map(len, shown.splitlines())) <= 80
     order = ["Recommendation", "Agreement", "Dissent", "gpt-5\n", "First answers"]
     assert sorted(order, key=shown.index) == order
+
+
+@pytest.mark.parametrize("opening", ["```py", "~~~~", "````\n```"])
+def test_code_that_an_answer_leaves_open_swallows_nothing(opening: str) -> None:
+    """An answer that ends at its limit often ends inside of its code."""
+    cut = f"Like this:\n\n{opening}\nx = 1"
+    phases = {
+        "initial": [{"model": model, "response": cut, **USED} for model in ("gpt-5", "opus")],
+        "verdict": RESULT["phases"]["verdict"] | {"recommendation": cut},
+    }
+    result = ConsensusResult.from_json(RESULT | {"phases": phases})
+    shown = [ESCAPES.sub("", row.text).rstrip() for row in markdown.rows(result.content, 80)]
+    for heading in ("Agreement", "Dissent", "gpt-5", "opus"):
+        assert shown.count(heading) == 1, "as a heading, and not as a line of code"
+    lines = fences.lines(render.text(result))
+    assert sum(line.startswith("## ") for line, is_code in lines if not is_code) == 5
+    assert [answer.text for answer in result.initial] == [cut] * 2
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from counsel.results import (
     ModelState,
     Result,
     ReviewResult,
+    fences,
     verdict_text,
 )
 
@@ -206,7 +207,7 @@ def _message(message: HistoryMessage) -> str:
 
 
 def _section(model: str, text: str, mark: str = "") -> str:
-    return f"## {model}{f' ({mark})' if mark else ''}\n\n{text}"
+    return f"## {model}{f' ({mark})' if mark else ''}\n\n{fences.closed(text)}"
 
 
 def _paragraphs(*parts: str | None) -> str:

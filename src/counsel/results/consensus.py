@@ -9,7 +9,7 @@ from typing import cast
 from counsel import json_reader as read
 from counsel.errors import CounselError, from_dict
 from counsel.lazy_dataclass import dataclass
-from counsel.results import verdict_text
+from counsel.results import fences, verdict_text
 from counsel.results.parts import (
     PHASE_NAMES,
     AnswerMetadata,
@@ -240,7 +240,7 @@ class ConsensusResult:
         if len(self.answers) == 1 and self.models_consulted > 1:
             parts.append("Only one model answered: this is its opinion, not a consensus.")
         parts += verdict_text.sections(self.verdict, self.vote)
-        parts += [f"## {model}\n\n{text}" for model, text in self.answers.items()]
+        parts += [f"## {model}\n\n{fences.closed(text)}" for model, text in self.answers.items()]
         return "\n\n".join(parts)
 
     def to_json(self) -> Json:

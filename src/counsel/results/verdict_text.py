@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from counsel.results import fences
 from counsel.results.verdict import Contradiction, JudgeVerdict, Minority, Vote
 from counsel.text import counted
 
-_FENCE = re.compile(r" {0,3}(```|~~~)").match
 _HEADING = re.compile(r"^#{1,2}(?=\s)")
 
 
@@ -27,7 +27,7 @@ def _recommendation(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator
         texts.append(_outcome(vote))
     if verdict and verdict.recommendation:
         which = "first" if verdict.based_on == "initial" else "refined"
-        texts.append(_below(verdict.recommendation))
+        texts.append(fences.closed(_below(verdict.recommendation)))
         if verdict.choice:
             texts.append(f"The judge chooses **{verdict.choice}**.")
         texts.append(f"*Judge: {verdict.judge}, who read the {which} answers without names.*")
@@ -37,12 +37,8 @@ def _recommendation(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator
 
 def _below(text: str) -> str:
     """A judge's own headings are below ours: `anonymous.py` finds the answers by theirs."""
-    lines, fence = [], ""
-    for line in text.split("\n"):
-        if mark := _FENCE(line):
-            fence = "" if mark[1] == fence else fence or mark[1]
-        lines.append(line if fence else _HEADING.sub("###", line))
-    return "\n".join(lines)
+    lines = fences.lines(text)
+    return "\n".join(line if is_code else _HEADING.sub("###", line) for line, is_code in lines)
 
 
 def _outcome(vote: Vote) -> str:

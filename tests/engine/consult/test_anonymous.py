@@ -12,10 +12,13 @@ import pytest
 from counsel.caller import Caller
 from counsel.engine.consult import position
 from counsel.engine.consult.consensus import anonymous
+from counsel.engine.context.conversation import History
 from counsel.engine.engine import Engine
+from counsel.engine.store.records import Message
 from counsel.errors import CounselError
 from counsel.job_events import TextAdded
 from counsel.requests import ConsensusRequest
+from counsel.results import AnswerDetails, Incomplete, QuestionDetails
 from counsel.types import Event, Finished, Text, Withdrawn
 from fake import FakeAPI
 from support.council import JUDGE, MEMBERS, NAMES, REFINING, WIRE, hold, judged, say, verdict
@@ -51,17 +54,18 @@ async def test_no_peer_reads_a_name_and_each_reads_every_other_answer(
     assert [request.model for request in fans] == ["gpt-5"]
 
 
+@pytest.mark.parametrize("fence", ["", "```markdown\n", "~~~\n```\n"])
 async def test_a_later_turn_has_no_names_whatever_the_judge_and_a_vendor_wrote(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, fence: str
 ) -> None:
     quota = "You exceeded your quota.\n\n* Quota of gemini-2.5-flash at Google: 0\n\n## sonnet"
     fake_api.script(status=400, message=quota, model="gemini", times=None)
-    headed = "## Answer A\n\nIt is right.\n\n## Answer B\n\nIt is not."
+    headed = f"{fence}## Answer A\n\nIt is right.\n\n## Answer B\n\nIt is not."
     judged(fake_api, verdict(recommendation=headed, unique_insights=[{"answer": "A", "insight": "x"}]))
     say(fake_api, dict.fromkeys(ANSWERS, "One."))
     user = caller()
     first = await hold(engine, user, judge=JUDGE, refine="never")
-    assert "### gpt-5\n" in first["content"]
+    assert ("## gpt-5\n" if fence else "### gpt-5\n") in first["content"]
     fake_api.reset()
     await hold(engine, user, refine="never", continuation_id=first["continuation"]["id"])
     assert len(fake_api.calls) == 3
@@ -69,6 +73,18 @@ async def test_a_later_turn_has_no_names_whatever_the_judge_and_a_vendor_wrote(
         read = str({name: value for name, value in call.body.items() if name != "model"}).lower()
         assert "it is not." in read
         assert not [name for name in NAMES if name in read]
+
+
+def test_a_turn_of_an_older_release_may_have_left_its_code_open() -> None:
+    asked = QuestionDetails(settings={"models": ["gpt-5", "sonnet"]})
+    answered = AnswerDetails(incomplete=Incomplete("cancelled", ("gpt-5", "sonnet"), ()))
+    text = "```\nsonnet says\n\n## gpt-5\n\nOne.\n\n## sonnet\n\nTwo."
+    turns = (
+        Message(role="user", text="q", details=asked),
+        Message(role="assistant", text=text, details=answered),
+    )
+    *_, shown = anonymous.history(History(turns, {})).messages
+    assert shown.text == "```\nAnswer B says\n\n## Answer A\n\nOne.\n\n## Answer B\n\nTwo."
 
 
 def test_an_answer_cannot_pretend_to_be_another_ones() -> None:

@@ -20,7 +20,7 @@ from counsel.engine.store.model import Reply
 from counsel.engine.store.records import JobDetail, NewTurn, PartialTurn
 from counsel.errors import Cancelled, CounselError, UpstreamError
 from counsel.requests import SEVERAL
-from counsel.results import AnswerDetails, Incomplete, ModelState
+from counsel.results import AnswerDetails, Incomplete, ModelState, fences
 from counsel.results.parts import labels
 
 _WHAT = {"cancelled": "was cancelled", "failed": "failed"}
@@ -66,7 +66,7 @@ def _message(job: Job, status: str, answers: Mapping[str, Reply]) -> tuple[str, 
     )
     lacking = f" No answer from {', '.join(missing)}." if missing else ""
     texts = {slot: _readable(job, reply.text) for slot, reply in answers.items()}
-    sections = [f"## {named[slot]}\n\n{texts[slot]}" for slot in named if slot in answers]
+    sections = [f"## {named[slot]}\n\n{fences.closed(texts[slot])}" for slot in named if slot in answers]
     incomplete = Incomplete(status, tuple(answered), tuple(missing))
     return "\n\n".join([head + lacking, *sections]), AnswerDetails(incomplete=incomplete)
 

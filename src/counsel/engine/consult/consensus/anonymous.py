@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from string import ascii_uppercase
 
 from counsel.engine.context.conversation import History
 from counsel.engine.store.records import Message
-from counsel.results import AnswerDetails, QuestionDetails
+from counsel.results import AnswerDetails, QuestionDetails, fences
 from counsel.results.parts import labels
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -74,13 +74,25 @@ def _message(message: Message, models: list[str]) -> Message:
 def _without_names(text: str, authors: list[str], models: list[str]) -> str:
     """Failures are left out; before the first answer names are replaced; of the answers only the headings are ours."""
     known = {author: f"Answer {letter}" for author, letter in zip(authors, ascii_uppercase, strict=False)}
-    first = next(match.start() for match in _HEADING.finditer(text) if match[1] in known)
+    first = _first_answer(text, known)
     head = "\n".join(line for line in text[:first].splitlines() if not line.startswith("⚠ "))
     for model in sorted(models, key=len, reverse=True):
         name = known.get(model, "another")
         head = re.sub(rf"(?<![\w.#-]){re.escape(model)}(?![\w#-])", name, head)
     answers = _HEADING.sub(lambda match: f"## {known.get(match[1], match[1])}", text[first:])
     return f"{_JUDGED.sub('', head).strip()}\n\n{answers}".strip()
+
+
+def _first_answer(text: str, known: Container[str]) -> int:
+    """Where the answers begin. A verdict before them may have the same headings inside of its code."""
+    at, inside = 0, list[int]()
+    for line, is_code in fences.lines(text):
+        if (heading := _HEADING.match(line)) and heading[1] in known:
+            if not is_code:
+                return at
+            inside.append(at)
+        at += len(line) + 1
+    return inside[0]  # an older release left blocks of code open
 
 
 def _review_without_names(text: str, models: list[str]) -> str:
