@@ -12,6 +12,7 @@ import pytest
 from counsel import settings
 from counsel.cli import consensus_members, consensus_output, markdown, output
 from counsel.cli.consensus_board import Board
+from counsel.cli.live_region import EMPTY
 from counsel.errors import SchemaMismatch
 from counsel.job_events import ModelFailed, ModelFinished, ModelStarted, PhaseStarted, TextAdded
 from counsel.mcp import render
@@ -90,14 +91,50 @@ RESULT: Any = {
 
 def test_the_verdict_reads_well_at_80_columns() -> None:
     result = ConsensusResult.from_json(RESULT)
-    text = f"{result.content}\n\n{consensus_output.first_answers(result)}"
-    shown = "\n".join(ESCAPES.sub("", row.text).rstrip() for row in markdown.rows(text, 80)) + "\n"
+    rows = [*markdown.rows(result.content, 80), EMPTY, *consensus_output.first_rows(result, 80)]
+    shown = "\n".join(ESCAPES.sub("", row.text).rstrip() for row in rows) + "\n"
     if os.environ.get("COUNSEL_GOLDEN") == "write":
         GOLDEN.write_text(shown, encoding="utf-8")
     assert shown == GOLDEN.read_text(encoding="utf-8")
     assert max(map(len, shown.splitlines())) <= 80
     order = ["Recommendation", "Agreement", "Dissent", "gpt-5\n", "First answers"]
     assert sorted(order, key=shown.index) == order
+
+
+def test_differences_are_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fence, a table's row or a list that is there twice, or half, would change all that follows."""
+    before = (
+        "- fast\n- small\n\n```sql\nBEGIN;\nUPDATE one SET a = 1 WHERE b = 2;\nCOMMIT;\n```\n\nUse a lock.\n"
+    )
+    after = "- fast\n- small and *easy*\n\nUPDATE one SET a = 1 WHERE b = 2;\n```\n\nUse a lock for it all, and for as long as it takes.\n"
+    first, refined = zip(
+        answer("gpt-5", before, after, True), answer("opus", "a b c", "a b d", False), strict=True
+    )
+    result = ConsensusResult.from_json(RESULT | {"phases": {"initial": first, "refined": refined}})
+    monkeypatch.setenv("TERM", "xterm-256color")
+    rows = consensus_output.first_rows(result, 60)
+    shown = [ESCAPES.sub("", row.text) for row in rows]
+    assert shown == [
+        "First answers",
+        "",
+        "gpt-5 (changed its position)",
+        "",
+        "- fast",
+        "- small{+ and *easy*+}",
+        "",
+        "[-```sql-]",
+        "[-BEGIN;-]",
+        "UPDATE one SET a = 1 WHERE b = 2;",
+        "[-COMMIT;-]",
+        "```",
+        "",
+        "Use a lock{+ for it all, and for as long as it takes+}.",
+        "",
+        "opus (kept its position)",
+        "",
+        "a b [-c-]{+d+}",
+    ]
+    assert max(row.cells for row in rows) <= 60
 
 
 @pytest.mark.parametrize("opening", ["```py", "~~~~", "````\n```"])

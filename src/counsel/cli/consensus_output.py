@@ -4,28 +4,86 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from counsel.cli import output
+from counsel.cli import live_region, output
+from counsel.cli.live_region import EMPTY, Row
 from counsel.results import ConsensusResult, RefinedAnswer
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS = 4_000  # of both texts: a comparison of more takes seconds
 _SIMILAR = 0.5  # of the words are the same: else the first answer is easier to read than the differences
+_HEADING = "## First answers"
+
+
+class Change(NamedTuple):
+    """A part of two texts; without a colour both have it."""
+
+    text: str
+    colour: str = ""
+
+
+class Part(NamedTuple):
+    """What a model said first: the differences to its last answer, or the whole where little is left of it."""
+
+    title: str
+    changes: list[Change]
+    whole: str
+
+    @property
+    def text(self) -> str:
+        return "".join(change.text for change in self.changes) or self.whole
 
 
 def first_answers(result: ConsensusResult) -> str:
-    """What models said before they refined it, as Markdown: the differences, or the whole where little is left of it."""
-    refined = [answer for answer in result.refined if answer.text is not None]
-    same = [answer for answer in refined if answer.first.text.strip() == (answer.text or "").strip()]
-    parts = [
-        f"### {answer.model} ({position(answer)})\n\n{_before(answer)}"
-        for answer in refined
-        if answer not in same
+    """What models said before they refined it, as text."""
+    parts = [f"{part.title}\n\n{part.text}" for part in _parts(result)]
+    return "\n\n".join([_HEADING, *parts, *_unchanged(result)]) if result.refined_count else ""
+
+
+def first_rows(result: ConsensusResult, columns: int) -> list[Row]:
+    """The same for a terminal. Differences are no Markdown: half a block of code or of a table means nothing."""
+    from counsel.cli import markdown
+
+    shown = markdown.rows(_HEADING, columns)
+    for part in _parts(result):
+        shown += [EMPTY, *markdown.rows(part.title, columns), EMPTY]
+        shown += _changed_rows(part.changes, columns) if part.changes else markdown.rows(part.whole, columns)
+    for line in _unchanged(result):
+        shown += [EMPTY, *markdown.rows(line, columns)]
+    return shown
+
+
+def _changed_rows(changes: Iterable[Change], columns: int) -> list[Row]:
+    from rich.text import Text
+
+    from counsel.cli import rich_rows
+    from counsel.cli.markdown import WIDEST
+
+    console = output.console()
+    text = Text.assemble(*((output.printable(change.text), change.colour) for change in changes))
+    return rich_rows.rows(console, text.wrap(console, min(columns, WIDEST), overflow="fold"))
+
+
+def _parts(result: ConsensusResult) -> list[Part]:
+    return [
+        Part(
+            f"### {answer.model} ({position(answer)})",
+            _changes(answer.first.text.strip(), answer.text.strip()),
+            answer.first.text,
+        )
+        for answer in result.refined
+        if answer.text is not None and not _is_same(answer)
     ]
-    if same:
-        names = ", ".join(f"{answer.model} ({position(answer)})" for answer in same)
-        parts.append(f"Word for word as above: {names}.")
-    return "\n\n".join(["## First answers", *parts]) if parts else ""
+
+
+def _unchanged(result: ConsensusResult) -> list[str]:
+    names = [f"{answer.model} ({position(answer)})" for answer in result.refined if _is_same(answer)]
+    return [f"Word for word as above: {', '.join(names)}."] if names else []
+
+
+def _is_same(answer: RefinedAnswer) -> bool:
+    return answer.text is not None and answer.first.text.strip() == answer.text.strip()
 
 
 def position(answer: RefinedAnswer) -> str:
@@ -34,41 +92,49 @@ def position(answer: RefinedAnswer) -> str:
     return "changed its position" if answer.changed else "kept its position"
 
 
-def _before(answer: RefinedAnswer) -> str:
-    first, last = answer.first.text, answer.text or ""
-    return word_diff(first, last) or first
-
-
 def word_diff(before: str, after: str) -> str:
     """`[-removed-]` and `{+added+}`, as git writes them; empty if the texts have little in common."""
+    return "".join(change.text for change in _changes(before, after))
+
+
+def _changes(before: str, after: str) -> list[Change]:
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     if len(old) + len(new) > _MOST_WORDS:
-        return ""
+        return []
     from difflib import SequenceMatcher  # few results are compared
 
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     if matcher.ratio() < _SIMILAR:
-        return ""
-    return "".join(_marked(matcher.get_opcodes(), old, new))
+        return []
+    return list(_marked(matcher.get_opcodes(), old, new))
 
 
-def _marked(codes: Iterable[tuple[str, int, int, int, int]], old: list[str], new: list[str]) -> Iterator[str]:
+def _marked(
+    codes: Iterable[tuple[str, int, int, int, int]], old: list[str], new: list[str]
+) -> Iterator[Change]:
     for kind, start, end, first, last in codes:
         removed, added = "".join(old[start:end]), "".join(new[first:last])
         if kind == "equal":
-            yield removed
+            yield Change(removed)
             continue
         if removed.strip():
-            yield f"[-{removed}-]"
+            yield Change(_by_line(removed, "[-", "-]"), "red")
         if added.strip():
-            yield f"{{+{added}+}}"
+            yield Change(_by_line(added, "{+", "+}"), "green")
         elif not removed.strip():
-            yield added
+            yield Change(added)
+
+
+def _by_line(text: str, begin: str, end: str) -> str:
+    return "\n".join(f"{begin}{line}{end}" if line.strip() else line for line in text.split("\n"))
 
 
 def show(result: ConsensusResult, *, plain: bool) -> None:
     """On a terminal with the first answers; elsewhere the text of the result alone."""
     output.whole_answer(result.content, plain=plain)
-    if output.can_render() and not output.is_quiet() and (first := first_answers(result)):
+    if output.can_render() and not output.is_quiet() and result.refined_count:
         output.answer("\n")
-        output.whole_answer(first, plain=plain)
+        if plain:
+            output.whole_answer(first_answers(result), plain=True)
+        else:
+            output.rows(first_rows(result, live_region.window()[0]))

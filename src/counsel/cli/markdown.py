@@ -24,7 +24,7 @@ from rich.text import Text
 from counsel.cli import output, rich_rows
 from counsel.cli.live_region import Row
 
-_WIDEST = 100  # columns of prose: longer lines are hard to read; tables and code take the whole window
+WIDEST = 100  # columns of prose: longer lines are hard to read; tables and code take the whole window
 _LARGEST = 32 * 1024  # characters of one block; what is larger is shown as it is (code: in several parts)
 _DEEPEST = 60  # levels of nesting; the parser drops what is deeper, and takes longer for more
 _TOO_DEEP = r"(?m)^(?:[ \t]*(?:>|[-*+][ \t]|\d+[.)][ \t])){16}"
@@ -194,7 +194,7 @@ class Renderer:
             case "code_block":
                 lines = [Text(f"    {line}", _CODE) for line in node.content.rstrip("\n").split("\n")]
             case "hr":
-                lines = [Text("─" * min(columns, _WIDEST), _DIM)]
+                lines = [Text("─" * min(columns, WIDEST), _DIM)]
             case "table":
                 lines = self._table(node, columns)
             case "blockquote":
@@ -205,7 +205,7 @@ class Renderer:
                 lines = self._list(node, columns)
             case _:
                 text = self.inline(node, _HEADINGS.get(node.tag, Style()))
-                lines = list(text.wrap(self._console, min(columns, _WIDEST), overflow="fold"))
+                lines = list(text.wrap(self._console, min(columns, WIDEST), overflow="fold"))
         return lines
 
     def _item(self, node: SyntaxTreeNode, columns: int, number: int | None) -> list[Text]:

@@ -19,6 +19,8 @@ from counsel.cli import closed_window, tables
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from counsel.cli.live_region import Row
+
 # Control characters (they move the cursor, change colours or the title), and those that reverse the order of letters.
 _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled by `re` when first used
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -52,7 +54,12 @@ def whole_answer(text: str, *, plain: bool = False) -> None:
     from counsel.cli import markdown
     from counsel.cli.live_region import window
 
-    sys.stdout.write("".join(f"{row.text}\n" for row in markdown.rows(text, window()[0])))
+    rows(markdown.rows(text, window()[0]))
+
+
+def rows(shown: Iterable[Row]) -> None:
+    """Rows of a terminal, as they are."""
+    sys.stdout.write("".join(f"{row.text}\n" for row in shown))
     sys.stdout.flush()
 
 
