@@ -81,6 +81,24 @@ async def test_six_planted_defects_are_found_merged_checked_and_sorted(
     assert ReviewResult.from_json(json.loads(json.dumps(shown))).to_json() == shown
 
 
+async def test_no_member_is_sent_its_own_finding_to_check(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
+) -> None:
+    planted.script(fake_api)
+    await reviewed(engine, caller())
+    checks = {
+        planted.VENDORS.index(call.vendor): json.dumps(call.body)
+        for call in fake_api.calls
+        if "Check these findings" in str(call.body)
+    }
+    assert len(checks) == 3
+    own = [{entry["title"] for entry in made} for made in planted.FINDINGS]
+    own[1].add("The opened file is never closed")  # merged with its own
+    assert not [(slot, title) for slot, body in checks.items() for title in own[slot] if title in body]
+    checked = {title for title in planted.VERDICTS for body in checks.values() if title in body}
+    assert checked == set(planted.VERDICTS)
+
+
 async def test_no_member_reads_a_name(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:

@@ -135,6 +135,12 @@ def test_content_cannot_fake_the_end_of_a_file() -> None:
         ({"title": "Injection", "reason": "The query is built from user input without escaping"},
          {"title": "Unsafe query", "reason": "User input is concatenated into the query without escaping"}, True),
         ({"line": None, "end_line": None}, {}, False),
+        ({"title": "i < n should be i <= n", "reason": "x"}, {"title": "I < n  should be i <= n", "reason": "y"}, True),
+        ({"title": "i < n should be i <= n", "reason": "x"}, {"title": "a > b should be a >= b", "reason": "y"}, False),
+        ({"title": "この関数は例外を処理しない", "reason": "例外が伝わる"},
+         {"title": "この関数は入力を検証していない", "reason": "空の名前を受け取る"}, False),
+        ({"title": "この関数は例外を処理しない", "reason": "例外が伝わる"},
+         {"title": "関数が例外を処理していない", "reason": "呼び出し元に例外が伝わる"}, True),
     ],
 )  # fmt: skip
 def test_equal_findings_are_near_and_similar(
@@ -174,6 +180,25 @@ def test_an_answer_is_read_as_it_comes() -> None:
     assert (second.line, second.end_line, second.severity) == (None, None, "medium")
     for bad in ("", "LGTM", "{", '{"findings": 1}', "[]", '{"a": "}'):
         assert findings.read(bad, "0", files) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [
+        ("src/R&D's.py", ["src/R&D's.py", "src/R&amp;D&#x27;s.py", "./src/R&D's.py", "b/src/R&D's.py", "/home/me/src/R&D's.py"]),
+        ("back\\slash.py", ["back\\slash.py", "a/back\\slash.py"]),
+        ("new\nline.py", ["new\nline.py", "new\\nline.py"]),
+        (" blank.py", [" blank.py", "blank.py"]),
+        ("windows/name.py", ["windows\\name.py", "name.py"]),
+        ("now.py", ["before.py", "a/before.py"]),
+    ],
+)  # fmt: skip
+def test_a_file_is_found_by_every_name_that_a_model_may_write(file: str, written: list[str]) -> None:
+    old = "before.py" if file == "now.py" else None
+    files = [diff.FileDiff(path=file, old_path=old), diff.FileDiff(path="other.py")]
+    entries = [{**planted.finding(name, 1, "low", f"T{name}", "R")} for name in [*written, "else.py"]]
+    made = findings.read(json.dumps({"findings": entries}), "0", files) or []
+    assert [each.file for each in made] == [file] * len(written) + ["else.py"]
 
 
 @pytest.mark.parametrize(

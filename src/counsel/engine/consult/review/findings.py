@@ -11,9 +11,11 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from counsel.engine.consult.review.diff import NEAR_CHANGE, FileDiff
+from counsel.engine.context.files import attribute
 from counsel.lazy_dataclass import dataclass
 from counsel.results.review import SEVERITIES, Location, Severity, Verdict
 
@@ -23,6 +25,7 @@ TEXTS = 0.4
 MOST = 100  # findings of one member
 _TITLE, _TEXT = 300, 4_000  # characters
 _STEM = 5
+_FIRST_WITHOUT_BLANKS = "\u3040"
 _LINE = re.compile(r"\s*(?:L|line )?([0-9]{1,9})(?![0-9])", re.IGNORECASE).match
 _WORD = re.compile(r"[^\W\d_]{3,}|\d+")
 _COMMON = frozenset(
@@ -94,12 +97,20 @@ def read(text: str, slot: str, files: Sequence[FileDiff]) -> list[RawFinding] | 
     entries = shown.get("findings") if shown else None
     if not isinstance(entries, list):
         return None
-    paths = [file.path for file in files]
+    paths = _names(files)
     made = (_finding(entry, slot, paths) for entry in entries[:MOST] if isinstance(entry, dict))
     return list({finding.id: finding for finding in made if finding}.values())
 
 
-def _finding(entry: dict[str, object], slot: str, paths: Sequence[str]) -> RawFinding | None:
+def _names(files: Sequence[FileDiff]) -> dict[str, str]:
+    """The changed files by all names that a member may use: its own, as the member was shown it, the one before."""
+    before = {file.old_path: file.path for file in files if file.old_path}
+    now = {file.path: file.path for file in files}
+    shown = {attribute(name).strip(): path for name, path in (before | now).items()}
+    return before | shown | now
+
+
+def _finding(entry: dict[str, object], slot: str, paths: Mapping[str, str]) -> RawFinding | None:
     title = _text(entry, "title", _TITLE) or _text(entry, "claim", _TITLE)
     reason = _text(entry, "reason", _TEXT)
     file = _path(_text(entry, "file", _TEXT), paths)
@@ -134,14 +145,22 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9 else None
 
 
-def _path(name: str, paths: Sequence[str]) -> str:
+def _path(name: str, paths: Mapping[str, str]) -> str:
     """The changed file that is meant: with a diff's prefix, an absolute path, or the end of one."""
-    name = name.replace("\\", "/").removeprefix("./")
-    if name in paths:
-        return name
-    bare = name.removeprefix("a/").removeprefix("b/").lstrip("/")
-    ends = [path for path in paths if bare == path or bare.endswith(f"/{path}") or path.endswith(f"/{bare}")]
-    return ends[0] if len(ends) == 1 else bare
+    plain = name.replace("\\", "/").removeprefix("./")
+    if known := paths.get(name) or paths.get(_bare(name)) or paths.get(plain):
+        return known
+    bare = _bare(plain).lstrip("/")
+    ends = {
+        path
+        for shown, path in paths.items()
+        if bare == shown or bare.endswith(f"/{shown}") or shown.endswith(f"/{bare}")
+    }
+    return ends.pop() if len(ends) == 1 else bare
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("a/").removeprefix("b/")
 
 
 _VERDICTS: dict[str, Verdict] = {"confirmed": "confirmed", "disputed": "disputed", "unsure": "unsure"}
@@ -216,6 +235,8 @@ def similarity(finding: RawFinding, other: RawFinding) -> float:
     """0: they are not the same."""
     if finding.file != other.file or not _near(finding, other):
         return 0.0
+    if _plain(finding.title) == _plain(other.title):  # also one of symbols alone: `i < n` should be `i <= n`
+        return 1.0
     titles = _dice(_words(finding.title), _words(other.title))
     texts = _dice(_words(f"{finding.title} {finding.reason}"), _words(f"{other.title} {other.reason}"))
     return max(titles, texts) if titles >= TITLES or texts >= TEXTS else 0.0
@@ -227,8 +248,21 @@ def _near(finding: RawFinding, other: RawFinding) -> bool:
     return finding.line - NEAR <= (other.last or 0) and other.line - NEAR <= (finding.last or 0)
 
 
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word[:_STEM] for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    words = (word for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    return frozenset(part for word in words for part in _parts(word))
+
+
+def _parts(word: str) -> Iterator[str]:
+    """Its stem; of Chinese and Japanese, which have no blanks between words, each pair of characters."""
+    if word[0] < _FIRST_WITHOUT_BLANKS:
+        yield word[:_STEM]
+    else:
+        yield from map("".join, pairwise(word))
 
 
 def _dice(words: frozenset[str], other: frozenset[str]) -> float:
