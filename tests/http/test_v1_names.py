@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from fake import FakeAPI
+from support.council import NAMES
 from support.v1 import V1, served
 
 USER: dict[str, Any] = {"role": "user", "content": "hello"}
@@ -127,6 +128,32 @@ async def test_a_consensus_streams_progress_as_reasoning_and_then_the_answers(
     assert text.type == "text"
     assert "## claude-sonnet-4-6" in text.text
     assert headers["x-counsel-ignored"] == "max_tokens"
+
+
+@pytest.mark.parametrize("model", ["consensus:gpt-5,claude-sonnet-4-6,gpt-5", "consensus"])
+async def test_a_consensus_reads_no_names_in_answers_that_the_client_sends_back(
+    v1: V1, fake_api: FakeAPI, model: str
+) -> None:
+    fake_api.script(text="Plain words.", times=None)
+    first = await v1.openai.chat.completions.create(model=model, messages=[USER])
+    text = first.choices[0].message.content or ""
+    assert "## gpt-" in text
+    fake_api.log.requests.clear()
+    other = "## gpt-5 and others"
+    messages: Any = [
+        USER,
+        {"role": "assistant", "content": text},
+        USER,
+        {"role": "assistant", "content": other},
+        USER,
+    ]
+    await v1.openai.chat.completions.create(model=model, messages=messages)
+    assert fake_api.calls
+    for call in fake_api.calls:
+        sent = str({name: value for name, value in call.body.items() if name != "model"})
+        assert "## Answer A\\n\\nPlain words." in sent
+        assert other in sent, "a model's own words stay"
+        assert not [name for name in NAMES if name in sent.replace(other, "").lower()]
 
 
 async def test_a_consensus_over_responses(v1: V1, fake_api: FakeAPI) -> None:

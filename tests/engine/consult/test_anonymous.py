@@ -75,6 +75,28 @@ async def test_a_later_turn_has_no_names_whatever_the_judge_and_a_vendor_wrote(
         assert not [name for name in NAMES if name in read]
 
 
+def test_an_answer_that_a_client_sends_back_has_no_names() -> None:
+    ours = (
+        "⚠ opus failed in the first round: [TIMEOUT] slow\n\n"
+        "## Recommendation\n\n**Tabs**: 2 of 2 votes.\n\n*Judge: grok-4, who read the first answers without names.*\n\n"
+        "## Agreement\n\n100% of the valid votes (Tabs 2).\n\nWithout a vote: opus and o3.\n\n"
+        "## gpt-5\n\nTabs\n\n## gpt-5#2\n\nTabs"
+    )
+    shown = anonymous.returned(ours, {"gpt-5", "opus", "grok-4"})
+    assert shown == (
+        "## Recommendation\n\n**Tabs**: 2 of 2 votes.\n\n\n"
+        "## Agreement\n\n100% of the valid votes (Tabs 2).\n\nWithout a vote: another and another.\n\n"
+        "## Answer A\n\nTabs\n\n## Answer B\n\nTabs"
+    )
+    for theirs in (
+        "",
+        "Hello.\n\n## gpt-5\n\nis older",
+        "## Summary\n\ngpt-5",
+        "## gpt-5 and opus\n\nThey differ.",
+    ):
+        assert anonymous.returned(theirs, {"gpt-5", "opus"}) == theirs
+
+
 def test_a_turn_of_an_older_release_may_have_left_its_code_open() -> None:
     asked = QuestionDetails(settings={"models": ["gpt-5", "sonnet"]})
     answered = AnswerDetails(incomplete=Incomplete("cancelled", ("gpt-5", "sonnet"), ()))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from counsel.engine.consult import prompts
+from counsel.engine.consult.consensus import anonymous
 from counsel.http.v1.api import Asked, Ended
 from counsel.http.v1.errors import BadRequest
 from counsel.job_events import JobEvent, ModelFailed, ModelFinished, ModelStarted, PhaseStarted
+from counsel.models import panels
+from counsel.models.catalog import Catalog
 from counsel.requests import ConsensusRequest
 from counsel.results import ConsensusResult
+from counsel.settings import Settings
 from counsel.types import Image
 
 PREFIX = "consensus"
@@ -25,7 +29,7 @@ def is_named(model: str) -> bool:
     return model == PREFIX or model.startswith(f"{PREFIX}:")
 
 
-def request_of(asked: Asked) -> ConsensusRequest:
+def request_of(asked: Asked, settings: Settings) -> ConsensusRequest:
     """Raises `BadRequest` for what a consensus cannot do."""
     request = asked.request
     names = [name.strip() for name in asked.model[len(PREFIX) + 1 :].split(",") if name.strip()]
@@ -41,7 +45,9 @@ def request_of(asked: Asked) -> ConsensusRequest:
     *earlier, last = request.turns
     if last.role != "user":
         raise BadRequest("The last message to a consensus must be the user's.", "messages", "invalid_value")
-    spoken = [(turn.role, turn.text) for turn in earlier if turn.text]
+    spoken: list[tuple[str, str]] = [(turn.role, turn.text) for turn in earlier if turn.text]
+    if any(role == "assistant" for role, _ in spoken):
+        spoken = _without_names(spoken, names, settings)
     return ConsensusRequest(
         prompt=(prompts.earlier(spoken) if spoken else "") + last.text,
         models=tuple(names) or ("auto",),
@@ -55,6 +61,15 @@ def request_of(asked: Asked) -> ConsensusRequest:
         continuation_id=request.continuation_id,
         check_models=True,
     )
+
+
+def _without_names(
+    spoken: list[tuple[str, str]], names: Sequence[str], settings: Settings
+) -> list[tuple[str, str]]:
+    """Clients send the earlier answers back, which have the members' names."""
+    known = {*names, *map(panels.name_of, panels.asked(names or ("auto",), settings))}
+    known |= {*Catalog.load(settings).names()}
+    return [(role, anonymous.returned(text, known) if role == "assistant" else text) for role, text in spoken]
 
 
 def _data_urls(images: Iterator[Image]) -> Iterator[str]:

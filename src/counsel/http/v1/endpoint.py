@@ -142,9 +142,11 @@ class V1:
         """The job, and whether it is that of an earlier request with the same key."""
         background = asked.background or key is not None
         engine = cast(Completing, self.engine(scope))
-        request = consensus.request_of(asked) if consensus.is_named(asked.model) else asked.request
+        caller = self.caller(scope)
+        is_consensus = consensus.is_named(asked.model)
+        request = consensus.request_of(asked, caller.settings) if is_consensus else asked.request
         if key is None:
-            return await engine.submit(request, self.caller(scope), background=background), False
+            return await engine.submit(request, caller, background=background), False
         async with self._keyed:
             others = await engine.keys_like(key[: key.rindex("-") + 1])
             if others and key not in others:
@@ -152,7 +154,7 @@ class V1:
                     "Idempotency-Key was used for another request.", hint="Use a new key for each request."
                 )
             repeats = key in others and isinstance(request, CompletionRequest)
-            job = await engine.submit(request, self.caller(scope), background=background, key=key)
+            job = await engine.submit(request, caller, background=background, key=key)
             return job, repeats
 
     async def attended(

@@ -20,6 +20,8 @@ from counsel.results.parts import labels
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _SPOKEN = re.compile(r"\b[Aa]nswers? ([A-T](?:(?:, | and | or |, and |, or | & |/)(?:[Aa]nswer )?[A-T])*)\b")
 _JUDGED = re.compile(r"^\*Judge: .*\*$\n?", re.MULTILINE)  # as verdict_text.py writes it
+_WITHOUT_VOTE = re.compile(r"^Without a vote: (.+)\.$", re.MULTILINE)  # also there
+_OURS = re.compile(r"## |⚠ |Only one model answered").match  # how the text of a consensus begins
 # a review's text, as review_text.py writes it
 _REVIEW = re.compile(r"(?:No findings|\d+ findings?)(?: \(\d+ disputed\))? in \d+ files?: ").match
 _REVIEWED = re.compile(r"\s+Reviewed\s+by\s[^\n]*(?:\n[^\n]+)*\Z")
@@ -58,6 +60,22 @@ def history(before: History) -> History:
         named = labels(tuple(map(str, models))) if isinstance(models, list | tuple) else []
         messages.append(_message(message, named))
     return replace(before, messages=tuple(messages))
+
+
+def returned(text: str, models: Container[str]) -> str:
+    """An answer of a consensus that a client sends back, without names; any other text as it is."""
+    if not _OURS(text):
+        return text
+    headings = dict.fromkeys(_HEADING.findall(text))
+    authors = [heading for heading in headings if heading.partition("#")[0] in models]
+    named = [*authors, *_named_without_vote(text)]
+    return _without_names(text, authors, named) if authors else text
+
+
+def _named_without_vote(text: str) -> list[str]:
+    """As `verdict_text.py` lists those who failed."""
+    line = _WITHOUT_VOTE.search(text)
+    return re.split(r", | and ", line[1]) if line else []
 
 
 def _message(message: Message, models: list[str]) -> Message:
