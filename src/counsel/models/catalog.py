@@ -349,6 +349,12 @@ class Catalog:
         return next((row for row in rows if (row.provider, row.wire_id) == (provider, identity)), None)
 
     def _not_found(self, name: str) -> Model:
+        if name.strip().startswith("@"):
+            raise ModelNotFound(
+                f"{name.strip()[:100]} is a panel, and one model is needed here.",
+                hint="A consensus and a review can ask a panel: `counsel consensus -m @NAME`.",
+                nearest=[],
+            )
         nearest = self.nearest(name)
         suggestion = f"{did_you_mean(nearest)} " if nearest else ""
         head, slash, _ = name.strip().partition("/")

@@ -65,8 +65,11 @@ async def test_a_chain_of_which_none_can_be_asked_says_what_is_missing(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     caller_ = without_key(caller(), project, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-    with pytest.raises(ProviderUnavailable, match="OpenAI is not available"):
-        await ask(engine, caller_, model="gpt-5, sonnet")
+    with pytest.raises(ProviderUnavailable) as none:
+        await ask(engine, caller_, model="gpt-5, sonnet, o3")
+    assert none.value.message == "OpenAI is not available. Anthropic is not available."
+    assert "OPENAI_API_KEY" in str(none.value.hint)
+    assert "ANTHROPIC_API_KEY" in str(none.value.hint)
     fake_api.script(status=401, times=None)
     with pytest.raises(CounselError) as caught:
         await ask(engine, without_key(caller(), project, "OPENAI_API_KEY"), model="gpt-5, sonnet")

@@ -12,9 +12,9 @@ import pytest
 from counsel.caller import Caller
 from counsel.cli import consensus_members
 from counsel.engine.engine import Engine
-from counsel.errors import CounselError, InvalidArgument, NotFound
+from counsel.errors import CounselError, InvalidArgument, ModelNotFound, NotFound
 from counsel.models.catalog import Catalog
-from counsel.requests import ConsensusRequest
+from counsel.requests import ChatRequest, ConsensusRequest
 from fake import FakeAPI
 
 PANELS = """[panels]
@@ -106,6 +106,23 @@ async def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
     with pytest.raises(kind) as caught:
         await asked(engine, caller(), *models)
     assert message in str(caught.value)
+    assert fake_api.log.requests == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ChatRequest(prompt="q", model="@duo"),
+        ChatRequest(prompt="q", model="gpt-5, @duo"),
+        ConsensusRequest(prompt="q", models=("gpt-5",), judge="@duo"),
+    ],
+    ids=["chat", "chain", "judge"],
+)
+async def test_where_one_model_is_needed_a_panel_is_refused_as_one(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, request_: ChatRequest | ConsensusRequest
+) -> None:
+    with pytest.raises(ModelNotFound, match=r"^@duo is a panel, and one model is needed here\."):
+        await engine.wait(await engine.submit(request_, caller()))
     assert fake_api.log.requests == []
 
 

@@ -54,7 +54,7 @@ def routes(request: CompletionRequest, job: Job, router: Router) -> tuple[list[R
     if fallbacks.is_chain(request.model):
         resolved, refused = fallbacks.resolve(request.model, router, job.caller, compose.needs(request))
         if not resolved:
-            raise refused[0][1]
+            raise fallbacks.none_left(refused)
         return resolved, fallbacks.passed_over(refused)
     if request.model.strip().lower() == "auto":
         return router.auto(job.caller, compose.needs(request)), []

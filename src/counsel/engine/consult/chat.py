@@ -80,7 +80,7 @@ async def routes(
     if fallbacks.is_chain(name):
         resolved, refused = fallbacks.resolve(name, router, job.caller, needs(job, history))
         if not resolved:
-            raise refused[0][1]
+            raise fallbacks.none_left(refused)
         return resolved, fallbacks.passed_over(refused)
     if name.lower() != "auto":
         return [router.route(name, job.caller)], []

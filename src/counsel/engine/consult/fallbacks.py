@@ -31,7 +31,7 @@ def check(model: str, router: Router, caller: Caller) -> None:
         )
     routes, refused = resolve(model, router, caller, None)
     if not routes and "auto" not in map(str.lower, names):
-        raise refused[0][1]
+        raise none_left(refused)
 
 
 def resolve(
@@ -58,6 +58,16 @@ def resolve(
     if unknown:
         raise _unknown(unknown)
     return list(routes.values()), refused
+
+
+def none_left(refused: list[tuple[str, CounselError]]) -> CounselError:
+    """One error for all names of a chain that cannot be asked, with the fields of the first."""
+    errors = [error for _, error in refused]
+    if len({error.message for error in errors}) == 1:
+        return errors[0]
+    hints = dict.fromkeys(error.hint for error in errors if error.hint)
+    message = " ".join(dict.fromkeys(error.message for error in errors))
+    return type(errors[0])(message, **{**errors[0].fields, "hint": " ".join(hints) or None})
 
 
 def _routes(name: str, router: Router, caller: Caller, needs: Needs | None) -> Iterator[Route]:
