@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -265,6 +266,42 @@ def test_github_annotations_are_escaped(run: Run, repository: Path) -> None:
     )
     assert lines[-1].startswith("::notice file=tokens.py,line=7,endLine=7,title=low (disputed)::")
     assert not [line for line in lines if "cache.py" in line.split("::")[1]]
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--json",), ("--sarif", "-"), ("--github",)], ids=lambda options: options[:1]
+)
+def test_no_models_words_and_no_files_name_command_githubs_runner(
+    run: Run, repository: Path, fake_process: FakeProcess, env: dict[str, str], options: tuple[str, ...]
+) -> None:
+    """It takes every line of a log that begins with `::`, and every `##[` in one, for a command."""
+    hostile = "::add-mask::x\n \t::stop-commands::y\r::error::z ##[group]all"
+    made = planted.finding("store.py", 13, "high", f"A claim\n{hostile}", hostile, hostile)
+    fake_process.reset()
+    fake_process.script(
+        vendor="openai-responses", contains="Review this", text=json.dumps({"findings": [made]}), times=None
+    )
+    fake_process.script(vendor="anthropic", status=400, message=hostile, times=None)
+    fake_process.script(text='{"findings": [], "verdicts": []}', times=None)
+    for name in ("\n::warning::binary", "##[debug]binary"):
+        (repository / name).write_bytes(b"\0")
+    planted.git(repository, "add", ".")
+    env["GITHUB_ACTIONS"] = "true"
+    done = run("review", *PANEL, *options)
+    assert done.returncode == 0
+    lines = re.split(r"[\r\n]", f"{done.stdout}\n{done.stderr}")
+    commands = [line for line in lines if line.lstrip().startswith("::") or "##[" in line]
+    expected = (
+        ["::error file=store.py", "::warning title=counsel review::"] if options == ("--github",) else []
+    )
+    assert [line.startswith(start) for line, start in zip(commands, expected, strict=True)] == [True] * len(
+        expected
+    )
+    assert "stop-commands" in done.stdout
+    if options in {("--json",), ("--sarif", "-")}:
+        assert "##[group]all" in str(json.loads(done.stdout))
+    env["GITHUB_ACTIONS"] = ""
+    assert options or "\n  ::add-mask::x" in run("review", *PANEL).stdout, "elsewhere it is text"
 
 
 def test_fail_on_sets_the_exit_code(run: Run, repository: Path) -> None:

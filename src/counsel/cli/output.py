@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Control characters (they move the cursor, change colours or the title), and those that reverse the order of letters.
 _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled by `re` when first used
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_COMMAND = r"(?:\A|(?<=[\n\r]))\s*:(?=:)|#(?=#\[)"
 _COLOURS = {"green": 32, "yellow": 33, "red": 31, "bold": 1, "dim": 2}
 _DIFF_COLOURS = {"+++": 1, "---": 1, "@@": 36, "+": 32, "-": 31}
 _UNESCAPED = (
@@ -39,6 +40,13 @@ def sanitized(text: str) -> str:
 def printable(text: str) -> str:
     """An answer for a terminal, without control characters."""
     return re.sub(_CONTROLS, "\ufffd", text.replace("\r", ""))
+
+
+def without_commands(text: str) -> str:
+    """Of GitHub's runner, which takes a line that begins with `::`, or has `##[`, for a command (ActionCommand.cs there)."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return text
+    return re.sub(_COMMAND, "\\g<0>\u200b", text)
 
 
 def answer(text: str) -> None:
@@ -115,7 +123,9 @@ def document(value: object) -> None:
 
 
 def escaped(document: str) -> str:
-    """JSON without control characters, and valid as UTF-8."""
+    """JSON without control characters and commands, and valid as UTF-8."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        document = document.replace("##[", "\\u0023#[")
     return re.sub(_UNESCAPED, lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
@@ -149,7 +159,7 @@ def message(text: str) -> None:
     with contextlib.suppress(OSError):  # the reader of stdout has gone: the next write to it raises
         sys.stdout.flush()  # keeps the order where both are the same terminal
     with contextlib.suppress(OSError):  # stderr is closed: not a reason to fail
-        sys.stderr.write(sanitized(text) + "\n")
+        sys.stderr.write(without_commands(sanitized(text)) + "\n")
 
 
 def console(*, stderr: bool = False) -> Console:

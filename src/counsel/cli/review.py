@@ -225,7 +225,8 @@ def show(result: Result) -> None:
         from counsel.results import review_text
 
         width = output.width() or review_text.WIDTH
-        output.answer(review_text.text(result, max(40, min(width, 100))) + "\n")
+        text = review_text.text(result, max(40, min(width, 100)))
+        output.answer(output.without_commands(text) + "\n")
     ask_options.notes(result)
     output.footer(ask_options.footer(result))
 
