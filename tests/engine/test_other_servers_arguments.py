@@ -173,6 +173,10 @@ async def test_auto_is_a_panel_of_different_vendors(engine: Engine, caller: Call
     vendors = [entry["metadata"]["provider"] for entry in result["phases"]["initial"]]
     assert len(vendors) == len(set(vendors)) == 3
     assert result["settings"]["models_requested"] == [entry["model"] for entry in result["phases"]["initial"]]
+    order = "gpt-5,gpt-5-mini,o3,gemini-2.5-flash,gemini-2.5-pro,sonnet"
+    own = await hold(engine, caller(COUNSEL_AUTO_ORDER=order), models=("auto",), enable_cross_feedback=False)
+    vendors = [entry["metadata"]["provider"] for entry in own["phases"]["initial"]]
+    assert vendors == ["openai", "google", "anthropic"], "the first of each vendor"
 
 
 async def test_auto_beside_a_name_is_one_more_of_another_vendor(
