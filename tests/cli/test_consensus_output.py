@@ -233,6 +233,30 @@ def test_a_failure_after_an_answer_is_not_told_as_a_new_start() -> None:
     assert board.line("0") == "gpt-5: failed: gpt-5 picked none of the choices."
 
 
+def test_failures_are_told_in_the_words_of_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "can_render", lambda: False)
+    error = {
+        "error": "max_cost_usd of $0.10 does not allow a call to gpt-5.",
+        "hint": "Raise max_cost_usd, or send less.",
+        "code": "BUDGET_EXCEEDED",
+    }
+    phases = {
+        "initial": [{"model": "opus", "response": "A tool takes max_cost_usd of a dollar.", **USED}],
+        "failed": [{**error, "model": "gpt-5", "phase": "initial"}],
+        "verdict": {**error, "judge": "grok-4"},
+    }
+    consensus_output.show(ConsensusResult.from_json(RESULT | {"phases": phases}), plain=False)
+    text = capsys.readouterr().out
+    assert (
+        text.count("[BUDGET_EXCEEDED] --max-cost of $0.10")
+        == text.count("Raise --max-cost, or send less.")
+        == 2
+    )
+    assert "A tool takes max_cost_usd of a dollar." in text, "an answer is not changed"
+
+
 def test_the_board_has_the_judge() -> None:
     board = Board()
     board.add(ModelStarted(1, 0.0, "judge", "grok-4", "verdict"))

@@ -73,6 +73,9 @@ async def test_arguments_appear_where_they_belong(client: SessionClient) -> None
     assert '["auto"]' in plain
     braces = await _text(client, "consensus", {"question": "Is {models} or VALUE a {name}?"})
     assert "Is {models} or VALUE a {name}?" in braces
+    quoted = await _text(client, "review", {"base": "it's", "focus": "what's new"})
+    assert "counsel review 'it'\\''s' --json" in quoted
+    assert "Look especially at: what's new." in quoted
 
 
 async def test_every_prompt_names_tools_that_exist_and_leaves_no_gap(client: SessionClient) -> None:

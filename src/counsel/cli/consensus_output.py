@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from counsel.cli import live_region, output
 from counsel.cli.live_region import EMPTY, Row
+from counsel.cli.wording import with_failures_in_cli_words
 from counsel.results import ConsensusResult, RefinedAnswer
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
@@ -131,7 +132,7 @@ def _by_line(text: str, begin: str, end: str) -> str:
 
 def show(result: ConsensusResult, *, plain: bool) -> None:
     """On a terminal with the first answers; elsewhere the text of the result alone."""
-    output.whole_answer(result.content, plain=plain)
+    output.whole_answer(with_failures_in_cli_words(result).content, plain=plain)
     if output.can_render() and not output.is_quiet() and result.refined_count:
         output.answer("\n")
         if plain:

@@ -12,6 +12,7 @@ import click
 from counsel.caller import Caller
 from counsel.cli import ask_options, connect, consensus_board, fail, json_option, output, user, wants_json
 from counsel.cli.consensus_board import Board
+from counsel.cli.wording import with_failures_in_cli_words
 from counsel.errors import CounselError, FileNotAllowed, InvalidArgument
 from counsel.requests import Engine
 from counsel.results import Continuation, Result, ReviewResult, Totals
@@ -225,7 +226,7 @@ def show(result: Result) -> None:
         from counsel.results import review_text
 
         width = output.width() or review_text.WIDTH
-        text = review_text.text(result, max(40, min(width, 100)))
+        text = review_text.text(with_failures_in_cli_words(result), max(40, min(width, 100)))
         output.answer(output.without_commands(text) + "\n")
     ask_options.notes(result)
     output.footer(ask_options.footer(result))

@@ -6,6 +6,15 @@ Whole phrases are replaced, never single words: a file or a model that a user na
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
+from counsel.lazy_dataclass import replace
+
+if TYPE_CHECKING:
+    from counsel.errors import CounselError
+    from counsel.results import ConsensusResult, ReviewResult
+
+Several = TypeVar("Several", "ConsensusResult", "ReviewResult")
 OPTIONS = {
     "use_websearch": "--web",
     "reasoning_effort": "--effort",
@@ -32,3 +41,23 @@ def in_cli_words(text: str) -> str:
     for phrase, words in _PHRASES:
         text = text.replace(phrase, words)
     return text
+
+
+def with_failures_in_cli_words(result: Several) -> Several:
+    """Its text names who failed and why; what models answered stays as it is."""
+    from counsel.results import ConsensusResult
+
+    failed = tuple(replace(failure, error=_in_cli_words(failure.error)) for failure in result.failed)
+    if not isinstance(result, ConsensusResult):
+        return replace(result, failed=failed)
+    verdict = result.verdict
+    if verdict and verdict.error:
+        verdict = replace(verdict, error=_in_cli_words(verdict.error))
+    return replace(result, failed=failed, verdict=verdict)
+
+
+def _in_cli_words(error: CounselError) -> CounselError:
+    worded = error.copy()
+    worded.message = in_cli_words(error.message)
+    worded.hint = in_cli_words(error.hint) if error.hint else None
+    return worded

@@ -49,6 +49,8 @@ class Prompt:
             name, _, rest = piece.partition("}")
             template, otherwise = self.parts[name]
             value = values.get(name, "").strip()
+            if "'VALUE'" in template:  # a word of a shell's command; git allows quotes in a branch's name
+                value = value.replace("'", "'\\''")
             shown += [template.replace("VALUE", value) if value else otherwise, rest]
         return "".join(shown)
 
