@@ -230,11 +230,13 @@ def test_less_context_then_fewer_files_until_it_fits() -> None:
 
 def test_a_finding_is_in_the_change_outside_of_it_or_nowhere() -> None:
     files = {"a.py": diff.FileDiff(path="a.py", hunks=(diff.Hunk(1, 1, ("+x",)),), status="added")}
-    counts = {"other.py": 3, "none.py": -1, "x": None}
+    counts = {"other.py": 3, "none.py": -1, "gone.py": -1, "x": None}
 
     def where(**fields: Any) -> str:
         return findings.location(raw(0, **fields), files, counts.get)
 
+    files["gone.py"] = diff.FileDiff(path="gone.py", hunks=(diff.Hunk(1, 1, ("-x",) * 90),), status="deleted")
+    assert where(file="gone.py", line=60, end_line=60) == "diff", "all of it was changed"
     assert where(file="a.py", line=1, end_line=1) == "diff"
     assert where(file="a.py", line=2, end_line=2) == "missing"
     assert where(file="other.py", line=3, end_line=3) == "outside"

@@ -201,7 +201,7 @@ def location(
         return "missing"
     if file is None:
         return "outside"
-    if finding.line is None:
+    if finding.line is None or file.status == "deleted":
         return "diff"
     first, last = finding.line - NEAR_CHANGE, (finding.last or finding.line) + NEAR_CHANGE
     return "diff" if any(first <= changed <= last for changed in file.changed) else "outside"
