@@ -15,8 +15,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from rich.console import Console
 
 from counsel import cli
+from counsel.cli import rich_rows
+from counsel.cli.review import ReviewBoard
+from counsel.job_events import ModelStarted, TextAdded
 from fake import FakeProcess
 from support import planted
 from support.client_programs import ROOT, missing
@@ -188,6 +192,17 @@ def test_the_text_reads_well_at_80_columns(run: Run, repository: Path) -> None:
     assert "Not part of it: 1 untracked file (notes.txt)" in done.stderr
     assert "sonnet: reviewing …" in done.stderr
     assert "gemini-2.5-flash: checking findings …" in done.stderr
+
+
+def test_the_board_of_a_review_is_as_small_as_what_it_says() -> None:
+    board = ReviewBoard()
+    for slot, model in enumerate(planted.MODELS):
+        board.add(ModelStarted(slot, 0.0, str(slot), model, "review"))
+        board.add(TextAdded(slot, 0.0, str(slot), '{"severity": "high"} {"severity"', 0, "review"))
+    shown = [row.text for row in rich_rows.rendered(Console(width=80), board.render(80, 24), 80)]
+    assert len(shown) == 6, "two rows of boxes with one line each"
+    assert shown[1].count("2 findings so far") == 2
+    assert "reviewing" in shown[2]
 
 
 def test_a_job_shows_the_review_and_says_the_same(run: Run, repository: Path) -> None:

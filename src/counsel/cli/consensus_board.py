@@ -51,6 +51,8 @@ class Column:
 class Board:
     """What each model is doing, from the events."""
 
+    most_lines = _LONGEST  # of each model's text
+
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
         self._texts = TextFold(tail=_LONGEST)
@@ -96,7 +98,8 @@ class Board:
         from rich.table import Table
 
         across = max(1, min(len(self.columns), width // _NARROWEST))
-        lines = max(1, (height - 1) // -(-len(self.columns) // across) - 2) if self.columns else 1
+        fitting = (height - 1) // -(-len(self.columns) // across) - 2 if self.columns else 1
+        lines = max(1, min(fitting, self.most_lines))
         grid = Table.grid(expand=True)
         for _ in range(across):
             grid.add_column(ratio=1)
