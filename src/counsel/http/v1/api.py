@@ -67,6 +67,13 @@ class Ended:
     def text(self) -> str:
         return "".join(part["text"] for part in self.parts if part["type"] == "text")
 
+    @property
+    def says_no(self) -> bool:
+        """The model refused in its own words, which end its answer. A refusal without words is shown as a filter's: as
+        a complete answer, it would be an empty one.
+        """
+        return self.refusal_kind == "refusal" and bool(self.refusal)
+
 
 _REASONS: dict[str, Reason] = {
     "stop": "stop",

@@ -77,7 +77,7 @@ class ChatCompletions:
 
 def _finish(answer: Ended) -> str:
     """A model that refuses has ended its answer; a filter has cut it."""
-    return "stop" if answer.refusal_kind == "refusal" else FINISH[answer.reason]
+    return "stop" if answer.says_no else FINISH[answer.reason]
 
 
 def _head(asked: Asked, job: str, kind: str) -> _Head:

@@ -93,7 +93,7 @@ def open_response(asked: Asked, job: str, status: str = "in_progress") -> dict[s
 
 def ended(asked: Asked, job: str, answer: Ended, items: list[dict[str, object]]) -> dict[str, object]:
     # A model that refuses has ended its answer; a filter has cut it.
-    incomplete = None if answer.refusal_kind == "refusal" else _INCOMPLETE.get(answer.reason)
+    incomplete = None if answer.says_no else _INCOMPLETE.get(answer.reason)
     return {
         **open_response(asked, job, "incomplete" if incomplete else "completed"),
         "incomplete_details": {"reason": incomplete} if incomplete else None,
