@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,6 +94,75 @@ async def test_a_response_continues_an_earlier_one(v1: V1, fake_api: FakeAPI) ->
         "previous_response_id",
     )
     assert f"'{third.id}'" in missing.value.message
+
+
+UNMATCHED: list[tuple[Any, str]] = [
+    ([], "No tool output found for function call"),
+    ([{"call_id": "nobody"}], "No tool call found for function call output with call_id nobody"),
+    ([{}, {"call_id": "nobody"}], "No tool call found for function call output with call_id nobody"),
+    ([{}, {}], "Two outputs have the call_id"),
+]
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "auto", "gpt-5, opus"])
+async def test_outputs_and_calls_of_a_continued_response_match_or_nothing_is_sent(
+    v1: V1, fake_api: FakeAPI, model: str
+) -> None:
+    fake_api.script(tool_calls=[{"name": "look", "arguments": {"n": 1}}])
+    first = await v1.openai.responses.create(**ASK, tools=TOOLS)
+    call = next(item for item in first.output if item.type == "function_call")
+    sent = len(fake_api.calls)
+    for outputs, problem in UNMATCHED:
+        rows = [
+            {"type": "function_call_output", "call_id": call.call_id, "output": "x", **output}
+            for output in outputs
+        ]
+        ask: Any = {"model": model, "tools": TOOLS, "previous_response_id": first.id}
+        with pytest.raises(openai.BadRequestError, match=problem) as refused:
+            await v1.openai.responses.create(input=[*rows, {"role": "user", "content": "x"}], **ask)
+        assert str(refused.value.param).startswith("input")
+    assert len(fake_api.calls) == sent
+
+
+async def test_a_continued_tool_call_keeps_its_tools_name(v1: V1, fake_api: FakeAPI) -> None:
+    """The client does not repeat it, and Google wants it with every result."""
+    fake_api.script(tool_calls=[{"name": "look", "arguments": {"n": 1}}])
+    first = await v1.openai.responses.create(model="gemini-2.5-pro", input="hello", tools=TOOLS)
+    call = next(item for item in first.output if item.type == "function_call")
+    output: Any = [{"type": "function_call_output", "call_id": call.call_id, "output": "a cat"}]
+    second = await v1.openai.responses.create(
+        model="gemini-2.5-pro", input=output, tools=TOOLS, previous_response_id=first.id
+    )
+    await v1.openai.responses.create(model="gemini-2.5-pro", input="and?", previous_response_id=second.id)
+    for sent in fake_api.calls[1:]:
+        assert sent.body["contents"][2]["parts"][0]["functionResponse"]["name"] == "look"
+    with pytest.raises(openai.BadRequestError, match="Two outputs have the call_id"):
+        await v1.openai.responses.create(model="gpt-5", input=output, previous_response_id=second.id)
+
+
+async def test_a_call_with_free_text_is_continued(v1: V1, fake_api: FakeAPI) -> None:
+    """OpenAI's own kind of call is stored as OpenAI gave it."""
+    called = {
+        "type": "custom_tool_call", "id": "ctc_1", "call_id": "call_a", "name": "patch", "input": "*** Begin",
+        "status": "completed",
+    }  # fmt: skip
+    done = {"id": "resp_x", "object": "response", "status": "completed", "model": "gpt-5", "output": [called]}
+    events: list[dict[str, Any]] = [
+        {"type": "response.output_item.done", "output_index": 0, "item": called},
+        {"type": "response.completed", "response": done},
+    ]
+    fake_api.script(raw="".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events))
+    tools: Any = [{"type": "custom", "name": "patch"}]
+    first = await v1.openai.responses.create(**ASK, tools=tools)
+    output: Any = [{"type": "custom_tool_call_output", "call_id": "call_a", "output": "done"}]
+    await v1.openai.responses.create(model="gpt-5", input=output, tools=tools, previous_response_id=first.id)
+    sent = fake_api.calls[1].body["input"]
+    assert [item.get("type", item.get("role")) for item in sent] == [
+        "user",
+        "function_call",
+        "function_call_output",
+    ]
+    assert json.loads(sent[1]["arguments"]) == {"input": "*** Begin"}
 
 
 async def test_what_a_response_was_asked_is_listed(v1: V1) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from counsel import json_reader as read
 from counsel.answer_parts import AnswerPart
 from counsel.engine.context import conversation
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Store
-from counsel.errors import Conflict, NotFound
+from counsel.errors import Conflict, InvalidArgument, NotFound
+from counsel.models.wires.openai_responses import flat_name
 from counsel.requests import CompletionRequest
 from counsel.results import ChatResult
-from counsel.types import Thought, ToolCall, Turn
+from counsel.types import Thought, ToolCall, ToolResult, Turn
 
 MOST_STEPS = 1_000  # responses that follow each other
 
@@ -50,11 +53,7 @@ def turn(text: str, parts: tuple[AnswerPart, ...]) -> Turn:
     return Turn(
         "assistant",
         text,
-        tool_calls=tuple(
-            ToolCall(part["id"], part["name"], part["arguments"])
-            for part in parts
-            if part["type"] == "tool_call"
-        ),
+        tool_calls=tuple(call for part in parts if (call := _call(part))),
         thoughts=tuple(
             Thought(part["wire"], part["item"])
             for part in parts
@@ -63,12 +62,54 @@ def turn(text: str, parts: tuple[AnswerPart, ...]) -> Turn:
     )
 
 
+def _call(part: AnswerPart) -> ToolCall | None:
+    """A call that the client answers: also of a tool with free text, which only clients of the vendor's API got."""
+    if part["type"] == "tool_call":
+        return ToolCall(part["id"], part["name"], part["arguments"])
+    if part["type"] != "vendor" or part["item"].get("type") != "custom_tool_call":
+        return None
+    item, name = part["item"], read.text(part["item"], "name")
+    if namespace := read.text(item, "namespace"):
+        name = flat_name(namespace, name)
+    return ToolCall(read.text(item, "call_id"), name, {"input": read.text(item, "input")})
+
+
+def answered(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The turns, each result with its tool's name, which the client of Responses does not repeat. Raises
+    `InvalidArgument` for a result without a call, and for a call without one result: every vendor refuses them.
+    """
+    names = {call.id: call.name for turn in turns for call in turn.tool_calls}
+    seen: set[str] = set()
+    for call in (result.call_id for turn in turns for result in turn.tool_results):
+        if call not in names:
+            raise _unmatched(f"No tool call found for function call output with call_id {call[:100]}.")
+        if call in seen:
+            raise _unmatched(f"Two outputs have the call_id {call[:100]}.")
+        seen.add(call)
+    if missing := names.keys() - seen:
+        raise _unmatched(f"No tool output found for function call {min(missing)[:100]}.")
+    return tuple(
+        replace(turn, tool_results=_named(turn, names)) if turn.tool_results else turn for turn in turns
+    )
+
+
+def _named(turn: Turn, names: Mapping[str, str]) -> tuple[ToolResult, ...]:
+    return tuple(replace(result, name=names[result.call_id]) for result in turn.tool_results)
+
+
+def _unmatched(message: str) -> InvalidArgument:
+    hint = "Send one output for each call of the response that is continued."
+    return InvalidArgument(message, hint=hint, param="input")
+
+
 async def with_earlier(request: CompletionRequest, job: Job, store: Store) -> CompletionRequest:
     """The request with everything that comes before it. The client's own body does not have that: it is not passed on."""
-    before = await earlier(request.previous, store)
+    turns = request.turns
+    if request.previous is not None:
+        turns = answered((*await earlier(request.previous, store), *turns))
     if request.continuation_id is not None:
         history = await conversation.load(store, job)
-        before = (*conversation.turns(history, None), *before)
-    if not before:
+        turns = (*conversation.turns(history, None), *turns)
+    if len(turns) == len(request.turns):
         return request
-    return replace(request, turns=(*before, *request.turns), exact=replace(request.exact, native=None))
+    return replace(request, turns=turns, exact=replace(request.exact, native=None))

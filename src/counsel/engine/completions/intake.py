@@ -34,7 +34,7 @@ async def receive(
     elif request.model.strip().lower() != "auto":
         compose.check(request, router.route(request.model, caller))
     if request.previous is not None:
-        await history.earlier(request.previous, store)
+        history.answered((*await history.earlier(request.previous, store), *request.turns))
     is_kept = request.continuation_id is not None
     name = (
         check_name(request.continuation_id, "a conversation")
