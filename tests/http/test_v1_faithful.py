@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,73 @@ async def test_a_refusal_without_words_is_no_complete_answer(v1: V1, fake_api: F
         ended: Any = [event async for event in stream][-1]
     for shown in (response, ended.response, await v1.openai.responses.retrieve(response.id)):
         assert (shown.status, shown.incomplete_details.reason) == ("incomplete", "content_filter")
+
+
+# ── citations ────────────────────────────────────────────────────────────────────────────────────────
+
+# Claude cites a part of a sentence in a block of its own.
+TEXTS: list[tuple[str, list[str]]] = [
+    ("The answer is ", []),
+    ("Berlin", ["a", "b"]),
+    (" and ", []),
+    ("Paris", ["c"]),
+    (".", []),
+]
+
+
+def _cited(cited: str) -> dict[str, Any]:
+    return {
+        "type": "char_location", "cited_text": cited, "document_index": 0, "document_title": "D",
+        "start_char_index": 0, "end_char_index": 3, "file_id": None,
+    }  # fmt: skip
+
+
+def _claudes_answer() -> str:
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": CLAUDE, "content": []}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**message, "usage": {"input_tokens": 3, "output_tokens": 1}}}
+    ]
+    for index, (text, notes) in enumerate(TEXTS):
+        block = {"type": "text", "text": "", **({"citations": []} if notes else {})}
+        deltas = [{"type": "citations_delta", "citation": _cited(note)} for note in notes]
+        deltas += [{"type": "text_delta", "text": piece} for piece in (text[:2], text[2:]) if piece]
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+    ending = {"stop_reason": "end_turn", "stop_sequence": None}
+    events += [
+        {"type": "message_delta", "delta": ending, "usage": {"output_tokens": 9}},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+def _blocks(message: Any) -> list[tuple[str, list[str]]]:
+    return [(block.text, [note.cited_text for note in block.citations or ()]) for block in message.content]
+
+
+async def test_citations_stay_with_the_words_that_they_belong_to(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(raw=_claudes_answer(), times=None)
+    ask: Any = {"model": CLAUDE, "max_tokens": 99, "messages": ASK}
+    keyed = {**ask, "extra_headers": {"Idempotency-Key": "one"}}
+    for asked in (ask, keyed, keyed):  # the last one reads the stored answer
+        async with v1.anthropic.messages.stream(**asked) as stream:
+            assert _blocks(await stream.get_final_message()) == TEXTS
+    assert _blocks(await v1.anthropic.messages.create(**ask)) == TEXTS
+    async with v1.anthropic_vendor.messages.stream(**ask) as stream:
+        assert _blocks(await stream.get_final_message()) == TEXTS
+
+
+async def test_text_with_another_vendors_citations_is_one_message(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(raw=_claudes_answer(), times=None)
+    whole = "".join(text for text, _ in TEXTS)
+    plain: Any = await v1.openai.responses.create(model=CLAUDE, input="x")
+    async with v1.openai.responses.stream(model=CLAUDE, input="x") as stream:
+        streamed: Any = await stream.get_final_response()
+    stored: Any = await v1.openai.responses.retrieve(streamed.id)
+    for response in (plain, streamed, stored):
+        (message,) = response.output
+        assert [part.text for part in message.content] == [whole]
+    assert stored.output[0].id == streamed.output[0].id
+    chat = await v1.openai.chat.completions.create(model=CLAUDE, messages=ASK)
+    assert chat.choices[0].message.content == whole

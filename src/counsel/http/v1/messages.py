@@ -83,7 +83,7 @@ def _ending(answer: Ended) -> dict[str, object]:
 
 def _blocks(part: AnswerPart) -> list[dict[str, object]]:
     if part["type"] == "text":
-        cited = {"citations": part["citations"]} if part.get("wire") == WIRE else {}
+        cited = {"citations": part["citations"]} if part.get("wire") == WIRE and part["citations"] else {}
         return [{"type": "text", "text": part["text"], **cited}] if part["text"] else []
     if part["type"] == "tool_call":
         return [{"type": "tool_use", "id": part["id"], "name": part["name"], "input": part["arguments"]}]

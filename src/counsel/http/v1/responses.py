@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from counsel import json_reader as read
 from counsel import strict_json
@@ -47,7 +47,7 @@ class Responses:
 
     def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:
         names = Names(job)
-        items = [item for part in answer.parts for item in _items(part, names, asked)]
+        items = [item for part in _joined(answer.parts) for item in _items(part, names, asked)]
         if answer.refusal:
             items.append(_refusal(answer.refusal, names.next("msg")))
         return ended(asked, job, answer, items)
@@ -114,6 +114,20 @@ def failed(asked: Asked, job: str, error: CounselError) -> dict[str, object]:
         "error": None if status == "cancelled" else about,
         "counsel": {"job_id": job, "code": error.code},
     }
+
+
+def _joined(parts: Iterable[AnswerPart]) -> list[AnswerPart]:
+    """With one message where another vendor's citations and searches part its text, as in a stream."""
+    joined: list[AnswerPart] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if part["type"] == "vendor" and part["wire"] != WIRE:
+            continue
+        if part["type"] == "text" and last and last["type"] == "text" and last.get("wire") != WIRE:
+            joined[-1] = {"type": "text", "text": last["text"] + part["text"]}
+        else:
+            joined.append(part)
+    return joined
 
 
 def _items(part: AnswerPart, names: Names, asked: Asked) -> list[dict[str, object]]:

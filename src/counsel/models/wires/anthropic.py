@@ -343,9 +343,9 @@ class MessagesReader(text_deltas.OneByOne):
 
     def _open(self, payload: Json) -> list[Event]:
         block = dict(payload["content_block"])
+        events = [*self._boundary(block["type"]), *self._paragraph(block["type"])]
         self._blocks[payload["index"]] = block
         self._pieces[payload["index"]] = []
-        events = self._paragraph(block["type"])
         for citation in block.get("citations") or ():
             events += self._source(citation)
         if block["type"] in {"text", "thinking"} and (first := block.get(block["type"])):
@@ -357,6 +357,13 @@ class MessagesReader(text_deltas.OneByOne):
         if not self._streams_tools or block["type"] != "tool_use":
             return []
         return [ToolInput(block["id"], block["name"], delta)]
+
+    def _boundary(self, kind: str) -> list[Event]:
+        """Between two texts of which the first has no citations: those of the second are not the first one's, too."""
+        last = next(reversed(self._blocks.values()), None) if kind == "text" else None
+        if last is None or last["type"] != "text" or not last.get("text") or last.get("citations"):
+            return []
+        return [citations(WIRE, [], last["text"])]
 
     def _paragraph(self, kind: str) -> list[Event]:
         """Consecutive text blocks are one text; those before and after a search are separate paragraphs."""
