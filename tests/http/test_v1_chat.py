@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anthropic
 import openai
 import pytest
 
@@ -255,6 +256,12 @@ async def test_models_are_listed_for_both_sdks(v1: V1) -> None:
     assert (await v1.openai.models.retrieve("gpt-5")).owned_by == "openai"
     with pytest.raises(openai.NotFoundError):
         await v1.openai.models.retrieve("nothing")
+    stranger = v1.anthropic.with_options(api_key="wrong")
+    for ask, kind in ((v1.anthropic, "not_found_error"), (stranger, "authentication_error")):
+        with pytest.raises(anthropic.APIStatusError) as refused:
+            await ask.models.retrieve("nothing")
+        body: Any = refused.value.body
+        assert (body["type"], body["error"]["type"]) == ("error", kind)
 
 
 async def test_what_a_model_does_not_take_is_reported(v1: V1) -> None:

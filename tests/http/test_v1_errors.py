@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counsel import errors
-from counsel.errors import CounselError, RateLimited, UpstreamError, from_dict
+from counsel.errors import ContextLengthExceeded, CounselError, RateLimited, UpstreamError, from_dict
 from counsel.http.v1 import errors as v1
 from counsel.http.v1 import responses
 from counsel.http.v1.api import Asked
@@ -52,9 +52,9 @@ def test_a_failure_in_both_apis(
     assert v1.openai(error) == {
         "error": {"message": "It broke. Look.", "type": kind, "param": None, "code": api_code}
     }
-    assert v1.anthropic(error) == {
-        "type": "error", "error": {"type": claudes, "message": "It broke. Look."}, "request_id": None
-    }  # fmt: skip
+    shown: Any = v1.anthropic(error)
+    assert shown["error"].pop("message").endswith("It broke. Look.")
+    assert shown == {"type": "error", "error": {"type": claudes}, "request_id": None}
 
 
 def test_only_failures_of_this_table_have_rows() -> None:
@@ -122,6 +122,35 @@ def test_a_request_that_a_vendor_calls_wrong_is_a_wrong_request_here(vendors: in
     assert v1.status_of(UpstreamError("No.", status=vendors)) == ours
 
 
+LONG = ContextLengthExceeded("It is long.", hint="Send less.", max_tokens=4_000, provided_tokens=5_000)
+QUOTED = ContextLengthExceeded('OpenAI: "This model\'s maximum context length is 9".', max_tokens=4_000)
+
+
+def test_a_conversation_that_is_too_long_is_known_by_the_vendors_words() -> None:
+    """Claude Code compacts it then, LangChain raises `ContextOverflowError`, aider explains it."""
+    shown: Any = v1.anthropic(LONG)
+    assert (
+        shown["error"]["message"] == "prompt is too long: 5000 tokens > 4000 maximum. It is long. Send less."
+    )
+    shown = v1.openai(LONG)
+    assert (
+        shown["error"]["message"]
+        == "This model's maximum context length is 4000 tokens. It is long. Send less."
+    )
+    assert shown["error"]["code"] == "context_length_exceeded"
+    shown = v1.openai(QUOTED)
+    assert shown["error"]["message"] == str(QUOTED)
+    shown = v1.anthropic(QUOTED)
+    assert shown["error"]["message"] == f"prompt is too long. {QUOTED}"
+
+
+def test_anthropics_errors_name_the_place_in_their_message() -> None:
+    shown: Any = v1.anthropic(BadRequest("Invalid value: 'robot'.", "messages.0.role"))
+    assert shown["error"]["message"] == "messages.0.role: Invalid value: 'robot'."
+    shown = v1.anthropic(BadRequest("max_tokens: Field required", "max_tokens"))
+    assert shown["error"]["message"] == "max_tokens: Field required"
+
+
 @pytest.mark.parametrize(
     ("path", "shape"),
     [
@@ -136,6 +165,16 @@ def test_the_path_says_which_api_it_is(path: str, shape: str) -> None:
     error = failure("NOT_FOUND")
     shapes = {"own": error.as_dict(), "anthropic": v1.anthropic(error, 404), "openai": v1.openai(error, 404)}
     assert v1.of_path(path, error, 404) == shapes[shape]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_claudes"),
+    [("/v1/models", True), ("/v1/models/x", True), ("/v1/files", True), ("/v1/chat/completions", False)],
+)
+def test_a_client_of_anthropics_reads_its_errors_on_every_route(path: str, *, is_claudes: bool) -> None:
+    error = failure("NOT_FOUND")
+    wanted = v1.anthropic(error, 404) if is_claudes else v1.openai(error, 404)
+    assert v1.of_path(path, error, 404, {b"anthropic-version": "2023-06-01"}) == wanted
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -156,7 +156,7 @@ class Guard:
         sending = _with_cors(send, origin) if origin in self._origins and origin else send
         refusal = self._refusal(scope, headers, origin) or await self._access(scope, headers)
         if refusal is not None:
-            await refuse(*refusal, sending, scope["path"])
+            await refuse(*refusal, sending, scope["path"], headers)
         elif _is_preflight(scope, headers):
             await _preflight(sending, headers.get(b"access-control-request-headers", ""))
         else:
@@ -437,8 +437,12 @@ def failure(error: CounselError, status: int) -> dict[str, object]:
     return shown | {"upstream_status": document["status"]} if "status" in document else shown
 
 
-async def refuse(status: int, error: CounselError, send: Send, path: str = "") -> None:
-    document = v1_errors.of_path(path, error, status) if path.startswith(V1) else failure(error, status)
+async def refuse(
+    status: int, error: CounselError, send: Send, path: str = "", names: Collection[bytes] = ()
+) -> None:
+    """`names`: of the request's headers."""
+    is_v1 = path.startswith(V1)
+    document = v1_errors.of_path(path, error, status, names) if is_v1 else failure(error, status)
     body = json.dumps(document).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:

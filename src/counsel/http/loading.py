@@ -78,7 +78,7 @@ class LoadingApp:
                 return
             await asyncio.wait({self._loading} if self._loading else ())
         if self._app is None:
-            await refuse(503, Internal("counsel could not be started."), send)
+            await refuse(503, Internal("counsel could not be started."), send, scope.get("path", ""))
         else:
             await self._app.app(scope, receive, send)
 

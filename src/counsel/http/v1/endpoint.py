@@ -254,7 +254,7 @@ class _Request:
         self, error: CounselError, status: int | None = None, *headers: tuple[bytes, bytes]
     ) -> None:
         code = status or errors.status_of(error)
-        document = errors.of_path(self.path, error, status)
+        document = errors.of_path(self.path, error, status, self.headers)
         await self.reply(document, code, *errors.headers(error), *headers)
 
     async def complete(self, api: Api) -> None:

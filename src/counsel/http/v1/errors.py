@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, TypedDict
 
-from counsel.errors import CounselError, InvalidArgument, RateLimited, UpstreamError
+from counsel.errors import ContextLengthExceeded, CounselError, InvalidArgument, RateLimited, UpstreamError
 from counsel.strict_json import encode
 
 # By our code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: where a provider
@@ -40,6 +40,7 @@ _USED_UP = (429, "insufficient_quota", "insufficient_quota", "billing_error")  #
 _REFUSALS = (400, 422)  # of a vendor: the request is wrong, and would be wrong again
 _BAD_REQUESTS = ("previous_response_not_found",)  # a 400 at OpenAI, whatever it is here
 _OTHER = (502, "server_error", None, "api_error")
+_OPENAIS = ("/v1/chat/", "/v1/responses")
 _LONGEST_HEADER = 4_000  # characters
 _BY_STATUS = {
     401: ("invalid_request_error", "invalid_api_key", "authentication_error"),
@@ -87,7 +88,7 @@ def openai(error: CounselError, status: int | None = None) -> OpenAIError:
     _, kind, code, _ = _row(error, status)
     return {
         "error": {
-            "message": _message(error),
+            "message": _in_openais_words(error),
             "type": kind,
             "param": error.fields.get("param"),
             "code": error.fields.get("api_code") or code,
@@ -97,7 +98,33 @@ def openai(error: CounselError, status: int | None = None) -> OpenAIError:
 
 def anthropic(error: CounselError, status: int | None = None) -> AnthropicError:
     kind = _row(error, status)[3]
-    return {"type": "error", "error": {"type": kind, "message": _message(error)}, "request_id": None}
+    return {"type": "error", "error": {"type": kind, "message": _in_claudes_words(error)}, "request_id": None}
+
+
+# Claude Code, LangChain and LiteLLM (aider) know by these words that a conversation is too long, and shorten it.
+_TOO_LONG_FOR_OPENAI = "This model's maximum context length is"
+_TOO_LONG_FOR_CLAUDE = "prompt is too long"
+
+
+def _in_openais_words(error: CounselError) -> str:
+    message = _message(error)
+    if (
+        not isinstance(error, ContextLengthExceeded)
+        or not error.max_tokens
+        or _TOO_LONG_FOR_OPENAI in message
+    ):
+        return message
+    return f"{_TOO_LONG_FOR_OPENAI} {error.max_tokens} tokens. {message}"
+
+
+def _in_claudes_words(error: CounselError) -> str:
+    """Anthropic has no field for the place: it is in the message."""
+    message, place = _message(error), error.fields.get("param")
+    if isinstance(error, ContextLengthExceeded) and _TOO_LONG_FOR_CLAUDE not in message:
+        given, most = error.provided_tokens, error.max_tokens
+        numbers = f": {given} tokens > {most} maximum" if given and most else ""
+        return f"{_TOO_LONG_FOR_CLAUDE}{numbers}. {message}"
+    return f"{place}: {message}" if isinstance(place, str) and place not in message else message
 
 
 def _message(error: CounselError) -> str:
@@ -107,11 +134,16 @@ def _message(error: CounselError) -> str:
     return " ".join((str(error), *reasons))
 
 
-def of_path(path: str, error: CounselError, status: int | None = None) -> Mapping[str, object]:
-    """For refusals before the API is known by more than its path."""
+def of_path(
+    path: str, error: CounselError, status: int | None = None, headers: Collection[bytes] = ()
+) -> Mapping[str, object]:
+    """For refusals before the API is known by more than its path, and by the names of its client's headers."""
     if path.startswith("/v1/counsel"):
         return error.as_dict()
-    return anthropic(error, status) if path.startswith("/v1/messages") else openai(error, status)
+    is_claudes = b"anthropic-version" in headers and not path.startswith(_OPENAIS)
+    return (
+        anthropic(error, status) if is_claudes or path.startswith("/v1/messages") else openai(error, status)
+    )
 
 
 def event_of_path(path: str, error: CounselError, status: int | None = None) -> bytes:
