@@ -109,6 +109,9 @@ def _only(mode: str, tools: list[Any]) -> dict[str, Any]:
 WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"messages": []}, "messages"),
     ({"messages": None}, "messages"),
+    ({"tools": {}}, "tools"),
+    ({"tools": 0}, "tools"),
+    ({"messages": [{"role": "assistant", "content": "x", "tool_calls": {}}]}, "messages[0].tool_calls"),
     ({"model": ""}, "model"),
     ({"model": 7}, "model"),
     ({"temperatur": 1}, "temperatur"),

@@ -109,6 +109,8 @@ PNG = {"type": "base64", "media_type": "image/png", "data": "%%%"}
 WRONG: list[dict[str, Any]] = [
     {"messages": []},
     {"max_tokens": None},
+    {"tools": {}},
+    {"tools": ""},
     {"max_tokens": 0},
     {"max_token": 1},
     {"temperature": 2},

@@ -73,6 +73,8 @@ async def test_a_response_continues_an_earlier_one(v1: V1, fake_api: FakeAPI) ->
             model=model, input=output, tools=TOOLS, previous_response_id=first.id
         )
         assert second.status == "completed"
+        again = await v1.openai.responses.retrieve(second.id)
+        assert again.previous_response_id == second.previous_response_id == first.id
         third = await v1.openai.responses.create(
             model=model, input="and?", previous_response_id=second.id, store=False
         )
@@ -237,7 +239,9 @@ async def test_stored_items_are_sent_by_their_ids(
 
 
 async def test_a_conversation_of_ours_is_continued(v1: V1, fake_api: FakeAPI) -> None:
-    await v1.openai.responses.create(model="gpt-5", input="one", conversation="mine")
+    first: Any = await v1.openai.responses.create(model="gpt-5", input="one", conversation="mine")
+    for shown in (first, await v1.openai.responses.retrieve(first.id)):
+        assert shown.conversation.id == "mine"
     ask: Any = {"model": "claude-sonnet-4-6", "messages": [{"role": "user", "content": "two"}]}
     await v1.openai.chat.completions.create(**ask, extra_headers={"x-counsel-conversation": "mine"})
     sent = [message["content"][0]["text"] for message in fake_api.calls[1].body["messages"]]
@@ -290,6 +294,11 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "x"}
 WRONG: list[dict[str, Any]] = [
     {"input": None},
+    {"tools": {}},
+    {"tools": ""},
+    {"tools": [{"type": "namespace", "name": "x", "tools": {}}]},
+    {"truncation": {}},
+    {"include": ["message.output_text.logprobs"]},
     {"input": []},
     {"input": 7},
     {"inputs": "x"},

@@ -188,9 +188,7 @@ class _Messages:
         text = text or reading.optional(message, "refusal", str, f"{where}.refusal") or ""
         calls = tuple(
             _read_call(call, f"{where}.tool_calls[{index}]")
-            for index, call in enumerate(
-                reading.objects(message.get("tool_calls") or [], f"{where}.tool_calls")
-            )
+            for index, call in enumerate(reading.rows(message, "tool_calls", f"{where}.tool_calls"))
         )
         if message.get("function_call") is not None:
             raise BadRequest("'function_call' is not supported: use 'tool_calls'.", f"{where}.function_call")
@@ -325,7 +323,7 @@ def _thoughts(message: Mapping[str, object]) -> tuple[Thought, ...]:
 
 
 def tools_of(body: Mapping[str, object]) -> tuple[ToolSpec, ...]:
-    rows = reading.objects(body.get("tools") or [], "tools")
+    rows = reading.rows(body, "tools")
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
     return tuple(_tool(row, f"tools[{index}]") for index, row in enumerate(rows))

@@ -228,7 +228,7 @@ def _tools(
     """The client's own tools, and whether the vendor may search the web. `hosted`: the vendor's other tools, `offered`:
     what other vendors' tools do not have.
     """
-    rows = reading.objects(body.get("tools") or [], "tools", reading.dotted)
+    rows = reading.rows(body, "tools", place=reading.dotted)
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"tools: at most {reading.MOST_TOOLS} are accepted, not {len(rows)}", "tools")
     specs = []

@@ -134,6 +134,14 @@ def objects(values: object, where: str, place: Place = in_brackets) -> list[dict
     return [checked(row, dict, place(where, index)) for index, row in enumerate(checked(values, list, where))]
 
 
+def rows(
+    body: Mapping[str, object], name: str, where: str = "", place: Place = in_brackets
+) -> list[dict[str, object]]:
+    """A list of objects that may be missing or null."""
+    value = body.get(name)
+    return [] if value is None else objects(value, where or name, place)
+
+
 def blocks(
     content: object, where: str, kind: str = "text", place: Place = in_brackets
 ) -> list[dict[str, object]]:

@@ -31,6 +31,7 @@ IGNORED: dict[str, type] = {
 }
 _UNREPORTED = ("stream_options", "client_metadata")  # how a stream looks, and what only the client reads
 _INCLUDED = "reasoning.encrypted_content"  # the only `include` that answers of every vendor have
+_LOGPROBS = "message.output_text.logprobs"
 REFUSED = {
     "top_logprobs": "most models have none",
     "prompt": "prompts are stored at OpenAI",
@@ -74,7 +75,8 @@ def parse(body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # no
     stored = reading.optional(body, "store", bool) is not False
     if background and not stored:
         raise BadRequest("Background responses require 'store' to be true.", "store", "invalid_value")
-    reading.choice(body.get("truncation") or "disabled", ("auto", "disabled"), "truncation")
+    if body.get("truncation") is not None:
+        reading.choice(body["truncation"], ("auto", "disabled"), "truncation")
     reading.typed(body, {**IGNORED, **OWN})
     reading.metadata(body)
     offered = responses_tools.read(body)
@@ -139,11 +141,11 @@ def _request(
 
 def _details(body: Mapping[str, object]) -> list[str]:
     """Parts of settings that only OpenAI's own models understand."""
-    included = [
-        f"include.{reading.checked(name, str, 'include')[:60]}"
-        for name in reading.optional(body, "include", list) or ()
-        if name != _INCLUDED
-    ]
+    wanted = [reading.checked(name, str, "include") for name in reading.optional(body, "include", list) or ()]
+    if _LOGPROBS in wanted:
+        reason = REFUSED["top_logprobs"]
+        raise BadRequest(f"'{_LOGPROBS}' is not supported: {reason}.", "include", "unsupported_parameter")
+    included = [f"include.{name[:60]}" for name in wanted if name != _INCLUDED]
     reasoning = reading.optional(body, "reasoning", dict) or {}
     text = reading.optional(body, "text", dict) or {}
     known = {"effort", "summary", "generate_summary"}  # a summary is always asked for
@@ -157,7 +159,9 @@ def _details(body: Mapping[str, object]) -> list[str]:
 def echo(body: Mapping[str, object], *, stored: bool, background: bool) -> dict[str, object]:
     """What a response repeats of its request."""
     shown = {name: body[name] if body.get(name) is not None else usual for name, usual in _ECHO.items()}
-    return {**shown, "background": background, "store": stored}
+    conversation = _conversation(body)
+    about = None if conversation is None else {"id": conversation}
+    return {**shown, "conversation": about, "background": background, "store": stored}
 
 
 def _previous(body: Mapping[str, object]) -> str | None:

@@ -32,7 +32,7 @@ class Offered:
 
 
 def read(body: Mapping[str, object]) -> Offered:
-    rows = reading.objects(body.get("tools") or [], "tools")
+    rows = reading.rows(body, "tools")
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
     specs: dict[str, ToolSpec] = {}
@@ -69,7 +69,7 @@ def _add(
         renamed |= {spec.name: about} if about else {}
         return
     namespace = reading.tool_name(row.get("name"), f"{where}.name")
-    for index, inner in enumerate(reading.objects(row.get("tools") or [], f"{where}.tools")):
+    for index, inner in enumerate(reading.rows(row, "tools", f"{where}.tools")):
         place = f"{where}.tools[{index}]"
         reading.choice(inner.get("type"), ("function", "custom"), f"{place}.type")
         spec, about = _tool(inner, place)

@@ -31,7 +31,11 @@ async def lookup(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
         request, job = await cast(Storing, engine).completion(responses_request.job_of(name))
     except CounselError:
         raise NotFound(f"Response with id '{name}' not found.") from None
-    body = request.exact.native.body if request.exact.native else {}
+    body = dict(request.exact.native.body) if request.exact.native else {}
+    if request.previous is not None:
+        body["previous_response_id"] = f"resp_{request.previous.partition('_')[2]}"
+    elif request.continuation_id is not None:
+        body["conversation"] = request.continuation_id
     echo = responses_request.echo(body, stored=True, background=job.background)
     tools = responses_tools.read(body).renamed
     asked = Asked(request=request, echo=echo, created=job.created, finished=job.finished, tools=tools)
