@@ -14,6 +14,7 @@ class TextPart(TypedDict):
     wire: NotRequired[str]  # of a vendor's own search, as are the next two
     citations: NotRequired[list[dict[str, object]]]
     length: NotRequired[int]  # characters of the vendor's block that they count in
+    phase: NotRequired[str]  # OpenAI's: `commentary` or `final_answer`
 
 
 class ThinkingPart(TypedDict):
@@ -60,6 +61,8 @@ def _text(shown: Mapping[str, object]) -> TextPart:
         part["wire"] = read.text(shown, "wire")
         part["citations"] = read.parts(shown, "citations")
         part["length"] = read.integer(shown, "length")
+        if phase := read.text(shown, "phase"):
+            part["phase"] = phase
     return part
 
 

@@ -108,3 +108,57 @@ async def test_text_with_another_vendors_citations_is_one_message(v1: V1, fake_a
     assert stored.output[0].id == streamed.output[0].id
     chat = await v1.openai.chat.completions.create(model=CLAUDE, messages=ASK)
     assert chat.choices[0].message.content == whole
+
+
+# ── phases: OpenAI's models comment on what they do before they answer ───────────────────────────────
+
+MESSAGES = [("Looking.", "commentary"), ("Berlin.", "final_answer")]
+
+
+def _message(number: int, text: str, phase: str) -> dict[str, Any]:
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    head = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
+    return {**head, "content": [part], "phase": phase}
+
+
+def _openais_answer() -> str:
+    items = [_message(number, *message) for number, message in enumerate(MESSAGES)]
+    events: list[dict[str, Any]] = []
+    for number, item in enumerate(items):
+        begun = {**item, "content": [], "status": "in_progress"}
+        events.append({"type": "response.output_item.added", "output_index": number, "item": begun})
+        delta = {"item_id": item["id"], "content_index": 0, "delta": MESSAGES[number][0], "logprobs": []}
+        events.append({"type": "response.output_text.delta", "output_index": number, **delta})
+        events.append({"type": "response.output_item.done", "output_index": number, "item": item})
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    done = {"id": "r", "object": "response", "status": "completed", "model": "gpt-5", "usage": usage}
+    events.append({"type": "response.completed", "response": {**done, "output": items}})
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+async def test_messages_keep_their_phases_which_the_client_sends_back(v1: V1, fake_api: FakeAPI) -> None:
+    fake_api.script(raw=_openais_answer(), times=None)
+    ask: Any = {"model": "gpt-5", "input": "x"}
+    keyed = {**ask, "extra_headers": {"Idempotency-Key": "one"}}
+    answers: list[Any] = [await v1.openai.responses.create(**ask)]
+    for asked in (ask, keyed, keyed):  # the last one reads the stored answer
+        async with v1.openai.responses.stream(**asked) as stream:
+            answers.append(await stream.get_final_response())
+    answers.append(await v1.openai.responses.retrieve(answers[-1].id))
+    for answer in answers:
+        shown = [(item.content[0].text.strip(), item.phase) for item in answer.output]
+        assert shown == MESSAGES
+    turns: Any = [item.model_dump(exclude_none=True) for item in answers[0].output]
+    await v1.openai.responses.create(model="gpt-5", input=[*turns, {"role": "user", "content": "y"}])
+    assert [item.get("phase") for item in fake_api.calls[-1].body["input"]] == [
+        "commentary",
+        "final_answer",
+        None,
+    ]
+    chat = await v1.openai.chat.completions.create(model="gpt-5", messages=ASK)
+    assert chat.choices[0].message.content == "Looking.\n\nBerlin."
+    claudes: Any = {"model": "gpt-5", "max_tokens": 9, "messages": ASK}
+    async with v1.anthropic.messages.stream(**claudes) as claude:
+        streamed = await claude.get_final_message()
+    for message in (streamed, await v1.anthropic.messages.create(**claudes)):
+        assert _blocks(message) == [("Looking.\n\nBerlin.", [])]

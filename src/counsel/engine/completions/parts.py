@@ -66,6 +66,8 @@ class Parts:
             last["wire"] = block.wire
             last["citations"] = read.parts(block.item, "citations")
             last["length"] = read.integer(block.item, "length")
+            if phase := read.text(block.item, "phase"):
+                last["phase"] = phase
         return part
 
     @property

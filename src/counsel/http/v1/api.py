@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Literal, Protocol, TypeAlias, TypedDict
 
@@ -122,6 +122,22 @@ def _foreign(asked: Asked, parts: tuple[AnswerPart, ...]) -> list[str]:
     wire = native.wire if native else ""
     kinds = (part["item"].get("type") for part in parts if part["type"] == "vendor" and part["wire"] != wire)
     return list(dict.fromkeys(str(kind) for kind in kinds))
+
+
+def joined(parts: Iterable[AnswerPart], wire: str) -> list[AnswerPart]:
+    """For clients of this vendor's API, with one text where only another vendor's citations and searches part it: in a
+    stream, nothing is sent for these.
+    """
+    rows: list[AnswerPart] = []
+    for part in parts:
+        last = rows[-1] if rows else None
+        if part["type"] == "vendor" and part["wire"] != wire:
+            continue
+        if part["type"] == "text" and last and last["type"] == "text" and last.get("wire") != wire:
+            rows[-1] = {**part, "text": last["text"] + part["text"]}
+        else:
+            rows.append(part)
+    return rows
 
 
 def refused(asked: Asked, error: CounselError) -> Ended | None:

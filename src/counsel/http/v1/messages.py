@@ -9,7 +9,7 @@ from counsel import strict_json
 from counsel.answer_parts import AnswerPart, ThinkingPart, ToolCallPart
 from counsel.errors import CounselError
 from counsel.http.v1 import errors, messages_input, messages_request, opaque
-from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.http.v1.api import LARGEST, Asked, Ended, joined
 from counsel.job_events import ToolInputAdded
 from counsel.types import Usage
 
@@ -39,7 +39,7 @@ class Messages:
         return messages_request.parse(body, headers)
 
     def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:
-        blocks = [block for part in answer.parts for block in _blocks(part)]
+        blocks = [block for part in joined(answer.parts, WIRE) for block in _blocks(part)]
         return {
             **_message(asked, job),
             "content": blocks,

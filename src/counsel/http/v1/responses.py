@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from counsel import json_reader as read
 from counsel import strict_json
 from counsel.answer_parts import AnswerPart, ThinkingPart, ToolCallPart, VendorPart
 from counsel.errors import CounselError
 from counsel.http.v1 import errors, opaque, responses_request
-from counsel.http.v1.api import LARGEST, Asked, Ended, Renamed
+from counsel.http.v1.api import LARGEST, Asked, Ended, Renamed, joined
 from counsel.http.v1.custom_input import CustomInput
 from counsel.job_events import ToolInputAdded
 from counsel.lazy_dataclass import dataclass
@@ -47,7 +47,7 @@ class Responses:
 
     def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:
         names = Names(job)
-        items = [item for part in _joined(answer.parts) for item in _items(part, names, asked)]
+        items = [item for part in joined(answer.parts, WIRE) for item in _items(part, names, asked)]
         if answer.refusal:
             items.append(_refusal(answer.refusal, names.next("msg")))
         return ended(asked, job, answer, items)
@@ -116,25 +116,13 @@ def failed(asked: Asked, job: str, error: CounselError) -> dict[str, object]:
     }
 
 
-def _joined(parts: Iterable[AnswerPart]) -> list[AnswerPart]:
-    """With one message where another vendor's citations and searches part its text, as in a stream."""
-    joined: list[AnswerPart] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if part["type"] == "vendor" and part["wire"] != WIRE:
-            continue
-        if part["type"] == "text" and last and last["type"] == "text" and last.get("wire") != WIRE:
-            joined[-1] = {"type": "text", "text": last["text"] + part["text"]}
-        else:
-            joined.append(part)
-    return joined
-
-
 def _items(part: AnswerPart, names: Names, asked: Asked) -> list[dict[str, object]]:
     if part["type"] == "text":
         text, name = part["text"], names.next("msg")
-        notes = _annotations(part["citations"], part["length"], text) if part.get("wire") == WIRE else []
-        return [_message(text, name, notes=notes)] if text else []
+        if part.get("wire") != WIRE:
+            return [_message(text, name)] if text else []
+        notes = _annotations(part["citations"], part["length"], text)
+        return [_message(text, name, notes=notes, phase=part.get("phase"))] if text else []
     if part["type"] == "tool_call":
         return [_call(part, names, asked)]
     if part["type"] == "vendor":
@@ -156,8 +144,14 @@ def _annotations(notes: list[dict[str, object]], length: int, text: str) -> list
 
 
 def _message(
-    text: str, name: str, status: str = "completed", *, notes: list[dict[str, object]] | None = None
+    text: str,
+    name: str,
+    status: str = "completed",
+    *,
+    notes: list[dict[str, object]] | None = None,
+    phase: str | None = None,
 ) -> dict[str, object]:
+    """`phase`: clients send it back, because OpenAI's models answer worse without it."""
     part = {"type": "output_text", "text": text, "annotations": notes or [], "logprobs": []}
     return {
         "type": "message",
@@ -165,6 +159,7 @@ def _message(
         "role": "assistant",
         "status": status,
         "content": [part] if status == "completed" else [],
+        **({"phase": phase} if phase else {}),
     }
 
 
@@ -311,7 +306,7 @@ class ResponsesRenderer:
             )
             for index, note in enumerate(notes)
         ]
-        return b"".join(added) + self._end_item(notes=notes)
+        return b"".join(added) + self._end_item(notes=notes, phase=read.text(item, "phase"))
 
     def tool_input(self, call: ToolInputAdded) -> bytes:
         """The call's item stays open until the call is whole, whatever other items come in between."""
@@ -405,14 +400,18 @@ class ResponsesRenderer:
         )
 
     def _end_item(
-        self, thought: ThinkingPart | None = None, *, notes: list[dict[str, object]] | None = None
+        self,
+        thought: ThinkingPart | None = None,
+        *,
+        notes: list[dict[str, object]] | None = None,
+        phase: str = "",
     ) -> bytes:
         """`thought`: the vendor's block of the reasoning that ends."""
         if not self._open:
             return b""
         text, there = "".join(self._pieces), self._there()
         if self._open == "message":
-            item = _message(text, self._id, notes=notes)
+            item = _message(text, self._id, notes=notes, phase=phase)
             ends = self._event("response.output_text.done", {**there, "text": text, "logprobs": []})
             ends += self._event(
                 "response.content_part.done", {**there, "part": read.values(item, "content")[0]}

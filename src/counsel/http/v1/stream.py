@@ -148,6 +148,7 @@ class Stream:
                         "type": "citations",
                         "citations": part["citations"],
                         "length": part["length"],
+                        "phase": part.get("phase"),
                     }
                     await self._part({"type": "vendor", "wire": part["wire"], "item": item})
             elif part["type"] == "thinking":

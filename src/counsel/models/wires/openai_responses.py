@@ -362,8 +362,9 @@ class ResponsesReader:
         if item.get("type") == "message":
             for index, part in enumerate(item.get("content") or ()):
                 events += self._content(part, item_index, index)
-                if notes := part.get("annotations"):
-                    events.append(citations(WIRE, notes, part.get("text") or ""))
+                notes, phase, text = part.get("annotations"), item.get("phase"), part.get("text")
+                if notes or (phase and text):
+                    events.append(citations(WIRE, notes or [], text or "", phase))
         elif item.get("type") == "reasoning":
             for kind, parts in (("summary", item.get("summary")), ("reasoning", item.get("content"))):
                 for index, part in enumerate(parts or ()):

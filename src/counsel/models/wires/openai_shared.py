@@ -34,9 +34,10 @@ def source_name(title: str | None, url: str) -> str:
     return title if title and not title.isdigit() else url
 
 
-def citations(wire: str, notes: list[Json], text: str) -> VendorBlock:
+def citations(wire: str, notes: list[Json], text: str, phase: str | None = None) -> VendorBlock:
     """Of the text before it, `text`: a client's may be longer, because paragraphs are put between texts."""
-    return VendorBlock(wire, {"type": "citations", "citations": notes, "length": len(text)})
+    more = {"phase": phase} if phase else {}
+    return VendorBlock(wire, {"type": "citations", "citations": notes, "length": len(text), **more})
 
 
 def parsed_arguments(raw: str | None) -> dict[str, object]:
