@@ -206,6 +206,23 @@ async def test_json_that_a_vendor_does_not_promise_is_reported(v1: V1) -> None:
     assert reply["counsel"]["adapted"] == [{"setting": "response_format", "sent": "json_object"}]
 
 
+async def test_an_answer_of_a_few_tokens_is_raised_to_openais_least(v1: V1, fake_api: FakeAPI) -> None:
+    """Its Chat Completions take 1, as Anthropic does; counsel asks its Responses, which do not."""
+    for asked in (1, 16):
+        for path, body in (
+            (CHAT, {"model": GPT, "messages": [USER], "max_tokens": asked}),
+            (MESSAGES, _messages(GPT, max_tokens=asked)),
+        ):
+            status, reply = await v1.post(path, body)
+            assert (status, fake_api.calls[-1].body["max_output_tokens"]) == (200, 16)
+            adapted = [{"setting": "max_tokens", "sent": "16"}] if asked < 16 else None
+            assert reply["counsel"].get("adapted") == adapted
+    _, reply = await v1.post(MESSAGES, _messages(CLAUDE, max_tokens=1))
+    assert fake_api.calls[-1].body["max_tokens"] == 1
+    await v1.post(RESPONSES, {"model": GPT, "input": "x", "max_output_tokens": 1})
+    assert fake_api.calls[-1].body["max_output_tokens"] == 1, "the client's own vendor decides"
+
+
 async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
     image = {"type": "image_url", "image_url": {"url": "https://a.example/b.png", "detail": "low"}}
     _, reply = await v1.post(

@@ -31,6 +31,7 @@ from counsel.models.wires.openai_shared import (
 )
 from counsel.text import is_blank, missing
 from counsel.types import (
+    Adapted,
     Call,
     Endpoint,
     Event,
@@ -84,7 +85,7 @@ class OpenAIResponses:
             **without_none(
                 include=[_ENCRYPTED] if options.get("encrypted", can_reason) else None,
                 instructions=call.system if not is_blank(call.system or "") else None,
-                max_output_tokens=call.max_output,
+                max_output_tokens=max(call.max_output, LEAST_OUTPUT) if call.max_output else None,
                 temperature=settings.temperature,
                 reasoning=_reasoning(settings.effort, options),
                 text=without_none(verbosity=settings.verbosity, format=_format(call)) or None,
@@ -100,7 +101,7 @@ class OpenAIResponses:
             {**self.headers(endpoint), **options.get("headers", {})},
             limited(body, "max_output_tokens", call),
             (*settings.left_out, *unsent),
-            settings.adapted,
+            (*settings.adapted, *_raised(call, model)),
             optional=("reasoning.summary", "text.format"),
         )
 
@@ -121,6 +122,15 @@ class OpenAIResponses:
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _LONGEST_NAME = 64  # of a tool, at OpenAI
+LEAST_OUTPUT = 16  # tokens; below: "Invalid 'max_output_tokens': integer below minimum value"
+
+
+def _raised(call: Call, model: Model) -> tuple[Adapted, ...]:
+    """OpenAI's and Anthropic's other APIs take 1, which clients send to try a model or a key."""
+    if not call.max_output or call.max_output >= LEAST_OUTPUT:
+        return ()
+    why = f"{model.id} takes at least {LEAST_OUTPUT} tokens for an answer, which was sent instead of {call.max_output}."
+    return (Adapted("max_tokens", str(call.max_output), str(LEAST_OUTPUT), why),)
 
 
 def flat_name(namespace: str, name: str) -> str:
