@@ -71,6 +71,23 @@ async def test_claude_code_reads_a_file_with_any_model(
     assert any(SECRET in str(call.body) for call in fake_api.calls), "the tool's result reached the model"
 
 
+async def test_claude_code_knows_a_conversation_that_is_too_long(
+    v1: V1, fake_api: FakeAPI, project: Path
+) -> None:
+    """Whatever the vendor says. Claude Code compacts a long conversation then; one question it cannot."""
+    fake_api.script(error="context", message="Too much.", times=None)
+    env = environment(
+        project.parent / "home",
+        ANTHROPIC_BASE_URL=v1.url,
+        ANTHROPIC_AUTH_TOKEN=TOKEN,
+        ANTHROPIC_MODEL="gpt-5",
+        ANTHROPIC_SMALL_FAST_MODEL="gpt-5",
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+    )
+    output = await _run(program("claude"), "-p", "hello", cwd=project, env=env)
+    assert "Prompt is too long" in output
+
+
 @pytest.mark.parametrize(("agent", "model"), [("codex", "codex"), ("claude", "claude:opus")])
 async def test_a_real_agent_answers_as_a_model(
     tmp_path: Path, fake_api: FakeAPI, agent: str, model: str
