@@ -323,5 +323,6 @@ async def test_of_progress_that_is_not_read_the_newest_is_kept() -> None:
     unused: Any = None
     exchange = Exchange(unused, unused, takes_stream=True)
     for number in range(1_000):
-        exchange._notify({"params": {"progressToken": number % 3, "progress": number}})
-    assert [note["params"]["progress"] for note in exchange._progress.values()] == [999, 997, 998]
+        params = {"progressToken": number % 3, "progress": number}
+        exchange._notify({"method": "notifications/progress", "params": params})
+    assert [note["params"]["progress"] for note in exchange._waiting.values()] == [999, 997, 998]

@@ -173,6 +173,32 @@ async def test_progress_comes_as_a_stream_and_the_answer_ends_it(tmp_path: Path)
             assert [event async for event in stream] == []
 
 
+async def test_a_subscription_to_tasks_is_a_stream_until_they_have_ended(tmp_path: Path) -> None:
+    async with served(tmp_path) as client:
+        capabilities: Any = {"extensions": {protocol.TASKS: {}}}
+        declared = {**ENVELOPE, protocol.META_CAPABILITIES: capabilities}
+        called = {"name": "chat", "arguments": {"prompt": "hang", "async": True}, "_meta": declared}
+        made = await client.ask("tools/call", called, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
+        task = made["result"]["taskId"]
+        params = {"notifications": {"taskIds": [task, "nobody"]}, "_meta": declared}
+        message = client.message(protocol.LISTEN, params)
+        async with client.post(message, **MODERN, Mcp_Method=protocol.LISTEN) as response:
+            assert response.headers["Content-Type"] == "text/event-stream"
+            stream = events(response)
+            acknowledged = await anext(stream)
+            assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+            assert acknowledged["params"]["notifications"] == {"taskIds": [task]}
+            assert (await anext(stream))["params"]["status"] == "working"
+            client.engine.jobs[task].end({"content": "done"})
+            last = await anext(stream)
+            assert (last["params"]["taskId"], last["params"]["status"]) == (task, "completed")
+            assert (await anext(stream))["id"] == message["id"]
+            assert [event async for event in stream] == []
+        async with client.post(message, **MODERN, Mcp_Method=protocol.LISTEN) as response:
+            told = [event async for event in events(response)]
+        assert [event["params"].get("status") for event in told[:-1]] == [None, "completed"]  # at once
+
+
 async def test_without_a_stream_the_answer_is_json(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
         await client.initialize()

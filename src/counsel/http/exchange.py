@@ -26,6 +26,7 @@ STATUS = {
 
 Notify = Callable[[Json], None]
 Work = Callable[[Notify], Awaitable[object]]
+Subject = tuple[str, object, object]
 OnDisconnect = Callable[[asyncio.Future[object]], Awaitable[None]]
 
 
@@ -37,9 +38,7 @@ class Exchange:
         self._receive = receive
         self._takes_stream = takes_stream
         self._streaming = False
-        self._progress: dict[
-            object, Json
-        ] = {}  # by token: a client that reads slowly gets the newest of each
+        self._waiting: dict[Subject, Json] = {}  # a client that reads slowly gets the newest of each
         self._changed = asyncio.Event()
 
     async def run(
@@ -65,7 +64,7 @@ class Exchange:
 
     def _notify(self, message: Json) -> None:
         if self._takes_stream:
-            self._progress[message["params"]["progressToken"]] = message
+            self._waiting[_subject(message)] = message
             self._changed.set()
 
     async def _wait(self) -> None:
@@ -77,16 +76,16 @@ class Exchange:
                 await self._write(b": still here\n\n")
             return
         self._changed.clear()
-        await self._write_progress()
+        await self._write_notifications()
 
-    async def _write_progress(self) -> None:
-        notifications, self._progress = self._progress, {}
+    async def _write_notifications(self) -> None:
+        notifications, self._waiting = self._waiting, {}
         for notification in notifications.values():
             await self._write(_event(notification))
 
     async def _finish(self, response: Any, *, by_code: bool) -> None:
         if self._streaming:
-            await self._write_progress()
+            await self._write_notifications()
             last = b"" if response is None else _event(response)
             await self.send({"type": "http.response.body", "body": last})
         elif response is None:  # cancelled: there is no answer
@@ -105,6 +104,12 @@ class Exchange:
             ]
             await self.send({"type": "http.response.start", "status": 200, "headers": headers})
         await self.send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+def _subject(message: Json) -> Subject:
+    """The call whose progress it is, or the task of a subscription."""
+    params = message["params"]
+    return message["method"], params.get("progressToken"), params.get("taskId")
 
 
 async def _disconnected(receive: Receive) -> None:
