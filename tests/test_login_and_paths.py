@@ -78,11 +78,20 @@ def test_an_address(text: str, url: str) -> None:
         ("https://team.example/#a", "must not have a user"),
         ("http://team.example", "without encryption"),
         ("http://127.0.0.1.example", "without encryption"),
+        ("https://team example", "not an address of a server"),
+        ("http://127.0.0.1:31\n57", "not an address of a server"),
     ],
 )
 def test_what_is_no_address(text: str, problem: str) -> None:
     with pytest.raises(InvalidArgument, match=problem):
         team_login.checked_url(text)
+
+
+@pytest.mark.parametrize("text", ["csl_q7RtQ7rT", "CSL_q7RtQ7rT", "https://csl_q7RtQ7rT"])
+def test_a_token_in_place_of_the_address_is_not_repeated(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="is a token") as refused:
+        team_login.checked_url(text)
+    assert "q7RtQ7rT" not in f"{refused.value} {refused.value.hint}"
 
 
 def test_a_login_is_written_read_and_removed(tmp_path: Path) -> None:

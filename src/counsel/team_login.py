@@ -28,6 +28,7 @@ FILE = "team.json"
 MODELS_FILE = "team-models.json"
 _LARGEST = 8 * 1024 * 1024  # bytes of one of the files
 _VARIABLE = "COUNSEL_TEAM_TOKEN"  # its name in the keychain
+_PREFIX = "csl_"  # of people's tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,18 @@ class TeamLogin:
 def checked_url(text: str) -> str:
     """The server's address without a trailing slash. Raises `InvalidArgument`."""
     text = text.strip()
+    if text.lower().removeprefix("https://").startswith(_PREFIX):  # a name server would be asked for it
+        raise InvalidArgument(
+            "This is a token, not an address. It is asked for separately.",
+            hint=f"{_EXAMPLE}. Your shell may keep what you typed: end this token.",
+        )
     try:
         parts = urlsplit(text if "://" in text else f"https://{text}")
         host, port = parts.hostname or "", parts.port
     except ValueError:
         raise InvalidArgument(f"This is not an address: {text[:200]!r}.", hint=_EXAMPLE) from None
-    if parts.scheme not in {"https", "http"} or not host or port == 0:
+    is_odd = any(letter.isspace() or not letter.isprintable() for letter in text)
+    if parts.scheme not in {"https", "http"} or not host or port == 0 or is_odd:
         raise InvalidArgument(f"This is not an address of a server: {text[:200]!r}.", hint=_EXAMPLE)
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidArgument(

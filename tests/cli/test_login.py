@@ -9,6 +9,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 import pytest
 
 from counsel import keychain, settings
+from counsel.models import team
 from support.user import Output, User
 
 TOKEN = "csl_" + "q7Rt" * 10
@@ -167,6 +169,39 @@ def test_who_has_not_joined_is_not_sent_to_what_only_shows_logins(
     assert "There is no counsel server at" in done.err
     assert "--status" not in done.err
     assert "Nothing was changed" in done.err
+
+
+@pytest.mark.parametrize("status", [403, 429, 500, 502])
+def test_a_server_that_fails_gets_no_advice_for_who_has_joined(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str, status: int
+) -> None:
+    monkeypatch.setattr(_Server, "do_GET", lambda handler: handler.send_error(status))
+    done = log_in(person, monkeypatch, url)
+    assert done.code == 1
+    assert f"answered with {status}" in done.err
+    assert "logout" not in done.err
+    assert "team_offline" not in done.err
+    assert "Nothing was changed" in done.err
+
+
+def test_a_server_that_says_nothing_is_not_asked_with_less_effort(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(_Server, "do_GET", lambda handler: answered.wait(60))
+    monkeypatch.setattr(team, "ASKING", replace(team.ASKING, total=0.2))
+    done = log_in(person, monkeypatch, url)
+    answered.set()
+    assert done.code == 1
+    assert "did not finish within" in done.err
+    assert "effort" not in done.err
+    assert "Nothing was changed" in done.err
+
+
+def test_a_token_typed_as_the_address_is_sent_nowhere(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = log_in(person, monkeypatch, TOKEN)
+    assert done.code == 1
+    assert "counsel login https://" in done.err
 
 
 def test_a_conversation_that_is_not_at_the_server_is_not_looked_for_here(

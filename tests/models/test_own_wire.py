@@ -271,4 +271,10 @@ def test_a_server_that_cannot_be_reached_says_how_to_go_on() -> None:
     assert behind.hint == "h", "the hint about the proxy stays"
     wrong = explained(SERVER, untrusted=True)
     assert "SSL_CERT_FILE" in str(wrong.hint)
+    words = ProviderUnavailable(
+        "t cannot be reached securely: [SSL: WRONG_VERSION_NUMBER] wrong version number"
+    )
+    plain = team_errors.unreachable(words, SERVER, untrusted=True)
+    assert "does not speak TLS" in str(plain.hint)
+    assert "SSL_CERT_FILE" not in str(plain.hint)
     assert "unreachable" not in wrong.fields, "a wrong certificate is no reason to go another way"

@@ -13,7 +13,7 @@ import click
 from counsel import __version__, settings
 from counsel import json_reader as read
 from counsel.cli import json_option, output
-from counsel.errors import AuthenticationFailed, CounselError, InvalidArgument
+from counsel.errors import AuthenticationFailed, CounselError, InvalidArgument, TimedOut
 from counsel.text import counted
 
 if TYPE_CHECKING:
@@ -97,10 +97,12 @@ def _not_joined(error: CounselError, address: str) -> CounselError:
     if isinstance(error, AuthenticationFailed):
         error.message = f"{address} does not accept this token."
         error.hint = "Check that all of it was typed, or get a new one. Nothing was changed."
-    elif error.fields.get("unreachable"):
+    elif error.fields.get("unreachable") or isinstance(error, TimedOut):
         error.hint = "Check the address, the network and the VPN. Nothing was changed."
     elif error.fields.get("status") == 404:
         error.hint = "Check the address. Nothing was changed."
+    elif error.fields.get("team"):
+        error.hint = f"{error.hint or ''} Nothing was changed.".strip()
     return error
 
 

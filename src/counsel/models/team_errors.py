@@ -18,6 +18,11 @@ _OFFLINE = (
     "Check the network or the VPN. `counsel config set team_offline local` lets counsel use this machine's own keys "
     "meanwhile; `counsel logout` leaves the team."
 )
+_CERTIFICATE = (
+    "If your company signs its own certificates, set SSL_CERT_FILE to its CA certificate, also in COUNSEL_HOME/.env for "
+    "programs that start counsel. If it has expired or is not valid yet, check this machine's clock."
+)
+_NO_TLS = "What answers there does not speak TLS: check the address and its port."
 
 
 def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> CounselError:
@@ -51,7 +56,7 @@ def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> Couns
     message = scrubbed(report.message, endpoint.key).strip()
     return ProviderUnavailable(
         f"{label} answered with {status or 'an error'}{f': {message}' if message else ''}.",
-        hint=_OFFLINE,
+        hint=_OFFLINE if status == 503 else "Try again; if it stays so, tell whoever runs the server.",
         provider=endpoint.provider.name,
         status=status,
         team=url,
@@ -74,10 +79,7 @@ def unreachable(failure: CounselError, endpoint: Endpoint, *, untrusted: bool) -
         return failure
     failure.fields["team"] = endpoint.base_url
     if untrusted:
-        failure.hint = (
-            "If your company signs its own certificates, set SSL_CERT_FILE to its CA certificate, also in "
-            "COUNSEL_HOME/.env for programs that start counsel. If it has expired or is not valid yet, check this machine's clock."
-        )
+        failure.hint = _NO_TLS if "WRONG_VERSION_NUMBER" in failure.message else _CERTIFICATE
     elif isinstance(failure, ProviderUnavailable):
         failure.fields["unreachable"] = True
         if not endpoint.network.proxy:
