@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from counsel.job_events import TextAdded
 from counsel.requests import ChatRequest, CompletionRequest, ConsensusRequest
 from counsel.types import Turn
 from fake import FakeAPI
+from support.postgres_proxy import PostgresProxy
 
 pytestmark = [pytest.mark.postgres, pytest.mark.thorough]
 OpenServer = Callable[..., Awaitable[Engine]]
@@ -84,6 +86,50 @@ async def test_another_server_runs_the_job_and_its_live_text_is_followed_where_i
     fake_api.open_gate("g")
     assert (await first.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     assert (job in first.runner.running, await queue(first)) == (False, [])
+
+
+@pytest.mark.parametrize("ends_meanwhile", [False, True])
+async def test_a_follower_elsewhere_misses_nothing_of_what_was_said_while_the_database_was_away(
+    server: OpenServer,
+    caller: MakeCaller,
+    fake_api: FakeAPI,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    ends_meanwhile: bool,
+) -> None:
+    """Longer than writes wait for it: what could not be written is written later, and in order."""
+    monkeypatch.setattr("counsel.engine.store.postgres.writer.PATIENCE", 0.1)
+    monkeypatch.setattr("counsel.engine.jobs.running.AGAIN", 0.0)
+    words = "".join(f"<{number}>" for number in range(200))
+    fake_api.script(text=words, deltas=200, chunk_delay=0.02)
+    second, direct = await server("b", concurrency=0), os.environ["COUNSEL_DATABASE"]
+    async with PostgresProxy(direct) as proxy:
+        monkeypatch.setenv("COUNSEL_DATABASE", proxy.url)
+        first = await server("a")
+        job = await first.submit(ask("hello"), caller(), background=True)
+        live, text = first.runner.running[job].live.slots["0"], ""
+        cuts, kinds = 0, []
+        async with asyncio.timeout(60):
+            async for event in second.follow(job):
+                kinds.append(event.kind)
+                if isinstance(event, TextAdded):
+                    assert event.offset == len(text), "nothing is missing"
+                    text += event.text
+                if text and not cuts:
+                    cuts = 1
+                    proxy.refuses = True
+                    proxy.cut_all()
+                    length = live.length
+                    while (
+                        live.length < length + 40
+                        or not first.store.problem
+                        or (ends_meanwhile and not first.runner.endings.unsaved)
+                    ):
+                        await asyncio.sleep(0.02)
+                    proxy.refuses = False
+        assert (text, cuts) == (words, 1)
+        assert {"model_finished", "done"} <= set(kinds)
+        await first.close()
 
 
 async def test_a_server_without_a_jobs_keys_knows_whether_another_one_can_take_it(

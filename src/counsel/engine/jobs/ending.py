@@ -15,6 +15,7 @@ from counsel.engine.jobs.running import Outcome, Running
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Fence, JobCompleted, JobEnd, JobStopped, LostJob, NewTurn, StoreError
 from counsel.errors import CounselError
+from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import replace
 from counsel.requests import Status
 from counsel.results import ChatResult, Result, ReviewResult
@@ -25,7 +26,8 @@ _MOST_UNSAVED = 64
 class Endings:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.unsaved: dict[str, tuple[Fence, JobEnd]] = {}  # by job: ends that could not be written yet
+        # by job: ends that could not be written yet, and the events before them
+        self.unsaved: dict[str, tuple[Fence, list[JobEvent], JobEnd]] = {}
 
     async def complete(
         self, running: Running, consultation: Consultation, outcome: Outcome, *, expires: float, alone: bool
@@ -39,7 +41,7 @@ class Endings:
         running.live.done(outcome.status)
         # else no other process has followed it, and its row has everything
         if running.live.is_stored or running.live.is_resumable or running.live.has_thought:
-            running.flush(self._store)
+            running.flush(self._store, is_last=True)
         ending = _Ending(result, job.conversation, len(outcome.messages))
         end = _completed(running, consultation, outcome, ending.complete, expires)
         try:
@@ -48,7 +50,7 @@ class Endings:
             if not (unkept := running.unkept(error)):
                 consultation.save_unrecorded()
                 raise
-            self._keep_trying(running.fence, end, error)
+            self._keep_trying(running, end, error)
             warnings.append(f"This answer could not be stored: {unkept}")
             if ending.result is result:
                 ending.complete(0)
@@ -69,7 +71,7 @@ class Endings:
         error.fields.setdefault("continuation_id", running.job.conversation)
         running.live.hold_end()
         (running.live.cancelled if status == "cancelled" else running.live.failed)(error)
-        running.flush(self._store)
+        running.flush(self._store, is_last=True)
         running.failure = error.copy()
         running.job.status = status
         end = JobStopped(
@@ -81,21 +83,23 @@ class Endings:
         try:
             await asyncio.shield(asyncio.ensure_future(self._store.finish(running.fence, end)))
         except (LostJob, StoreError) as failure:
-            self._keep_trying(running.fence, end, failure)
+            self._keep_trying(running, end, failure)
             running.more = bool(running.unkept(failure))
             if not running.more:
                 running.live.leave()  # it continues in another process, or has another end
                 return
         running.live.publish_end()
 
-    def _keep_trying(self, fence: Fence, end: JobEnd, error: Exception) -> None:
+    def _keep_trying(self, running: Running, end: JobEnd, error: Exception) -> None:
         """Else the next process would ask again, and pay again."""
         if isinstance(error, StoreError) and len(self.unsaved) < _MOST_UNSAVED:
-            self.unsaved[fence.job] = fence, end
+            self.unsaved[running.job.id] = running.fence, running.unwritten_events(), end
 
     async def save(self) -> None:
         """Once more, what could not be written."""
-        for job, (fence, end) in list(self.unsaved.items()):
+        for job, (fence, events, end) in list(self.unsaved.items()):
+            if events:  # followers in other processes have not seen them
+                self._store.append(fence, events)
             with contextlib.suppress(LostJob):
                 await self._store.finish(fence, end)
             self.unsaved.pop(job, None)

@@ -360,7 +360,8 @@ class Runner:
         if self.queue:
             self.queue.stop_taking()
         for running in self.running.values():
-            running.flush(self._store)  # before the calls are broken off, which is not an event of the job
+            # before the calls are broken off, which is not an event of the job
+            running.flush(self._store, is_last=True)
             running.job.handed_over = not running.cancelled
         tasks = [*self.periodic.tasks, *(running.task for running in self.running.values())]
         for task in tasks:

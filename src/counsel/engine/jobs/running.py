@@ -11,9 +11,12 @@ from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Pending, Store
 from counsel.engine.store.records import Fence, Message, StoreError, Submitted
 from counsel.errors import CounselError
+from counsel.job_events import JobEvent
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import Status
 from counsel.results import Result
+
+AGAIN = 1.0  # seconds after which events that could not be written are tried again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,9 @@ class Running:
     written: Pending[Submitted] | None = None  # the job's way to the disk
     gaps: int = 0  # of our presence, when the job was last known to be ours
     more: bool = False  # the disk does not hold everything: a warning, an export, or all of it
+    _events: list[JobEvent] = field(default_factory=list)  # of the last write
+    _append: Pending[None] | None = None
+    _appended_at: float = 0.0
 
     async def ended(self) -> None:
         """Wait for the end, whatever it is; `asyncio.wait` takes three times as long."""
@@ -82,10 +88,29 @@ class Running:
             self.lost = self.job.handed_over = True
             self.task.cancel()
 
-    def flush(self, store: Store) -> None:
-        """Write new events, text included."""
-        if events := self.live.unwritten():
-            store.append(self.fence, events)
+    def flush(self, store: Store, *, is_last: bool = False) -> None:
+        """Write new events, text included, and before them those that could not be written.
+
+        One write at a time: if an earlier one failed and a later one did not, a follower in another process would read on
+        behind the gap. `is_last`: the job's end follows, so what is on its way is written once more with it.
+        """
+        if self._is_waiting() and not is_last:
+            return
+        if events := [*self.unwritten_events(), *self.live.unwritten()]:
+            self._events, self._append = events, store.append(self.fence, events)
+            self._appended_at = time.monotonic()
+
+    def unwritten_events(self) -> list[JobEvent]:
+        """Those of the last write, unless it has succeeded. To write an event again changes nothing."""
+        if self._append is not None and self._append.done() and self._append.exception() is None:
+            self._events = []
+        return self._events
+
+    def _is_waiting(self) -> bool:
+        """For the last write, or after its failure for a moment: the database may be away for long."""
+        if self._append is None or not self._append.done():
+            return self._append is not None
+        return self._append.exception() is not None and time.monotonic() - self._appended_at < AGAIN
 
     def unkept(self, error: Exception) -> BaseException | None:
         """Why the job is not on disk, if that is what the error comes from."""
