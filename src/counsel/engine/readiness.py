@@ -33,24 +33,34 @@ DRAINING = Reason("draining", "The server is being stopped: it takes no new jobs
 async def not_ready(store: Store, limit: int, *, draining: bool = False) -> list[Reason]:
     """Why this process is not ready; empty when it is. `limit`: seconds that a job may wait in the queue (0: any)."""
     reasons = [DRAINING] if draining else []
+    asking = asyncio.ensure_future(_reasons(store, limit))
+    asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else hears of it
     try:
-        async with asyncio.timeout(PATIENCE):
-            if store.team is not None:
-                await store.team.health.check()
-                reasons += late(await store.team.health.queue(), limit)
-            elif store.problem:
-                reasons.append(Reason("database", "Nothing can be stored: `counsel doctor` says why."))
-    except TimeoutError:
-        reasons.append(Reason("database", f"The database has not answered within {PATIENCE:.0f} seconds."))
+        answered, _ = await asyncio.wait({asking}, timeout=PATIENCE)
+    finally:
+        asking.cancel()  # its end is not awaited: for that, the driver asks the silent server again
+    if answered:
+        return reasons + asking.result()
+    return [
+        *reasons,
+        Reason("database", f"The database has not answered within {PATIENCE:.0f} seconds."),
+    ]
+
+
+async def _reasons(store: Store, limit: int) -> list[Reason]:
+    try:
+        if store.team is not None:
+            await store.team.health.check()
+            return late(await store.team.health.queue(), limit)
     except ConfigInvalid as error:
         log.warning("not ready: %s", error.message)
-        reasons.append(
-            Reason("schema", "The database's tables do not fit this release: see `counsel database`.")
-        )
+        return [Reason("schema", "The database's tables do not fit this release: see `counsel database`.")]
     except CounselError as error:
         log.warning("not ready: %s", error.message)
-        reasons.append(Reason("database", "The database cannot be reached."))
-    return reasons
+        return [Reason("database", "The database cannot be reached.")]
+    if store.problem:
+        return [Reason("database", "Nothing can be stored: `counsel doctor` says why.")]
+    return []
 
 
 def late(queue: QueueState, limit: int) -> list[Reason]:

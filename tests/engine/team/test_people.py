@@ -298,6 +298,27 @@ async def test_a_database_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) 
     assert "has not answered" in reason.to_json()["text"]
 
 
+async def test_a_probe_does_not_wait_until_a_silent_database_has_been_told_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The driver does not give up a query at once: it asks the server to stop it, which is as silent."""
+    monkeypatch.setattr(readiness, "PATIENCE", 0.01)
+    answers = asyncio.Event()
+
+    async def check() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await answers.wait()
+
+    silent = store(QueueState())
+    silent.team.health.check = check
+    async with asyncio.timeout(30):
+        (reason,) = await readiness.not_ready(silent, 10)
+    assert reason.code == "database"
+    answers.set()
+
+
 def test_the_operator_is_an_admin_who_asks() -> None:
     assert OPERATOR.is_admin
     assert OPERATOR.may_ask
