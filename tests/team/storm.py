@@ -19,8 +19,9 @@ from team.fleet import Fleet, Member
 SUSPENDED = (
     20.0  # seconds: an owner that is not seen for 15 is dead (docs/decisions/23-presence-in-postgresql.md)
 )
-SLOW = 4.0  # seconds until the vendor begins to answer a call that is under way when its process is stopped
-SLOWS = 3
+# Seconds until the vendor begins to answer calls that are under way when their process is stopped. When it goes on, it
+# has their answers, and some of its jobs have ended elsewhere while others are still running there.
+SLOW = (4.0, 9.0, 16.0)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Plan:
 
     @property
     def jobs(self) -> int:
-        slow = SLOWS * (1 if self.workers else 2)
+        slow = len(SLOW) * (1 if self.workers else 2)
         return self.chats + self.councils + self.conversations * self.turns + slow
 
 
@@ -152,14 +153,15 @@ class Storm:
     async def _occupy(self, member: Member) -> None:
         """Calls that are under way when a process is stopped, and whose answers it has when it goes on."""
         jobs = [
-            load.chat(f"slow {number} of {member.name}. {marked(latency=SLOW)}") for number in range(SLOWS)
+            load.chat(f"slow {number} of {member.name}. {marked(latency=seconds)}")
+            for number, seconds in enumerate(SLOW)
         ]
         for job in jobs:
             await load.submit(self._fleet, job, member)
             self.asked.append(job)
             self._group.create_task(load.follow(self._fleet, job))
         text = f"of {member.name}."
-        await asyncio.to_thread(self._fake.wait_for, contains=text, count=SLOWS, timeout=60)
+        await asyncio.to_thread(self._fake.wait_for, contains=text, count=len(SLOW), timeout=60)
 
     async def _restart_postgres(self, when: float) -> None:
         await asyncio.sleep(when)
