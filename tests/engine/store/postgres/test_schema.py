@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from counsel.engine.store.postgres import administration, schema
@@ -113,6 +114,21 @@ def test_of_several_that_migrate_at_once_one_does_it(empty: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(administration.migrate, [empty] * 4))
     assert sorted(results) == [(0, schema.VERSION)] + [(schema.VERSION, schema.VERSION)] * 3
+
+
+async def test_a_migration_does_not_make_servers_wait_behind_a_long_transaction(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a backup: PostgreSQL lets nobody read a table that someone waits to change."""
+    administration.migrate(empty)
+    monkeypatch.setattr(schema, "LOCK_MS", 100)
+    release(monkeypatch, Migration(1, "ALTER TABLE counsel.jobs ADD COLUMN later TEXT"))
+    with psycopg.connect(empty) as backup:
+        backup.execute("SELECT count(*) FROM counsel.jobs")
+        with pytest.raises(StoreError, match="backup") as failure:
+            administration.migrate(empty)
+    assert "Nothing was changed" in (failure.value.hint or "")
+    assert administration.migrate(empty) == (schema.VERSION - 1, schema.VERSION)
 
 
 async def test_a_migration_that_fails_changes_nothing(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,14 @@ import psycopg
 
 from counsel.engine.store.postgres import connections, queue_schema
 from counsel.engine.store.postgres.connections import OLDEST_SERVER, Row
+from counsel.engine.store.records import StoreError
 from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
 
 _LOCK = 0x636F756E73656C  # of those who migrate at the same time, one at a time
+LOCK_MS = (
+    3_000  # that a migration waits for a table: servers wait behind it, and others think them dead after 5 s
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +305,23 @@ def _too_new(state: State, where: str) -> ConfigInvalid:
 
 
 def migrate(connection: psycopg.Connection[Any], info: str) -> State:
-    """Apply what is missing in one transaction, under a lock; the state before. Raises `ConfigInvalid`."""
+    """Apply what is missing in one transaction, under a lock; the state before.
+
+    Raises `ConfigInvalid`, or `StoreError` when a transaction that has been open for long keeps a table.
+    """
+    try:
+        return _migrate(connection, info)
+    except psycopg.errors.LockNotAvailable as error:
+        raise StoreError(
+            f"The {connections.name(info)} is in use by a transaction that takes long, such as a backup.",
+            hint="Migrate when it has ended. Nothing was changed: the servers would have waited for it, too.",
+        ) from error
+
+
+def _migrate(connection: psycopg.Connection[Any], info: str) -> State:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}".encode())
         before = state_here(connection)
         _check_server(before, info)
         if before.works_for > VERSION:
