@@ -112,7 +112,7 @@ def patched(server: Server, values: Mapping[str, Any], *, literal: bool = False)
         server = server.without(*_LOCAL).replaced(transport="http")
     _refuse_mixtures(values.get("transport") or server.transport, values)
     read = as_text if literal else from_person
-    changed = {name: _value(server, name, value, read) for name, value in values.items()}
+    changed: dict[str, Any] = {name: _value(server, name, value, read) for name, value in values.items()}
     if "headers" in changed and _authorizes(values["headers"], server.headers, changed["headers"]):
         changed.setdefault("token_env", None)
     new = server.replaced(**changed)
