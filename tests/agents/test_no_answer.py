@@ -246,7 +246,6 @@ def test_opencode_shows_the_vendors_words_and_not_its_log(logged: str, shown: st
         ),
         (400, "Credit balance is too low", None),
         (None, "You exceeded your current quota, please check your plan and billing details.", None),
-        (429, "You have exhausted your daily quota on this model.", None),
         (None, "You exceeded your current quota. Please retry in 48.1s.", 48.1),
     ],
 )
@@ -257,3 +256,10 @@ def test_the_accounts_limit_is_told_from_one_that_passes(
     assert isinstance(error, RateLimited)
     assert error.retry_after == wait
     assert error.fields.get("reason") == (None if wait else "insufficient_quota")
+
+
+def test_a_models_own_limit_is_not_the_accounts() -> None:
+    """The agent's other models may still answer."""
+    error = failures.by_status(AGENTS["gemini"], 429, "You have exhausted your daily quota on this model.")
+    assert isinstance(error, RateLimited)
+    assert "reason" not in error.fields

@@ -36,7 +36,7 @@ _BLOCKED = re.compile(
 ).search
 # The account's limits. Agents report them with any status, or with none.
 _USED_UP = re.compile(
-    r"reached your specified api usage limits|credit balance is too low|exceeded your current quota|quota exceeded|exhausted your \w+ quota"
+    r"reached your specified api usage limits|credit balance is too low|exceeded your current quota|quota exceeded"
     r"|insufficient (?:balance|credits)|used all available credits|monthly spending limit",
     re.IGNORECASE,
 ).search
