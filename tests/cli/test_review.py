@@ -414,6 +414,20 @@ def test_a_diff_from_standard_input_or_a_file(run: Run, process: Run, repository
     ]
 
 
+def test_a_diff_that_was_cut_off_says_so(run: Run, repository: Path) -> None:
+    diff = planted.git(repository, "diff")
+    (repository / "cut.diff").write_text(diff[: diff.rindex("\n+    return True")])
+    done = run("review", "--diff", "cut.diff", *PANEL, "--json")
+    document = json.loads(done.stdout)
+    assert document["files"] == ["store.py", "tokens.py"]
+    reason = "a hunk of it has fewer lines than its header says"
+    assert document["left_out"] == [{"file": "tokens.py", "reason": reason}]
+    assert f"Not reviewed: tokens.py: {reason}." in document["content"]
+    assert f"Not reviewed: tokens.py: {reason}." in done.stderr
+    (repository / "whole.diff").write_text(diff)
+    assert json.loads(run("review", "--diff", "whole.diff", *PANEL, "--json").stdout)["left_out"] == []
+
+
 def test_nothing_to_review_is_no_failure_and_asks_nobody(
     run: Run, repository: Path, fake_process: FakeProcess
 ) -> None:

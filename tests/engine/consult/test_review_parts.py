@@ -43,6 +43,7 @@ def test_a_diff_is_read_as_git_wrote_it_and_written_again(
         assert files == []
         return
     (file,) = files
+    assert not file.cut
     lines = [line for hunk in file.hunks for line in hunk.lines]
     assert [line[1:] for line in lines if line[0] != "+"] == old
     assert [line[1:] for line in lines if line[0] != "-"] == new

@@ -40,6 +40,7 @@ class FileDiff:
     binary: bool = False
     submodule: bool = False
     combined: bool = False  # of a merge, with several old sides
+    cut: bool = False  # a hunk has fewer lines than its header says
 
     @property
     def changed(self) -> frozenset[int]:
@@ -166,8 +167,9 @@ def _file(lines: list[str], at: int) -> tuple[FileDiff | None, int]:
             names["old"], names["new"] = line[4:], lines[at + 1].rstrip("\r")[4:]
             at += 1
         elif match := _HUNK(line):
-            hunk, at = _hunk(lines, at + 1, match)
+            hunk, at, is_cut = _hunk(lines, at + 1, match)
             hunks.append(hunk)
+            facts |= {"cut"} if is_cut else set()
             first = False
             continue
         elif hunks:
@@ -221,11 +223,15 @@ def _made(names: dict[str, str], facts: set[str], hunks: tuple[Hunk, ...]) -> Fi
         binary=bool(facts & {"Binary files", "GIT binary patch"}),
         submodule="submodule" in facts or subproject,
         combined="combined" in facts,
+        cut="cut" in facts,
     )
 
 
-def _hunk(lines: list[str], at: int, match: re.Match[str]) -> tuple[Hunk, int]:
-    """The counts in its header say where it ends: a removed line may look like a header."""
+def _hunk(lines: list[str], at: int, match: re.Match[str]) -> tuple[Hunk, int, bool]:
+    """The hunk, the line behind it, and whether lines are missing.
+
+    The counts in its header say where it ends: a removed line may look like a header.
+    """
     old, new = int(match[2] or 1 if match[2] != "0" else 0), int(match[4] or 1 if match[4] != "0" else 0)
     start_old, start_new = int(match[1]) + (not old), int(match[3]) + (not new)
     taken: list[str] = []
@@ -243,7 +249,7 @@ def _hunk(lines: list[str], at: int, match: re.Match[str]) -> tuple[Hunk, int]:
         at += 1
     if at < len(lines) and lines[at].startswith("\\"):
         at += 1
-    return Hunk(start_old, start_new, tuple(taken)), at
+    return Hunk(start_old, start_new, tuple(taken)), at, old > 0 or new > 0
 
 
 def _path(name: str | None, prefix: str) -> str | None:

@@ -47,7 +47,10 @@ class LeftOut:
 def split(
     files: Iterable[FileDiff], caller: Caller, root: Path | None
 ) -> tuple[list[FileDiff], list[LeftOut]]:
-    """The files to review, and those that are left out. `root`: the repository's folder, if it is known."""
+    """The files to review, and those that are left out, wholly or in part.
+
+    `root`: the repository's folder, if it is known.
+    """
     check = _Secrets(caller, root)
     kept: list[FileDiff] = []
     left: list[LeftOut] = []
@@ -56,6 +59,8 @@ def split(
             left.append(LeftOut(file.path, reason))
         else:
             kept.append(file)
+            if file.cut:
+                left.append(LeftOut(file.path, "a hunk of it has fewer lines than its header says"))
     return kept, list(dict.fromkeys(left))  # git shows a file that became a link as two changes
 
 
