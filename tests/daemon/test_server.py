@@ -1,6 +1,12 @@
-"""What ends a daemon before it listens."""
+"""What ends a daemon before it listens, and a connection for which it has no descriptor."""
 
 from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import socket
+from pathlib import Path
 
 import pytest
 
@@ -13,3 +19,26 @@ def test_a_home_that_cannot_be_used_is_named_and_fails_the_start(
     monkeypatch.setenv("COUNSEL_HOME", "not/absolute")
     assert server.run(lambda: None) == 1
     assert capsys.readouterr().err.startswith("COUNSEL_HOME is not/absolute: it must be an absolute path")
+
+
+def descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_without_descriptors_a_connection_is_refused_through_the_reserved_one(tmp_path: Path) -> None:
+    loop = asyncio.new_event_loop()
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        listener.setblocking(False)
+        client.connect(str(tmp_path / "s"))
+        before = descriptors()
+        refusals = server.Refusals(listener)
+        full = OSError(errno.EMFILE, "Too many open files")
+        refusals.handle(loop, {"message": "socket.accept() out of system resource", "exception": full})
+        line = client.makefile("rb").readline()
+        assert "limit of open files" in json.loads(line.removeprefix(b"@"))["refused"]
+        assert descriptors() == before + 1, "one is reserved again"
+        refusals.close()
+        assert descriptors() == before
+    loop.close()
