@@ -86,3 +86,38 @@ def test_enable_keeps_codexs_line_and_its_comment(user: User) -> None:
     path = user.write("codex", '[mcp_servers.x]\ncommand = "c"\nenabled = false # while I travel\n')
     user.counsel("enable", "x", "-a", "codex")
     assert path.read_text() == '[mcp_servers.x]\ncommand = "c"\nenabled = true # while I travel\n'
+
+
+def test_a_user_server_stays_off_in_the_other_projects(user: User) -> None:
+    """Claude Code switches a user's server per project; what a project's own server of that name has stays."""
+    user.counsel("add", "x", "-a", "claude", "--", "c")
+    other = user.home / "other"
+    other.mkdir()
+    user.counsel("disable", "x", "-a", "claude", "--project", str(other))
+    user.counsel("rename", "x", "y", "-a", "claude")
+    assert [row["enabled"] for row in user.json("list", "--project", str(other))["servers"]] == [False]
+    assert [row["enabled"] for row in user.json("list")["servers"]] == [True]
+    projects = json.loads(user.file("claude").read_text())["projects"]
+    assert {path: entry["disabledMcpServers"] for path, entry in projects.items()} == {str(other): ["x", "y"]}
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_a_server_that_gemini_allows_stays_allowed(scope: str, user: User) -> None:
+    name = "gemini" if scope == "user" else "gemini project"
+    text = '{\n  // mine\n  "mcp": {"allowed": ["X"]},\n  "mcpServers": {"x": {"command": "c"}}\n}\n'
+    file = user.write(name, text)
+    user.counsel("rename", "x", "y", "-a", "gemini")
+    assert [(row["name"], row["enabled"]) for row in user.json("list")["servers"]] == [("y", True)]
+    assert file.read_text() == text.replace('["X"]', '["X", "y"]').replace('"x":', '"y":')
+    user.counsel("undo")
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("agent", ["claude", "gemini"])
+def test_a_name_that_is_switched_off_is_reported(agent: str, user: User) -> None:
+    user.counsel("add", "y", "-a", agent, "--", "c")
+    user.counsel("disable", "y", "-a", agent)
+    user.counsel("remove", "y", "-a", agent)
+    user.counsel("add", "x", "-a", agent, "--", "c")
+    done = user.json("rename", "x", "y", "-a", agent)
+    assert "It is disabled in" in " ".join(done["results"][0]["warnings"])

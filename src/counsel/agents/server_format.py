@@ -83,6 +83,13 @@ class Switch(Record):
     note: str = ""
 
 
+class Mention(Record):
+    """Where else a file names a server: the edits that give a new name what the old one has there."""
+
+    target: Target
+    edits: Callable[[Meaning, str, str], list[Edit]]  # (the file, the old name, the new name)
+
+
 class Unread(Record):
     """What of a client's files cannot be read: a file, its table of servers, or one entry."""
 
@@ -133,6 +140,8 @@ class ServerFormat(Record):
     off: Callable[[Workspace, ServerTable, Reader], Callable[[str], bool]] = (
         lambda _workspace, _table, _reader: lambda _name: False
     )
+    # Other lists of names that a rename extends. The old name stays: another scope's server may have it.
+    mentions: Callable[[Workspace, ServerTable], list[Mention]] = lambda _workspace, _table: []
     no_switch: str = ""  # why servers cannot be disabled
     # Notes for the user when a server is added here.
     notes: Callable[[Workspace, ServerTable, Reader], list[str]] = lambda _workspace, _table, _reader: []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from counsel.agents.definitions import AGENTS
 from counsel.agents.references import Untranslatable
-from counsel.agents.server_format import Entry, Server, ServerFormat, ServerTable, Switch, Unreadable
+from counsel.agents.server_format import Entry, Mention, Server, ServerFormat, ServerTable, Switch, Unreadable
 from counsel.configfiles.document import Meaning
 from counsel.configfiles.edits import MISSING, Drop, Edit, Put, Rename, alike, intended, patch
 from counsel.configfiles.write import safewrite
@@ -189,13 +189,31 @@ def rename(planner: Planner, row: ListedServer, to: str) -> None:
         return [Rename((*table.keys, name), to)] if name in servers else []
 
     changes: dict[Target, EditsOf] = {table.target: edits}
-    if fmt.off(planner.workspace, table, planner.reader)(name):
+    renamed = row.server.replaced(name=to)
+    warnings = [f"{warning}." for warning in fmt.warns(renamed)]
+    off = fmt.off(planner.workspace, table, planner.reader)
+    if off(name):
         for its_switch in fmt.switches(planner.workspace, table):
             changes[its_switch.target] = _also(
                 changes.get(its_switch.target), _moved_switch(its_switch, name, to)
             )
-    warnings = [f"{warning}." for warning in fmt.warns(row.server.replaced(name=to))]
+    mentions = [
+        mention for mention in fmt.mentions(planner.workspace, table) if _names(planner, mention, name, to)
+    ]
+    for mention in mentions:
+        changes[mention.target] = _also(changes.get(mention.target), _mentioner(mention, name, to))
+    if off(to) and not off(name) and not mentions:
+        warnings += _switch_notes(fmt, renamed, on=False)
     planner.step(table, name, "renamed", changes, warnings, becomes=to)
+
+
+def _names(planner: Planner, mention: Mention, name: str, to: str) -> bool:
+    document = planner.reader.quiet(mention.target)
+    return document is not None and bool(mention.edits(document, name, to))
+
+
+def _mentioner(mention: Mention, name: str, to: str) -> EditsOf:
+    return lambda document: mention.edits(document, name, to)
 
 
 def _also(first: EditsOf | None, then: EditsOf) -> EditsOf:

@@ -13,6 +13,7 @@ from counsel.agents.json_server_format import read_entry, with_headers, write_en
 from counsel.agents.server_format import (
     ANY_NAME,
     Entry,
+    Mention,
     Server,
     ServerFormat,
     ServerTable,
@@ -243,6 +244,20 @@ def _settings(workspace: Workspace) -> list[Target]:
     return [Target(path, "json", 0o644) for path in workspace.claude_settings()]
 
 
+def _mentions(workspace: Workspace, table: ServerTable) -> list[Mention]:
+    """A user's server can be disabled in any project; `switches` know this one."""
+    return [Mention(_user_file(workspace), _off_elsewhere)] if table.scope == "user" else []
+
+
+def _off_elsewhere(document: Meaning, name: str, to: str) -> list[Edit]:
+    projects = document.get(("projects",))
+    paths = (
+        [("projects", key, "disabledMcpServers") for key in projects] if isinstance(projects, Mapping) else []
+    )
+    lists = {path: _names(document.get(path)) for path in paths}
+    return [AddItem(path, to) for path, names in lists.items() if name in names and to not in names]
+
+
 def _off_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], bool]:
     disabled: set[str] = set()
     project = ("projects", str(project_key(workspace.project)))
@@ -309,6 +324,7 @@ FORMAT = ServerFormat(
     },
     switches=_switches,
     off=_off_here,
+    mentions=_mentions,
     notes=_notes,
     warns=_warns,
     refuses=_refuses,

@@ -12,6 +12,7 @@ from counsel.agents.json_server_format import read_entry, stdio_fields, with_hea
 from counsel.agents.server_format import (
     ANY_NAME,
     Entry,
+    Mention,
     Server,
     ServerFormat,
     ServerTable,
@@ -21,7 +22,7 @@ from counsel.agents.server_format import (
     with_script,
 )
 from counsel.configfiles.document import Document, Meaning
-from counsel.configfiles.edits import Drop, DropItem, Edit, Put, lookup
+from counsel.configfiles.edits import AddItem, Drop, DropItem, Edit, Put, lookup
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.paths import exists
 
@@ -115,6 +116,17 @@ def _off(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[
     return lambda name: _plain(name) in off or any(_plain(name) not in names for names in allowed)
 
 
+def _mentions(workspace: Workspace, _table: ServerTable) -> list[Mention]:
+    """Only what `mcp.allowed` lists is started."""
+    return [Mention(table.target, _also_allowed) for table in tables(workspace)]
+
+
+def _also_allowed(document: Meaning, name: str, to: str) -> list[Edit]:
+    path = ("mcp", "allowed")
+    names = _names(document.get(path))
+    return [AddItem(path, to)] if _plain(name) in names and _plain(to) not in names else []
+
+
 def _names(value: object) -> set[str]:
     return {_plain(name) for name in value if isinstance(name, str)} if isinstance(value, list) else set()
 
@@ -165,6 +177,7 @@ FORMAT = ServerFormat(
     aliases={"url": ("httpUrl",)},
     switches=_switches,
     off=_off,
+    mentions=_mentions,
     notes=_notes,
     warns=_warns,
     refuses=_refuses,
