@@ -13,6 +13,7 @@ import anthropic
 import openai
 import pytest
 
+from counsel.http.v1 import endpoint
 from fake import FakeAPI
 from support import v1_views
 from support.api_client import TOKEN
@@ -284,3 +285,22 @@ async def test_a_budget_that_is_used_up_is_a_402_which_no_sdk_repeats(
             await v1.openai.with_options(max_retries=2).chat.completions.create(**ASK)
     assert (caught.value.status_code, caught.value.code) == (402, "budget_exceeded")
     assert not fake_api.calls
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+async def test_a_bug_has_the_apis_shape_and_is_not_tried_again(
+    v1: V1, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """An SDK would repeat the call, and pay for it again."""
+
+    def broken(*_: Any) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(endpoint.V1, "submit", broken)
+    body = {"model": "gpt-5", "max_tokens": 9, "messages": ASK["messages"]}
+    body = {"model": "gpt-5", "input": "x"} if path == "/v1/responses" else body
+    async with v1.session.post(path, json=body) as answer:
+        assert (answer.status, answer.headers["x-should-retry"]) == (502, "false")
+        error = (await answer.json())["error"]
+    assert error["message"] == "Internal error (ValueError)."
+    assert error["type"] == ("api_error" if path == "/v1/messages" else "server_error")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from counsel import errors
+from counsel.engine.store.records import StoreError
 from counsel.errors import ContextLengthExceeded, CounselError, RateLimited, UpstreamError, from_dict
 from counsel.http.v1 import errors as v1
 from counsel.http.v1 import responses
@@ -109,6 +110,12 @@ def test_a_failed_response_has_a_code_that_the_sdk_knows() -> None:
     ):
         shown: Any = responses.failed(asked, "job_1", error)
         assert shown["error"]["code"] == code
+
+
+def test_a_database_that_cannot_be_used_is_a_503() -> None:
+    assert v1.status_of(StoreError("No database.")) == 503
+    shown: Any = v1.anthropic(StoreError("No database."))
+    assert shown["error"]["type"] == "overloaded_error"
 
 
 def test_a_field_that_is_wrong_is_named_with_its_own_code() -> None:

@@ -32,9 +32,10 @@ from counsel.errors import (
 )
 from counsel.front.json_messages import Unreadable, parse, quoted
 from counsel.http import person as sender
-from counsel.http.auth import failure
+from counsel.http.auth import V1, failure
 from counsel.http.compression import compressed
 from counsel.http.envelope import Bodies, RefusedRequest
+from counsel.http.v1 import errors as v1_errors
 from counsel.lazy_dataclass import dataclass
 from counsel.mcp.identity import ClientIdentity
 from counsel.models.embedded_process import EmbeddedModel
@@ -272,9 +273,16 @@ async def not_allowed(request: Request, error: Exception) -> Response:
     return response
 
 
-async def failed(_: Request, error: Exception) -> Response:
+async def failed(request: Request, error: Exception) -> Response:
     """A bug, reported like every other failure; the log has the traceback."""
-    return failed_with(Internal(f"Internal error ({type(error).__name__})."))
+    reported = Internal(f"Internal error ({type(error).__name__}).")
+    path = request.url.path
+    if not path.startswith(V1):
+        return failed_with(reported)
+    names = [name.lower().encode() for name in request.headers]
+    more = {name.decode(): value.decode() for name, value in v1_errors.headers(reported)}
+    document = v1_errors.of_path(path, reported, headers=names)
+    return respond(document, v1_errors.status_of(reported), more)
 
 
 # ── bodies ───────────────────────────────────────────────────────────────────────────────────────────

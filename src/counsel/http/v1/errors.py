@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, TypedDict
 
+from counsel.engine.store.records import StoreError
 from counsel.errors import ContextLengthExceeded, CounselError, InvalidArgument, RateLimited, UpstreamError
 from counsel.strict_json import encode
 
@@ -37,6 +38,7 @@ _ROWS: dict[str, tuple[int, str, str | None, str]] = {
     "TIMEOUT": (504, "server_error", "timeout", "timeout_error"),
 }
 _USED_UP = (429, "insufficient_quota", "insufficient_quota", "billing_error")  # the account at the vendor
+_NO_DATABASE = (503, "server_error", "database_unavailable", "overloaded_error")
 _REFUSALS = (400, 422)  # of a vendor: the request is wrong, and would be wrong again
 _BAD_REQUESTS = ("previous_response_not_found",)  # a 400 at OpenAI, whatever it is here
 _OTHER = (502, "server_error", None, "api_error")
@@ -157,6 +159,8 @@ def event_of_path(path: str, error: CounselError, status: int | None = None) -> 
 def _row(error: CounselError, status: int | None = None) -> tuple[int, str, str | None, str]:
     if status in _BY_STATUS:
         return status, *_BY_STATUS[status]
+    if isinstance(error, StoreError):
+        return _NO_DATABASE
     if error.fields.get("reason") == "insufficient_quota":
         return _USED_UP
     if error.fields.get("api_code") in _BAD_REQUESTS:
