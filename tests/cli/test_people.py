@@ -65,6 +65,13 @@ def test_people_are_added_listed_changed_and_disabled(person: User, url: str) ->
     assert person.run("change", "Bob", "--group", "ops", "--no-groups").code == 2
 
 
+def test_a_token_that_is_ended_takes_no_options_of_a_new_one(person: User) -> None:
+    made = person.json("add", "Ada", "--role", "admin")
+    for more in (("--label", "laptop"), ("--days", "4")):
+        assert person.run("token", "Ada", "--end", made["token_id"], *more).code == 2
+    assert len(person.json("list")["people"][0]["tokens"]) == 1
+
+
 def test_the_audit_log_has_every_change_of_people(person: User) -> None:
     person.json("add", "Ada", "--role", "admin")
     person.json("add", "Bob")

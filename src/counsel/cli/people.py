@@ -154,6 +154,8 @@ def token(name: str, label: str, end: str | None, days: int | None, as_json: boo
     A second token is for another machine, for example.
     """
     if end is not None:
+        if label or days:
+            raise click.UsageError("--end ends a token: leave out --label and --days.")
         _changed(
             _with(lambda directory: directory.end_token(name, end)), f"token {end} ended", as_json=as_json
         )
