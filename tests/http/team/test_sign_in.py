@@ -177,6 +177,15 @@ async def test_new_people_are_added_as_members_with_the_issuers_groups_and_roles
             await browser.sign_in(provider)
             assert await person_of(browser) == ("ada@example.com", "member", [])
         assert len(await team.people.listed()) == 2
+        await team.engine.store.flush()
+        rows = await team.engine.store.audit.read(0.0, None, 50)
+        changes = [(row.object, row.detail) for row in rows if row.action == "people changed"]
+        assert changes == [
+            ("ada@example.com", "by the issuer: now member, no groups"),
+            ("ada@example.com", "by the issuer: now read-only, groups: guests"),
+            ("ada@example.com", "by the issuer: now admin, groups: chiefs"),
+            ("ada@example.com", "by the issuer: added as member, groups: web"),
+        ]
 
 
 @pytest.mark.parametrize(

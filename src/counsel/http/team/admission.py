@@ -24,24 +24,35 @@ log = logging.getLogger("counsel.signin")
 
 async def admitted(
     identity: Identity, config: OidcConfig, sessions: SessionStore, people: PeopleStore
-) -> Person:
-    """The person of this identity, with the role and groups that the issuer gives. Raises `SignInFailed`."""
+) -> tuple[Person, str]:
+    """The person of this identity, with the role and groups that the issuer gives, and what it has changed.
+
+    Raises `SignInFailed`.
+    """
     if config.domains and identity.email.rpartition("@")[2] not in config.domains:
         raise SignInFailed("denied", "the e-mail address is not verified, or of no allowed domain")
-    person = await sessions.identify(_subject(identity, creates=config.creates), time.time())
+    subject = _subject(identity, creates=config.creates)
+    person = await sessions.identify(subject, time.time())
     if person is None:
         raise SignInFailed("denied", "no person has this e-mail address, or the person is disabled")
+    is_new = subject.new is not None and subject.new.id == person.id
     if identity.groups is None:
-        return person
+        return person, _change(person, is_new=is_new) if is_new else ""
     groups = _groups(identity.groups)
     role = _role(identity.groups, config) if config.roles else person.role
     if (role, groups) == (person.role, person.groups):
-        return person
+        return person, _change(person, is_new=is_new) if is_new else ""
     if not await people.change(person.id, role=role, groups=groups):
         log.warning("%s stays an admin: there is no other one", person.id)
         await people.change(person.id, groups=groups)
         role = person.role
-    return Person(person.id, person.name, role, groups)
+    changed = Person(person.id, person.name, role, groups)
+    return changed, _change(changed, is_new=is_new)
+
+
+def _change(person: Person, *, is_new: bool) -> str:
+    groups = f"groups: {', '.join(person.groups)}" if person.groups else "no groups"
+    return f"by the issuer: {'added as' if is_new else 'now'} {person.role}, {groups}"
 
 
 def _subject(identity: Identity, *, creates: bool) -> Subject:

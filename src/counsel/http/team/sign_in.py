@@ -79,7 +79,7 @@ class SignIn:
 
     async def callback(self, request: Request) -> Response:
         try:
-            person = await self._person(request)
+            person, change = await self._person(request)
             value = await self._sessions.start(person, "oidc")
         except (SignInFailed, StoreError) as error:
             self._audit.note(
@@ -87,13 +87,16 @@ class SignIn:
             )
             return self._failed(error)
         log.info("%s has signed in with the issuer", person.id)
-        self._audit.note(Sender(person, "", address_of(request.scope)), "signed in", "", "issuer")
+        sender = Sender(person, "", address_of(request.scope))
+        if change:
+            self._audit.note(sender, "people changed", person.name, change)
+        self._audit.note(sender, "signed in", "", "issuer")
         response = RedirectResponse("/", 303, headers=_PRIVATE)
         self._set_cookie(response, self._sessions.cookie, value, LONGEST_SECONDS, strict=True)
         self._set_cookie(response, COOKIE, "", 0, strict=False)
         return response
 
-    async def _person(self, request: Request) -> Person:
+    async def _person(self, request: Request) -> tuple[Person, str]:
         query = request.query_params
         browser = self._browser(request, query.get("state", ""))
         if not await self._store.take_sign_in(hashed(query["state"]), self._clock()):
