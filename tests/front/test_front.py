@@ -18,7 +18,7 @@ from counsel import run_paths as place
 from counsel import settings
 from counsel.daemon.rpc_client import find
 from counsel.errors import Internal
-from counsel.front import environment, protocol
+from counsel.front import environment, main, protocol
 from counsel.mcp.session import listing
 from support.stdio_client import FRONT, SHORT_LIVED, StdioClient, daemon_pid, gone, kill_daemon
 
@@ -435,3 +435,12 @@ async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, pl
         }
         assert (await client.ask("ping")) == {}
         assert most_memory(client.process.pid) < 180
+
+
+def test_ctrl_c_ends_it_with_130(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: main.Front) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("COUNSEL_HOME", str(home))
+    monkeypatch.setattr(main.Front, "run", interrupted)
+    assert main.main([]) == 130

@@ -248,3 +248,21 @@ async def test_a_tool_that_the_vendor_cannot_run_is_refused_if_the_client_has_no
     }
     assert (await v1.post("/v1/responses", forced))[0] == 400
     assert fake_api.calls == []
+
+
+async def test_sources_of_a_search_are_annotations_of_the_text_also_in_a_stream(
+    v1: V1, fake_api: FakeAPI
+) -> None:
+    fake_api.script(
+        text="Cats sleep.", sources=[{"url": "https://cats.example/", "title": "Cats"}], times=None
+    )
+    ask: Any = {"model": GPT, "input": "x", "tools": [{"type": "web_search"}]}
+    async with v1.openai.responses.stream(**ask) as stream:
+        events = [event async for event in stream]
+        streamed = await stream.get_final_response()
+    whole: Any = await v1.openai.responses.create(**ask)
+    added = [event for event in events if event.type == "response.output_text.annotation.added"]
+    assert [event.model_dump()["annotation"]["url"] for event in added] == ["https://cats.example/"]
+    for response in (streamed, whole):
+        (note,) = response.output[-1].content[0].annotations
+        assert (note.type, note.url, note.title) == ("url_citation", "https://cats.example/", "Cats")
