@@ -16,6 +16,8 @@ import pytest
 
 from fake import FakeProcess, marked
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: a process for each test
+
 
 @pytest.fixture
 def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:

@@ -191,6 +191,7 @@ BRANCHES = {
 } | {"level40": {"const": 1}}
 
 
+@pytest.mark.thorough  # each runs until the limit of CPU time
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
