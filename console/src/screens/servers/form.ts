@@ -131,6 +131,6 @@ export function complaints(form: Form, server?: Server): string[] {
     if (isMasked(value) && old[name.trim()] !== value) list.push(`Reveal or retype the value of ${name.trim()}: the mask is not the value.`);
   }
   const twice = pairs.map(({ name }) => name.trim()).find((name, index, all) => name && all.indexOf(name) !== index);
-  if (twice) list.push(`${twice} is there twice.`);
+  if (twice) list.push(`${twice} appears twice.`);
   return list;
 }
