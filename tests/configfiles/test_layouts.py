@@ -41,6 +41,11 @@ JSONC_ADDED = {
 }
 
 
+def test_json_text_is_written_as_it_is_read_and_only_half_characters_are_escaped() -> None:
+    after = parse('{"s": {}}', "json").set_member(("s", "é"), "naïve 🦉 \ud83e").text
+    assert after == '{"s": {"é": "naïve 🦉 \\ud83e"}}'
+
+
 @pytest.mark.parametrize(("before", "after"), JSON_ADDED.values(), ids=JSON_ADDED.keys())
 def test_json_is_added_in_the_neighbours_style(before: str, after: str) -> None:
     assert parse(before, "json").set_member(("s", "x"), 2).text == after

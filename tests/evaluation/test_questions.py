@@ -57,6 +57,7 @@ def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_p
         (good(choices=["a", "a "], answer="a"), "'a' appears twice"),
         (good(answer="5"), "none of the choices: '5'"),
         (good(answer="c"), "none of the choices"),
+        (good(answer="3 or 4"), "none of the choices: '3 or 4'"),
         (good(answer=4), "none of the choices"),
         (good(id="1"), "the id '1' is used twice"),
     ],
