@@ -1,7 +1,7 @@
 """What `counsel serve` answers while the engine is still being imported and opened.
 
 That is more than half of the time from its start to its first answer. `/health` does not need the engine and is answered
-at once; other requests pass the guard and wait. "counsel listens" is printed, and a failed start reported, only when
+at once; other requests pass the guard and wait. "counsel is listening" is printed, and a failed start reported, only when
 everything is loaded or cannot be.
 """
 
