@@ -272,3 +272,9 @@ def test_a_copy_of_what_is_not_loaded_is_not_disabled(user: User) -> None:
     user.write("gemini", '\ufeff{"mcpServers": {"x": {"command": "c"}}}')
     user.counsel("copy", "x", "--from", "gemini", "--to", "codex")
     assert "enabled" not in user.file("codex").read_text()
+
+
+def test_enabling_what_is_not_loaded_says_why(user: User) -> None:
+    user.write("gemini", '{"mcpServers": {"x": {"command": "c"},}}')
+    (result,) = user.json("enable", "x", "-a", "gemini")["results"]
+    assert "trailing comma" in result["warnings"][0]

@@ -26,6 +26,7 @@ def test_references_are_translated(user: User) -> None:
     }
     shown = user.json("copy", "x", "--from", "gemini", "--to", "cursor", code=1)
     assert "no default values" in shown["error"]
+    assert "--literal" not in shown["hint"]  # `copy` has no such option
     user.counsel("update", "x", "-a", "gemini", "--remove-env", "D")
     user.counsel("copy", "x", "--from", "gemini", "--to", "cursor")
     written = json.loads(user.file("cursor").read_text())["mcpServers"]["x"]

@@ -8,7 +8,15 @@ from typing import Literal, TypeAlias
 
 from counsel.agents.definitions import AGENTS
 from counsel.agents.references import EDITOR_PLACEHOLDERS, Untranslatable
-from counsel.agents.server_format import TRANSPORTS, Entry, Server, ServerFormat, ServerTable, Unreadable
+from counsel.agents.server_format import (
+    ANY_NAME,
+    TRANSPORTS,
+    Entry,
+    Server,
+    ServerFormat,
+    ServerTable,
+    Unreadable,
+)
 from counsel.errors import InvalidArgument
 from counsel.servers import fields, secrets
 from counsel.servers.formats import FORMATS
@@ -56,8 +64,9 @@ def refuse_name(fmt: ServerFormat, name: str, *, copied: bool = False) -> None:
     if name in fmt.reserved:
         raise InvalidArgument(f"{label} reserves the name {name!r}.", hint="Choose another name.")
     if not pattern.fullmatch(name):
+        allowed = f"{fmt.names_text}{' but control characters' if pattern is ANY_NAME else ''}"
         raise InvalidArgument(
-            f"{label} does not accept the name {name!r}.", hint=f"Names may contain {fmt.names_text}."
+            f"{label} does not accept the name {name!r}.", hint=f"Names may contain {allowed}."
         )
 
 
@@ -88,12 +97,14 @@ def _values(server: Server) -> tuple[str, ...]:
     return (*strings, *server.env.values(), *server.headers.values())
 
 
-def untranslatable(table: ServerTable, name: str, error: Untranslatable) -> InvalidArgument:
+def untranslatable(
+    table: ServerTable, name: str, error: Untranslatable, *, copied: bool = False
+) -> InvalidArgument:
     label = AGENTS[table.agent].label
+    way = "`counsel servers add` takes other values" if copied else "--literal writes values literally"
     return InvalidArgument(
         f"{name!r} cannot be written for {label}: {error}.",
-        hint=f"{label} refers to a variable as: {FORMATS[table.agent].syntax.example}. "
-        "--literal writes values literally.",
+        hint=f"{label} refers to a variable as: {FORMATS[table.agent].syntax.example}. {way}.",
     )
 
 

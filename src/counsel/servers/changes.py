@@ -41,7 +41,8 @@ def add(
         entry = _copied(fmt, server, fitted, source) if source else fmt.write(fitted)
         refuse_unusable(fmt, server.name, entry)
     except Untranslatable as error:
-        planner.refuse(table, server.name, untranslatable(table, server.name, error))
+        refusal = untranslatable(table, server.name, error, copied=source is not None)
+        planner.refuse(table, server.name, refusal)
         return
     except CounselError as error:
         planner.refuse(table, server.name, error)
@@ -253,6 +254,8 @@ def switch(planner: Planner, row: ListedServer, *, enabled: bool) -> None:
     notes = [
         each.note for each in switches if each.note and _would_change(planner, each, name, enabled=enabled)
     ]
+    if enabled and row.unloaded:
+        notes.append(f"It is not loaded: {row.unloaded}.")
     planner.step(table, name, "enabled" if enabled else "disabled", edits, notes)
 
 
