@@ -13,7 +13,7 @@ import pytest
 
 from servers import real_clients
 from servers.conftest import QUICK
-from support.client_programs import program
+from support.client_programs import environment, program
 from support.user import User
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
@@ -250,3 +250,55 @@ def test_clients_still_write_after_us_and_we_after_them(user: User) -> None:
     for agent in ("claude", "codex", "gemini"):
         rows = user.json("list", "-a", agent)["servers"]
         assert {row["name"] for row in rows} == {"ours-0", "ours-1", "theirs-0", "theirs-1"}
+
+
+def loaded(user: User, client: str) -> set[str]:
+    """The names that the client's own list has; none if it does not start."""
+    command = [program(client), "mcp", "list"]
+    done = subprocess.run(
+        command,
+        cwd=user.project,
+        env=environment(user.home, **TRUST),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    return (
+        {name for name in ("fine", "odd", "workspace") if re.search(rf"(?m)^\W*{name}\b", text)}
+        if not done.returncode
+        else set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("client", "odd"),
+    [
+        ("codex", {"command": "true", "scopes": "a"}),
+        ("codex", {"command": "true", "startup_timeout_ms": 5}),
+        ("gemini", None),
+        ("opencode", {"type": "local", "command": ["true"], "timeout": 1.5}),
+        ("opencode", {"type": "local", "command": ["true"], "timeout": 1.5, "enabled": True}),
+        ("claude", {"type": "sse-ide", "url": "http://127.0.0.1:9/"}),
+        ("claude", {"command": "true", "headers": {"A": 1}, "url": 5, "cwd": []}),
+        ("claude", {"command": "true", "alwaysLoad": "yes"}),
+    ],
+)
+def test_the_client_loads_what_the_list_says_is_on(
+    client: str, odd: dict[str, Any] | None, user: User
+) -> None:
+    program(client)
+    user.counsel("add", "fine", "-a", client, "--", "true")
+    if client == "codex":
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in (odd or {}).items()]
+        user.write("codex", user.file("codex").read_text() + "[mcp_servers.odd]\n" + "".join(lines))
+    else:
+        document = json.loads(user.file(client).read_text())
+        entries = document["mcp" if client == "opencode" else "mcpServers"]
+        entries["odd"] = odd
+        if client == "claude":
+            entries["workspace"] = entries["fine"]
+        user.write(client, json.dumps(document))
+    on = {row["name"] for row in user.json("list")["servers"] if row["enabled"]}
+    assert loaded(user, client) == on
