@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any, cast
 from uuid import uuid4
@@ -15,6 +16,7 @@ import pytest
 from PIL import Image
 
 from counsel.errors import CounselError
+from counsel.front import protocol
 from counsel.http.api import routes
 from counsel.http.v1 import endpoint as v1
 from counsel.mcp.tools import TOOLS as MCP_TOOLS
@@ -23,6 +25,7 @@ from counsel.models.transport import Transport
 from counsel.team_login import TeamLogin
 from fake import FakeAPI
 from support.api_client import Api
+from support.session_client import ENVELOPE
 from support.team_server import TeamServer
 
 SECRET = "the word is xylophone"
@@ -284,6 +287,48 @@ async def test_no_mcp_tool_or_resource_knows_of_anothers_work(team: TeamServer, 
             assert texts[0] == texts[1], name
             assert "xylophone" not in texts[0]
     assert await bob.mcp("resources/list", {}) == {"resources": []}
+
+
+ENGINE_METHODS: dict[str, dict[str, Any]] = {
+    "tasks/get": {"taskId": "{running}"},
+    "tasks/update": {"taskId": "{running}"},
+    "tasks/cancel": {"taskId": "{running}"},
+    "resources/list": {},
+    "resources/read": {"uri": "counsel://jobs/{job}/text"},
+    protocol.LISTEN: {"notifications": {"taskIds": ["{running}", "{job}"]}},
+}
+
+
+async def test_no_mcp_method_knows_of_anothers_tasks_and_texts(team: TeamServer, ann: Ids) -> None:
+    """Of the revision without sessions, in which a job's id is a task's."""
+    others = protocol.TASK_METHODS | protocol.ENGINE_METHODS | {protocol.LISTEN}
+    assert ENGINE_METHODS.keys() == others - {"tools/call"}
+    bob, theirs = await team.person("Bob"), team.ann  # type: ignore[attr-defined]
+    for method, params in ENGINE_METHODS.items():
+        seen, other = (
+            await stateless(bob, method, params, ann),
+            await stateless(bob, method, params, unknown(ann)),
+        )
+        assert seen == other, method
+        assert "xylophone" not in seen[1]
+    assert (await stateless(theirs, "resources/read", ENGINE_METHODS["resources/read"], ann))[0] == 200
+    status, task = await stateless(theirs, "tasks/get", ENGINE_METHODS["tasks/get"], ann)
+    assert (status, json.loads(task)["result"]["status"]) == (200, "working")  # Bob has not cancelled it
+
+
+async def stateless(api: Api, method: str, params: dict[str, Any], ids: Ids) -> tuple[int, str]:
+    capabilities: Any = {"extensions": {protocol.TASKS: {}}}
+    meta = {**ENVELOPE, protocol.META_CAPABILITIES: capabilities}
+    filled = json.loads(re.sub(r"\{(\w+)\}", lambda name: ids.names[name[1]], json.dumps(params)))
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": method,
+        "Mcp-Name": filled.get("taskId") or filled.get("uri") or "",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**filled, "_meta": meta}}
+    async with api.session.post("/mcp", json=message, headers=headers) as answer:
+        return answer.status, ids.hidden(await answer.text())
 
 
 async def test_an_mcp_session_belongs_to_who_opened_it(team: TeamServer, ann: Ids) -> None:
