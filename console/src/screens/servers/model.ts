@@ -59,7 +59,7 @@ export interface ScopeGroup {
   servers: Server[];
   entries: Problem[]; // entries that the agent cannot use
   problem: Problem | undefined; // the file cannot be read
-  notice: Problem | undefined; // the agent ignores the file, though it can be read
+  notices: Problem[]; // the agent does not load the file or one server, though they can be read
 }
 
 export interface AgentGroup {
@@ -96,9 +96,9 @@ function scopeGroup(listing: Listing, agent: Agent, scope: string, words: string
     scope,
     path,
     servers: inside.filter((server) => matches(server, words)),
-    entries: here.filter((problem) => problem.name !== undefined && has(words, problem.name)),
+    entries: here.filter((problem) => problem.name !== undefined && !problem.editable && has(words, problem.name)),
     problem: fileProblem(listing, path),
-    notice: here.find((problem) => problem.editable),
+    notices: here.filter((problem) => problem.editable),
   };
 }
 
@@ -134,7 +134,7 @@ export function matrix(listing: Listing, filter: Filter): Row[] {
   const agents = columns(listing, filter);
   const byName = new Map<string, Server[]>();
   for (const [name, servers] of named(listing)) byName.set(name, servers);
-  const broken = listing.problems.filter((problem) => problem.name !== undefined);
+  const broken = listing.problems.filter((problem) => problem.name !== undefined && !problem.editable);
   for (const problem of broken) if (problem.name !== undefined && !byName.has(problem.name)) byName.set(problem.name, []);
   const rows: Row[] = [];
   for (const [name, servers] of byName) {

@@ -22,6 +22,13 @@ const listing = (servers: Server[], more: Partial<Listing> = {}): Listing => ({ 
 const ALL = { words: [], agent: '' };
 
 describe('the cards', () => {
+  it('shows a server that is not loaded once, with the reason as a notice', () => {
+    const ignored = problem('claude', { name: 'workspace', editable: true });
+    const [claude] = grouped(listing([server('workspace', 'claude', { enabled: false })], { problems: [ignored] }), ALL);
+    const [user] = claude?.scopes ?? [];
+    expect([user?.servers.length, user?.entries, user?.notices]).toEqual([1, [], [ignored]]);
+  });
+
   it('groups servers by agent and scope, and keeps empty scopes', () => {
     const [claude, codex] = grouped(listing([server('a', 'claude'), server('b', 'claude', { scope: 'project' }), server('a', 'codex')]), ALL);
     expect(claude?.scopes.map(({ scope, servers }) => [scope, servers.map(({ name }) => name)])).toEqual([['user', ['a']], ['project', ['b']]]);
