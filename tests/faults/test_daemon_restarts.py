@@ -61,7 +61,7 @@ async def serving(env: dict[str, str]) -> AsyncIterator[None]:
     command = [sys.executable, "-m", "counsel", "serve", "--port", "0"]
     process = await asyncio.create_subprocess_exec(*command, env=env, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
-    while b"listens" not in (output := await process.stderr.readline()):
+    while b"is listening" not in (output := await process.stderr.readline()):
         assert output, "it ended"
     try:
         yield
