@@ -32,10 +32,20 @@ from team import load
 from team.fleet import Fleet, Member
 
 AT_ONCE = 32
-STREAMS = (10, 20, 40, 80, 160, 240, 320, 400, 480, 640, 960, 1280)
+STREAMS = (20, 80, 160, 240, 320, 400, 480, 640, 960)
 WORKERS = (1, 2, 4)
 LIMIT = 0.5  # seconds of p95
-SECONDS = 8.0  # of each stream
+SECONDS = 8.0  # in which the delays of events are measured
+LENGTH = 120  # seconds of each stream: it is cancelled after the measurement
+MANY = dict.fromkeys(
+    (
+        "COUNSEL_CONCURRENCY",
+        "COUNSEL_MAX_CONCURRENT",
+        "COUNSEL_MAX_CONCURRENT_PER_PROVIDER",
+        "COUNSEL_MAX_CONNECTIONS",
+    ),
+    "4000",
+)
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -119,26 +129,26 @@ async def _start(fleet: Fleet, servers: int, workers: int, **env: str) -> None:
 
 
 async def streams(folder: Path, server: PostgresServer, fake: FakeProcess, workers: int) -> None:
-    deltas = int(SECONDS * 20)
+    deltas = LENGTH * 20
     words = " ".join(f"word{number:04d}" for number in range(deltas))
     fake.set(default={"text": words, "deltas": deltas, "chunk_delay": 0.05})
     async with Fleet(folder, server.url("counsel"), keys(fake)) as fleet:
-        await _start(fleet, 1, workers, COUNSEL_CONCURRENCY="1000")
+        await _start(fleet, 1, workers, **MANY)
         follows, *owners = fleet.members
-        pids = [[member.pid for member in owners], [follows.pid], [server.pid]]
+        groups = [[member.pid for member in owners], [follows.pid], [server.pid]]
         within = 0
         for count in STREAMS:
-            before = [cpu(group, children=group == [server.pid]) for group in pids]
-            delays = await followed(fleet, follows, count)
-            after = [cpu(group, children=group == [server.pid]) for group in pids]
-            used = [
-                f"{(later - earlier) / SECONDS * 100:4.0f} %"
-                for earlier, later in zip(before, after, strict=True)
-            ]
+            measured = await Followers(fleet, follows, count).measured(groups)
+            if measured is None:
+                print(f"{_counted(workers, 'worker')}, {count:4} streams: not all began", flush=True)
+                break
+            delays, used = measured
             p50, p95 = statistics.median(delays), statistics.quantiles(delays, n=20)[18]
+            shares = [f"{each / SECONDS * 100:4.0f} %" for each in used]
             print(
-                f"{_counted(workers, 'worker')}, {count:4} streams: {len(delays):6} events, delay p50 {p50 * 1000:5.0f} ms, "
-                f"p95 {p95 * 1000:5.0f} ms; CPU of the owners {used[0]}, of the follower {used[1]}, of PostgreSQL {used[2]}",
+                f"{_counted(workers, 'worker')}, {count:4} streams: {len(delays) / SECONDS:6.0f} events/s, "
+                f"delay p50 {p50 * 1000:5.0f} ms, p95 {p95 * 1000:5.0f} ms; "
+                f"CPU of the owners {shares[0]}, of the follower {shares[1]}, of PostgreSQL {shares[2]}",
                 flush=True,
             )
             if p95 > LIMIT:
@@ -147,20 +157,62 @@ async def streams(folder: Path, server: PostgresServer, fake: FakeProcess, worke
         print(f"{_counted(workers, 'worker')}: {within} streams within {LIMIT * 1000:.0f} ms", flush=True)
 
 
-async def followed(fleet: Fleet, server: Member, count: int) -> list[float]:
-    delays: list[float] = []
+class Followers:
+    """Streams that all run at the same time, each followed at one server."""
 
-    async def one(number: int) -> None:
+    def __init__(self, fleet: Fleet, server: Member, count: int) -> None:
+        self._fleet = fleet
+        self._server = server
+        self._count = count
+        self._begun = 0
+        self._all = asyncio.Event()
+        self._jobs: list[str] = []
+        self._delays: list[float] = []
+
+    async def measured(self, groups: list[list[int]]) -> tuple[list[float], list[float]] | None:
+        """The delays of `SECONDS`, and the CPU that each group of processes used meanwhile; None: too many to begin."""
+        following = [asyncio.ensure_future(self._follow(number)) for number in range(self._count)]
+        try:
+            async with asyncio.timeout(LENGTH / 2):
+                await self._all.wait()
+            await asyncio.sleep(1)
+            before = self._used(groups)
+            self._delays.clear()
+            await asyncio.sleep(SECONDS)
+            delays = [*self._delays]
+            return delays, [late - early for late, early in zip(self._used(groups), before, strict=True)]
+        except TimeoutError:
+            return None
+        finally:
+            for each in following:
+                each.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+            await asyncio.gather(*(self._cancel(job) for job in self._jobs))
+
+    def _used(self, groups: list[list[int]]) -> list[float]:
+        database = groups[-1]
+        return [cpu(group, children=group is database) for group in groups]
+
+    async def _follow(self, number: int) -> None:
         body = {"prompt": f"stream {number}", "model": "gpt-5", "mode": "background"}
-        async with fleet.session.post(f"{server.url}/api/jobs", json=body) as response:
+        async with self._fleet.session.post(f"{self._server.url}/api/jobs", json=body) as response:
             job = (await response.json())["job_id"]
-        async with fleet.session.get(f"{server.url}/api/jobs/{job}/events") as response:
+        self._jobs.append(job)
+        has_begun = False
+        async with self._fleet.session.get(f"{self._server.url}/api/jobs/{job}/events") as response:
             async for _, event in load.events(response):
-                if event["kind"] == "text":
-                    delays.append(time.time() - event["at"])
+                if event["kind"] != "text":
+                    continue
+                self._delays.append(time.time() - event["at"])
+                if not has_begun:
+                    has_begun = True
+                    self._begun += 1
+                    if self._begun == self._count:
+                        self._all.set()
 
-    await asyncio.gather(*(one(number) for number in range(count)))
-    return delays
+    async def _cancel(self, job: str) -> None:
+        async with self._fleet.session.post(f"{self._server.url}/api/jobs/{job}/cancel") as response:
+            await response.read()
 
 
 def _counted(number: int, noun: str) -> str:
