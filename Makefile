@@ -36,7 +36,7 @@ restore-check: $(VENV)/.dev
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup -q -m "not slow and not thorough and not client and not browser and not conformance and not localmodel"
+	$(BIN)/pytest -n 4 --dist loadgroup -q -m "not slow and not thorough and not client and not browser and not conformance and not localmodel"
 
 fix: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .

@@ -19,6 +19,8 @@ from fake import FakeProcess
 from support.seeded import Seed, seed
 from support.user import Output
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: takes long
+
 Run = Callable[..., Output]
 
 

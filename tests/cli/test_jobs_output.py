@@ -18,6 +18,8 @@ from fake import FakeProcess
 from support.pty_screen import Screen, in_terminal
 from support.seeded import Seed, seed
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: takes long
+
 LONG = "Is this regular expression safe for inputs of any length, and what about Unicode?"
 
 

@@ -21,6 +21,8 @@ from counsel import keychain, settings
 from counsel.models import team
 from support.user import Output, User
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes and waits for time limits
+
 TOKEN = "csl_" + "q7Rt" * 10
 ADA = {"id": "p_1", "name": "ada", "role": "member", "groups": []}
 ABOUT: dict[str, Any] = {

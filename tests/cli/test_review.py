@@ -26,6 +26,8 @@ from support import planted
 from support.client_programs import ROOT, missing
 from support.stdio_client import SHORT_LIVED, kill_daemon
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: takes long
+
 Run = Callable[..., "Done"]
 PANEL = ("-m", ",".join(planted.MODELS), "--standalone")
 TEXT = """\

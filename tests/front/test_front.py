@@ -22,6 +22,8 @@ from counsel.front import environment, main, protocol
 from counsel.mcp.session import listing
 from support.stdio_client import FRONT, SHORT_LIVED, StdioClient, daemon_pid, gone, kill_daemon
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes and waits for time limits
+
 
 async def test_the_front_answers_as_the_daemon_would(home: Path) -> None:
     async with StdioClient(home) as client:

@@ -33,6 +33,8 @@ from fake import FakeAPI
 from support.api_client import TOKEN, Api
 from support.team import Laptop, address, join, laptop, server
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes and waits for time limits
+
 OWN_KEY = "sk-own-laptop-key-000000000000"
 ASK = ChatRequest(prompt="hello", model="gpt-5")
 

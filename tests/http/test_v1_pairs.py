@@ -15,6 +15,8 @@ from fake import FakeAPI
 from support import v1_views
 from support.v1 import V1, served
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: takes long
+
 MODELS = ["gpt-5.1", "claude-sonnet-4-6", "gemini-2.5-pro", "deepseek-chat"]
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},

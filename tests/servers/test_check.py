@@ -22,6 +22,8 @@ from counsel.servers import connecting, message_limits
 from servers.conftest import QUICK, TINY
 from support.user import User
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes and waits for time limits
+
 SECRET = "sk-live-abcdefghijklmnop1234"
 
 

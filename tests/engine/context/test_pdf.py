@@ -15,6 +15,8 @@ from counsel.errors import CounselError, FileNotAllowed, FileTooLarge, InvalidAr
 from counsel.requests import Question
 from counsel.settings import load
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: takes long
+
 KEY = "sk-" + "k" * 40
 
 

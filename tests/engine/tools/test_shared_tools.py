@@ -25,6 +25,8 @@ from counsel.requests import ConsensusRequest
 from engine.tools.conftest import MODELS, TOOL_SERVER, SharedTools, until
 from support.database import rows
 
+pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes and waits for time limits
+
 READ_ONLY = ["notes__look_up", "notes__everything", "notes__doze", "notes__die"]
 
 
