@@ -1,7 +1,7 @@
 """CPU per call over stdio of several versions, in alternating batches: the only fair comparison on a busy machine.
 
-`python -m bench.alternate now=src before=/other/checkout/src converse`: each NAME=FOLDER is a folder with the package `counsel`,
-`converse` is the peer that `make bench` installs. All run at the same time and are warmed up; then each gets a batch of calls
+`python -m bench.alternate now=src before=/other/checkout/src converse`: each NAME=FOLDER is a folder with the package `counsel`
+(NAME=FOLDER@PYTHON: run by another interpreter), `converse` is the peer that `make bench` installs. All run at the same time and are warmed up; then each gets a batch of calls
 in turn. The lowest batch is the cost of the work without disturbance.
 """
 
@@ -33,8 +33,9 @@ def peer(name: str, source: str, base: str, home: Path) -> Peer:
     env["LOG_LEVEL"] = "error"
     if name == "converse":
         return Peer(name, ["node", str(CONVERSE), "--transport=stdio"], env, home)
-    env |= {"PYTHONPATH": str(Path(source).absolute()), "COUNSEL_HOME": str(home / "counsel")}
-    return Peer("counsel", [sys.executable, "-m", "counsel", "stdio"], env, home)
+    folder, _, python = source.partition("@")
+    env |= {"PYTHONPATH": str(Path(folder).absolute()), "COUNSEL_HOME": str(home / "counsel")}
+    return Peer("counsel", [python or sys.executable, "-m", "counsel", "stdio"], env, home)
 
 
 async def calls(client: Client, count: int, at_once: int) -> None:

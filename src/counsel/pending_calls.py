@@ -7,19 +7,24 @@ job, instead of giving it up because its client did not return. Standard library
 from __future__ import annotations
 
 import os
+import re
 
+from counsel.random_ids import CLOCK
+
+_has_clock = re.compile(
+    r"[0-9a-f]{4}\."
+).match  # made by `random_ids.key`; keys of earlier releases have no dot
 STALE = 7 * 86_400  # seconds: the note of a job that was never stored is not removed otherwise
 
 
 def job_id(key: str) -> str:
-    """The job of the call that was sent under this key."""
+    """The job of the call that was sent under this key. The clock of a key that we made comes first (`random_ids`)."""
     from hashlib import sha256
 
-    digest = bytearray(sha256(key.encode()).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x40  # a version 4 UUID
-    digest[8] = digest[8] & 0x3F | 0x80
-    text = digest.hex()
-    return f"job_{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    digits = sha256(key.encode()).hexdigest()
+    version, clock = ("8", key[:CLOCK]) if _has_clock(key) else ("4", digits[:CLOCK])
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"job_{clock}{digits[4:8]}-{digits[8:12]}-{version}{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
 def note(home: str, job: str) -> bool:

@@ -1,30 +1,46 @@
-"""Random numbers for names, many from one system call. Standard library only: the stdio front imports this."""
+"""Random numbers for names, many from one system call. Standard library only: the stdio front imports this.
+
+Their first four digits are a clock, so that ids made at about the same time are neighbours in a database's indexes. With
+random ones each new row changed a page of its own in each of six indexes: 56 KB were written for a call instead of 26.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 
+CLOCK = 4  # digits of the clock
+_TICKS = (
+    16  # a second; after 68 minutes the clock starts again, so ids that people see side by side differ early
+)
+_RANDOM = 28  # digits
 _MANY = 128  # ids
 _unused: list[str] = []
 _process = 0  # whose they are: a child would make the same ids as its parent
 
 
-def uuid4() -> str:
-    """Like `str(uuid.uuid4())`."""
-    digits = token()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+def uuid8() -> str:
+    """A UUID of version 8, which leaves its digits to us: the clock and 106 random bits."""
+    clock, rest = _clock(), _random()
+    variant = "89ab"[int(rest[12], 16) & 3]
+    return f"{clock}{rest[:4]}-{rest[4:8]}-8{rest[9:12]}-{variant}{rest[13:16]}-{rest[16:]}"
 
 
-def token() -> str:
-    """128 random bits, as 32 hexadecimal digits."""
+def key() -> str:
+    """Of a call: the clock, a dot, and 112 random bits."""
+    return f"{_clock()}.{_random()}"
+
+
+def _clock() -> str:
+    return f"{int(time.time() * _TICKS) & 0xFFFF:04x}"
+
+
+def _random() -> str:
     global _process  # noqa: PLW0603 - after a fork, the child forgets what the parent drew
     if _process != os.getpid():
         _process = os.getpid()
         _unused.clear()
-    try:
-        return _unused.pop()
-    except IndexError:
-        digits = os.urandom(16 * _MANY).hex()
-        _unused.extend(digits[start : start + 32] for start in range(32, len(digits), 32))
-        return digits[:32]
+    if not _unused:
+        digits = os.urandom(_RANDOM // 2 * _MANY).hex()
+        _unused.extend(digits[start : start + _RANDOM] for start in range(0, len(digits), _RANDOM))
+    return _unused.pop()

@@ -26,7 +26,7 @@ class PendingRequest:
     def __init__(self, request_id: object, line: bytes) -> None:
         self.request_id = request_id  # of a batch: the list of its ids
         self.line = line
-        self.key = random_ids.token()
+        self.key = random_ids.key()
         self.began = time.monotonic()
         self.job = ""
         self.was_sent = False  # a daemon may have started it

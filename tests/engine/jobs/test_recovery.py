@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counsel import pending_calls
+from counsel import pending_calls, random_ids
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.requests import ChatRequest, ConsensusRequest
@@ -61,6 +61,14 @@ async def test_a_call_whose_front_left_a_note_goes_on(
 def test_a_jobs_name_follows_from_its_calls_key() -> None:
     expected = uuid.UUID(bytes=sha256(b"any key").digest()[:16], version=4)
     assert pending_calls.job_id("any key") == f"job_{expected}"
+
+
+def test_the_job_of_a_key_that_we_made_begins_with_its_clock() -> None:
+    key = random_ids.key()
+    job = pending_calls.job_id(key)
+    assert job == pending_calls.job_id(key)
+    assert job.removeprefix("job_")[:4] == key[:4]
+    assert uuid.UUID(job.removeprefix("job_")).version == 8
 
 
 async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(

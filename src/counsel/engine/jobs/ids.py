@@ -12,8 +12,8 @@ _UUID_START = re.compile(r"[^-]{8}(?:-[^-]{0,4}){0,3}(?:-[^-]{0,12})?")
 
 
 def new(kind: str) -> str:
-    """`conv_…`, `consensus_…`, `ask_…`, `review_…` or `job_…` with 122 random bits."""
-    return f"{kind}_{random_ids.uuid4()}"
+    """`conv_…`, `consensus_…`, `ask_…`, `review_…` or `job_…` with 106 random bits."""
+    return f"{kind}_{random_ids.uuid8()}"
 
 
 def of_call(key: str | None) -> str:

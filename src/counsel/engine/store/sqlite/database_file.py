@@ -62,7 +62,7 @@ class DatabaseFile:
         return connect(self.location.target)
 
     def _connect_writer(self) -> sqlite3.Connection:
-        """Room for the pages of 5,000 calls: ids are random, so each call touches other pages of the indexes."""
+        """Room for the pages of many calls: rows of one moment are neighbours, but older conversations continue anywhere."""
         connection = self.connect()
         connection.execute("PRAGMA cache_size=-8000")
         return connection
