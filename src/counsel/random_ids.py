@@ -16,7 +16,6 @@ _TICKS = (
 _RANDOM = 28  # digits
 _MANY = 128  # ids
 _unused: list[str] = []
-_process = 0  # whose they are: a child would make the same ids as its parent
 
 
 def uuid8() -> str:
@@ -36,11 +35,11 @@ def _clock() -> str:
 
 
 def _random() -> str:
-    global _process  # noqa: PLW0603 - after a fork, the child forgets what the parent drew
-    if _process != os.getpid():
-        _process = os.getpid()
-        _unused.clear()
     if not _unused:
         digits = os.urandom(_RANDOM // 2 * _MANY).hex()
         _unused.extend(digits[start : start + _RANDOM] for start in range(0, len(digits), _RANDOM))
     return _unused.pop()
+
+
+if hasattr(os, "register_at_fork"):  # a child would make its parent's ids
+    os.register_at_fork(after_in_child=_unused.clear)

@@ -51,7 +51,9 @@ MOST_WAITED = 86_400  # seconds
 
 
 # a front's line before each call, as it writes it: parsing the JSON takes five times as long
-_CALL = re.compile(rb'@\{"key":"([0-9a-f]{32})","waited":([0-9]{1,4}\.[0-9])(,"new":true)?\}').fullmatch
+_CALL = re.compile(
+    rb'@\{"key":"([0-9a-f]{4}\.[0-9a-f]{28})","waited":([0-9]{1,4}\.[0-9])(,"new":true)?\}'
+).fullmatch
 
 
 class ConnectedClient(TypedDict):

@@ -68,6 +68,79 @@ async def test_a_quick_write_is_there_at_once_with_what_waited_for_it(database: 
     assert count(database) == 2
 
 
+@pytest.fixture
+def disk(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done about the disk, in order: `wait` and `later` before a commit, `sync` for those that did not wait."""
+    steps: list[str] = []
+    wait_for_disk, sync_log = database.file.wait_for_disk, database.file.sync_log
+
+    def before_commit(wait: bool) -> None:
+        steps.append("wait" if wait else "later")
+        wait_for_disk(wait)
+        assert database.file.writer.execute("PRAGMA synchronous").fetchone()[0] == (2 if wait else 1)
+
+    def sync() -> None:
+        steps.append("sync")
+        sync_log()
+
+    monkeypatch.setattr(database.file, "wait_for_disk", before_commit)
+    monkeypatch.setattr(database.file, "sync_log", sync)
+    return steps
+
+
+async def test_many_lazy_writes_share_commits_and_are_on_disk_a_moment_later(
+    database: Database, disk: list[str]
+) -> None:
+    await asyncio.gather(*(database.lazily(put(f"a{number}")) for number in range(50)))
+    assert count(database) == 50
+    assert disk == ["later"]
+    await asyncio.gather(*(database.lazily(put(f"b{number}")) for number in range(50)))
+    assert count(database) == 100
+    while "sync" not in disk:
+        await asyncio.sleep(0.01)
+    assert disk == ["later", "later", "sync"], "one for both"
+
+
+async def test_a_lazy_write_that_still_waits_goes_to_the_disk_with_the_others(
+    database: Database, disk: list[str]
+) -> None:
+    await database.lazily(put("a"))
+    late = database.lazily(put("b"))
+    database._sync()
+    await late
+    await asyncio.wrap_future(database._writer.do(lambda: None))
+    assert disk == ["later", "later", "sync"]
+
+
+async def test_a_lazy_write_beside_an_urgent_one_is_on_disk_with_it(
+    database: Database, disk: list[str]
+) -> None:
+    lazy = database.lazily(put("a"))
+    await database.write(put("b"))
+    assert lazy.done()
+    await database.lazily(put("c"))
+    await database.write(put("d"))
+    assert disk == ["wait", "later", "wait"]
+
+
+async def test_a_quick_write_takes_no_urgent_one_with_it(database: Database, disk: list[str]) -> None:
+    """Whose caller would be told of it before it is on disk."""
+    urgent = database.write(put("a"))
+    quick = database.quickly(put("b"))
+    assert not urgent.done()
+    await quick
+    assert urgent.done()
+    assert disk == ["wait"]
+
+
+async def test_what_is_still_lazy_at_the_end_is_on_disk(database: Database, disk: list[str]) -> None:
+    await database.lazily(put("a"))
+    lazy = database.lazily(put("b"))
+    database.close()
+    assert disk == ["later", "later", "sync"]
+    await lazy
+
+
 async def test_a_write_that_may_wait_goes_with_one_that_is_less_patient(database: Database) -> None:
     patient = database.shortly(put("a"), 3600)
     await database.shortly(put("b"))
@@ -285,9 +358,9 @@ async def test_writes_of_one_turn_of_the_loop_wake_the_writer_once(
     queued = database._writer._queue
 
     class Counted:
-        def put(self, items: list[object]) -> None:
-            batches.append(len(items))
-            queued.put(items)  # type: ignore[arg-type]
+        def put(self, sent: tuple[list[object], bool]) -> None:
+            batches.append(len(sent[0]))
+            queued.put(sent)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
         patch.setattr(database._writer, "_queue", Counted())

@@ -45,7 +45,7 @@ class Endings:
         ending = _Ending(result, job.conversation, len(outcome.messages))
         end = _completed(running, consultation, outcome, ending.complete, expires)
         try:
-            await self._store.finish(running.fence, end, alone=alone)
+            await self._store.finish(running.fence, end, foreground=not job.background, alone=alone)
         except (StoreError, LostJob) as error:
             if not (unkept := running.unkept(error)):
                 consultation.save_unrecorded()

@@ -272,7 +272,7 @@ class Runner:
             permit=partial(self._confirm, running) if self._store.team else None,
         )
         outcome = await _KINDS[job.tool](consultation, self._router, self._store, self._cache)
-        alone = len(self.running) == 1 and not job.background
+        alone = len(self.running) == 1
         await self.endings.complete(running, consultation, outcome, expires=_expires(job), alone=alone)
         self.describer.sum_up(running, outcome.text)
 

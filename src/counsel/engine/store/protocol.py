@@ -93,9 +93,12 @@ class JobStore(Protocol):
         self, job: str, *, title: str | None = None, summary: str | None = None
     ) -> Pending[None]: ...
 
-    def finish(self, fence: Fence, end: JobEnd, *, alone: bool = False) -> Pending[None]:
+    def finish(
+        self, fence: Fence, end: JobEnd, *, foreground: bool = False, alone: bool = False
+    ) -> Pending[None]:
         """End a job together with the turn that it adds to its conversation; raises `LostJob` without a change.
 
+        `foreground`: its caller waits for it, on this machine, so it may be done some milliseconds before it is on disk.
         `alone`: no other job of this process is about to end, so there is no commit to share.
         """
 

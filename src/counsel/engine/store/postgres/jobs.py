@@ -113,7 +113,14 @@ class Jobs:
         sql = "UPDATE counsel.jobs SET title = COALESCE(%s, title), summary = COALESCE(%s, summary) WHERE id = %s"
         return self.database.write(_statement(job, sql, title, summary, job))
 
-    def finish(self, fence: Fence, end: JobEnd, *, alone: bool = False) -> Pending[None]:  # noqa: ARG002 - the server commits for all
+    def finish(
+        self,
+        fence: Fence,
+        end: JobEnd,
+        *,
+        foreground: bool = False,  # noqa: ARG002 - the server commits for all
+        alone: bool = False,  # noqa: ARG002
+    ) -> Pending[None]:
         return self.database.write(ended(fence, end))
 
     async def delete_job(self, job: str) -> bool:

@@ -28,7 +28,8 @@ __all__ = ["Database", "Work"]
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
 _SHORTLY = 0.005  # seconds; a call that takes longer than this has its job on disk before its answer
-_TO_DISK = 0.05  # seconds after which a quick write is on disk
+_APART = 0.005  # seconds between two batches of lazy writes: each batch costs as much as five writes
+_TO_DISK = 0.05  # seconds after which a quick or lazy write is on disk
 _MOST_QUICK = 50  # quick commits, of some 15 pages each, before the writer may copy the log into the database
 _RETURN = 15.0  # seconds between attempts to return to a disk that could not be written
 
@@ -45,6 +46,8 @@ class Database:
         self._to_disk: asyncio.TimerHandle | None = None
         self._quick = 0  # commits since the writer's last look at the log
         self._turn: asyncio.AbstractEventLoop | None = None  # at whose end of this turn what waits is written
+        self._put_at = 0.0  # when the writer got its last batch
+        self._lazy_waits = False  # whether a lazy write may be among what waits
         self._due = 0.0  # when what waits is written, by the loop's clock
         self._alarm: tuple[asyncio.AbstractEventLoop, float] | None = None  # the next look at what waits
 
@@ -62,6 +65,7 @@ class Database:
 
     def close(self) -> None:
         self._turn = None
+        self._put()
         self._sync()
         self._writer.close()
         self.file.close()
@@ -78,15 +82,23 @@ class Database:
         loop = get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         self._writer.waiting.append((work, done))
-        if (
-            self._turn is not loop
-        ):  # all writes of one turn wake the thread once: it is 15 µs, and a fight for the GIL
+        self._writer.is_urgent = True
+        self._put_after_turn(loop)
+        return done
+
+    def _put_after_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        """All writes of one turn wake the thread once: it is 15 µs, and a fight for the GIL."""
+        if self._turn is not loop:
             self._turn = loop
             loop.call_soon(self._end_turn)
-        return done
 
     def _end_turn(self) -> None:
         self._turn = None
+        self._put()
+
+    def _put(self) -> None:
+        self._put_at = time.monotonic()
+        self._lazy_waits = False
         self._writer.put()
 
     def soon(self, work: Work[T]) -> Write[T]:
@@ -101,13 +113,15 @@ class Database:
 
         done: Write[T] = Write()
         loop = get_running_loop()
-        due = loop.time() + seconds
+        self._append((work, done), loop, loop.time() + seconds)
+        return done
+
+    def _append(self, item: Queued, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if not self._writer.waiting or due < self._due:
             self._due = due
-        self._writer.waiting.append((work, done))
+        self._writer.waiting.append(item)
         if self._alarm is None or self._alarm[0] is not loop or due < self._alarm[1]:
             self._look_at(loop, due)
-        return done
 
     def _look_at(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self._alarm = (loop, due)
@@ -123,7 +137,18 @@ class Database:
             if self._due > now:
                 self._look_at(loop, self._due)
             else:
-                self._writer.put()
+                self._put()
+
+    def lazily(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
+        """One of many writes, each of which would do with `quickly`: they share commits that do not wait for the disk."""
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        self._append((work, done), loop, self._put_at + _APART)  # loop.time() is time.monotonic()
+        self._lazy_waits = True
+        self._sync_in(to_disk)
+        return done
 
     def quickly(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
         """A small write while there is no other: on this thread, which saves two changes of threads.
@@ -135,7 +160,12 @@ class Database:
 
         done: asyncio.Future[T] = get_running_loop().create_future()
         batch = [*self._writer.waiting, (work, done)]
-        if not self._writer.idle or self.file.gone() or not self._commit_here(batch):
+        if (
+            self._writer.is_urgent
+            or not self._writer.idle
+            or self.file.gone()
+            or not self._commit_here(batch)
+        ):
             self._writer.put((work, done))
             return done
         self._writer.waiting.clear()
@@ -178,6 +208,8 @@ class Database:
             return
         self._to_disk.cancel()
         self._to_disk = None
+        if self._lazy_waits:
+            self._put()
         if self._quick > _MOST_QUICK:
             self._quick = 0
             self.soon(_touch)

@@ -65,6 +65,7 @@ class DatabaseFile:
         """Room for the pages of many calls: rows of one moment are neighbours, but older conversations continue anywhere."""
         connection = self.connect()
         connection.execute("PRAGMA cache_size=-8000")
+        self._waits_for_disk = True
         return connection
 
     def _connect_reader(self) -> sqlite3.Connection:
@@ -87,6 +88,12 @@ class DatabaseFile:
             each.close()
 
     # ── the write-ahead log ──────────────────────────────────────────────────────────────────────────
+
+    def wait_for_disk(self, wait: bool) -> None:
+        """Whether the writer's next commits are on disk when they return, or only with the next `sync_log`."""
+        if wait != self._waits_for_disk:
+            self.writer.execute(f"PRAGMA synchronous={'FULL' if wait else 'NORMAL'}")
+            self._waits_for_disk = wait
 
     def log_is_long(self) -> bool:
         return not self.in_memory and files.size(files.beside(self.path)[0]) > WAL_BYTES

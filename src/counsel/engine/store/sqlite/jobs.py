@@ -121,14 +121,17 @@ class Jobs:
         sql = "UPDATE jobs SET title = COALESCE(?, title), summary = COALESCE(?, summary) WHERE id = ?"
         return self.database.soon(_statement(sql, title, summary, job))
 
-    def finish(self, fence: Fence, end: JobEnd, *, alone: bool = False) -> Pending[None]:
-        """One end alone has its own commit at once, if it is small: the event loop waits for it."""
+    def finish(
+        self, fence: Fence, end: JobEnd, *, foreground: bool = False, alone: bool = False
+    ) -> Pending[None]:
+        """One end alone has its own commit at once, if it is small: the event loop waits for it. Several share one."""
         if isinstance(end, JobStopped):
             return self.database.write(_stopped(fence, end))
         work = _completed(fence, end)
-        if not alone or end.turn.size >= _SMALL:
+        if not foreground:
             return self.database.write(work)
-        return self.database.quickly(work) if end.is_kept else self.database.quickly(work, _UNKEPT)
+        write = self.database.quickly if alone and end.turn.size < _SMALL else self.database.lazily
+        return write(work) if end.is_kept else write(work, _UNKEPT)
 
     async def delete_job(self, job: str) -> bool:
         from asyncio import to_thread

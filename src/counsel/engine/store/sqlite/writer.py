@@ -24,10 +24,11 @@ _IDLE = 2.0  # seconds without a write after which a long write-ahead log is cut
 class Writer:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
-        self._queue: queue.SimpleQueue[list[Item] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[list[Item], bool] | None] = queue.SimpleQueue()
         self._sent = 0  # writes given to the thread, and
         self._settled = 0  # those that it is done with
         self.waiting: list[Queued] = []  # writes that wait a moment for the next one
+        self.is_urgent = False  # whether one of them is done only when it is on disk
         self._thread = threading.Thread(target=self._run, name="counsel-store", daemon=True)
         self._thread.start()
 
@@ -36,12 +37,13 @@ class Writer:
         return self._sent == self._settled
 
     def put(self, item: Item | None = None) -> None:
-        """First what waited, so that the order of writes is the order of the calls."""
+        """First what waited, so that the order of writes is the order of the calls. An item of its own is urgent."""
         items: list[Item] = [*self.waiting] if item is None else [*self.waiting, item]
-        self.waiting = []
+        is_urgent = self.is_urgent or item is not None
+        self.waiting, self.is_urgent = [], False
         if items:
             self._sent += len(items)
-            self._queue.put(items)
+            self._queue.put((items, is_urgent))
 
     def do(self, step: Callable[[], None]) -> Future[None]:
         """Run a step on the thread, between two commits."""
@@ -51,7 +53,7 @@ class Writer:
 
     def aside(self, step: Callable[[], None]) -> None:
         """Run a step that changes nothing on the thread. What waits for another write keeps waiting."""
-        self._queue.put([(Step(step, changes_nothing=True), Future())])
+        self._queue.put(([(Step(step, changes_nothing=True), Future())], False))
 
     def close(self) -> None:
         self.put()
@@ -63,46 +65,53 @@ class Writer:
     def _run(self) -> None:
         running = True
         while running:
-            batch, running = self._gather()
+            batch, is_urgent, running = self._gather()
             try:
-                self._write(batch)
+                self._write(batch, is_urgent=is_urgent)
             except Exception as error:  # the thread must survive: no other would answer the waiting callers
                 log.exception("the writer failed")
                 settle(_failed(batch, error))
             self._settled += sum(not _is_aside(work) for work, _ in batch)
 
-    def _gather(self) -> tuple[list[Item], bool]:
-        """What has queued up; nothing, once, after a while without writes."""
+    def _gather(self) -> tuple[list[Item], bool, bool]:
+        """What has queued up, whether it is urgent, and whether more may come. Nothing, once, after a while without writes."""
         batch: list[Item] = []
+        any_urgent = False
         try:
-            items = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
+            sent = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
         except queue.Empty:
-            return [], True
-        while items is not None:
+            return [], False, True
+        while sent is not None:
+            items, is_urgent = sent
             batch += items
+            any_urgent = any_urgent or is_urgent
             if len(batch) >= _BATCH or self._queue.empty():
-                return batch, True
-            items = self._queue.get()
-        return batch, False
+                return batch, any_urgent, True
+            sent = self._queue.get()
+        return batch, any_urgent, False
 
-    def _write(self, batch: list[Item]) -> None:
+    def _write(self, batch: list[Item], *, is_urgent: bool) -> None:
         if not batch:
             self._file.cut_log()
         elif why := self._file.gone():
             self._file.recover(why, live=True)
         writes: list[Queued] = []
         for work, done in batch:
-            if isinstance(work, Step):
-                work.run()
-                settle([(done, None, None)])
-            else:
+            if not isinstance(work, Step):
                 writes.append((work, done))
+                continue
+            if writes:  # a step may be about what was written before it
+                settle(self._commit(writes, is_urgent=is_urgent))
+                writes = []
+            work.run()
+            settle([(done, None, None)])
         if writes:
-            settle(self._commit(writes))
+            settle(self._commit(writes, is_urgent=is_urgent))
 
-    def _commit(self, batch: list[Queued]) -> Settled:
+    def _commit(self, batch: list[Queued], *, is_urgent: bool) -> Settled:
         """Write the batch; once more after a recovery."""
         try:
+            self._file.wait_for_disk(is_urgent)
             return commit(self._file.writer, batch)
         except sqlite3.Error as error:
             why = self._file.damage(error)
