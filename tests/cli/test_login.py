@@ -191,7 +191,7 @@ def test_a_server_that_says_nothing_is_not_asked_with_less_effort(
 ) -> None:
     answered = threading.Event()
     monkeypatch.setattr(_Server, "do_GET", lambda handler: answered.wait(60))
-    monkeypatch.setattr(team, "ASKING", replace(team.ASKING, total=0.2))
+    monkeypatch.setattr(team, "LIMITS", replace(team.LIMITS, total=0.2))
     done = log_in(person, monkeypatch, url)
     answered.set()
     assert done.code == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counsel.models.wires import WIRES
-from counsel.models.wires.call_settings import strictly
+from counsel.models.wires.call_settings import fits_strict_mode
 from counsel.models.wires.openai_responses import flat_name
 from counsel.types import (
     Call,
@@ -245,7 +245,7 @@ def test_a_budget_bounds_the_output(wire: str, field: str, asked: int | None, li
     ],
 )
 def test_strict_mode_is_asked_for_where_openai_takes_the_schema(schema: Json, strict: bool) -> None:
-    assert strictly(schema) is strict
+    assert fits_strict_mode(schema) is strict
     form = body("openai_responses", Call(HELLO, schema=schema))["text"]["format"]
     assert form == {"type": "json_schema", "name": "answer", "schema": schema, "strict": strict}
 

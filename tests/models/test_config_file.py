@@ -210,7 +210,7 @@ def test_what_a_panel_may_be(name: str, entries: object, reason: str) -> None:
 
 def test_a_wrong_panel_is_reported_and_cannot_be_used(tmp_path: Path) -> None:
     loaded = with_panels(tmp_path, wrong=["@other"], right=["opus"])
-    assert list(panels.named(loaded)) == ["right"]
+    assert list(panels.usable(loaded)) == ["right"]
     (problem,) = Catalog.load(loaded).problems
     assert problem.startswith("config.toml [panels] wrong: it names the panel @other")
     assert problem.endswith("; ignored.")

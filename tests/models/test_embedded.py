@@ -173,7 +173,7 @@ def test_a_missing_installer_is_reported(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_the_installers_errors_are_explained(words: str, match: str) -> None:
-    assert match in embedded._explained(words).message
+    assert match in embedded._installer_error(words).message
 
 
 @pytest.mark.usefixtures("index")

@@ -40,7 +40,7 @@ PROXIED = Endpoint(ACME, "https://acme.example/v1", KEY, network=Network(proxy=P
     ],
 )
 def test_the_systems_words_are_used_where_it_has_some(error: OSError, reason: str) -> None:
-    failure = network_errors.explained(PLAIN, error)
+    failure = network_errors.as_error(PLAIN, error)
     assert isinstance(failure, ProviderUnavailable)
     assert failure.message == f"Acme cannot be reached at https://acme.example/v1: {reason}"
     assert failure.hint == "Check the network and ACME_BASE_URL."
@@ -48,7 +48,7 @@ def test_the_systems_words_are_used_where_it_has_some(error: OSError, reason: st
 
 
 def test_a_proxy_on_the_way_is_named() -> None:
-    failure = network_errors.explained(PROXIED, OSError(errno.EHOSTUNREACH, "x"))
+    failure = network_errors.as_error(PROXIED, OSError(errno.EHOSTUNREACH, "x"))
     assert failure.message == (
         f"Acme cannot be reached at https://acme.example/v1 through the proxy {PROXY.address} (HTTPS_PROXY): No route to host"
     )
@@ -56,7 +56,7 @@ def test_a_proxy_on_the_way_is_named() -> None:
 
 
 def test_a_proxy_that_does_not_answer() -> None:
-    failure = network_errors.explained(PROXIED, ProxyUnreachable(errno.ECONNREFUSED, "x"))
+    failure = network_errors.as_error(PROXIED, ProxyUnreachable(errno.ECONNREFUSED, "x"))
     assert f"the proxy {PROXY.address} (HTTPS_PROXY) does not answer: Connection refused" in failure.message
     assert failure.hint == "Check HTTPS_PROXY, or add the provider's host to NO_PROXY."
 
@@ -73,7 +73,7 @@ def test_a_proxy_that_does_not_answer() -> None:
     ],
 )
 def test_a_proxy_that_refuses(status: int, message: str, hint: str) -> None:
-    failure = network_errors.explained(PROXIED, ProxyRefused(status))
+    failure = network_errors.as_error(PROXIED, ProxyRefused(status))
     assert failure.message.endswith(message)
     assert (failure.hint, failure.status, failure.provider) == (hint, status, "acme")
 
@@ -82,7 +82,7 @@ def test_a_proxy_that_refuses(status: int, message: str, hint: str) -> None:
     ("endpoint", "through"), [(PLAIN, ""), (PROXIED, f" through the proxy {PROXY.address}")]
 )
 def test_a_certificate_that_nobody_here_trusts(endpoint: Endpoint, through: str) -> None:
-    failure = network_errors.explained(endpoint, Untrusted("self-signed"))
+    failure = network_errors.as_error(endpoint, Untrusted("self-signed"))
     assert (
         failure.message == f"Acme cannot be reached securely at https://acme.example/v1{through}: self-signed"
     )
@@ -90,10 +90,10 @@ def test_a_certificate_that_nobody_here_trusts(endpoint: Endpoint, through: str)
 
 
 def test_what_is_no_http_and_what_this_machine_lacks() -> None:
-    failure = network_errors.explained(PLAIN, NotHttp("an invalid status line"))
+    failure = network_errors.as_error(PLAIN, NotHttp("an invalid status line"))
     assert isinstance(failure, UpstreamError)
     assert failure.message == "Acme sent a response that is not valid HTTP: an invalid status line"
     assert "ACME_BASE_URL (https://acme.example/v1)" in (failure.hint or "")
-    lack = network_errors.explained(PLAIN, OSError(errno.EMFILE, "Too many open files"))
+    lack = network_errors.as_error(PLAIN, OSError(errno.EMFILE, "Too many open files"))
     assert isinstance(lack, OutOfResources)
     assert lack.message.startswith("Acme cannot be reached")

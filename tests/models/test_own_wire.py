@@ -191,7 +191,7 @@ def test_a_stream_without_an_end_is_a_failure() -> None:
 
 
 def failure(status: int | None = None, message: str = "", own: Any = None, **fields: object) -> Any:
-    return team_errors.reported(ErrorReport("server", message, status, own=own), SERVER, **fields)
+    return team_errors.as_error(ErrorReport("server", message, status, own=own), SERVER, **fields)
 
 
 def test_a_login_that_is_not_accepted() -> None:

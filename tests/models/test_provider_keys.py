@@ -85,17 +85,17 @@ def test_no_key_was_typed() -> None:
 
 async def test_a_provider_accepts_or_rejects_a_key(tmp_path: Path, fake_api: FakeAPI) -> None:
     env = {"COUNSEL_HOME": str(tmp_path), "OPENAI_BASE_URL": fake_api.v1, "OPENAI_API_KEY": "sk-other"}
-    assert await provider_keys.accepted(row(tmp_path), KEY, env) is True
+    assert await provider_keys.is_accepted(row(tmp_path), KEY, env) is True
     assert fake_api.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     fake_api.keys = {"another"}
     with pytest.raises(AuthenticationFailed, match="does not accept this key; it was not stored") as failed:
-        await provider_keys.accepted(row(tmp_path), KEY, env)
+        await provider_keys.is_accepted(row(tmp_path), KEY, env)
     assert failed.value.fields["provider"] == "openai"
 
 
 async def test_nobody_knows_of_a_key_when_the_provider_cannot_be_reached(tmp_path: Path) -> None:
     env = {"COUNSEL_HOME": str(tmp_path), "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    assert await provider_keys.accepted(row(tmp_path), KEY, env) is None
+    assert await provider_keys.is_accepted(row(tmp_path), KEY, env) is None
 
 
 # ── COUNSEL_HOME/.env ────────────────────────────────────────────────────────────────────────────────

@@ -205,5 +205,5 @@ async def test_a_connection_may_take_as_long_as_the_next_model_can_wait(
     now = loop.time()
     monkeypatch.setattr(loop, "time", lambda: now)
     call = replace(HELLO, hurry=None if left is None else now + left)
-    assert retries.in_a_hurry(Limits(connect=10.0), call).connect == pytest.approx(connect)
-    assert retries.in_a_hurry(Limits(connect=1.0), call).connect == 1.0
+    assert retries.attempt_limits(Limits(connect=10.0), call).connect == pytest.approx(connect)
+    assert retries.attempt_limits(Limits(connect=1.0), call).connect == 1.0

@@ -25,9 +25,9 @@ def told(*attempts: list[Event], may_withdraw: bool = True) -> list[Event]:
     events: list[Event] = []
     for number, attempt in enumerate(attempts):
         if number:
-            replay.again()
+            replay.restart()
         for event in attempt:
-            events += replay.new([event])
+            events += replay.new_events([event])
     return events
 
 

@@ -170,7 +170,7 @@ class Server:
         return self.answer
 
 
-def stale(loaded: Settings, age: float = team.FRESH + 1) -> Settings:
+def stale(loaded: Settings, age: float = team.FRESH_SECONDS + 1) -> Settings:
     assert loaded.team
     return replace(loaded, team=replace(loaded.team, asked_at=time.time() - age))
 

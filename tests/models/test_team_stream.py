@@ -273,5 +273,5 @@ async def test_an_end_that_cannot_be_read_leaves_no_connection_open(target: Targ
     some: Any = sender
     calls = TeamCalls(some, 0.5, asyncio.sleep, set())
     prepared: Any = SimpleNamespace(url="http://x", headers={"idempotency-key": "k"})
-    await calls._ended(prepared, target.endpoint)
+    await calls._cancel(prepared, target.endpoint)
     assert response.closed == 1

@@ -24,7 +24,7 @@ from counsel.errors import (
     TimedOut,
     UpstreamError,
 )
-from counsel.models.transport import Transport, _below
+from counsel.models.transport import Transport, _joined_url
 from counsel.models.vendor_errors import as_error, parse_error
 from counsel.types import Call, Endpoint, Event, Finished, Knobs, Limits, Model, Notice, Provider, Text, Turn
 from fake import FakeAPI
@@ -293,7 +293,7 @@ def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, p
     ],
 )
 def test_a_version_is_sent_once(base: str, path: str, url: str) -> None:
-    assert _below(base, path) == url
+    assert _joined_url(base, path) == url
 
 
 # ── fields that a vendor may refuse ──

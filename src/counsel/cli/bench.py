@@ -176,7 +176,7 @@ def _members(models: tuple[str, ...], settings: Settings) -> list[str]:
     """By name, behind panels; one `auto` for each model that the engine will choose."""
     from counsel.models import panels
 
-    names = [panels.name_of(entry) for entry in panels.asked(models, settings)]
+    names = [panels.name_of(entry) for entry in panels.requested(models, settings)]
     return names * settings.panel_size if names == ["auto"] else names
 
 

@@ -74,7 +74,7 @@ def _members(incomplete: str) -> Iterator[CompletionItem]:
         return
     from counsel.models import panels
 
-    for name, entries in panels.named(loaded).items():
+    for name, entries in panels.usable(loaded).items():
         if f"{panels.MARK}{name}".startswith(prefix):
             yield _item(f"{before}{comma}{panels.MARK}{name}", ", ".join(map(panels.name_of, entries)))
 

@@ -25,7 +25,7 @@ def assigned(
 
     members: list[dict[str, Any]] = [
         {"model": entry} if isinstance(entry, str) else dict(entry)
-        for entry in panels.asked(models, settings)
+        for entry in panels.requested(models, settings)
     ]
     for name, text in _pairs(roles, "--role MODEL=TEXT"):
         _give(members, name, "role", text)

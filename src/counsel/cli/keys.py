@@ -135,4 +135,4 @@ def _check(row: ProviderRow, key: str) -> bool | None:
 
     from counsel.models import provider_keys
 
-    return asyncio.run(provider_keys.accepted(row, key, os.environ))
+    return asyncio.run(provider_keys.is_accepted(row, key, os.environ))

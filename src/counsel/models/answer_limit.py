@@ -1,8 +1,8 @@
 """The size limit of an answer, and the notice when there is more.
 
-Three things are counted: text and reasoning, against the limit; everything else that counsel keeps (arguments of tool
-calls, signatures, sources), against four times the limit, since some vendors repeat the text in their last event; and
-all bytes, against a stream without content and without an end: a word of 4 letters takes some 200 bytes of JSON.
+Three counts have a limit. Text and reasoning: the limit itself. Everything else that counsel keeps (arguments of tool
+calls, signatures, sources): four times as much, since some vendors repeat the text in their last event. All bytes: 128
+times as much, to stop a stream without content and without an end; a word of 4 letters takes some 200 bytes of JSON.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ def size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def first_bytes(text: str, most: int) -> str:
+def first_bytes(text: str, limit: int) -> str:
     """The start of the text that fits, in whole characters."""
-    if size(text) <= most:
+    if size(text) <= limit:
         return text
-    return text.encode("utf-8", "surrogatepass")[: max(0, most)].decode("utf-8", "ignore")
+    return text.encode("utf-8", "surrogatepass")[: max(0, limit)].decode("utf-8", "ignore")
 
 
 class Allowance:
@@ -38,7 +38,7 @@ class Allowance:
         self.over = self.over or self._raw > RAW * self.limit
 
     def has_room(self, data: list[str]) -> bool:
-        """Whether these pieces of data, all of them text, are far from the limit, and none has to be counted on its own."""
+        """Whether these pieces of data, all of them text, are far enough from the limit to be counted together."""
         sizes = list(map(len, data))
         return max(sizes) <= OVERHEAD and self._output + 4 * sum(sizes) <= self.limit
 
@@ -49,9 +49,9 @@ class Allowance:
         self.text_bytes += count
 
     def take(self, events: list[Event], data: str) -> list[Event]:
-        """The events of one piece of data, cut where the limit is."""
+        """The events of one piece of data, cut at the limit."""
         output = text = 0
-        for event in events:  # by `type`, and both sums at once: this is done for every delta
+        for event in events:  # `type` and one loop for both sums: this runs for every delta
             kind = type(event)
             if kind is Text or kind is Thinking:
                 delta: str = event.delta  # type: ignore[union-attr] # by its kind
@@ -74,15 +74,15 @@ class Allowance:
 
 def _cut(events: list[Event], remaining: int) -> list[Event]:
     """The first `remaining` bytes of the text. Reasoning beyond the limit is dropped."""
-    cut: list[Event] = []
+    shortened: list[Event] = []
     for event in events:
         if type(event) is Text:
-            shorter = first_bytes(event.delta, remaining)
+            start = first_bytes(event.delta, remaining)
             remaining -= size(event.delta)
-            cut += [Text(shorter)] if shorter else []
+            shortened += [Text(start)] if start else []
         elif not isinstance(event, Thinking):
-            cut.append(event)
-    return cut
+            shortened.append(event)
+    return shortened
 
 
 def megabytes(count: int) -> str:
@@ -90,7 +90,7 @@ def megabytes(count: int) -> str:
 
 
 def notice(name: str, limit: int) -> Notice:
-    """The caller's notice about an answer that was cut."""
+    """The notice to the caller about an answer that was cut."""
     text = (
         f"{name} sent more than {megabytes(limit)}: the connection was closed and this answer is incomplete. "
         "COUNSEL_MAX_ANSWER_BYTES sets the limit."

@@ -15,7 +15,7 @@ from counsel.types import Model
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a request asks of a model."""
+    """What a request needs from a model."""
 
     vision: bool = False
     web_search: bool = False
@@ -24,14 +24,14 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
+class Entry:
     """One entry of the order: its target, or why it is skipped."""
 
     name: str
     target: Target | None
     reason: str = ""
     model: Model | None = None
-    agent: str = ""  # the entry names an agent, which `auto` does not pick
+    agent: str = ""  # the agent that the entry names: `auto` does not pick agents
 
 
 # field of Needs → why a model without it is skipped; the model's field has the same name
@@ -47,9 +47,9 @@ def candidates(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> lis
     return [entry.target for entry in explain(catalog, needs, order) if entry.target]
 
 
-def explain(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> list[Considered]:
+def explain(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> list[Entry]:
     """Every entry of the order, with its target or the reason why it is skipped."""
-    return list(_considered(catalog, needs, order))
+    return list(_entries(catalog, needs, order))
 
 
 def no_candidates(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> CounselError:
@@ -69,23 +69,23 @@ def no_candidates(catalog: Catalog, needs: Needs, order: Sequence[str] = ()) -> 
         )
     reasons = "; ".join(f"{entry.name}: {entry.reason}" for entry in reachable)
     return ProviderUnavailable(
-        f"No available model can serve this request ({reasons}).", hint=_set_a_key(catalog)
+        f"No available model can serve this request ({reasons}).", hint=_key_hint(catalog)
     )
 
 
-def _considered(catalog: Catalog, needs: Needs, order: Sequence[str]) -> Iterator[Considered]:
+def _entries(catalog: Catalog, needs: Needs, order: Sequence[str]) -> Iterator[Entry]:
     seen: set[str] = set()
     for name, match in _in_order(catalog, order):
         if isinstance(match, str):
-            yield Considered(name, None, match, agent=agent_named(name) or "")
+            yield Entry(name, None, match, agent=agent_named(name) or "")
         elif match.id not in seen:
             seen.add(match.id)
             reason = catalog.reason(match) or _lacks(match, needs) or _overflows(match, needs)
-            yield Considered(match.id, None if reason else catalog.target(match), reason, match)
+            yield Entry(match.id, None if reason else catalog.target(match), reason, match)
 
 
 def _in_order(catalog: Catalog, order: Sequence[str]) -> Iterator[tuple[str, Model | str]]:
-    """Entries as models, or as the reason why an entry is not one."""
+    """The entries in order, each with its model, or the reason why it has none."""
     if not order:
         yield from ((model.id, model) for model in _ranked(catalog, None))
     for name in order:
@@ -111,22 +111,22 @@ def _ranked(catalog: Catalog, provider: str | None) -> list[Model]:
 
 
 def _lacks(model: Model, needs: Needs) -> str:
-    lacking = (name for name in _ABILITIES if getattr(needs, name) and not getattr(model, name))
-    return _ABILITIES.get(next(lacking, ""), "")
+    missing = (name for name in _ABILITIES if getattr(needs, name) and not getattr(model, name))
+    return _ABILITIES.get(next(missing, ""), "")
 
 
 def _overflows(model: Model, needs: Needs) -> str:
     return f"its window is {model.context:,} tokens" if needs.tokens > model.context else ""
 
 
-def _hint(catalog: Catalog, entries: Sequence[Considered], order: Sequence[str]) -> str:
+def _hint(catalog: Catalog, entries: Sequence[Entry], order: Sequence[str]) -> str:
     if order:
         reasons = "; ".join(f"{entry.name}: {entry.reason.rstrip('.')}" for entry in entries)
         return f"COUNSEL_AUTO_ORDER: {reasons}."
-    return _set_a_key(catalog)
+    return _key_hint(catalog)
 
 
-def _set_a_key(catalog: Catalog) -> str:
+def _key_hint(catalog: Catalog) -> str:
     if catalog.team:
         return f"The team server {catalog.team} offers none. `counsel login --status` asks it again."
     keys = [

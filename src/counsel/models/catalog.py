@@ -1,9 +1,9 @@
 """Names → models and endpoints, for one caller with that caller's keys and addresses.
 
 A name is one of the user's aliases (config.toml's `[aliases]`), a model's id or alias, FAMILY-latest, or
-`provider/model` for any id that the provider has, listed or not. Any other name is refused, with the nearest ones:
-nothing is ever sent to a vendor by guess. The agents' names (`claude`, `codex`, `gemini`, `cursor`) are not models: the
-engine calls `agent_named` first.
+`provider/model` for any id that the provider has, listed or not. Any other name is refused, with the nearest names as a
+hint: counsel never guesses which vendor to send to. The agents' names (`claude`, `codex`, `gemini`, `cursor`) are not
+models: the engine calls `agent_named` first.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ class Catalog:
         self._refuse_agent(name)
         if alias := self._rows.aliases.get(fold(name)):
             return self._of_alias(alias)
-        return self._named(name) or self._not_found(name)
+        return self._model_named(name) or self._not_found(name)
 
-    def _named(self, name: str) -> Model | None:
-        listed = self._rows.names.get(fold(name))
-        if listed is None and fold(name).endswith("-latest"):
-            listed = self._rows.families().latest.get(fold(name))
-        return self._rows.models[listed] if listed else self._of_provider(name)
+    def _model_named(self, name: str) -> Model | None:
+        identity = self._rows.names.get(fold(name))
+        if identity is None and fold(name).endswith("-latest"):
+            identity = self._rows.families().latest.get(fold(name))
+        return self._rows.models[identity] if identity else self._of_provider(name)
 
     def resolve(self, name: str) -> Target:
         """The model with this name, and the caller's endpoint for it."""
@@ -133,14 +133,14 @@ class Catalog:
         return Target(model, self.endpoint(model.provider))
 
     def own_target(self, model: Model) -> Target | None:
-        """The model with this machine's own key, for someone who is offline; None if there is none."""
+        """The model with this machine's own key, for a member of a team who is offline; None without a key."""
         endpoint = self._endpoints[model.provider]
         if endpoint.reason or endpoint.provider.wire == "counsel":
             return None
         return Target(model, endpoint.own())
 
     def endpoint(self, provider: str) -> Endpoint:
-        """The caller's own, also while a team is joined. `target` has the one that is asked."""
+        """The caller's own endpoint, even for a member of a team. `target` has the endpoint that is asked."""
         endpoint = self._endpoints[provider]
         if endpoint.reason:
             label = endpoint.provider.label
@@ -165,12 +165,12 @@ class Catalog:
         )
 
     def counts(self) -> tuple[int, int]:
-        """How many models are listed, and how many of them are available: without `models`, which takes 6 ms."""
+        """How many models are listed, and how many of them are available. (`models` takes 6 ms.)"""
         models = self._rows.models.values()
         return len(models), sum(not self.reason(model) for model in models)
 
     def unlisted_by_alias(self) -> list[ModelRow]:
-        """Models that the catalog does not list and the user's aliases name."""
+        """Models that the user's aliases name and the catalog does not list."""
         models = {}
         for alias in self.aliases:
             with suppress(ModelNotFound):
@@ -185,14 +185,14 @@ class Catalog:
         return ModelRow(model, not reason, reason, self._names_of(model), superseded_by)
 
     def _names_of(self, model: Model) -> tuple[str, ...]:
-        own = [alias.name for alias in self.aliases if self._target_id(alias) == model.id]
-        shipped = [alias for alias in model.aliases if fold(alias) not in self._rows.aliases]
-        newest = [
+        user_aliases = [alias.name for alias in self.aliases if self._target_id(alias) == model.id]
+        catalog_aliases = [alias for alias in model.aliases if fold(alias) not in self._rows.aliases]
+        latest_names = [
             name
             for name, identity in self._rows.families().latest.items()
             if identity == model.id and name not in self._rows.names and name not in self._rows.aliases
         ]
-        return (*own, *shipped, *newest)
+        return (*user_aliases, *catalog_aliases, *latest_names)
 
     def reason(self, model: Model) -> str:
         """Why this model is not available; empty if it is."""
@@ -213,7 +213,7 @@ class Catalog:
 
     @property
     def team(self) -> str:
-        """The host of the team's server; "" if none was joined."""
+        """The host of the team's server; "" without a team."""
         return self._team.login.host if self._team else ""
 
     @property
@@ -234,26 +234,26 @@ class Catalog:
     def _of_alias(self, alias: UserAlias) -> Model:
         """The model of a user's alias, which may name another alias. Raises `ModelNotFound`."""
         chain = [alias]
-        while following := self._rows.aliases.get(fold(chain[-1].target)):
-            if following in chain:
-                names = " → ".join(entry.name for entry in (*chain, following))
+        while next_alias := self._rows.aliases.get(fold(chain[-1].target)):
+            if next_alias in chain:
+                names = " → ".join(entry.name for entry in (*chain, next_alias))
                 raise self._bad_alias(alias, f"leads back to itself ({names})")
-            chain.append(following)
+            chain.append(next_alias)
         last = chain[-1]
         if last.problem:
             raise self._bad_alias(alias, f"cannot be used: {last.problem}")
         if agent := agent_named(last.target):
             raise self._bad_alias(alias, f"names {ASKABLE[agent].label}, which is an agent")
-        if model := self._named(last.target):
+        if model := self._model_named(last.target):
             return model
         nearest = self.nearest(last.target)
         raise self._bad_alias(alias, f"names {last.target[:100]!r}, which is not a model", nearest)
 
-    def _bad_alias(self, alias: UserAlias, what: str, nearest: Sequence[str] = ()) -> ModelNotFound:
+    def _bad_alias(self, alias: UserAlias, problem: str, nearest: Sequence[str] = ()) -> ModelNotFound:
         suggestion = f"{did_you_mean(nearest)} " if nearest else ""
         file = self._settings.home / "config.toml"
         return ModelNotFound(
-            f"The alias {alias.name!r} {what}.",
+            f"The alias {alias.name!r} {problem}.",
             hint=f"{suggestion}Correct it below [aliases] in {file}; `counsel models` lists the names.",
             nearest=list(nearest),
         )
@@ -261,7 +261,7 @@ class Catalog:
     def _alias_problems(self) -> Iterator[str]:
         for alias in self.aliases:
             try:
-                if not alias.problem:  # which is in the rows' problems
+                if not alias.problem:  # `Rows.problems` has those
                     self._of_alias(alias)
             except ModelNotFound as error:
                 yield f"config.toml [aliases]: {error.message[0].lower()}{error.message[1:]}"
@@ -273,22 +273,22 @@ class Catalog:
             yield from panels.problems(tables)
 
     def _panel_models(self) -> Iterator[tuple[str, str]]:
-        """The models of the user's panels, each behind the panel that names it."""
+        """The models of the user's panels: where each is named, and its name."""
         if not self._settings.tables.get("panels"):
             return
         from counsel.models import panels
 
-        for panel, entries in panels.named(self._settings).items():
+        for panel, entries in panels.usable(self._settings).items():
             for entry in entries:
                 yield f"config.toml [panels] {panel}", panels.name_of(entry)
 
     def _unknown_names(self) -> Iterator[str]:
-        """Settings that name a model which does not exist: every question that names none would fail."""
+        """Settings that name a model that does not exist: every question without a model would fail."""
         settings = self._settings
-        named = [("default_model", name.strip()) for name in settings.default_model.split(",")]
-        named += [("consensus_models", name) for name in settings.consensus_models]
-        named += self._panel_models()
-        for setting, name in named:
+        references = [("default_model", name.strip()) for name in settings.default_model.split(",")]
+        references += [("consensus_models", name) for name in settings.consensus_models]
+        references += self._panel_models()
+        for setting, name in references:
             if name.startswith("@"):
                 if name[1:] not in settings.tables.get("panels", {}):
                     yield f"{setting}: there is no panel {name}."
@@ -304,23 +304,23 @@ class Catalog:
                 )
 
     def _unknown_budgets(self) -> Iterator[str]:
-        """A budget of a provider that does not exist limits nothing."""
-        known = {env_name(name) for name in self._rows.providers}
+        """Budgets of providers that do not exist: they limit nothing."""
+        provider_names = {env_name(name) for name in self._rows.providers}
         for budget in self._settings.provider_budgets:
-            if env_name(budget.provider) not in known:
+            if env_name(budget.provider) not in provider_names:
                 yield f"{budget.source}: there is no provider {budget.provider!r}."
 
     def has_provider(self, name: str) -> bool:
         return name.strip().lower() in self._rows.providers
 
-    def unlisted(self, provider: str, identity: str, **known: object) -> Model:
+    def unlisted(self, provider: str, identity: str, **facts: object) -> Model:
         """A model that the catalog does not list, with its provider's defaults."""
         model = Model(id=f"{provider}/{identity}", provider=provider, wire_id=identity, listed=False)
-        return replace(model, **{**self._rows.default_fields(provider), **known})
+        return replace(model, **{**self._rows.default_fields(provider), **facts})
 
-    def discovered(self, provider: str, identity: str, **known: object) -> Model:
+    def discovered(self, provider: str, identity: str, **facts: object) -> Model:
         """A model that its provider's server lists."""
-        return self._listed_at(provider, identity) or self.unlisted(provider, identity, **known)
+        return self._listed_at(provider, identity) or self.unlisted(provider, identity, **facts)
 
     def _refuse_agent(self, name: str) -> None:
         if agent := agent_named(name):
@@ -342,9 +342,9 @@ class Catalog:
 
     def _listed_at(self, provider: str, identity: str) -> Model | None:
         """A row of this provider, by id, alias or wire id."""
-        named = self._rows.models.get(self._rows.names.get(fold(identity), ""))
-        if named is not None and named.provider == provider:
-            return named
+        model = self._rows.models.get(self._rows.names.get(fold(identity), ""))
+        if model is not None and model.provider == provider:
+            return model
         rows = self._rows.models.values()
         return next((row for row in rows if (row.provider, row.wire_id) == (provider, identity)), None)
 
@@ -358,13 +358,13 @@ class Catalog:
         nearest = self.nearest(name)
         suggestion = f"{did_you_mean(nearest)} " if nearest else ""
         head, slash, _ = name.strip().partition("/")
-        more = "PROVIDER/MODEL names one that is not listed."
+        advice = "Write PROVIDER/MODEL for one that is not listed."
         if slash and not self.has_provider(head):
-            known = ", ".join(self._rows.providers)
-            more = f"Unknown provider {head[:40]!r} (known: {known}); config.toml can add one."
+            providers = ", ".join(self._rows.providers)
+            advice = f"Unknown provider {head[:40]!r} (known: {providers}); config.toml can add one."
         raise ModelNotFound(
             f"Model not found: {name.strip()[:100]!r}.",
-            hint=f"{suggestion}`counsel models` lists them. {more}",
+            hint=f"{suggestion}`counsel models` lists them. {advice}",
             nearest=nearest,
         )
 
@@ -372,14 +372,18 @@ class Catalog:
         """Similar names, best first."""
         import difflib  # only a mistyped name needs it
 
-        names = {fold(known): known for known in self.names()}
-        wanted = fold(name)
-        close = difflib.get_close_matches(wanted, names, n=count, cutoff=0.6)
-        inside = [known for known in names if len(wanted) > 2 and wanted in known and known not in close]
-        return [names[known] for known in [*close, *inside][:count]]
+        names = {fold(candidate): candidate for candidate in self.names()}
+        query = fold(name)
+        close = difflib.get_close_matches(query, names, n=count, cutoff=0.6)
+        containing = [
+            candidate
+            for candidate in names
+            if len(query) > 2 and query in candidate and candidate not in close
+        ]
+        return [names[candidate] for candidate in [*close, *containing][:count]]
 
     def names(self) -> Iterator[str]:
-        """Every name that means a model, without those of unlisted ones."""
+        """Every name of a listed model."""
         for model in self._rows.models.values():
             yield model.id
             yield from model.aliases
@@ -422,9 +426,9 @@ class _CallerEndpoint:
         if not self.base_url:
             return f"{row.base_url_env} is not set. `counsel demo --keep` starts it and prints the variable."
         if row.key_required and not self.key:
-            where = f" (keys: {row.key_url})" if row.key_url else ""
-            stored = f", or run `counsel keys set {row.name}`" if row.key_envs else ""
-            return f"Set {' or '.join(row.key_envs) or 'api_key in its config.toml table'}{stored}{where}."
+            key_page = f" (keys: {row.key_url})" if row.key_url else ""
+            alternative = f", or run `counsel keys set {row.name}`" if row.key_envs else ""
+            return f"Set {' or '.join(row.key_envs) or 'api_key in its config.toml table'}{alternative}{key_page}."
         return ""
 
     def own(self) -> Endpoint:

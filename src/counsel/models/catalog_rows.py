@@ -34,7 +34,7 @@ class UserAlias:
 
     name: str
     target: str
-    problem: str = ""  # why it cannot be used
+    problem: str = ""  # why it is unusable
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Rows:
     _families: Families | None = None
 
     def default_fields(self, provider: str) -> dict[str, Any]:
-        """Defaults for models of this provider."""
+        """The defaults of this provider's models."""
         return _model_fields(self, self.defaults[provider])
 
     def copy(self) -> Rows:
@@ -74,17 +74,17 @@ class Rows:
         return self._families
 
 
-_separated = re.compile(r"[\s._-]+").sub
+_replace_separators = re.compile(r"[\s._-]+").sub
 
 
 def fold(name: str) -> str:
-    """Names are compared without case, and "-", ".", "_" and " " are the same."""
-    return _separated("-", name.strip().lower())
+    """The name for comparisons: case does not matter, and "-", ".", "_" and " " are the same."""
+    return _replace_separators("-", name.strip().lower())
 
 
 @cache
 def shipped() -> Rows:
-    """From shipped.json: `make docs` writes it, as reading the two TOML files takes 10 ms."""
+    """The rows of shipped.json, which `make docs` generates: reading the two TOML files takes 10 ms."""
     tables = json.loads(Path(__file__).with_name("shipped.json").read_bytes())
     return _rows(Rows(), tables["providers"], tables["catalog"])
 
@@ -101,10 +101,10 @@ def _rows(rows: Rows, providers: Mapping[str, object], catalog: dict[str, object
         _try(rows, f"providers.toml [{name}]", _add_provider, name, table)
     for name, table in _table(catalog.pop("efforts", {})).items():
         _try(rows, f"catalog.toml [efforts.{name}]", _add_efforts, name, table)
-    for provider, listed in catalog.items():
-        for number, row in enumerate(listed if isinstance(listed, list) else [listed], 1):
-            where = f"catalog.toml [[{provider}]] {_id_of(row) or number}"
-            _try(rows, where, _add_model, provider, row)
+    for provider, tables in catalog.items():
+        for number, row in enumerate(tables if isinstance(tables, list) else [tables], 1):
+            location = f"catalog.toml [[{provider}]] {_id_of(row) or number}"
+            _try(rows, location, _add_model, provider, row)
     return rows
 
 
@@ -126,11 +126,11 @@ def with_user_tables(tables: Mapping[str, Any]) -> Rows:
 # ── one row ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _try(rows: Rows, where: str, add: Callable[[Rows, str, object], None], name: str, row: object) -> None:
+def _try(rows: Rows, location: str, add: Callable[[Rows, str, object], None], name: str, row: object) -> None:
     try:
         add(rows, name, row)
     except (ValueError, TypeError) as error:
-        rows.problems.append(f"{where}: {error}; ignored.")
+        rows.problems.append(f"{location}: {error}; ignored.")
 
 
 def _add_provider(rows: Rows, name: str, row: object) -> None:
@@ -172,20 +172,20 @@ def _add_user_provider(rows: Rows, name: str, row: Any) -> None:
     behaviour = {key: value for key, value in _table(row).items() if key in _MODEL_DEFAULTS}
     _model_fields(rows, behaviour)
     fields = _checked({key: row[key] for key in row if key not in behaviour}, USER_PROVIDER_FIELDS)
-    listed = fields.pop("models", ())
+    model_ids = fields.pop("models", ())
     key = fields.pop("api_key", "")
     key_env = fields.pop("api_key_env", "")
-    known = rows.providers.get(name)
-    if known is None:
-        known = _new_provider(name, fields, needs_key=bool(key_env))
+    provider = rows.providers.get(name)
+    if provider is None:
+        provider = _new_provider(name, fields, needs_key=bool(key_env))
     if key_env:
         fields["key_envs"] = (key_env,)
-    rows.providers[name] = replace(known, **fields)
+    rows.providers[name] = replace(provider, **fields)
     free = {"input_price": 0.0, "output_price": 0.0} if _runs_here(rows.providers[name], key) else {}
     rows.defaults[name] = {**rows.defaults.get(name, {"temperature": [0.0, 2.0]}), **free, **behaviour}
     if key:
         rows.keys[name] = key
-    for identity in listed:
+    for identity in model_ids:
         _try(rows, f"config.toml [providers.{name}] models", _add_model, name, {"id": identity})
 
 
@@ -196,7 +196,7 @@ _LOCAL_PORTS = frozenset({11434, 1234})  # Ollama's and LM Studio's
 
 
 def _runs_here(provider: Provider, key: str) -> bool:
-    """Whether its models run on this machine and cost nothing. A gateway on loopback is not recognised by its address alone."""
+    """Whether its models run on this machine, free of charge. A loopback address alone may be a gateway's."""
     if key or provider.key_required:
         return False
     parts = urlsplit(provider.base_url)
@@ -216,11 +216,11 @@ def _new_provider(name: str, fields: Table, *, needs_key: bool) -> Provider:
 def _add_user_model(rows: Rows, name: str, row: object) -> None:
     table = dict(_table(row))
     provider = table.pop("provider", None)
-    known = rows.models.get(rows.names.get(fold(name), ""))
-    if known is not None and provider in {None, known.provider}:
+    model = rows.models.get(rows.names.get(fold(name), ""))
+    if model is not None and provider in {None, model.provider}:
         fields = _model_fields(rows, table)
-        fields["aliases"] = (*known.aliases, *fields.get("aliases", ()))
-        _register(rows, replace(known, **fields), override=True)
+        fields["aliases"] = (*model.aliases, *fields.get("aliases", ()))
+        _register(rows, replace(model, **fields), override=True)
     elif provider is None:
         raise ValueError("provider is missing")
     else:
@@ -228,7 +228,7 @@ def _add_user_model(rows: Rows, name: str, row: object) -> None:
 
 
 def _add_alias(rows: Rows, name: str, target: object) -> None:
-    """A user's alias wins over every other name. Whether its target exists is checked when all of them are known."""
+    """A user's alias wins over every other name. Its target is checked later, when all names are known."""
     if fold(name) in RESERVED:
         raise ValueError("the name is reserved")
     if not fold(name) or "/" in name:
@@ -281,29 +281,29 @@ def _register(rows: Rows, model: Model, *, override: bool) -> None:
     rows.models[model.id] = model
 
 
-def _take_alias(rows: Rows, folded: str, new_owner: str) -> None:
-    owner = rows.names.get(folded, new_owner)
+def _take_alias(rows: Rows, folded_name: str, new_owner: str) -> None:
+    owner = rows.names.get(folded_name, new_owner)
     if owner != new_owner:
-        left = tuple(alias for alias in rows.models[owner].aliases if fold(alias) != folded)
-        rows.models[owner] = replace(rows.models[owner], aliases=left)
+        aliases = tuple(alias for alias in rows.models[owner].aliases if fold(alias) != folded_name)
+        rows.models[owner] = replace(rows.models[owner], aliases=aliases)
 
 
 # ── one field ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _checked(row: Table, fields: Mapping[str, Callable[[object], object]]) -> dict[str, Any]:
-    checked = {}
+    values = {}
     for name, value in row.items():
         if name not in fields:
             import difflib
 
-            near = difflib.get_close_matches(name, fields, n=1)
-            raise ValueError(f"unknown field {name}" + (f" (did you mean {near[0]}?)" if near else ""))
+            matches = difflib.get_close_matches(name, fields, n=1)
+            raise ValueError(f"unknown field {name}" + (f" (did you mean {matches[0]}?)" if matches else ""))
         try:
-            checked[name] = fields[name](value)
+            values[name] = fields[name](value)
         except ValueError as error:
             raise ValueError(f"{name} {error}") from None
-    return checked
+    return values
 
 
 def _table(value: object) -> dict[str, object]:
@@ -440,7 +440,7 @@ USER_PROVIDER_FIELDS: dict[str, Callable[[object], object]] = {
 
 
 def _parse(name: str, text: str, problems: list[str]) -> dict[str, object]:
-    table, dropped = salvage(text)
-    if dropped:
-        problems.append(f"{name}: line {', '.join(map(str, dropped))} cannot be read; ignored.")
+    table, bad_lines = salvage(text)
+    if bad_lines:
+        problems.append(f"{name}: line {', '.join(map(str, bad_lines))} cannot be read; ignored.")
     return table

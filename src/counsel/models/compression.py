@@ -19,7 +19,7 @@ class Unsupported(ValueError):
 
 
 class Decoder(Protocol):
-    is_plain: ClassVar[bool]  # nothing is compressed
+    is_plain: ClassVar[bool]  # the data is not compressed
 
     def feed(self, chunk: bytes) -> Iterator[bytes]: ...
 
@@ -48,7 +48,7 @@ class _Zlib:
             chunk = self._stream.unconsumed_tail or self._next_member()
 
     def _next_member(self) -> bytes:
-        """A gzip file may hold several streams; each begins a new one."""
+        """The bytes of the next gzip member, if any: a gzip file may have several, and each needs a decompressor."""
         if not self._stream.eof:
             return b""
         rest = self._stream.unused_data
@@ -57,7 +57,7 @@ class _Zlib:
 
 
 class _Deflate:
-    """Some servers send a raw stream as "deflate": the first two bytes tell which it is."""
+    """Some servers send a raw stream as "deflate"; the first two bytes show whether they are a zlib header."""
 
     is_plain: ClassVar = False
 

@@ -24,12 +24,12 @@ MISSING = object()
 
 def row_named(key: str) -> dataclasses.Field[Any] | None:
     """The setting with this name, or with this environment variable."""
-    wanted = key.strip()
-    return next((row for row in settings.rows() if wanted in {row.name, row.metadata["env"]}), None)
+    name = key.strip()
+    return next((row for row in settings.rows() if name in {row.name, row.metadata["env"]}), None)
 
 
 def path_of(key: str) -> tuple[str, ...]:
-    """Where config.toml has a key: a setting, or a dotted path into one of the tables. Raises for any other name."""
+    """The key's path in config.toml: a setting, or a dotted path into one of the tables. Raises for any other name."""
     if row := row_named(key):
         return (row.name,)
     table, _, rest = key.partition(".")
@@ -41,14 +41,14 @@ def path_of(key: str) -> tuple[str, ...]:
 
 def unknown(key: str) -> NotFound:
     names = [row.name for row in settings.rows()]
-    near = difflib.get_close_matches(key.lower().replace("-", "_").removeprefix("counsel_"), names, n=3)
-    near += [name for name in names if key.lower() in name and name not in near][: 3 - len(near)]
-    hint = did_you_mean(near) or "`counsel config list` shows all settings."
-    return NotFound(f"There is no setting {key[:80]!r}.", hint=hint, nearest=near)
+    nearest = difflib.get_close_matches(key.lower().replace("-", "_").removeprefix("counsel_"), names, n=3)
+    nearest += [name for name in names if key.lower() in name and name not in nearest][: 3 - len(nearest)]
+    hint = did_you_mean(nearest) or "`counsel config list` shows all settings."
+    return NotFound(f"There is no setting {key[:80]!r}.", hint=hint, nearest=nearest)
 
 
 def parsed(key: str, text: str) -> object:
-    """A value as config.toml has it. Raises if the setting does not take it."""
+    """The value to write into config.toml. Raises if the setting does not accept it."""
     row = row_named(key)
     if row is None:
         value = _toml_value(text)
@@ -85,16 +85,16 @@ def put(home: Path, path: Sequence[str], value: object) -> bool:
     file = home / "config.toml"
     target = safewrite.Target(file, "toml")
     edit: Edit = Drop(tuple(path)) if value is MISSING else Put(tuple(path), value)
-    planned = safewrite.plan(safewrite.by_edits(target, lambda _: [edit]))
-    before, after = (planned.before or b"").decode(), (planned.after or b"").decode()
+    plan = safewrite.plan(safewrite.by_edits(target, lambda _: [edit]))
+    before, after = (plan.before or b"").decode(), (plan.after or b"").decode()
     if value is not MISSING:
         refuse(problems(before), problems(after), file)
     paths.private_folder(home)
-    return bool(safewrite.write([planned], home))
+    return bool(safewrite.write([plan], home))
 
 
 def replace(home: Path, before: bytes, after: str) -> None:
-    """Write the whole file, unless another program changed it meanwhile."""
+    """Write the whole file, unless another program has changed it since it was read."""
     from counsel.configfiles.write import safewrite
 
     file = home / "config.toml"
@@ -109,7 +109,7 @@ def replace(home: Path, before: bytes, after: str) -> None:
 
 
 def refuse(before: Sequence[str], after: Sequence[str], file: Path) -> None:
-    """Problems that were there before do not prevent a change."""
+    """Raise if the change brings new problems; those that were there before do not prevent it."""
     if new := [problem for problem in after if problem not in before]:
         raise ConfigInvalid(
             f"{file} was not changed: {new[0].removesuffix('; ignored.').rstrip('.')}.",
@@ -131,6 +131,6 @@ def problems(text: str) -> list[str]:
         file = Path(folder, "config.toml")
         file.touch(0o600)
         file.write_text(text, encoding="utf-8")
-        loaded = settings.load({"COUNSEL_HOME": folder, "HOME": folder, "PATH": os.defpath})
-        texts = dict.fromkeys((*loaded.problems, *Catalog.load(loaded).problems))
-        return [problem.replace(f"{file}: ", "") for problem in texts]
+        user_settings = settings.load({"COUNSEL_HOME": folder, "HOME": folder, "PATH": os.defpath})
+        reports = dict.fromkeys((*user_settings.problems, *Catalog.load(user_settings).problems))
+        return [problem.replace(f"{file}: ", "") for problem in reports]

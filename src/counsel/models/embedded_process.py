@@ -22,7 +22,7 @@ State: TypeAlias = Literal["absent", "installing", "ready", "failed"]
 MODEL = "smollm2"
 SIZE = embedded.MEGABYTES * 1_000_000  # bytes to download
 _LONGEST_REPORT = 64 * 1024
-_UNPACKED = {"unpacked", "model"}  # folders of a download with what was downloaded already
+_UNPACKED = {"unpacked", "model"}  # folders with unpacked copies of downloaded files, which are not counted
 
 
 class EmbeddedModel:
@@ -32,11 +32,11 @@ class EmbeddedModel:
         self._environment: dict[str, str] = {}
         self._error: CounselError | None = None
         self._received = 0  # bytes of the download
-        self._settled = asyncio.Event()  # it can be asked, or has failed
+        self._settled = asyncio.Event()  # the model answers requests, or has failed
 
     @property
     def is_present(self) -> bool:
-        """It was downloaded: it can be asked, and is started for the first question."""
+        """Whether it was downloaded. It is started for the first question."""
         return self._folder.is_dir()
 
     @cached_property
@@ -64,7 +64,7 @@ class EmbeddedModel:
         return "ready" if self.is_present else "absent"
 
     def _progress(self) -> float | None:
-        """Of the download; None before its first byte, and where the installer does not show it."""
+        """The downloaded share, from 0 to 1; None before the first byte, and where the installer does not show it."""
         if self.is_present:
             return 1.0
         size = sum(map(_size, self._folder.parent.glob(".fetch-*")))
@@ -72,19 +72,19 @@ class EmbeddedModel:
         return round(min(1.0, self._received / SIZE), 3) if self._received else None
 
     def start(self) -> None:
-        """Download it unless it is present, then serve it. One at a time; again after a failure."""
+        """Download it unless it is present, then serve it. Does nothing while it runs; tries again after a failure."""
         if self._task is None or self._task.done():
             self._error, self._received = None, 0
             self._settled.clear()
             self._task = asyncio.ensure_future(self._run())
 
     async def environment(self) -> Mapping[str, str]:
-        """The variables with which it is asked. Raises if it cannot be started."""
+        """The variables with which callers reach it; starts it if necessary. Raises if it cannot be started."""
         if not self._environment:
             self.start()
             await self._settled.wait()
         if not self._environment:
-            raise self._error.copy() if self._error else _ended()
+            raise self._error.copy() if self._error else _process_ended()
         return dict(self._environment)
 
     async def close(self) -> None:
@@ -117,28 +117,28 @@ class EmbeddedModel:
         )
         try:
             if process.stdout:  # it is a pipe
-                self._take(await process.stdout.readline())
+                self._read_report(await process.stdout.readline())
             if self._environment:
                 self._settled.set()
             await process.wait()
-            self._error = self._error or _ended()
+            self._error = self._error or _process_ended()
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)  # the installer, too
                 await process.wait()
 
-    def _take(self, line: bytes) -> None:
+    def _read_report(self, line: bytes) -> None:
         try:
             report = json.loads(line)
         except ValueError:
-            self._error = _ended()
+            self._error = _process_ended()
             return
         self._environment = report.get("environment", {})
         self._error = from_dict(report["error"]) if "error" in report else None
 
 
-def _ended() -> ProviderUnavailable:
+def _process_ended() -> ProviderUnavailable:
     return ProviderUnavailable(
         "The embedded model's process has ended.", hint="Ask again to restart it.", provider="local"
     )
@@ -150,5 +150,5 @@ def _size(folder: Path) -> int:
         folders[:] = [name for name in folders if name not in _UNPACKED]
         for name in files:
             with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 - `os.walk` has texts
+                size += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 - `os.walk` yields strings
     return size

@@ -1,4 +1,4 @@
-"""One attempt of one call: the request goes out, its events are read until the stream ends or fails."""
+"""One attempt of one call: sends the request and reads its events until the stream ends or fails."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _MANY = 3  # deltas that are parsed together
 class _Interrupted(Exception):
     """The stream stopped before its end."""
 
-    def __init__(self, how: str = "ended before the answer was complete") -> None:
-        super().__init__(how)
+    def __init__(self, problem: str = "ended before the answer was complete") -> None:
+        super().__init__(problem)
 
 
 class Exchange:
@@ -55,15 +55,15 @@ class Exchange:
         deadlines: Deadlines,
         model: Model,
         *,
-        sent: int,
+        request_tokens: int,
         reservation: Reservation | None = None,
         push: Callable[[str], bool] | None = None,
         streams_tools: bool = False,
     ) -> None:
-        """`sent`: roughly the tokens of the request. `push`, `streams_tools`: see `Call`."""
+        """`request_tokens`: an estimate. `push`, `streams_tools`: see `Call`."""
         self._sender, self._refused_fields, self._prepared = sender, refused_fields, prepared
         self._deadlines, self._endpoint, self._model = deadlines, deadlines.endpoint, model
-        self._sent, self._reservation, self._push = sent, reservation, push
+        self._request_tokens, self._reservation, self._push = request_tokens, reservation, push
         wire = ALL_WIRES[deadlines.endpoint.provider.wire]
         self._reader: StreamReader = wire.reader(streams_tools=streams_tools)
         self._allowance = answer_limit.Allowance(deadlines.limits.answer)
@@ -73,23 +73,23 @@ class Exchange:
         self._response: Response | None = None
         self._text = TextBuffer()
         self._usage: Usage | None = None  # the newest report
-        self._unreported = 0  # size of the text since then: four are one token
+        self._unreported = 0  # size of the text since that report; 4 count as one token
         self._began = False  # the vendor has begun to answer
-        self._unread: list[Event] | None = None  # arrived while `read` waited; the rest was pushed
-        self._limit = ""  # the time limit that is next
+        self._unread: list[Event] | None = None  # arrived while `read` waited and were not pushed
+        self._limit = ""  # the name of the next time limit
         self._failed: Exception | None = None
         self._ended = False
         self.passed_on = False
         self.reported = False  # the server itself says that the call failed
         self.disconnected = False  # after the request went out, before the response began
-        self.stopping = False  # it says that it is being stopped, and that the job continues
+        self.stopping = False  # a team's server says that it is being stopped and that the job continues
 
     async def open(self) -> None:
         limit, until = self._deadlines.first()
         try:
             response = self._response = await self._accepted(until)
         except http1.DeadlineExceeded:
-            raise self._deadlines.passed(limit) from None
+            raise self._deadlines.error(limit) from None
         except http1.ConnectTimeout:
             raise self._no_connection() from None
         except (OSError, MemoryError) as error:
@@ -105,16 +105,16 @@ class Exchange:
             response.push_to(self._received)
 
     def _no_connection(self) -> Exception:
-        failure = self._deadlines.passed("connect")
-        if self._endpoint.team:  # nobody waits three times as long to learn that a network is missing
-            return network_errors.explained(
+        failure = self._deadlines.error("connect")
+        if self._endpoint.team:  # no retry: someone who is offline should learn it soon
+            return network_errors.as_error(
                 self._endpoint, TimeoutError(f"no connection within {self._deadlines.limits.connect:g} s")
             )
         return Retryable(failure)
 
     def _unreachable(self, error: BaseException) -> Exception:
-        """Retryable, unless the proxy wants a password or this machine lacks memory or file descriptors."""
-        failure = network_errors.explained(self._endpoint, error)
+        """The error; retryable unless the proxy wants a password or this machine lacks memory or file descriptors."""
+        failure = network_errors.as_error(self._endpoint, error)
         permanent = isinstance(failure, OutOfResources) or failure.status == 407
         return failure if permanent else Retryable(failure)
 
@@ -156,7 +156,7 @@ class Exchange:
         return None
 
     def _received(self, data: bytes) -> bool:
-        """Bytes that arrived while `read` waits. False if it must return: for anything but text, and for the first text."""
+        """Take bytes that arrive while `read` waits. False if it must return: at the first text and other events."""
         self._allowance.receive(len(data))
         events = self._parse(data)
         if self._text.length and self._push is not None and not self._allowance.over:
@@ -176,7 +176,7 @@ class Exchange:
         return until
 
     def _with_notice(self, events: list[Event]) -> list[Event]:
-        """An answer that ends where its reservation does says so."""
+        """The events, with a notice if the answer ends because its reservation does."""
         reservation = self._reservation
         last = events[-1]
         if not (
@@ -214,11 +214,11 @@ class Exchange:
                     self._text.append(delta)
 
     def usage_so_far(self) -> Usage | None:
-        """What this attempt has used: as reported, the rest estimated.
+        """What this attempt has used: the newest report, and an estimate of the rest.
 
-        Vendors bill a stream that breaks off, and most of them report its usage with its last event.
+        Vendors bill a stream that breaks off, and most of them report usage only in the last event.
         """
-        usage = self._usage or (Usage(input=self._sent, estimated=True) if self._began else Usage())
+        usage = self._usage or (Usage(input=self._request_tokens, estimated=True) if self._began else Usage())
         if self._unreported:
             usage = replace(
                 usage, output=usage.output - (-self._unreported // 4), estimated=True, cost_usd=None
@@ -253,7 +253,7 @@ class Exchange:
                     self._allowance.receive(len(piece))
                     return piece
         except http1.DeadlineExceeded:
-            self._failed = self._deadlines.passed(self._limit)
+            self._failed = self._deadlines.error(self._limit)
             self._failed.fields |= self._partial()
         except OSError as error:
             self._failed = _Interrupted(f"broke off ({type(error).__name__})")
@@ -272,7 +272,7 @@ class Exchange:
             ) from None
 
     def _parse(self, chunk: bytes) -> list[Event]:
-        """Events up to the first that cannot be read: those before it are passed on."""
+        """The events before the first that cannot be read."""
         events: list[Event] = []
         try:
             parsed = self._parser.feed(chunk) if chunk else self._parser.end()
@@ -298,15 +298,15 @@ class Exchange:
             IndexError,
             RecursionError,
         ) as error:
-            if isinstance(error, ErrorEvent) and error.used:
-                events.append(UsageReport(error.used))
+            if isinstance(error, ErrorEvent) and error.reported_usage:
+                events.append(UsageReport(error.reported_usage))
             self._failed = self._failed or (
                 error if chunk or isinstance(error, ErrorEvent) else _Interrupted()
             )
         return events
 
     def _deltas(self, parsed: list[tuple[str, str]], at: int, events: list[Event]) -> int:
-        """Deltas that arrived together, from `at` on, as one text. Returns the position after them, or `at`."""
+        """Add deltas that arrived together, from `at` on, as one text. Returns the position after them, or `at`."""
         name, end = parsed[at - 1][0], at
         while end < len(parsed) and parsed[end][0] == name:
             end += 1
@@ -320,16 +320,16 @@ class Exchange:
         events.append(Text(text))
         return end
 
-    def _as_error(self, failed: Exception) -> Exception:
-        if isinstance(failed, ErrorEvent):
-            return self._reported(failed.report)
-        if isinstance(self._parser, JsonAnswer) and self._response and not isinstance(failed, TimedOut):
+    def _as_error(self, failure: Exception) -> Exception:
+        if isinstance(failure, ErrorEvent):
+            return self._reported(failure.report)
+        if isinstance(self._parser, JsonAnswer) and self._response and not isinstance(failure, TimedOut):
             return self._not_a_stream(self._response)
-        if isinstance(failed, _Interrupted):
-            return self._interrupted(str(failed))
-        if isinstance(failed, CounselError):
-            return failed
-        return self._unreadable(str(failed) if isinstance(failed, TooLarge) else type(failed).__name__)
+        if isinstance(failure, _Interrupted):
+            return self._interrupted(str(failure))
+        if isinstance(failure, CounselError):
+            return failure
+        return self._unreadable(str(failure) if isinstance(failure, TooLarge) else type(failure).__name__)
 
     def _reported(self, report: ErrorReport) -> Exception:
         if report.status == 407 and (proxy := self._endpoint.network.proxy):
@@ -340,23 +340,23 @@ class Exchange:
         return Retryable(error, report.retry_after) if self._is_retryable(report) else error
 
     def _is_retryable(self, report: ErrorReport) -> bool:
-        """A team's server has tried again already: its own failures are final, those on the way to it are not."""
+        """A team's server has made its own retries: its failures are final, those on the way to it are not."""
         if self._endpoint.team and report.own is not None:
             return self.stopping
         return report.retryable
 
-    def _interrupted(self, how: str) -> Retryable:
+    def _interrupted(self, problem: str) -> Retryable:
         label, name = self._endpoint.provider.label, self._endpoint.provider.name
-        kept = " The text so far is kept." if self._text.length else ""
+        note = " The text so far is kept." if self._text.length else ""
         return Retryable(
             UpstreamError(
-                f"{label}: the stream {how}.{kept}", hint="Try again.", provider=name, **self._partial()
+                f"{label}: the stream {problem}.{note}", hint="Try again.", provider=name, **self._partial()
             )
         )
 
-    def _unreadable(self, what: str) -> UpstreamError:
+    def _unreadable(self, problem: str) -> UpstreamError:
         return UpstreamError(
-            f"{self._endpoint.provider.label} sent an event that cannot be read ({what}).",
+            f"{self._endpoint.provider.label} sent an event that cannot be read ({problem}).",
             hint="If there is a proxy or gateway in between, check that.",
             provider=self._endpoint.provider.name,
             **self._partial(),
@@ -381,7 +381,7 @@ def _is_stopping(report: ErrorReport) -> bool:
 
 
 def _join_text(events: list[Event]) -> list[Event]:
-    """Text that arrived in one chunk becomes one event: every event has a cost on its way to the clients."""
+    """The events, with consecutive texts as one: every event has a cost on its way to the clients."""
     joined: list[Event] = []
     pieces: list[str] = []
     for event in events:

@@ -1,8 +1,8 @@
 """Families of models, from their names: `opus-latest`, and which model supersedes which.
 
-A family is a name without its version: `claude-opus-4-5-20251101` and `claude-opus-5-5` are `claude-opus`, and the alias
-`opus-5.5` is `opus`. The catalog's rows are oldest first, so the last row of a family is its newest: there is no second
-table. A vendor's moving name (`mistral-medium-latest`) supersedes only what has no dated successor.
+A family is a name without its version: `claude-opus-4-5-20251101` and `claude-opus-5-5` are `claude-opus`, and the
+alias `opus-5.5` is `opus`. The catalog's rows are oldest first, so the last row of a family is its newest: no second
+table is needed. A vendor's moving name (`mistral-medium-latest`) supersedes a model only if no dated model does.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ class Families:
     superseded: Mapping[str, str]  # id → the model that supersedes it, listed or not
 
 
-def family(folded: str) -> str:
+def family(folded_name: str) -> str:
     """The family of a folded name; "" if only a version is left."""
-    parts = folded.rpartition("/")[2].split("-")
-    named = [part for part in parts if part not in _STAGES and not re.fullmatch(_VERSION, part)]
-    return "-".join(re.sub(f"^{_SERIES}$", r"\1", part) for part in named)
+    parts = folded_name.rpartition("/")[2].split("-")
+    words = [part for part in parts if part not in _STAGES and not re.fullmatch(_VERSION, part)]
+    return "-".join(re.sub(f"^{_SERIES}$", r"\1", part) for part in words)
 
 
 def compute(models: Mapping[str, Model], fold: Callable[[str], str]) -> Families:
     names = {model.id: [fold(name) for name in (model.id, *model.aliases)] for model in models.values()}
-    families = {identity: _families(folded) for identity, folded in names.items()}
+    families = {identity: _families(folded_names) for identity, folded_names in names.items()}
     newest: dict[tuple[str, str], str] = {}
     for model in models.values():
         for name in families[model.id]:
             key = (model.provider, name)
             if key not in newest or not model.id.endswith(_LATEST):
                 newest[key] = model.id
-    ids = {folded: identity for identity, all_ in names.items() for folded in all_}
-    after = {
+    ids = {name: identity for identity, folded_names in names.items() for name in folded_names}
+    successors = {
         model.id: _next(model, families[model.id], newest, _successor(model, ids, fold))
         for model in models.values()
     }
     latest: dict[str, str] = {}
     for (_, name), identity in newest.items():  # the shipped providers are first
         if len(name) > 1:
-            latest.setdefault(name + _LATEST, _last(identity, after, models))
-    superseded = {identity: _last(identity, after) for identity in models if after[identity]}
+            latest.setdefault(name + _LATEST, _last(identity, successors, models))
+    superseded = {identity: _last(identity, successors) for identity in models if successors[identity]}
     return Families(latest, superseded)
 
 
@@ -74,12 +74,14 @@ def _successor(model: Model, ids: Mapping[str, str], fold: Callable[[str], str])
     return ids.get(fold(name), f"{model.provider}/{name}") if name else None
 
 
-def _last(identity: str, after: Mapping[str, str | None], listed: Container[str] | None = None) -> str:
-    """The end of the chain; with `listed`, the last one that the catalog lists."""
-    seen = {identity}
-    while following := after.get(identity):
-        if following in seen or (listed is not None and following not in listed):
+def _last(
+    identity: str, successors: Mapping[str, str | None], listed_ids: Container[str] | None = None
+) -> str:
+    """The end of the chain; with `listed_ids`, the last model that the catalog lists."""
+    visited = {identity}
+    while successor := successors.get(identity):
+        if successor in visited or (listed_ids is not None and successor not in listed_ids):
             break
-        seen.add(following)
-        identity = following
+        visited.add(successor)
+        identity = successor
     return identity

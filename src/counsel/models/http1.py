@@ -19,17 +19,17 @@ from counsel import alarms
 
 MAX_HEAD = 64 * 1024  # bytes of a response's status line and headers
 MAX_INTERIM = 16  # responses with a status of 100 to 199 before the final one
-MAX_UNREAD = 128 * 1024  # bytes of a body that were not read yet; beyond it the socket is not read
+MAX_UNREAD = 128 * 1024  # unread bytes of a body; beyond this, the socket is paused
 _MAX_SIZE_LINE = 4096  # bytes of a chunk's size with its extensions, or of one trailer line
-_MAX_PUSHED = 16 * 1024  # bytes that are passed on at once; a reader of more lets other tasks run
-_JOINED = 64 * 1024  # bytes of a request that are joined, to need one system call
+_MAX_PUSHED = 16 * 1024  # bytes; a larger piece goes through the reader, which lets other tasks run
+_JOINED = 64 * 1024  # bytes of a body that is sent with its head, in one system call
 _STATUS = re.compile(rb"HTTP/1\.([01]) +(\d{3})(?: |$)")
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?")
 _PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 
 _HEX = b"0123456789abcdefABCDEF"
-_MANY_BYTES = 1024  # in which there may be many chunks
-_SIZE_NEXT, _LAST = -1, -2  # instead of a number of bytes: a chunk's size is next; the last chunk was read
+_MANY_BYTES = 1024  # enough for many chunks
+_SIZE_NEXT, _LAST = -1, -2  # markers for `_left`: a chunk's size is next; the last chunk was read
 
 Trust: TypeAlias = ssl.SSLContext | None
 Key: TypeAlias = tuple[str, int, Trust]
@@ -83,7 +83,7 @@ class Response:
         return kind or "application/octet-stream"
 
     def push_to(self, push: Push) -> None:
-        """While `readany` waits, give bytes to `push` as they arrive. When it returns False, `readany` returns nothing."""
+        """While `readany` waits, pass bytes to `push` as they arrive. If that returns False, `readany` returns b""."""
         self._push = push
 
     def extend(self, until: float) -> None:
@@ -91,7 +91,7 @@ class Response:
         self._until = until
 
     async def readany(self, until: float) -> bytes:
-        """The bytes that have arrived; empty at the end. Raises `DeadlineExceeded` if none arrive before the deadline."""
+        """The bytes that have arrived; empty at the end. Raises `DeadlineExceeded` if none arrive in time."""
         while not self._pieces:
             if self._error is not None:
                 raise self._error
@@ -142,7 +142,7 @@ class Response:
         if self._push is not None and len(piece) <= _MAX_PUSHED and self._is_awaited():
             if self._push(piece):
                 return True
-            piece = b""  # it was taken, and the reader is needed
+            piece = b""  # `push` took it, but the reader must wake up
         self._pieces.append(piece)
         self._size += len(piece)
         self.wake()
@@ -171,7 +171,7 @@ class Response:
 
 
 class Owner(Protocol):
-    """The pool of a connection."""
+    """What a connection needs of its pool."""
 
     buffer: memoryview  # for one read of any of its connections
 
@@ -180,8 +180,8 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection to a server. All connections of a pool are read into one buffer: asyncio would allocate 256 KiB for
-    every read, which glibc requests from the system and returns."""
+    """One connection to a server. All connections of a pool are read into one buffer: asyncio would allocate 256 KiB
+    for every read, which glibc requests from the system and returns."""
 
     def __init__(self, pool: Owner, key: Key) -> None:
         self._pool, self.key = pool, key
@@ -341,7 +341,7 @@ class Connection(asyncio.BufferedProtocol):
             self._trailer()
 
     def _chunk(self, data: bytes, at: int, pieces: list[bytes]) -> int:
-        """Add what has arrived of one chunk to `pieces`. Returns the position after it, or `at` if more data is needed."""
+        """Add the arrived part of one chunk to `pieces`. Returns the position after it, or `at` if data is missing."""
         left = self._left
         if left < 0:
             line = data.find(b"\r\n", at)
@@ -390,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _whole_chunks(data: bytes, pieces: list[bytes]) -> int:
-    """Add the chunks that have arrived whole, as vendors send them, up to the first that looks different; its position."""
+    """Add the complete chunks in the vendors' usual form to `pieces`. Returns the position of the first other one."""
     at = _many_chunks(data, pieces) if len(data) > _MANY_BYTES else 0
     while match := _PLAIN_SIZE.match(data, at):
         start = match.end()
@@ -403,7 +403,7 @@ def _whole_chunks(data: bytes, pieces: list[bytes]) -> int:
 
 
 def _many_chunks(data: bytes, pieces: list[bytes]) -> int:
-    """The same for many small chunks that have no line breaks of this kind in them; 0 if there are any."""
+    """The same for many small chunks, if no CRLF is inside one of them; otherwise 0."""
     lines = data.split(b"\r\n")
     pairs = (len(lines) - 1) // 2
     sizes, parts = lines[: 2 * pairs : 2], lines[1 : 2 * pairs : 2]
@@ -433,8 +433,8 @@ def _headers(lines: list[bytes]) -> dict[str, str]:
         if line[:1] in {b" ", b"\t"} and name:  # a header on several lines, from old servers
             headers[name] += " " + line.strip().decode("utf-8", "replace")
             continue
-        left, colon, value = line.decode("utf-8", "replace").partition(":")
-        name, value = left.strip().lower(), value.strip()
+        field, colon, value = line.decode("utf-8", "replace").partition(":")
+        name, value = field.strip().lower(), value.strip()
         if not colon or not name:
             raise NotHttp("a header without a name")
         if name in headers:

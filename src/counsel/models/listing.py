@@ -39,7 +39,7 @@ def as_json(row: ModelRow) -> Json:
 
 
 def newest_first(catalog: Catalog, rows: Iterable[ModelRow]) -> list[ModelRow]:
-    """By provider, in the catalog's order; the rows of one are stored oldest first."""
+    """The rows by provider, in the catalog's order. The rows of one provider are stored oldest first."""
     position = {row.provider.name: number for number, row in enumerate(catalog.providers())}
     newest = list(reversed(list(rows)))
     return sorted(newest, key=lambda row: position[row.model.provider])

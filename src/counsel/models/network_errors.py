@@ -13,8 +13,8 @@ from counsel.models.vendor_errors import scrubbed
 from counsel.types import Endpoint, Proxy
 
 
-def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
-    failure = _explained(endpoint, error)
+def as_error(endpoint: Endpoint, error: BaseException) -> CounselError:
+    failure = _as_error(endpoint, error)
     if endpoint.team:
         from counsel.models import team_errors  # few homes have joined a team
 
@@ -22,7 +22,7 @@ def explained(endpoint: Endpoint, error: BaseException) -> CounselError:
     return failure
 
 
-def _explained(endpoint: Endpoint, error: BaseException) -> CounselError:
+def _as_error(endpoint: Endpoint, error: BaseException) -> CounselError:
     provider, proxy = endpoint.provider, endpoint.network.proxy
     if shortage := resource_errors.failure(error, f"{provider.label} cannot be reached"):
         return shortage
@@ -35,9 +35,9 @@ def _explained(endpoint: Endpoint, error: BaseException) -> CounselError:
             provider=provider.name,
         )
     if isinstance(error, Untrusted):
-        through = f" through the proxy {proxy.address}" if proxy else ""
+        route = f" through the proxy {proxy.address}" if proxy else ""
         return ProviderUnavailable(
-            f"{provider.label} cannot be reached securely at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
+            f"{provider.label} cannot be reached securely at {endpoint.base_url}{route}: {_reason(endpoint, error)}",
             hint="If your own proxy or server signs the certificate, set SSL_CERT_FILE to its CA certificate.",
             provider=provider.name,
         )
@@ -47,10 +47,10 @@ def _explained(endpoint: Endpoint, error: BaseException) -> CounselError:
             hint=f"Check {provider.base_url_env or 'the base URL'} ({endpoint.base_url}).",
             provider=provider.name,
         )
-    through = f" through the proxy {proxy.address} ({proxy.variable})" if proxy else ""
+    route = f" through the proxy {proxy.address} ({proxy.variable})" if proxy else ""
     variables = [name for name in (provider.base_url_env, proxy.variable if proxy else "") if name]
     return ProviderUnavailable(
-        f"{provider.label} cannot be reached at {endpoint.base_url}{through}: {_reason(endpoint, error)}",
+        f"{provider.label} cannot be reached at {endpoint.base_url}{route}: {_reason(endpoint, error)}",
         hint=f"Check {' and '.join(['the network', *variables])}.",
         provider=provider.name,
     )
@@ -73,7 +73,7 @@ def refused_by_proxy(endpoint: Endpoint, proxy: Proxy, status: int) -> ProviderU
 
 
 def _reason(endpoint: Endpoint, error: BaseException) -> str:
-    """The system's words where it has some: `Connection refused`, not `[Errno 111] Connect call failed (…)`."""
+    """The system's message where there is one: `Connection refused`, not `[Errno 111] Connect call failed (…)`."""
     number = error.errno if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else None
     words = os.strerror(number) if number and number > 0 else getattr(error, "strerror", None)
     return scrubbed(words or str(error) or type(error).__name__, endpoint.key)

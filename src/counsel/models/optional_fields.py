@@ -1,4 +1,4 @@
-"""Optional fields of a request that some vendors refuse: left out after the first refusal, for the same model and key."""
+"""Optional fields that some vendors refuse: after a refusal, requests with the same model and key omit the field."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class RefusedFields:
         return body
 
     def add(self, report: ErrorReport, prepared: Prepared, endpoint: Endpoint, model: Model) -> bool:
-        """Whether the vendor refused an optional field for the first time: the request is worth repeating without it."""
+        """Whether the vendor refused an optional field for the first time, so that a request without it may succeed."""
         if report.kind != "refused":
             return False
         message = f"{report.field} {report.message}"
-        refused = {_key(endpoint, model, field) for field in prepared.optional if field in message}
-        new = refused - self._refused
+        keys = {_key(endpoint, model, field) for field in prepared.optional if field in message}
+        new = keys - self._refused
         if len(self._refused) >= _MAX_REMEMBERED:
             self._refused.clear()
         self._refused |= new
@@ -42,7 +42,7 @@ def _key(endpoint: Endpoint, model: Model, field: str) -> tuple[str, str | None,
 def _without(body: Mapping[str, object], path: list[str]) -> dict[str, object]:
     """A copy without one field; an object that becomes empty is removed, too."""
     name, rest = path[0], path[1:]
-    nested = body.get(name)
-    remaining = _without(nested, rest) if rest and isinstance(nested, dict) else None
-    others = {key: value for key, value in body.items() if key != name}
-    return {**others, name: remaining} if remaining else others
+    inner = body.get(name)
+    remaining = _without(inner, rest) if rest and isinstance(inner, dict) else None
+    fields = {key: value for key, value in body.items() if key != name}
+    return {**fields, name: remaining} if remaining else fields

@@ -1,4 +1,4 @@
-"""The user's named panels (config.toml's `[panels]`): `@architecture` stands for its models in a consensus or a review."""
+"""The user's panels (config.toml's `[panels]`): in a consensus or a review, `@architecture` stands for its models."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def name_of(entry: Entry) -> str:
     return entry if isinstance(entry, str) else entry["model"]
 
 
-def named(settings: Settings) -> dict[str, tuple[Entry, ...]]:
-    """The panels that can be used, by name."""
+def usable(settings: Settings) -> dict[str, tuple[Entry, ...]]:
+    """The valid panels, by name."""
     tables = settings.tables.get("panels", {})
     return {name: tuple(entries) for name, entries in tables.items() if not problem(name, entries)}
 
 
 def problems(tables: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong with each panel that cannot be used."""
+    """What is wrong with each invalid panel."""
     for name, entries in tables.items():
         if reason := problem(name, entries):
             yield f"config.toml [panels] {name}: {reason}; ignored."
 
 
 def problem(name: str, entries: object) -> str:
-    """Why this is not a panel; empty if it is."""
+    """Why this is not a valid panel; empty if it is."""
     if not is_name(name):
         return "its name must have 1 to 64 letters, digits, '_', '-' or '.'"
     if not isinstance(entries, list):
@@ -49,7 +49,7 @@ def problem(name: str, entries: object) -> str:
 
 
 def expanded(models: Iterable[Entry], settings: Settings) -> tuple[Entry, ...]:
-    """The models with those of each panel in its place. Raises for an unknown panel and for too many models."""
+    """The models, with each panel replaced by its own. Raises for an unknown panel and for too many models."""
     entries: list[Entry] = []
     for entry in models:
         if name_of(entry).strip().startswith(MARK):
@@ -68,15 +68,16 @@ def is_auto(entry: Entry) -> bool:
     return name_of(entry).strip().lower() == "auto"
 
 
-def asked(models: Iterable[Entry], settings: Settings) -> tuple[Entry, ...]:
-    """As `expanded`; `auto` alone is the user's own panel, if there is one, and gives its part to each that has none."""
+def requested(models: Iterable[Entry], settings: Settings) -> tuple[Entry, ...]:
+    """As `expanded`. `auto` alone stands for the user's own panel, if there is one; its role and stance apply to each
+    model that has none."""
     entries = expanded(models, settings)
     if not (len(entries) == 1 and is_auto(entries[0]) and settings.consensus_models):
         return entries
-    return tuple(_with_part(entry, entries[0]) for entry in expanded(settings.consensus_models, settings))
+    return tuple(_with_role(entry, entries[0]) for entry in expanded(settings.consensus_models, settings))
 
 
-def _with_part(entry: Entry, auto: Entry) -> Entry:
+def _with_role(entry: Entry, auto: Entry) -> Entry:
     if isinstance(auto, str):
         return entry
     own: Member = {"model": entry} if isinstance(entry, str) else entry
@@ -91,7 +92,7 @@ def _of_panel(entry: Entry, settings: Settings) -> tuple[Entry, ...]:
             hint="Nothing was sent. Give them to its models, in config.toml or in the call.",
         )
     tables = settings.tables.get("panels", {})
-    panels = named(settings)
+    panels = usable(settings)
     if name in panels:
         return panels[name]
     if name in tables:
@@ -99,8 +100,8 @@ def _of_panel(entry: Entry, settings: Settings) -> tuple[Entry, ...]:
             f"The panel {MARK}{name} cannot be used: {problem(name, tables[name])}.",
             hint=f"Nothing was sent. Correct [panels] in {settings.home / 'config.toml'}.",
         )
-    known = ", ".join(f"{MARK}{each}" for each in panels)
-    hint = f"Known panels: {known}." if known else "There are no panels yet."
+    names = ", ".join(f"{MARK}{panel}" for panel in panels)
+    hint = f"Known panels: {names}." if names else "There are no panels yet."
     raise NotFound(
         f"There is no panel {MARK}{name[:80]}.",
         hint=f"{hint} `counsel config set panels.NAME opus,gpt-5` adds one.",

@@ -1,4 +1,4 @@
-"""A vendor may pause a long turn while it uses its own tools: the partial turn is sent back, and it continues.
+"""A vendor may pause a long turn while it uses its own tools. It continues when the partial turn is sent back.
 
 Anthropic does this during web searches (`stop_reason: pause_turn`). The caller sees one answer: the text continues,
 usage is summed, and each source and setting is reported once.
@@ -22,8 +22,8 @@ async def resumed(ask: Callable[[Call], AsyncGenerator[Event]], call: Call) -> A
     for _ in range(MAX_PAUSES + 1):
         async with aclosing(ask(request)) as events:
             async for event in events:
-                for passed_on in answer.add(event):
-                    yield passed_on
+                for output in answer.add(event):
+                    yield output
         if answer.finished.reason != "paused" or not answer.finished.native:
             break
         answer.pause()
@@ -38,7 +38,7 @@ class _Answer:
     def __init__(self) -> None:
         self.content: list[Any] = []  # up to the newest pause, in the vendor's format
         self.finished = Finished()
-        self._before, self._now = Usage(), Usage()
+        self._earlier_usage, self._current_usage = Usage(), Usage()
         self._reported: set[tuple[str, str]] = set()
         self._has_text, self._new_paragraph = False, False
 
@@ -47,15 +47,15 @@ class _Answer:
             self.finished = event
             return []
         if isinstance(event, UsageReport):
-            self._now = event.usage
-            return [UsageReport(self._before + self._now)]
+            self._current_usage = event.usage
+            return [UsageReport(self._earlier_usage + self._current_usage)]
         if isinstance(event, Notice) and event.kind != "retry":
             return self._once(event)
         return self._text(event) if isinstance(event, Text) else [event]
 
     def pause(self) -> None:
         self.content = [*self.content, *self.finished.native]
-        self._before, self._now = self._before + self._now, Usage()
+        self._earlier_usage, self._current_usage = self._earlier_usage + self._current_usage, Usage()
         self._new_paragraph = self._has_text
 
     def end(self) -> list[Event]:
@@ -67,12 +67,12 @@ class _Answer:
         return [replace(self.finished, native=[*self.content, *self.finished.native])]
 
     def _once(self, notice: Notice) -> list[Event]:
-        name = (notice.kind, str(notice.data.get("url") or notice.text))
-        if name in self._reported:
+        key = (notice.kind, str(notice.data.get("url") or notice.text))
+        if key in self._reported:
             return []
-        self._reported.add(name)
+        self._reported.add(key)
         return [notice]
 
     def _text(self, event: Text) -> list[Event]:
-        new, self._new_paragraph, self._has_text = self._new_paragraph, False, True
-        return [Text("\n\n"), event] if new else [event]
+        starts_paragraph, self._new_paragraph, self._has_text = self._new_paragraph, False, True
+        return [Text("\n\n"), event] if starts_paragraph else [event]

@@ -1,8 +1,8 @@
 """The cost of a call, from the data bundled with genai-prices: no network.
 
-The library takes half a second to import and 0.2 ms for a call, so the catalog's models are in a table that is generated
-from it (`prices.json`; a test compares both). The library is used only for models that are not listed, and beyond the
-number of tokens at which a price changes.
+The library takes half a second to import and 0.2 ms for a call, so the prices of the catalog's models are in a table
+that is generated from it (`prices.json`; a test compares both). The library is used only for models that are not
+listed, and beyond the number of tokens at which a price changes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _FREE = frozenset({"local"})
 
 
 class Rates(NamedTuple):
-    """Dollars per million tokens, for calls of fewer than `below` input tokens. 0: the price depends on the time of day,
-    and the table has that of noon (UTC), for lists."""
+    """Dollars per million tokens, for calls of fewer than `below` input tokens. If `below` is 0, the price depends on
+    the time of day, and the table has the price at noon (UTC), for lists."""
 
     input: float
     output: float
@@ -45,7 +45,7 @@ class Rates(NamedTuple):
 
 
 def warm(model: Model) -> None:
-    """Import the library in a thread while the answer is on its way, if only it knows the model's price."""
+    """If the table lacks the model's price, import the library in a thread while the answer is under way."""
     rates = _table().get(f"{model.provider}/{model.wire_id}")
     if model.provider in _PROVIDERS and _own(model) is None and (rates is None or not rates.below):
         _import_once()
@@ -63,11 +63,11 @@ def cost(model: Model, usage: Usage) -> float | None:
     rates = _table().get(f"{model.provider}/{model.wire_id}")
     if rates is None or usage.input >= rates.below:
         return by_library(model, usage)
-    fresh = usage.input - usage.cache_read - usage.cache_write
-    if fresh < 0:
+    uncached = usage.input - usage.cache_read - usage.cache_write
+    if uncached < 0:
         return by_library(model, usage)
     dollars = (
-        fresh * rates.input
+        uncached * rates.input
         + usage.cache_read * rates.cache_read
         + usage.cache_write * rates.cache_write
         + usage.output * rates.output
@@ -76,7 +76,7 @@ def cost(model: Model, usage: Usage) -> float | None:
 
 
 class Bound(NamedTuple):
-    """The most that a call can cost: its input in dollars, and each token of its output."""
+    """The most that a call can cost, in dollars: all of its input, and each token of its output."""
 
     input: float
     per_output_token: float
@@ -84,12 +84,12 @@ class Bound(NamedTuple):
 
 def bound(model: Model, tokens: int) -> Bound | None:
     """For a call with at most this many tokens of input; None if the price is unknown."""
-    plain = cost(model, Usage(input=tokens))
-    with_output = cost(model, Usage(input=tokens, output=1_000_000))
-    if plain is None or with_output is None:
+    input_cost = cost(model, Usage(input=tokens))
+    output_cost = cost(model, Usage(input=tokens, output=1_000_000))
+    if input_cost is None or output_cost is None:
         return None
-    cached = cost(model, Usage(input=tokens, cache_write=tokens)) or 0.0  # Anthropic: twice as much
-    return Bound(max(plain, cached), (with_output - plain) / 1_000_000)
+    cache_cost = cost(model, Usage(input=tokens, cache_write=tokens)) or 0.0  # Anthropic: twice as much
+    return Bound(max(input_cost, cache_cost), (output_cost - input_cost) / 1_000_000)
 
 
 def is_listed(model: Model) -> bool:
@@ -99,7 +99,7 @@ def is_listed(model: Model) -> bool:
 
 
 def _own(model: Model) -> tuple[float, float] | None:
-    """The user's prices (config.toml), or none at all on this machine: dollars per million tokens."""
+    """The user's prices (config.toml), or 0 for a model on this machine: dollars per million tokens."""
     if model.input_price is not None and model.output_price is not None:
         return model.input_price, model.output_price
     return (0.0, 0.0) if model.provider in _FREE else None
@@ -111,7 +111,7 @@ def per_million(model: Model) -> tuple[float, float] | None:
         return own
     if rates := _table().get(f"{model.provider}/{model.wire_id}"):
         return rates.input, rates.output
-    price = _calculated(model, {})
+    price = _library_price(model, {})
     if price is None:
         return None
     return _lowest(price.model_price.input_mtok), _lowest(price.model_price.output_mtok)
@@ -127,7 +127,7 @@ def by_library(model: Model, usage: Usage, at: datetime | None = None) -> float 
     }
     if model.provider == "anthropic" and usage.cache_write:  # our cache marks live for an hour
         tokens["cache_write_1h_tokens"] = usage.cache_write
-    price = _calculated(model, {name: count for name, count in tokens.items() if count}, at)
+    price = _library_price(model, {name: count for name, count in tokens.items() if count}, at)
     return float(price.total_price) if price else None
 
 
@@ -137,7 +137,7 @@ def _table() -> dict[str, Rates]:
     return {name: Rates(*row) for name, row in json.loads(text).items()}
 
 
-def _calculated(model: Model, tokens: dict[str, int], at: datetime | None = None) -> Any:
+def _library_price(model: Model, tokens: dict[str, int], at: datetime | None = None) -> Any:
     try:
         from genai_prices import Usage as Tokens
         from genai_prices import calc_price

@@ -1,4 +1,4 @@
-"""Providers' keys: where each is stored, whether the provider accepts it, storing and removing it. No key is ever shown."""
+"""Providers' keys: where each is stored, whether its provider accepts it; storing and removing one. No key is shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counsel import keychain, paths, settings
+from counsel import keychain, paths
+from counsel import settings as settings_
 from counsel.errors import AuthenticationFailed, CounselError, InvalidArgument, NotFound
 from counsel.models.catalog import Catalog, ProviderRow
 from counsel.setting_files import read_dotenv
@@ -28,48 +29,48 @@ _LINE = r"\s*(?:export\s+)?{name}\s*=.*"
 # ── which providers have a key ───────────────────────────────────────────────────────────────────────
 
 
-def rows(loaded: Settings) -> list[ProviderRow]:
+def rows(settings: Settings) -> list[ProviderRow]:
     """The providers that take a key."""
-    return [row for row in Catalog.load(loaded).providers() if row.provider.key_envs]
+    return [row for row in Catalog.load(settings).providers() if row.provider.key_envs]
 
 
-def row_of(provider: str, loaded: Settings) -> ProviderRow:
-    """By its name, or by a variable that holds its key."""
-    known = {row.provider.name: row for row in rows(loaded)}
-    for row in known.values():
+def row_of(provider: str, settings: Settings) -> ProviderRow:
+    """The provider with this name, or with this variable for its key."""
+    by_name = {row.provider.name: row for row in rows(settings)}
+    for row in by_name.values():
         if provider.lower() == row.provider.name or provider in row.provider.key_envs:
             return row
     import difflib  # only a mistyped name needs it
 
-    near = difflib.get_close_matches(provider.lower(), known, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"Providers with a key: {', '.join(known)}."
+    matches = difflib.get_close_matches(provider.lower(), by_name, n=1)
+    hint = f"Did you mean {matches[0]}?" if matches else f"Providers with a key: {', '.join(by_name)}."
     raise NotFound(f"There is no provider {provider[:80]!r} that takes a key.", hint=hint)
 
 
-def variable(row: ProviderRow, loaded: Settings) -> str:
-    """The variable that holds the key, or that would."""
-    return _holding(row, loaded) or row.provider.key_envs[0]
+def variable(row: ProviderRow, settings: Settings) -> str:
+    """The variable that holds the key, or the one to set."""
+    return _key_variable(row, settings) or row.provider.key_envs[0]
 
 
-def source(row: ProviderRow, loaded: Settings) -> str:
+def source(row: ProviderRow, settings: Settings) -> str:
     """`environment`, `.env`, `keychain` or `config.toml`; "" if there is no key."""
-    name = _holding(row, loaded)
+    name = _key_variable(row, settings)
     if name is None:
         return "config.toml" if row.key_source else ""
-    if loaded.source(name) == "environment":
+    if settings.source(name) == "environment":
         return "environment"
-    return "keychain" if _stored(loaded.home, name).startswith(keychain.PREFIX) else ".env"
+    return "keychain" if _stored(settings.home, name).startswith(keychain.PREFIX) else ".env"
 
 
-def ending(row: ProviderRow, loaded: Settings) -> str:
+def ending(row: ProviderRow, settings: Settings) -> str:
     """The key's last 4 characters, if it has many more."""
-    name = _holding(row, loaded)
-    key = loaded.env[name].strip() if name else ""
+    name = _key_variable(row, settings)
+    key = settings.env[name].strip() if name else ""
     return f"…{key[-4:]}" if len(key) >= 20 else ""
 
 
-def _holding(row: ProviderRow, loaded: Settings) -> str | None:
-    return next((name for name in row.provider.key_envs if loaded.env.get(name, "").strip()), None)
+def _key_variable(row: ProviderRow, settings: Settings) -> str | None:
+    return next((name for name in row.provider.key_envs if settings.env.get(name, "").strip()), None)
 
 
 def is_well_formed(row: ProviderRow, key: str) -> bool:
@@ -84,7 +85,7 @@ def parsed(text: str, kind: str = "key") -> str:
     key = text.strip()
     if not key:
         raise InvalidArgument(f"No {kind} was given.", hint="Type it, or pipe it into standard input.")
-    # without blanks, quotes and control characters
+    # printable ASCII without blanks and quotes
     if len(key) > LONGEST or not re.fullmatch(r"[!#-&(-~]+", key):
         raise InvalidArgument(
             f"This is not a {kind}: it contains blanks, quotes, line breaks or other characters that no {kind} has.",
@@ -93,12 +94,12 @@ def parsed(text: str, kind: str = "key") -> str:
     return key
 
 
-async def accepted(row: ProviderRow, key: str, env: Mapping[str, str]) -> bool | None:
+async def is_accepted(row: ProviderRow, key: str, env: Mapping[str, str]) -> bool | None:
     """True: accepted; None: not known, because the provider could not be reached. Raises for a rejected key."""
     name = row.provider.key_envs[0]
-    changed = {**env, **dict.fromkeys(row.provider.key_envs, ""), name: key}
+    variables = {**env, **dict.fromkeys(row.provider.key_envs, ""), name: key}
     try:
-        await _ask(Catalog.load(replace(settings.load(changed), team=None)).endpoint(row.provider.name))
+        await _ask(Catalog.load(replace(settings_.load(variables), team=None)).endpoint(row.provider.name))
     except AuthenticationFailed:
         raise AuthenticationFailed(
             f"{row.provider.label} does not accept this key; it was not stored.",
@@ -126,7 +127,7 @@ async def _ask(endpoint: Endpoint) -> None:
 
 
 def store(row: ProviderRow, key: str, home: Path, *, in_keychain: bool = False) -> str:
-    """Where it is stored now, in words."""
+    """Store the key. Returns where, in words."""
     name = row.provider.key_envs[0]
     if not in_keychain:
         _write(home, name, key)
@@ -141,16 +142,16 @@ def store(row: ProviderRow, key: str, home: Path, *, in_keychain: bool = False) 
 
 
 def remove(row: ProviderRow, home: Path) -> tuple[list[str], list[str]]:
-    """The variables that were removed, and notes about what could not be."""
+    """Remove the key. Returns the variables that were removed, and notes about what could not be removed."""
     removed, notes = list[str](), list[str]()
     for name in row.provider.key_envs:
-        stored = _stored(home, name)
-        if stored.startswith(keychain.PREFIX):
+        value = _stored(home, name)
+        if value.startswith(keychain.PREFIX):
             try:
-                keychain.remove(stored.removeprefix(keychain.PREFIX))
+                keychain.remove(value.removeprefix(keychain.PREFIX))
             except keychain.KeychainError as error:
                 notes.append(f"{error}; the key may still be in the keychain")
-        if stored:
+        if value:
             _write(home, name, None)
             removed.append(name)
     return removed, notes
@@ -161,7 +162,7 @@ def _stored(home: Path, name: str) -> str:
 
 
 def _write(home: Path, name: str, value: str | None) -> None:
-    """Replace the variable's line, or add it; every other byte stays. The file is 0600 from its first byte on."""
+    """Replace, add or (for None) delete the variable's line; every other byte stays. The file is created as 0600."""
     from counsel.configfiles.write import disk, locks
 
     file = Path(os.path.realpath(home / ".env"))
@@ -176,12 +177,14 @@ def _write(home: Path, name: str, value: str | None) -> None:
 
 def _with_line(text: str, name: str, value: str | None) -> str:
     lines = text.splitlines(keepends=True)
-    own = [at for at, line in enumerate(lines) if re.fullmatch(_LINE.format(name=name), line.rstrip("\r\n"))]
+    positions = [
+        at for at, line in enumerate(lines) if re.fullmatch(_LINE.format(name=name), line.rstrip("\r\n"))
+    ]
     end = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
-    for at in reversed(own):  # the last one wins when it is read: none may stay behind
+    for at in reversed(positions):  # delete all: the last one wins when the file is read
         del lines[at]
     if value is not None:
-        at = own[0] if own else len(lines)
+        at = positions[0] if positions else len(lines)
         if at and not lines[at - 1].endswith(("\n", "\r")):
             lines[at - 1] += end
         lines.insert(at, f"{name}={value}{end}")

@@ -1,8 +1,8 @@
 """Which proxy a caller's variables name for an address, and which certificates they trust.
 
 Like keys, these variables belong to the caller: two clients of one daemon may use different proxies.
-Read are `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, in lower or upper case (the lower wins, as in curl), and
-`SSL_CERT_FILE` and `SSL_CERT_DIR` (OpenSSL's). Loopback is always reached directly: no proxy elsewhere can reach it.
+They are `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, in lower or upper case (lower case wins, as in curl),
+and OpenSSL's `SSL_CERT_FILE` and `SSL_CERT_DIR`. Loopback is always reached directly: no proxy elsewhere can reach it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def network(env: Mapping[str, str], url: str) -> Network:
     )
 
 
-def usable(endpoint: Endpoint) -> str | None:
+def proxy_url(endpoint: Endpoint) -> str | None:
     """The proxy's URL. Raises `ProviderUnavailable` for an unsupported scheme or an invalid URL."""
     proxy = endpoint.network.proxy
     if proxy is None:
@@ -56,7 +56,7 @@ def usable(endpoint: Endpoint) -> str | None:
 
 
 def trust(network: Network) -> ssl.SSLContext:
-    """Trusts SSL_CERT_FILE and SSL_CERT_DIR as OpenSSL does: each replaces its own default."""
+    """A TLS context that trusts SSL_CERT_FILE and SSL_CERT_DIR as OpenSSL does: each replaces its own default."""
     import ssl  # 20 ms that lists of models do not need
 
     default = ssl.get_default_verify_paths()
@@ -82,7 +82,9 @@ def _proxy(env: Mapping[str, str], url: str) -> Proxy | None:
         name, value = _value(env, variable)
         if value:
             return Proxy(value if "://" in value else f"http://{value}", name)
-    return _system(parts.scheme, host) if not any(_value(env, each)[1] for each in VARIABLES) else None
+    return (
+        _system(parts.scheme, host) if not any(_value(env, env_name)[1] for env_name in VARIABLES) else None
+    )
 
 
 def _value(env: Mapping[str, str], variable: str) -> tuple[str, str]:
@@ -115,15 +117,15 @@ def _excluded(host: str, port: int, env: Mapping[str, str]) -> bool:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """`*`, a domain with all below it, an address, a network (`10.0.0.0/8`); each may end with `:port`."""
+    """`*`, a domain with its subdomains, an address, or a network (`10.0.0.0/8`); each may end with `:port`."""
     entry = entry.strip().lower()
     if entry in {"", "*"}:
         return entry == "*"
     if (address := _address(host)) is not None and _covers(entry, address):
         return True
-    name, colon, wanted = entry.rpartition(":")
-    if colon and wanted.isdecimal() and (":" not in name or name.endswith("]")):
-        return int(wanted) == port and _matches(name, host, port)
+    name, colon, entry_port = entry.rpartition(":")
+    if colon and entry_port.isdecimal() and (":" not in name or name.endswith("]")):
+        return int(entry_port) == port and _matches(name, host, port)
     domain = entry.removeprefix("*").lstrip(".").rstrip(".")
     return bool(domain) and (host == domain or host.endswith(f".{domain}"))
 
@@ -136,7 +138,7 @@ def _covers(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) 
 
 
 def _system(scheme: str, host: str) -> Proxy | None:
-    """macOS keeps proxies in its network settings, too."""
+    """The proxy in macOS's network settings."""
     if sys.platform == "darwin":
         import urllib.request
 

@@ -37,18 +37,20 @@ def address(url: str) -> Address | None:
     )
 
 
-def request_head(method: str, to: Address, headers: Mapping[str, str], length: int | None) -> bytes | None:
+def request_head(
+    method: str, server: Address, headers: Mapping[str, str], length: int | None
+) -> bytes | None:
     """The request's head; None if a header has a line break."""
-    head = _without_length(method, to, tuple(headers.items()))
+    head = _without_length(method, server, tuple(headers.items()))
     if head is None or length is None:
         return head and head + b"\r\n"
     return b"%scontent-length: %d\r\n\r\n" % (head, length)
 
 
 @lru_cache(maxsize=256)
-def _without_length(method: str, to: Address, headers: tuple[tuple[str, str], ...]) -> bytes | None:
-    """The same for all requests of a caller to a provider."""
-    lines = [f"{method} {to.head}", *(f"{name}: {value}\r\n" for name, value in headers)]
+def _without_length(method: str, server: Address, headers: tuple[tuple[str, str], ...]) -> bytes | None:
+    """The head without its content-length: the same for all requests of a caller to a provider."""
+    lines = [f"{method} {server.head}", *(f"{name}: {value}\r\n" for name, value in headers)]
     head = "".join(lines)
     if head.count("\n") != len(lines) + 1 or head.count("\r") != len(lines) + 1 or "\0" in head:
         return None

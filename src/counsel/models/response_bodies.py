@@ -1,4 +1,4 @@
-"""Response bodies that are read whole, each with a bound: errors, listings, and JSON where a stream was expected."""
+"""Response bodies that are read as a whole, up to a limit: errors, listings, and JSON where a stream was expected."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _ERROR_SECONDS = 2.0  # for the rest of an error's body: the status alone says e
 
 
 class JsonAnswer:
-    """One JSON document where a stream was requested, as some proxies and compatible servers answer.
+    """One JSON document in place of the requested stream: some proxies and compatible servers answer like this.
 
     Used in place of an `EventParser`; the document is one event, at the end.
     """
 
-    def __init__(self, most: int) -> None:
-        self._received = bytearray()
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._data = bytearray()
+        self._limit = limit
 
     def feed(self, chunk: bytes) -> list[tuple[str, str]]:
-        self._received += chunk
-        if len(self._received) > self._most:
+        self._data += chunk
+        if len(self._data) > self._limit:
             raise ValueError("a body without an end")
         return []
 
     def end(self) -> list[tuple[str, str]]:
-        """Raises `ErrorEvent` for an error that came with status 200, `ValueError` for what is not JSON."""
-        text = self._received.decode("utf-8", "replace")
+        """Raises `ErrorEvent` for an error that came with status 200, `ValueError` for anything that is not JSON."""
+        text = self._data.decode("utf-8", "replace")
         body: object = strict_json.loads(text)
         if parse_error(200, body).message:
             raise ErrorEvent(body, 200)
@@ -45,26 +45,26 @@ class JsonAnswer:
 
 async def error_report(response: Response) -> ErrorReport:
     """The error that the vendor reports, from the part of the body that arrives in time."""
-    received = bytearray()
+    data = bytearray()
     until = asyncio.get_running_loop().time() + _ERROR_SECONDS
     with suppress(OSError, ValueError, http1.DeadlineExceeded):
-        await _read(response, _MAX_ERROR_BYTES, received, until)
+        await _read(response, _MAX_ERROR_BYTES, data, until)
     body: object = None
     with suppress(ValueError):
-        body = strict_json.loads(bytes(received))
+        body = strict_json.loads(bytes(data))
     return parse_error(response.status, body, response.headers)
 
 
 async def json_object(response: Response, endpoint: Endpoint, until: float) -> dict[str, object]:
-    """Raises `UpstreamError` for anything else."""
+    """The body as a JSON object. Raises `UpstreamError` for anything else."""
     problem = "something that is not JSON"
     try:
-        received = bytearray()
-        await _read(response, _MAX_LISTING_BYTES, received, until)
-        if len(received) > _MAX_LISTING_BYTES:
+        data = bytearray()
+        await _read(response, _MAX_LISTING_BYTES, data, until)
+        if len(data) > _MAX_LISTING_BYTES:
             problem = f"more than {answer_limit.megabytes(_MAX_LISTING_BYTES)}"
-            received.clear()
-        body = strict_json.loads(bytes(received))
+            data.clear()
+        body = strict_json.loads(bytes(data))
     except ValueError:
         body = None
     if not isinstance(body, dict):
@@ -77,14 +77,14 @@ async def json_object(response: Response, endpoint: Endpoint, until: float) -> d
     return body
 
 
-async def _read(response: Response, most: int, received: bytearray, until: float) -> None:
-    """Read a body, which may have no end, into `received`: one byte more than `most` if there is more."""
+async def _read(response: Response, limit: int, data: bytearray, until: float) -> None:
+    """Append a body, which may have no end, to `data`: at most one byte more than `limit`."""
     decoder = compression.decoder(response.headers.get("content-encoding", ""))
     try:
-        while len(received) <= most and (chunk := await response.readany(until)):
+        while len(data) <= limit and (chunk := await response.readany(until)):
             for piece in decoder.feed(chunk):
-                received += piece[: most + 1 - len(received)]
-                if len(received) > most:
+                data += piece[: limit + 1 - len(data)]
+                if len(data) > limit:
                     break
             await asyncio.sleep(0)
     except zlib.error:

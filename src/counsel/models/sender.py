@@ -73,11 +73,11 @@ class Sender:
         until: float,
         body: bytes | None = None,
     ) -> Response:
-        """The response, once its head has arrived. Redirects are not followed: a key is sent to the configured address only.
+        """The response, once its head has arrived. Redirects are not followed: the key is for the configured address.
 
         Raises `OSError` and `http1.DeadlineExceeded`.
         """
-        proxy, trust = proxies.usable(endpoint), self._tls_context(endpoint.network)
+        proxy, trust = proxies.proxy_url(endpoint), self._tls_context(endpoint.network)
         method = "GET" if body is None else "POST"
         if proxy is None and (where := request_head.address(url)) is not None:
             length = None if body is None else len(body)
@@ -133,7 +133,7 @@ class Sender:
         return self._session
 
     def _tls_context(self, network: Network) -> ssl.SSLContext | None:
-        """The certificates that this caller trusts; None: the default. A connection is never shared between two contexts."""
+        """The certificates that this caller trusts; None for the default. Two contexts never share a connection."""
         if not (network.ca_file or network.ca_dir):
             return None
         key = (network.ca_file, _modified(network.ca_file), network.ca_dir, _modified(network.ca_dir))

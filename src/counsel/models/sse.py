@@ -16,7 +16,7 @@ _EVENTS = re.compile(r"(?:event: ([^\n]+)\n)?data: ([^\n]*)\n\n")
 
 
 class TooLarge(ValueError):
-    """An event without an end must not fill the memory."""
+    """An event that is larger than the limit: one without an end must not fill the memory."""
 
 
 class EventParser:
@@ -55,7 +55,7 @@ class EventParser:
         return self._events(whole.decode("utf-8", "replace"))
 
     def end(self) -> list[tuple[str, str]]:
-        """What was still open when the stream ended: some servers leave out the last empty line."""
+        """The event that was incomplete when the stream ended: some servers omit the last empty line."""
         last, self._rest = self._rest.decode("utf-8", "replace"), bytearray()
         return self._lines([last, ""])
 
@@ -71,7 +71,7 @@ class EventParser:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _events(self, text: str) -> list[tuple[str, str]]:
-        """Whole lines. As vendors send them an event is one line of data, or its name and one line of data."""
+        """The events of whole lines. Vendors send an event as one line of data, or as its name and one line of data."""
         if self._data or self._event or not text.endswith("\n\n"):
             return self._lines(text[:-1].split("\n"))
         events: list[tuple[str, str]] = _EVENTS.findall(text)

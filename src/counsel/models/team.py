@@ -1,6 +1,6 @@
-"""The catalog of someone who has joined a team: API questions go to the team's server, with its models and its keys.
+"""The catalog of someone who has joined a team: questions to APIs go to the team's server, with its models and keys.
 
-Providers that need no key (`local`, one's own server) and agents stay as they are.
+Providers that need no key (`local`, a server of one's own) and agents stay as they are.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 WIRE = "counsel"
 PATH = "/v1/counsel"
-FRESH = 300.0  # seconds for which a list of models is not asked for again
-ASKING = Limits(total=10.0, connect=3.0, first_event=10.0, idle=10.0)
-CONNECT = 3.0  # seconds: whoever is offline should know it soon
+FRESH_SECONDS = 300.0  # seconds before the list of models is requested again
+LIMITS = Limits(total=10.0, connect=3.0, first_event=10.0, idle=10.0)
+CONNECT = 3.0  # seconds: someone who is offline should learn it soon
 
 
 class TeamCatalog:
@@ -47,7 +47,7 @@ class TeamCatalog:
         if self.login.problem:
             return f"{self.login.problem} Run `counsel login` again, or `counsel logout`."
         if not self.login.asked_at or provider.name in self._providers:
-            return ""  # without a list the server decides
+            return ""  # without a list, the server decides
         return f"The team server {self.login.host} does not offer {provider.label}."
 
     def reason(self, model: Model, provider: Provider) -> str:
@@ -55,8 +55,11 @@ class TeamCatalog:
             return reason
         if not self.login.asked_at:
             return ""
-        known = (model.provider, model.id) in self._ids or (model.provider, model.wire_id) in self._wire_ids
-        if known or (not model.listed and model.provider in self._open):
+        is_offered = (model.provider, model.id) in self._ids or (
+            model.provider,
+            model.wire_id,
+        ) in self._wire_ids
+        if is_offered or (not model.listed and model.provider in self._open):
             return ""
         return f"The team server {self.login.host} does not offer this model."
 
@@ -64,7 +67,7 @@ class TeamCatalog:
         return endpoint(self.login, self._network, provider)
 
     def name_of(self, model: Model) -> str:
-        """The model's name at the server, with its provider: there a name alone may be someone's alias."""
+        """The model's name for the server, with its provider: without it, the name may be someone's alias there."""
         if (model.provider, model.id) in self._ids:
             return f"{model.provider}/{model.id.removeprefix(f'{model.provider}/')}"
         return f"{model.provider}/{model.wire_id}"
@@ -72,7 +75,7 @@ class TeamCatalog:
 
 def endpoint(login: TeamLogin, network: Network, provider: Provider) -> Endpoint:
     """The team's server in place of the provider."""
-    replaced = replace(
+    server = replace(
         provider,
         label=f"The team server {login.host}",
         wire=WIRE,
@@ -83,20 +86,20 @@ def endpoint(login: TeamLogin, network: Network, provider: Provider) -> Endpoint
         headers={},
         options={},
     )
-    return Endpoint(replaced, login.url, login.token, network, team=True)
+    return Endpoint(server, login.url, login.token, network, team=True)
 
 
 def with_offered(rows: Rows, login: TeamLogin) -> Rows:
-    """The rows with the server's models that this release does not know."""
+    """The rows, with models of the server that this release does not know."""
     rows = rows.copy()
     for row in login.providers:
         if (name := row["name"]) not in rows.providers:
             label = str(row.get("label") or name)
             rows.providers[name] = Provider(name, label, WIRE, login.url, open_models=bool(row.get("open")))
             rows.defaults[name] = {}
-    known = {(model.provider, model.wire_id) for model in rows.models.values()}
+    known_ids = {(model.provider, model.wire_id) for model in rows.models.values()}
     for row in login.models:
-        is_new = (row["provider"], row["wire_id"]) not in known and row["id"] not in rows.models
+        is_new = (row["provider"], row["wire_id"]) not in known_ids and row["id"] not in rows.models
         if is_new and row["provider"] in rows.providers and fold(row["id"]) not in rows.names:
             model = _model(row)
             rows.models[model.id] = model
@@ -105,7 +108,7 @@ def with_offered(rows: Rows, login: TeamLogin) -> Rows:
 
 
 def _model(row: Mapping[str, Any]) -> Model:
-    low_high = row.get("temperature")
+    temperature = row.get("temperature")
     return Model(
         id=row["id"],
         provider=row["provider"],
@@ -116,8 +119,8 @@ def _model(row: Mapping[str, Any]) -> Model:
         vision=row.get("vision") is True,
         tools=row.get("tools") is True,
         web_search=row.get("web_search") is True,
-        temperature=(float(low_high[0]), float(low_high[1]))
-        if isinstance(low_high, list) and len(low_high) == 2
+        temperature=(float(temperature[0]), float(temperature[1]))
+        if isinstance(temperature, list) and len(temperature) == 2
         else None,
         efforts={level: level for level in row.get("efforts") or () if isinstance(level, str)},
         verbosity=row.get("verbosity") is True,
@@ -137,62 +140,64 @@ def _number(row: Mapping[str, Any], name: str, default: int) -> int:
 async def share(
     transport: Transport, login: TeamLogin, env: Mapping[str, str], conversation: str, *, on: bool
 ) -> Mapping[str, object]:
-    """Share a conversation of the person at the server with the team, or no longer: the conversation."""
-    where = endpoint(login, proxies.network(env, login.url), Provider("team", "", WIRE, login.url))
+    """Share the person's conversation with the team, or stop sharing it. Returns the conversation."""
+    server = endpoint(login, proxies.network(env, login.url), Provider("team", "", WIRE, login.url))
     path = f"/api/conversations/{quote(conversation, safe='')}/{'share' if on else 'unshare'}"
-    return await transport.get_json(where, path, ASKING, body=b"{}")
+    return await transport.get_json(server, path, LIMITS, body=b"{}")
 
 
 async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) -> Mapping[str, object]:
-    """What the server says about itself and this person. Raises `CounselError`, also if it is not counsel."""
+    """What the server says about itself and this person. Raises `CounselError`, also if it is no counsel server."""
     provider = Provider("team", "", WIRE, login.url)
-    where = endpoint(login, proxies.network(env, login.url), provider)
-    about = await transport.get_json(where, PATH, ASKING)
-    if not isinstance(about.get("counsel"), str) or not isinstance(about.get("models"), list):
+    server = endpoint(login, proxies.network(env, login.url), provider)
+    document = await transport.get_json(server, PATH, LIMITS)
+    if not isinstance(document.get("counsel"), str) or not isinstance(document.get("models"), list):
         raise UpstreamError(
             f"{login.url} is not a counsel server.",
             hint="Check the address, and whether a proxy is in between.",
         )
-    return about
+    return document
 
 
-def remember(settings: Settings, login: TeamLogin, about: Mapping[str, object]) -> None:
-    """Keep what the server offers now."""
-    now = read(settings.home)
-    if now is not None and now.identity == login.identity:  # nobody has logged in elsewhere meanwhile
-        write_models(settings.home, login.url, login.person, about)
+def remember(settings: Settings, login: TeamLogin, document: Mapping[str, object]) -> None:
+    """Store what the server offers now."""
+    current = read(settings.home)
+    if current is not None and current.identity == login.identity:  # the login has not changed since
+        write_models(settings.home, login.url, login.person, document)
 
 
 class Refresh:
-    """Keeps the list of models current, in the background of calls that use it."""
+    """Keeps the list of models up to date, in the background of calls that use it."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._asked: dict[str, float] = {}
+        self._asked_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def soon(self, settings: Settings, *, now: bool = False) -> None:
-        """`now`: what it said before is wrong."""
+        """Request the list in the background if it is old; with `now`, even if it is recent, because it was wrong."""
         login = settings.team
         if login is None or login.problem:
             return
         age = time.time() - login.asked_at
-        recently = time.monotonic() - self._asked.get(login.identity, -FRESH) < (5.0 if now else FRESH)
-        if recently or (not now and 0 <= age < FRESH):
+        is_recent = time.monotonic() - self._asked_at.get(login.identity, -FRESH_SECONDS) < (
+            5.0 if now else FRESH_SECONDS
+        )
+        if is_recent or (not now and 0 <= age < FRESH_SECONDS):
             return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # a thread: a later call does it
             return
-        self._asked[login.identity] = time.monotonic()
+        self._asked_at[login.identity] = time.monotonic()
         task = loop.create_task(self._ask(login, settings))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, login: TeamLogin, settings: Settings) -> None:
         try:
-            about = await ask(self._transport, login, settings.env)
-            await asyncio.to_thread(remember, settings, login, about)
+            document = await ask(self._transport, login, settings.env)
+            await asyncio.to_thread(remember, settings, login, document)
         except (CounselError, OSError):
             return  # the call itself reports what is wrong
 

@@ -2,10 +2,10 @@
 
 A call that has a key is made once, however often it is sent: when the connection breaks, the same request follows the
 same job at the server, and what was received before is not passed on again. The server therefore does not stop the job
-when its client disconnects; a call that is given up here is ended there by a second request.
+when its client disconnects; a call that is abandoned here is cancelled there by a second request.
 
-A server that takes a call may be stopped or die; the job continues. So the connection is tried again for a minute, while
-a server that never had the call is given up after the usual attempts.
+A server that has the call may be stopped or die, but the job continues. So counsel reconnects for a minute; a server
+that never got the call is given up after the usual attempts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ENDING = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0)
 _ENDING_ATTEMPTS = 4  # the call itself may still be on its way to the server
 _ENDING_PAUSE = 0.25  # seconds
 _PATIENCE = 60.0  # seconds without anything new from the server that has the call
-_LONGEST_PAUSE = 5.0  # seconds between two attempts then
+_LONGEST_PAUSE = 5.0  # seconds between two of these attempts
 
 
 @dataclass(slots=True)
@@ -72,23 +72,23 @@ class TeamCalls:
         if reservation:
             call = limited(call, reservation)
         prepared = ALL_WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
-        attempt = _Attempts(self, call, model, endpoint, prepared, limits, ends, reservation)
+        attempts = _Attempts(self, call, model, endpoint, prepared, limits, ends, reservation)
         try:
-            async for event in attempt.events():
+            async for event in attempts.events():
                 yield event
         finally:
             if reservation:
-                reservation.settle(attempt.used)
-            if attempt.may_run and not (call.is_handed_over and call.is_handed_over()):
-                self._end(prepared, endpoint)
+                reservation.settle(attempts.usage)
+            if attempts.may_run and not (call.is_handed_over and call.is_handed_over()):
+                self._start_cancelling(prepared, endpoint)
 
-    def _end(self, prepared: Prepared, endpoint: Endpoint) -> None:
+    def _start_cancelling(self, prepared: Prepared, endpoint: Endpoint) -> None:
         if _KEY in prepared.headers:
-            task = asyncio.ensure_future(self._ended(prepared, endpoint))
+            task = asyncio.ensure_future(self._cancel(prepared, endpoint))
             self.endings.add(task)
             task.add_done_callback(self.endings.discard)
 
-    async def _ended(self, prepared: Prepared, endpoint: Endpoint) -> None:
+    async def _cancel(self, prepared: Prepared, endpoint: Endpoint) -> None:
         headers = {name: value for name, value in prepared.headers.items() if name != _KEY}
         body = strict_json.encode({"key": prepared.headers[_KEY]})
         until = asyncio.get_running_loop().time() + _ENDING.total
@@ -116,10 +116,10 @@ class _Attempts:
     limits: Limits
     ends: float
     reservation: Reservation | None
-    used: Usage | None = None
-    may_run: bool = False  # at the server, as far as is known here
-    taken: bool = False  # a server has got the call, as far as is known here
-    lost: float | None = None  # when the connection was lost then, by the loop's clock
+    usage: Usage | None = None
+    may_run: bool = False  # at the server, as far as we know
+    is_taken: bool = False  # a server has the call, as far as we know
+    lost_at: float | None = None  # when the connection was lost after that, by the loop's clock
     failures: int = 0  # since then
 
     async def events(self) -> AsyncGenerator[Event]:
@@ -131,14 +131,14 @@ class _Attempts:
             try:
                 await self._open(exchange)
                 while (events := await exchange.read()) is not None:
-                    for event in replay.new(events):
+                    for event in replay.new_events(events):
                         self._received(event)
                         yield event
             except Retryable as retryable:
                 failure = retryable
             except CounselError as error:
                 self.may_run = self.may_run and not exchange.reported
-                if not (self._has_the_call and error.fields.get("unreachable")):
+                if not (self._server_has_call and error.fields.get("unreachable")):
                     raise
                 failure = Retryable(error)
             else:
@@ -146,7 +146,7 @@ class _Attempts:
                 return
             finally:
                 exchange.close()
-            self.used = self.used or exchange.usage_so_far()
+            self.usage = self.usage or exchange.usage_so_far()
             self.may_run = self.may_run and not exchange.reported
             wait = self._wait(failure, attempt, replay)
             if wait is None:
@@ -155,62 +155,65 @@ class _Attempts:
                 finally:
                     del failure  # see transport.py
             yield self._notice(attempt, wait, failure.error)
-            replay.again()
+            replay.restart()
             await self.calls.sleep(wait)
 
     def _received(self, event: Event) -> None:
-        self.lost, self.failures = None, 0
+        self.lost_at, self.failures = None, 0
         if isinstance(event, UsageReport):
-            self.used = event.usage
+            self.usage = event.usage
 
     @property
-    def _has_the_call(self) -> bool:
-        return self.may_run and self.taken and bool(self.call.key)
+    def _server_has_call(self) -> bool:
+        return self.may_run and self.is_taken and bool(self.call.key)
 
     def _wait(self, failure: Retryable, attempt: int, replay: Replay) -> float | None:
-        """Seconds until the next attempt; None: there is none."""
+        """Seconds until the next attempt; None if there is none."""
         if replay.has_begun and not self.call.key:
             return None
-        if not self._has_the_call:
+        if not self._server_has_call:
             return retries.wait_before_next(
                 failure, attempt, self.call, self.limits, ends=self.ends, backoff=self.calls.backoff
             )
         now = asyncio.get_running_loop().time()
-        self.lost = self.lost or now
+        self.lost_at = self.lost_at or now
         self.failures += 1
         pause = min(self.calls.backoff * 2 ** min(self.failures - 1, 10), _LONGEST_PAUSE)
         wait = max(pause, failure.retry_after or 0.0)
-        until = min(self.lost + _PATIENCE, self.ends, self.call.hurry or self.ends)
+        until = min(self.lost_at + _PATIENCE, self.ends, self.call.hurry or self.ends)
         return wait if now + wait < until else None
 
     def _notice(self, attempt: int, wait: float, error: CounselError) -> Notice:
-        if not self._has_the_call:
+        if not self._server_has_call:
             return retries.notice(attempt, wait, error, self.limits)
-        text = f"The connection to the team server was lost; it has the call. Again in {wait:.1f} s: {error.message}"
+        text = (
+            f"The connection to the team server was lost, but the server has the call. Reconnecting in {wait:.1f} s: "
+            f"{error.message}"
+        )
         return Notice("retry", text, {"attempt": attempt + 1, "wait": wait, "reason": error.code})
 
     async def _open(self, exchange: Exchange) -> None:
         before, self.may_run = self.may_run, True
         try:
             await exchange.open()
-            self.taken = True
+            self.is_taken = True
         except Retryable as retryable:
-            self.taken = self.taken or exchange.stopping or exchange.disconnected
-            self.may_run = before or self.taken or not retryable.error.fields.get("unreachable")
+            self.is_taken = self.is_taken or exchange.stopping or exchange.disconnected
+            self.may_run = before or self.is_taken or not retryable.error.fields.get("unreachable")
             raise
         except CounselError as error:
             self.may_run = before or not error.fields.get("unreachable")
             raise
 
     def _exchange(self) -> Exchange:
-        deadlines = Deadlines(retries.in_a_hurry(self.limits, self.call), self.ends, self.endpoint)
+        deadlines = Deadlines(retries.attempt_limits(self.limits, self.call), self.ends, self.endpoint)
         return Exchange(
             self.calls.sender,
             RefusedFields(),
             self.prepared,
             deadlines,
             self.model,
-            sent=self.call.tokens,
+            request_tokens=self.call.tokens,
             streams_tools=self.call.streams_tools,
             reservation=_Unsettled(self.reservation) if self.reservation else None,
         )
@@ -227,9 +230,10 @@ class _Unsettled:
 
 
 class Replay:
-    """The events of a call that is followed again, without those that were passed on before.
+    """The events of a call after a reconnection, without those that were passed on before.
 
-    A server that died lets another one ask the vendor again: then the answer is another one, and the text so far is withdrawn.
+    If a server died, another one asks the vendor again: then the answer is a different one, and the text so far is
+    withdrawn.
     """
 
     def __init__(self, *, may_withdraw: bool) -> None:
@@ -238,22 +242,23 @@ class Replay:
         self._thinking = 0  # characters
         self._parts: list[Event] = []
         self._inputs: dict[str, str] = {}  # by call: the arguments so far
-        self._repeated: dict[str, str] = {}  # the same, as they arrive again
-        self._seen = ""  # of the text that arrives again
-        self._again: list[Event] = []  # parts that have arrived again
-        self._skip = 0  # characters of thinking
-        self._catches_up = False
+        # What has arrived again since the reconnection:
+        self._repeated_inputs: dict[str, str] = {}
+        self._repeated_text = ""
+        self._repeated_parts: list[Event] = []
+        self._thinking_to_skip = 0  # characters
+        self._is_catching_up = False
 
     @property
     def has_begun(self) -> bool:
         return bool(self._text or self._thinking or self._parts or self._inputs)
 
-    def again(self) -> None:
-        self._seen, self._again, self._skip = "", [], self._thinking
-        self._repeated = {}
-        self._catches_up = bool(self._text)
+    def restart(self) -> None:
+        self._repeated_text, self._repeated_parts, self._thinking_to_skip = "", [], self._thinking
+        self._repeated_inputs = {}
+        self._is_catching_up = bool(self._text)
 
-    def new(self, events: list[Event]) -> Iterator[Event]:
+    def new_events(self, events: list[Event]) -> Iterator[Event]:
         for event in events:
             if isinstance(event, Text):
                 yield from self._on_text(event.delta)
@@ -266,55 +271,55 @@ class Replay:
             else:
                 if isinstance(event, Finished):
                     self._check_calls()
-                    yield from self._caught_up()
+                    yield from self._end_replay()
                 yield event
 
     def _on_text(self, delta: str) -> Iterator[Event]:
-        if not self._catches_up:
+        if not self._is_catching_up:
             self._text += delta
             yield Text(delta)
             return
-        self._seen += delta
-        if not self._text.startswith(self._seen):
-            yield from self._caught_up()
+        self._repeated_text += delta
+        if not self._text.startswith(self._repeated_text):
+            yield from self._end_replay()
 
-    def _caught_up(self) -> Iterator[Event]:
-        if not self._catches_up:
+    def _end_replay(self) -> Iterator[Event]:
+        if not self._is_catching_up:
             return
-        self._catches_up = False
-        before, self._text = self._text, self._seen
-        if not self._seen.startswith(before):
+        self._is_catching_up = False
+        before, self._text = self._text, self._repeated_text
+        if not self._repeated_text.startswith(before):
             if not self._may_withdraw:
                 raise _restarted()
             yield Withdrawn(before, "The team server was restarted: the answer begins again.")
             before = ""
-        if rest := self._seen[len(before) :]:
+        if rest := self._repeated_text[len(before) :]:
             yield Text(rest)
 
     def _on_thinking(self, delta: str) -> Iterator[Event]:
-        new = delta[self._skip :]
-        self._skip = max(0, self._skip - len(delta))
-        if new:
-            self._thinking += len(new)
-            yield Thinking(new)
+        rest = delta[self._thinking_to_skip :]
+        self._thinking_to_skip = max(0, self._thinking_to_skip - len(delta))
+        if rest:
+            self._thinking += len(rest)
+            yield Thinking(rest)
 
     def _on_input(self, piece: ToolInput) -> Iterator[Event]:
-        """A call that is followed again comes whole, or from its beginning."""
-        before, again = self._inputs.get(piece.id), self._repeated.get(piece.id, "") + piece.delta
-        self._repeated[piece.id] = again
-        if before is None or len(again) > len(before):
-            self._inputs[piece.id] = again
-            yield replace(piece, delta=again[len(before or "") :])
+        """After a reconnection, the arguments arrive whole, or in pieces from their beginning."""
+        before, arguments = self._inputs.get(piece.id), self._repeated_inputs.get(piece.id, "") + piece.delta
+        self._repeated_inputs[piece.id] = arguments
+        if before is None or len(arguments) > len(before):
+            self._inputs[piece.id] = arguments
+            yield replace(piece, delta=arguments[len(before or "") :])
 
     def _check_calls(self) -> None:
-        """Another answer has other calls: what was passed on of one cannot be taken back."""
-        whole = {part.call.id for part in self._parts if isinstance(part, ToolUse)}
-        if not whole.issuperset(self._inputs):
+        """A different answer has different calls, and pieces of arguments that were passed on cannot be withdrawn."""
+        complete_ids = {part.call.id for part in self._parts if isinstance(part, ToolUse)}
+        if not complete_ids.issuperset(self._inputs):
             raise _restarted()
 
     def _on_part(self, part: Event) -> Iterator[Event]:
-        self._again.append(part)
-        if len(self._again) > len(self._parts):
+        self._repeated_parts.append(part)
+        if len(self._repeated_parts) > len(self._parts):
             self._parts.append(part)
             yield part
 

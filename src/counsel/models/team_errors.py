@@ -1,4 +1,4 @@
-"""Failures of a team's server: its own errors keep their code and numbers, the others say what to do about the login."""
+"""Errors of a team's server: its own keep their code and fields; the others say what to do about the login."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from counsel.errors import (
 from counsel.models.vendor_errors import ErrorReport, scrubbed
 from counsel.types import Endpoint
 
-_THEIRS = ("job_id", "continuation_id", "partial", "tried")  # ids mean nothing here
+_SERVER_FIELDS = (
+    "job_id",
+    "continuation_id",
+    "partial",
+    "tried",
+)  # dropped: the server's ids mean nothing here
 _OFFLINE = (
     "Check the network or the VPN. `counsel config set team_offline local` lets counsel use this machine's own keys "
-    "meanwhile; `counsel logout` leaves the team."
+    "in the meantime; `counsel logout` leaves the team."
 )
 _CERTIFICATE = (
-    "If your company signs its own certificates, set SSL_CERT_FILE to its CA certificate, also in COUNSEL_HOME/.env for "
-    "programs that start counsel. If it has expired or is not valid yet, check this machine's clock."
+    "If your company signs its own certificates, set SSL_CERT_FILE to its CA certificate, also in COUNSEL_HOME/.env "
+    "for programs that start counsel. If it has expired or is not valid yet, check this machine's clock."
 )
-_NO_TLS = "What answers there does not speak TLS: check the address and its port."
+_NO_TLS = "The server at this address does not speak TLS: check the address and the port."
 
 
-def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> CounselError:
+def as_error(report: ErrorReport, endpoint: Endpoint, **fields: object) -> CounselError:
     label, url, status = endpoint.provider.label, endpoint.base_url, report.status
     if status == 401:
         return AuthenticationFailed(
@@ -36,7 +41,7 @@ def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> Couns
             team=url,
         )
     if report.own is not None:
-        return _passed_on(report.own, endpoint, fields)
+        return _own_error(report.own, endpoint, fields)
     if status is not None and 300 <= status < 400:
         return UpstreamError(
             f"{label} answers with a redirect ({status}). It is not followed: the token is for {url} only.",
@@ -47,7 +52,7 @@ def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> Couns
         )
     if status == 404:
         return UpstreamError(
-            f"There is no counsel server at {url} (404), or one that is older than this counsel.",
+            f"There is no counsel server at {url} (404), or it is older than this counsel.",
             hint="Check the address: `counsel login --status`.",
             provider=endpoint.provider.name,
             status=404,
@@ -56,7 +61,7 @@ def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> Couns
     message = scrubbed(report.message, endpoint.key).strip()
     return ProviderUnavailable(
         f"{label} answered with {status or 'an error'}{f': {message}' if message else ''}.",
-        hint=_OFFLINE if status == 503 else "Try again; if it stays so, tell whoever runs the server.",
+        hint=_OFFLINE if status == 503 else "Try again; if it fails again, tell whoever runs the server.",
         provider=endpoint.provider.name,
         status=status,
         team=url,
@@ -65,8 +70,8 @@ def reported(report: ErrorReport, endpoint: Endpoint, **fields: object) -> Couns
     )
 
 
-def _passed_on(document: dict[str, object], endpoint: Endpoint, fields: dict[str, object]) -> CounselError:
-    error = from_dict({name: value for name, value in document.items() if name not in _THEIRS})
+def _own_error(document: dict[str, object], endpoint: Endpoint, fields: dict[str, object]) -> CounselError:
+    error = from_dict({name: value for name, value in document.items() if name not in _SERVER_FIELDS})
     error.fields |= {name: value for name, value in fields.items() if value is not None}
     if isinstance(error, AuthenticationFailed) and not error.fields.get("own_key"):
         error.hint = f"This is a key of {endpoint.provider.label.lower()}: tell whoever runs it."
@@ -74,7 +79,8 @@ def _passed_on(document: dict[str, object], endpoint: Endpoint, fields: dict[str
 
 
 def unreachable(failure: CounselError, endpoint: Endpoint, *, untrusted: bool) -> CounselError:
-    """`unreachable`: local keys may be used instead, if the person allows it. Not with a certificate that is wrong."""
+    """The failure with hints for a team. The field `unreachable` lets local keys be used instead, if the person allows
+    it; a wrong certificate does not set it."""
     if isinstance(failure, OutOfResources):
         return failure
     failure.fields["team"] = endpoint.base_url

@@ -68,7 +68,7 @@ class Transport:
     def stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits = _DEFAULT_LIMITS
     ) -> AsyncGenerator[Event]:
-        """One answer. Only a vendor that uses tools of its own pauses in the middle of one."""
+        """One answer. Only vendors that run tools of their own pause in the middle of one."""
         ends = asyncio.get_running_loop().time() + limits.total
         if endpoint.team:
             return self._team_calls().stream(call, model, endpoint, limits, ends=ends)
@@ -90,14 +90,14 @@ class Transport:
             prepared, reservation = await _prepared(call, model, endpoint, prepared)
             for notice in _changed_settings(prepared, model) if attempt == 1 else ():
                 yield notice
-            deadlines = Deadlines(retries.in_a_hurry(limits, call), ends, endpoint)
+            deadlines = Deadlines(retries.attempt_limits(limits, call), ends, endpoint)
             exchange = Exchange(
                 self._sender,
                 self._refused_fields,
                 prepared,
                 deadlines,
                 model,
-                sent=call.tokens,
+                request_tokens=call.tokens,
                 push=call.push,
                 streams_tools=call.streams_tools,
                 reservation=reservation,
@@ -132,11 +132,8 @@ class Transport:
     async def get_json(
         self, endpoint: Endpoint, path: str, limits: Limits = _DEFAULT_LIMITS, body: bytes | None = None
     ) -> dict[str, object]:
-        """One GET below the provider's base URL: a listing of models, or the proof that a key is accepted.
-
-        With a body: one POST.
-        """
-        url = _below(endpoint.base_url, path)
+        """One GET below the provider's base URL, to list models or to check a key; with a body, one POST."""
+        url = _joined_url(endpoint.base_url, path)
         deadlines = Deadlines(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
         no_model = Model(id=path, provider=endpoint.provider.name, wire_id=path)
         headers = ALL_WIRES[endpoint.provider.wire].headers(endpoint)
@@ -149,9 +146,9 @@ class Transport:
                     raise as_error(await response_bodies.error_report(response), endpoint, no_model)
                 return await response_bodies.json_object(response, endpoint, deadlines.ends)
         except http1.DeadlineExceeded:
-            raise deadlines.passed("total") from None
+            raise deadlines.error("total") from None
         except OSError as error:
-            raise network_errors.explained(endpoint, error) from None
+            raise network_errors.as_error(endpoint, error) from None
 
     async def close(self) -> None:
         if self._endings:
@@ -162,7 +159,7 @@ class Transport:
 async def _prepared(
     call: Call, model: Model, endpoint: Endpoint, earlier: Prepared | None
 ) -> tuple[Prepared, Reservation | None]:
-    """The request, and the money that is set aside for it where a budget applies. It may be less than the last time."""
+    """The request, and the money reserved for it if a budget applies: a later attempt may get less."""
     if call.permit:
         await call.permit()
     reservation = await call.budget.reserve(call, model) if call.budget else None
@@ -174,13 +171,13 @@ async def _prepared(
 
 
 def limited(call: Call, reservation: Reservation) -> Call:
-    """The call within what is reserved for it, and within the limit that it came with."""
+    """The call with the lower of two output limits: its own and the reservation's."""
     limits = [limit for limit in (reservation.output_limit, call.output_limit) if limit is not None]
     return replace(call, output_limit=min(limits)) if limits else call
 
 
 def _changed_settings(prepared: Prepared, model: Model) -> list[Notice]:
-    """Notices about settings of the caller that are not sent as requested."""
+    """Notices about the caller's settings that are not sent as requested."""
     left_out = [
         Notice("left_out", f"{model.id} does not take {name}: it was left out.", {"setting": name})
         for name in prepared.left_out
@@ -192,7 +189,7 @@ def _changed_settings(prepared: Prepared, model: Model) -> list[Notice]:
     return [*left_out, *adapted]
 
 
-def _below(base: str, path: str) -> str:
+def _joined_url(base: str, path: str) -> str:
     """The path after the base URL. A version that is in both is used once."""
     base, version = base.rstrip("/"), "/" + path.split("/")[1]
     return base + (path.removeprefix(version) if base.endswith(version) else path)

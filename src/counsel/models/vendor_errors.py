@@ -104,7 +104,7 @@ _MESSAGES: tuple[tuple[str, Kind], ...] = (
     (r"is not a valid model|model not found|invalid model|does not exist or you do not have access", "not_found"),
     (r"overloaded", "overloaded"),
 )  # fmt: skip
-# Names for a bad request. They come with many statuses, which are more precise.
+# Names for a bad request. They come with many statuses, and the status is more precise.
 _WRONG_REQUEST = frozenset(
     {
         "invalid_request_error",
@@ -128,8 +128,8 @@ class ErrorReport:
     max_tokens: int | None = None
     provided_tokens: int | None = None
     field: str = ""  # of the request, if the error names one
-    own: Json | None = None  # an error of another counsel, as `CounselError.as_dict` has it
-    name: str = ""  # the vendor's, of a blocked request
+    own: Json | None = None  # an error of a counsel server, as `CounselError.as_dict` makes it
+    name: str = ""  # the vendor's name for why it blocked the request
 
     @property
     def retryable(self) -> bool:
@@ -142,7 +142,7 @@ class ErrorEvent(UpstreamError):
     def __init__(self, body: object, status: int | None = None, usage: Usage | None = None) -> None:
         super().__init__("The provider reported an error in its stream.")
         self.report = parse_error(status, body)
-        self.used = usage  # up to the error, if the vendor reports it
+        self.reported_usage = usage  # up to the error, if the vendor reports it
 
 
 def parse_error(status: int | None, body: object, headers: Mapping[str, str] | None = None) -> ErrorReport:
@@ -179,7 +179,7 @@ def _field(body: object) -> str:
 
 
 def _quota(status: int | None, details: list[dict[str, object]]) -> Kind | None:
-    """Google's message names quota and billing for every limit; the violated limit tells whether waiting helps."""
+    """Google's message mentions quota and billing for every limit; the violated limit tells whether waiting helps."""
     if status not in {None, 429}:
         return None
     violations = [limit for detail in details for limit in _dicts(detail.get("violations"))]
@@ -202,7 +202,7 @@ def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is
             return "context"
         overloaded = "overloaded" in {from_message, from_name} or status in _BY_STATUS
         return "overloaded" if overloaded else "server"
-    if from_name == "server" and status is not None:  # Ollama Cloud calls a refused key an `api_error`
+    if from_name == "server" and status is not None:  # Ollama Cloud reports a refused key as `api_error`
         from_name = None
     decisive = {"context", "quota", "filtered"} if status else {"context", "quota", "filtered", "overloaded"}
     surest_first: tuple[Kind | None, ...] = (
@@ -218,7 +218,7 @@ def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is
 
 def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, object]]]:
     """Names, message and details, in the formats of OpenAI, Anthropic, Google, xAI, Mistral and OpenRouter."""
-    if isinstance(body, list) and body:  # Google without SSE answers with an array
+    if isinstance(body, list) and body:  # Google answers with an array when it does not send SSE
         body = body[0]
     if not isinstance(body, dict):
         return [], "", []
@@ -238,7 +238,7 @@ def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, obj
 
 
 def _upstream(inner: Json) -> tuple[str, list[dict[str, object]]]:
-    """OpenRouter has the upstream vendor's error in metadata.raw, as words or as its JSON: the message and details."""
+    """The upstream vendor's message and details, which OpenRouter has in metadata.raw, as text or JSON."""
     metadata = inner.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if not isinstance(raw, str):
@@ -263,13 +263,13 @@ def _retry_after(headers: Mapping[str, str], details: list[dict[str, object]]) -
     """Seconds, from 0 to `LONGEST_WAIT`; None if there is no readable value."""
     header = headers.get("retry-after", "")
     delays = [str(detail["retryDelay"]).removesuffix("s") for detail in details if "retryDelay" in detail]
-    forms = (
+    waits = (
         _seconds(headers.get("retry-after-ms", ""), 1000.0),
         _seconds(header),
         _until(header),
         *(_seconds(delay) for delay in delays),
     )
-    return next((wait for wait in forms if wait is not None), None)
+    return next((wait for wait in waits if wait is not None), None)
 
 
 def _seconds(text: str, per: float = 1.0) -> float | None:
@@ -301,7 +301,7 @@ _LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk-|xai-|AIza|gsk_|key-)[\w*.\-]{6,}")
 
 
 def scrubbed(text: str, key: str | None) -> str:
-    """A vendor's message without the key that some repeat, whole or masked."""
+    """A vendor's message without the key: some repeat it, whole or masked."""
     if key:
         text = text.replace(key, "[key]")
     text = _LOOKS_LIKE_A_KEY.sub("[key]", text)
@@ -312,7 +312,7 @@ def as_error(report: ErrorReport, endpoint: Endpoint, model: Model, **fields: ob
     if endpoint.team:
         from counsel.models import team_errors  # few homes have joined a team
 
-        return team_errors.reported(report, endpoint, **fields)
+        return team_errors.as_error(report, endpoint, **fields)
     if report.kind == "filtered":
         return _blocked(report, endpoint, model, fields)
     return _of_vendor(report, endpoint, model, fields)
@@ -349,7 +349,7 @@ def _of_vendor(
     if report.kind == "context":
         return ContextLengthExceeded(
             f"The request is too long for {model.id}{quote}",
-            hint="Send fewer or shorter files, start a new conversation, or choose a model with a larger context window.",
+            hint="Send fewer or shorter files, start a new conversation, or name a model with a larger context window.",
             provider=name,
             max_tokens=report.max_tokens or model.context,
             provided_tokens=report.provided_tokens,

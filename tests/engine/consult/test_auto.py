@@ -178,7 +178,7 @@ async def test_a_connection_that_hangs_does_not_keep_the_next_model_waiting() ->
     now, limits = asyncio.get_running_loop().time(), Limits()
 
     def connect(hurry: float | None) -> float:
-        return retries.in_a_hurry(limits, Call((Turn("user", "Q"),), hurry=hurry)).connect
+        return retries.attempt_limits(limits, Call((Turn("user", "Q"),), hurry=hurry)).connect
 
     assert connect(None) == limits.connect
     assert connect(now + 60) == retries.CONNECT_IN_A_HURRY

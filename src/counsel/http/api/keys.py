@@ -67,7 +67,7 @@ async def store(call: ApiCall) -> object:
     accepted = None
     if arguments.get("check", True):
         try:
-            accepted = await provider_keys.accepted(row, key, call.context.identity.env)
+            accepted = await provider_keys.is_accepted(row, key, call.context.identity.env)
         except AuthenticationFailed as error:
             error.hint = "Check it, or send check: false to store it anyway."
             raise

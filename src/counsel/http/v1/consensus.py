@@ -67,7 +67,7 @@ def _without_names(
     spoken: list[tuple[str, str]], names: Sequence[str], settings: Settings
 ) -> list[tuple[str, str]]:
     """Clients send the earlier answers back, which have the members' names."""
-    known = {*names, *map(panels.name_of, panels.asked(names or ("auto",), settings))}
+    known = {*names, *map(panels.name_of, panels.requested(names or ("auto",), settings))}
     known |= {*Catalog.load(settings).names()}
     return [(role, anonymous.returned(text, known) if role == "assistant" else text) for role, text in spoken]
 

@@ -45,7 +45,7 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
             rows[row.model.id] = (row.model.provider, row.model.label or row.model.id)
     rows |= {
         f"{consensus.PREFIX}:{panels.MARK}{name}": ("counsel", f"consensus of {panels.MARK}{name}")
-        for name in panels.named(caller.settings)
+        for name in panels.usable(caller.settings)
     }
     rows |= {alias.name: ("alias", f"{alias.name} ({alias.target})") for alias in catalog.aliases}
     if caller.person is None or caller.settings.team_agents:  # else they do not run on a team's server

@@ -1,7 +1,7 @@
 """The vendors' formats as a table: `WIRES[provider.wire]`.
 
-A wire is pure: a call in, a body out; SSE events in, our events out. What differs between the models and the
-providers of one wire is in their rows:
+A wire is pure: a call in, a body out; SSE events in, our events out. The rows of models and providers say what differs
+between those of one wire:
 
 `Provider.wire`: openai_responses, openai_chat, anthropic, gemini (the modules' names).
 
@@ -30,7 +30,7 @@ that is missing there is not sent, and is named in `left_out`.
     web_search_tool    all              the built-in tool's type: web_search (openai_responses, the default there),
                                         web_search_20250305 (anthropic, default) or _20260209, googleSearch (gemini,
                                         default), openrouter:web_search (openai_chat: no default, it cannot search)
-    search_with_tools  gemini           whether search can be combined with function tools (from Gemini 3); default false
+    search_with_tools  gemini           whether search works beside function tools (from Gemini 3); default false
     search_refuses     all (model)      values of effort that the vendor refuses with a search: the next higher is sent
     thinking_range     gemini (model)   the smallest and the largest thinking budget, besides 0
     always_thinks      gemini (model)   whether a budget of 0 is refused; default false
@@ -66,5 +66,5 @@ WIRES: dict[str, Wire] = {
     "anthropic": Anthropic(),
     "gemini": Gemini(),
 }
-# A team's server, which no row of a table names.
+# With a team's server, which no row of a table names.
 ALL_WIRES: dict[str, Wire] = {**WIRES, "counsel": Counsel()}

@@ -46,7 +46,7 @@ from counsel.types import (
 )
 
 VERSION = "2026-10-21"
-# The newest version refuses `temperature` outright; models that still take it take it under the old one.
+# The newest version refuses `temperature`; models that still accept it do so with the old version.
 VERSION_WITH_TEMPERATURE = "2023-06-01"
 CACHE = {"type": "ephemeral", "ttl": "1h"}
 MIN_BUDGET = 1024  # the vendor's minimum for thinking
@@ -68,9 +68,9 @@ class Anthropic:
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         options = wire_options(model, endpoint)
         if call.exact and call.exact.native and call.exact.native.wire == WIRE:
-            return self._passed_on(call.exact.native, call, model, endpoint)
+            return self._client_request(call.exact.native, call, model, endpoint)
         settings = resolve_settings(call, model, counts_thinking=True)
-        thinking, limit, unthought = _accepted_thinking(model, settings.effort, call, options)
+        thinking, limit, unsent_thinking = _accepted_thinking(model, settings.effort, call, options)
         # The vendor refuses a temperature together with thinking.
         temperature = None if thinking else settings.temperature
         shaping, unsent = sampling(call.exact, model, {} if thinking else anthropic_client.SAMPLING)
@@ -100,8 +100,8 @@ class Anthropic:
             **options.get("headers", {}),
         }
         refused = call.knobs.temperature is not None and temperature is None
-        left_out = (*settings.left_out_and("temperature", requested=refused), *unthought, *unsent)
-        if call.exact and call.exact.json_object:  # it has schemas only
+        left_out = (*settings.left_out_and("temperature", requested=refused), *unsent_thinking, *unsent)
+        if call.exact and call.exact.json_object:  # Anthropic has schemas only
             left_out = (*left_out, "response_format")
         return Prepared(
             _url(endpoint),
@@ -115,23 +115,24 @@ class Anthropic:
             optional=("thinking.display", "output_config.format"),
         )
 
-    def _passed_on(self, native: Native, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
-        """The client's own request: only what this model refuses is left out."""
+    def _client_request(self, native: Native, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
+        """The client's own request, without what this model refuses."""
         options = wire_options(model, endpoint)
-        body, left_out = anthropic_client.passed_on(native, call, model, options)
+        body, left_out = anthropic_client.client_body(native, call, model, options)
         version = {"anthropic-version": options["api_version"]} if "api_version" in options else {}
         headers = {**self.headers(endpoint), **native.headers, **version, **options.get("headers", {})}
         return Prepared(_url(endpoint), headers, _within_budget(body, call), left_out)
 
 
 def _within_budget(body: dict[str, object], call: Call) -> dict[str, object]:
-    """Thinking is part of `max_tokens`, and the vendor refuses one that does not leave room for an answer."""
+    """The body within the budget's limit. `max_tokens` includes thinking, and the vendor refuses thinking that leaves
+    no room for an answer."""
     body = limited(body, "max_tokens", call)
     thinking, limit = body.get("thinking"), body.get("max_tokens")
     if call.output_limit is None or not isinstance(thinking, dict) or not isinstance(limit, int):
         return body
-    wanted = thinking.get("budget_tokens")
-    if not isinstance(wanted, int) or wanted < limit:
+    budget = thinking.get("budget_tokens")
+    if not isinstance(budget, int) or budget < limit:
         return body
     smaller = {**thinking, "budget_tokens": limit // 2} if limit // 2 >= MIN_BUDGET else {"type": "disabled"}
     return {**body, "thinking": smaller}
@@ -144,7 +145,7 @@ def _url(endpoint: Endpoint) -> str:
 def _accepted_thinking(
     model: Model, effort: str | int | None, call: Call, options: Mapping[str, object]
 ) -> tuple[dict[str, object] | None, int, tuple[str, ...]]:
-    """As `_thinking`, and the setting that is left out where the vendor refuses to think."""
+    """As `_thinking`, with the setting that is left out where the vendor refuses to think."""
     thinking, limit = anthropic_client.requested_thinking(call, model) or _thinking(
         model, effort, call, options
     )
@@ -156,10 +157,10 @@ def _accepted_thinking(
 def _thinking(
     model: Model, effort: str | int | None, call: Call, options: Mapping[str, object]
 ) -> tuple[dict[str, object] | None, int]:
-    """The thinking field, and a max_tokens that leaves room for the answer, too."""
-    max_output, most = call.max_output, min(model.output, call.output_limit or model.output)
-    limit = min(max_output or most, most)
-    # From Opus 4.7 on, thinking is not sent unless requested: a long one would look like a dead connection.
+    """The thinking field, and a max_tokens that leaves room for the answer."""
+    max_output, largest = call.max_output, min(model.output, call.output_limit or model.output)
+    limit = min(max_output or largest, largest)
+    # From Opus 4.7 on, thinking is streamed on request only, and long thinking would look like a dead connection.
     default = "summarized" if model.effort_style == "adaptive" else None
     display = without_none(display=options.get("thinking_display", default))
     if model.effort_style == "adaptive" and effort is not None:
@@ -167,7 +168,7 @@ def _thinking(
     if not model.effort_style.startswith("budget") or not isinstance(effort, int) or effort == 0:
         return None, limit
     if max_output is not None:
-        limit = min(max_output + effort, most)
+        limit = min(max_output + effort, largest)
     budget = min(effort, limit // 2 if limit <= effort else effort)
     if budget < MIN_BUDGET:
         return None, limit
@@ -243,7 +244,7 @@ def _blocks(turn: Turn) -> list[Json]:
 
 
 def _is_blank(block: Json) -> bool:
-    """The vendor itself sends such blocks, and refuses them when they are sent back."""
+    """Whether this is a blank text block: the vendor itself sends them, and refuses them when they are sent back."""
     return block.get("type") == "text" and is_blank(block.get("text") or "")
 
 
@@ -267,10 +268,10 @@ def _image(image: Image) -> dict[str, object]:
 
 
 def _mark_stable_prefix(messages: list[Json]) -> None:
-    """Cache what a conversation will send again: up to the last user message before the newest one.
+    """Cache what a conversation will send again: everything up to the last user message before the newest one.
 
-    The newest is not marked: writing it costs twice its price, and most questions are asked once. An assistant's
-    turn is not marked either: it is sent back verbatim, and thinking blocks must not be marked.
+    The newest is not marked: writing to the cache costs twice the price, and most questions are asked once. An
+    assistant's turn is not marked either: it is sent back verbatim, and thinking blocks must not be marked.
     """
     earlier = [message for message in messages[:-1] if message["role"] == "user"]
     if earlier:
@@ -332,7 +333,7 @@ class MessagesReader(text_deltas.OneByOne):
         self._usage = dict(message.get("usage") or {})
         return [UsageReport(_usage(self._usage))] if self._usage else []
 
-    def _whole(self, message: Json) -> list[Event]:
+    def _complete_message(self, message: Json) -> list[Event]:
         """The answer of a server that does not stream."""
         events = self._start({"message": message})
         for index, block in enumerate(message["content"]):
@@ -359,7 +360,7 @@ class MessagesReader(text_deltas.OneByOne):
         return [ToolInput(block["id"], block["name"], delta)]
 
     def _boundary(self, kind: str) -> list[Event]:
-        """Between two texts of which the first has no citations: those of the second are not the first one's, too."""
+        """Close a text without citations before the next text begins: otherwise the next one's would apply to both."""
         last = next(reversed(self._blocks.values()), None) if kind == "text" else None
         if last is None or last["type"] != "text" or not last.get("text") or last.get("citations"):
             return []
@@ -391,15 +392,15 @@ class MessagesReader(text_deltas.OneByOne):
         return []
 
     def _close(self, payload: Json) -> list[Event]:
-        block, whole = self._blocks[payload["index"]], "".join(self._pieces.pop(payload["index"], []))
+        block, content = self._blocks[payload["index"]], "".join(self._pieces.pop(payload["index"], []))
         if block["type"] in {"text", "thinking"}:
-            block[block["type"]] = whole or block.get(block["type"], "")
+            block[block["type"]] = content or block.get(block["type"], "")
         elif block["type"] in {"tool_use", "server_tool_use", "mcp_tool_use"}:
-            block["input"] = parsed_arguments(whole) if whole else block.get("input") or {}
+            block["input"] = parsed_arguments(content) if content else block.get("input") or {}
         if block["type"] == "tool_use":
             return [ToolUse(ToolCall(block["id"], block["name"], block["input"]))]
         if block["type"] == "text":
-            return [citations(WIRE, cited, whole)] if (cited := block.get("citations")) else []
+            return [citations(WIRE, notes, content)] if (notes := block.get("citations")) else []
         kind = Thought if block["type"] in {"thinking", "redacted_thinking"} else VendorBlock
         return [kind(WIRE, block)]
 
@@ -429,29 +430,32 @@ class MessagesReader(text_deltas.OneByOne):
         self._stopped = True
         return []
 
-    def _failed(self, payload: Json) -> list[Event]:
+    def _error(self, payload: Json) -> list[Event]:
         raise ErrorEvent(payload, _STATUS.get(str((payload.get("error") or {}).get("type"))))
 
 
 # Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
 _HANDLERS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
-    "message_start": MessagesReader._start,  # a table of this module's own
-    "message": MessagesReader._whole,
+    "message_start": MessagesReader._start,
+    "message": MessagesReader._complete_message,
     "content_block_start": MessagesReader._open,
     "content_block_delta": MessagesReader._delta,
     "content_block_stop": MessagesReader._close,
     "message_delta": MessagesReader._end,
     "message_stop": MessagesReader._stop,
-    "error": MessagesReader._failed,
+    "error": MessagesReader._error,
 }
 
 
 def _usage(counts: Json) -> Usage:
-    read, written = counts.get("cache_read_input_tokens") or 0, counts.get("cache_creation_input_tokens") or 0
+    cache_read, cache_write = (
+        counts.get("cache_read_input_tokens") or 0,
+        counts.get("cache_creation_input_tokens") or 0,
+    )
     return Usage(
-        input=(counts.get("input_tokens") or 0) + read + written,
+        input=(counts.get("input_tokens") or 0) + cache_read + cache_write,
         output=counts.get("output_tokens") or 0,
         reasoning=(counts.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
-        cache_read=read,
-        cache_write=written,
+        cache_read=cache_read,
+        cache_write=cache_write,
     )

@@ -1,4 +1,4 @@
-"""Anthropic Messages for a client of an API in front of it: its own request, and settings that only it has."""
+"""Anthropic Messages for a client that speaks a vendor's API to counsel: its own request, and its special settings."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 def tool_choice(exact: Exact | None) -> dict[str, object] | None:
     if exact is None or (exact.tool_choice is None and exact.parallel_tool_calls is None):
         return None
-    wanted = exact.tool_choice or "auto"
+    mode = exact.tool_choice or "auto"
     choice: dict[str, object] = (
-        {"type": "tool", "name": wanted[1:]} if wanted.startswith("=") else {"type": _CHOICES[wanted]}
+        {"type": "tool", "name": mode[1:]} if mode.startswith("=") else {"type": _CHOICES[mode]}
     )
-    if exact.parallel_tool_calls is not None and wanted != "none":
+    if exact.parallel_tool_calls is not None and mode != "none":
         choice["disable_parallel_tool_use"] = not exact.parallel_tool_calls
     return choice
 
 
 def requested_thinking(call: Call, model: Model) -> tuple[dict[str, object] | None, int] | None:
-    """Of a client that counts thinking in tokens. `max_tokens` includes it."""
+    """The thinking of a client that counts it in tokens, and `max_tokens`, which includes it."""
     if call.exact is None or call.exact.thinking_budget is None:
         return None
     limit, budget = min(call.max_output or model.output, model.output), call.exact.thinking_budget
@@ -44,8 +44,8 @@ def smaller_limit(call: Call, model: Model) -> tuple[Adapted, ...]:
 
 
 def refuses_thinking(call: Call) -> bool:
-    """Whether the vendor refuses to think with a budget: beside a tool that must be called, and in a tool loop whose
-    answer began without thinking. A client of OpenAI's API seldom sends reasoning back.
+    """Whether the vendor refuses to think with a budget: when a tool must be called, and in a tool loop whose answer
+    began without thinking. (Clients of OpenAI's API seldom send reasoning back.)
     """
     if call.exact is None:
         return False
@@ -53,8 +53,8 @@ def refuses_thinking(call: Call) -> bool:
 
 
 def _began_without_thinking(turns: tuple[Turn, ...]) -> bool:
-    """Whether the answer that is being continued, tool call by tool call, has no thinking at its beginning."""
-    first = None  # turn of that answer
+    """Whether the answer that these turns continue, tool call by tool call, has no thinking at its beginning."""
+    first = None  # the first turn of that answer
     for before, turn in pairwise((None, *turns)):
         if turn is None or turn.role == "assistant":
             first = first or turn
@@ -65,22 +65,22 @@ def _began_without_thinking(turns: tuple[Turn, ...]) -> bool:
     return not any(thought.wire == WIRE for thought in first.thoughts)
 
 
-def passed_on(
+def client_body(
     native: Native, call: Call, model: Model, options: Mapping[str, Any]
 ) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The client's own body, and what of it this model refuses and is left out."""
-    refused = _SHAPING if model.temperature is None else ()
-    # An answer that another vendor's model began, such as one of a chain, is continued without thinking.
+    """The client's own body without the fields that this model refuses, and their names."""
+    refused_fields = _SHAPING if model.temperature is None else ()
+    # An answer that another vendor's model began (the first of a fallback chain) is continued without thinking.
     thinking = native.body.get("thinking")
     if (
         isinstance(thinking, dict)
         and thinking.get("type") == "enabled"
         and _began_without_thinking(call.turns)
     ):
-        refused = (*refused, "thinking")
-    left_out = tuple(name for name in refused if name in native.body)
+        refused_fields = (*refused_fields, "thinking")
+    left_out = tuple(name for name in refused_fields if name in native.body)
     body = {name: value for name, value in native.body.items() if name not in left_out}
     body |= {"model": model.wire_id, "stream": True, **options.get("body", {})}
-    if (paused := call.turns[-1].native) is not None:  # models/paused_turns.py continues its own answer
-        body["messages"] = [*native.body["messages"], {"role": "assistant", "content": paused}]
+    if (partial_turn := call.turns[-1].native) is not None:  # models/paused_turns.py continues its own answer
+        body["messages"] = [*native.body["messages"], {"role": "assistant", "content": partial_turn}]
     return body, left_out

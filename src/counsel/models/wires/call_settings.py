@@ -1,4 +1,4 @@
-"""The caller's settings as the model takes them: each is sent, adapted, or named as left out."""
+"""The caller's settings as the model accepts them: each is sent, adapted, or listed as left out."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ class SentSettings:
     adapted: tuple[Adapted, ...] = ()
 
     def left_out_and(self, name: str, *, requested: bool) -> tuple[str, ...]:
-        """`left_out` with one more name, for what only the wire knows to be unsupported."""
+        """`left_out` with one more name, for a setting of which only the wire knows that it is unsupported."""
         return (*self.left_out, name) if requested and name not in self.left_out else self.left_out
 
 
 def resolve_settings(
     call: Call, model: Model, *, can_search: bool = True, counts_thinking: bool = False
 ) -> SentSettings:
-    """`counts_thinking`: the wire itself sends the thinking that a client asks for in tokens."""
+    """What to send for the call's settings. `counts_thinking`: the wire itself sends a thinking budget in tokens."""
     if call.exact is not None:
         settings = _as_requested(call, model, can_search=model.web_search and can_search)
         budget = call.exact.thinking_budget
         return (
-            settings if budget is None or counts_thinking else _thought_through(settings, call, model, budget)
+            settings
+            if budget is None or counts_thinking
+            else _with_thinking_budget(settings, call, model, budget)
         )
     knobs = call.knobs
     can_use_search = model.web_search and can_search
@@ -58,7 +60,7 @@ def resolve_settings(
         "use_websearch": knobs.web_search,
     }
     searches = knobs.web_search and can_use_search
-    effort, raised = _effort_beside_search(model, knobs.effort or DEFAULT_EFFORT, searches=searches)
+    effort, changes = _effort_beside_search(model, knobs.effort or DEFAULT_EFFORT, searches=searches)
     return SentSettings(
         temperature=_temperature(model, knobs.temperature),
         effort=effort,
@@ -68,7 +70,7 @@ def resolve_settings(
         else None,
         web_search=searches,
         left_out=tuple(name for name in requested if requested[name] and not supported[name]),
-        adapted=raised,
+        adapted=changes,
     )
 
 
@@ -97,21 +99,24 @@ def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings
     return SentSettings(temperature, effort, verbosity, None, searches, tuple(left_out), adapted)
 
 
-_LOW_BUDGET, _MEDIUM_BUDGET = 4_096, 16_384  # tokens of thinking, up to which a level stands for them
+_LOW_BUDGET, _MEDIUM_BUDGET = (
+    4_096,
+    16_384,
+)  # the most tokens of thinking that become the levels low and medium
 
 
-def _thought_through(settings: SentSettings, call: Call, model: Model, budget: int) -> SentSettings:
-    """Thinking that a client counts in tokens, for a vendor that has levels."""
+def _with_thinking_budget(settings: SentSettings, call: Call, model: Model, budget: int) -> SentSettings:
+    """The settings, with a client's thinking budget as a level, for a vendor that does not count tokens."""
     level: Effort = "low" if budget <= _LOW_BUDGET else "medium" if budget <= _MEDIUM_BUDGET else "high"
-    asked_for: Effort = "minimal" if budget == 0 else call.knobs.effort or level
-    sent, _ = _effort_beside_search(model, asked_for, searches=settings.web_search)
-    if sent is None:
-        missing = ("thinking",) if budget else ()
-        return replace(settings, left_out=(*settings.left_out, *missing))
-    asked = f"{budget} tokens" if budget else "disabled"
-    why = f"{model.id} does not count its thinking in tokens: effort {sent} was sent instead of {asked}."
-    adapted = (*settings.adapted, Adapted("thinking", asked, str(sent), why))
-    return replace(settings, effort=sent, adapted=adapted)
+    requested_effort: Effort = "minimal" if budget == 0 else call.knobs.effort or level
+    effort, _ = _effort_beside_search(model, requested_effort, searches=settings.web_search)
+    if effort is None:
+        left_out = ("thinking",) if budget else ()
+        return replace(settings, left_out=(*settings.left_out, *left_out))
+    budget_text = f"{budget} tokens" if budget else "disabled"
+    why = f"{model.id} does not count its thinking in tokens: effort {effort} was sent instead of {budget_text}."
+    adapted = (*settings.adapted, Adapted("thinking", budget_text, str(effort), why))
+    return replace(settings, effort=effort, adapted=adapted)
 
 
 def sampling(
@@ -123,29 +128,29 @@ def sampling(
     """
     if exact is None:
         return {}, ()
-    sent: dict[str, object] = {}
+    fields: dict[str, object] = {}
     left_out: list[str] = list(exact.left_out)
     for name in _SAMPLING:
         value = getattr(exact, name)
         if value is None:
             continue
         if name in names and model.temperature is not None:
-            sent[names[name]] = value
+            fields[names[name]] = value
         else:
             left_out.append(name)
-    return sent, tuple(left_out)
+    return fields, tuple(left_out)
 
 
-# By wire: how many stop sequences the vendor takes. OpenAI's Responses and agents have none.
+# By wire: how many stop sequences the vendor accepts. OpenAI's Responses API and agents accept none.
 _MOST_STOPS = {"openai_responses": 0, "": 0, "openai_chat": 4, "gemini": 5}
 
 
 def sent_stops(exact: Exact | None, wire: str) -> list[str] | None:
-    """The stop sequences that the vendor takes. At the others (`unsent_stops`) we cut the answer."""
+    """The stop sequences that the vendor accepts. At the others (`unsent_stops`), counsel cuts the answer."""
     stops = exact.stop if exact else ()
     # Anthropic refuses those that are only white space.
-    fit = [stop for stop in stops if wire != "anthropic" or not stop.isspace()]
-    return fit[: _MOST_STOPS.get(wire)] or None
+    accepted = [stop for stop in stops if wire != "anthropic" or not stop.isspace()]
+    return accepted[: _MOST_STOPS.get(wire)] or None
 
 
 def unsent_stops(exact: Exact | None, wire: str) -> tuple[str, ...]:
@@ -172,21 +177,21 @@ def _effort(model: Model, requested: Effort) -> str | int | None:
 def _effort_beside_search(
     model: Model, requested: Effort, *, searches: bool
 ) -> tuple[str | int | None, tuple[Adapted, ...]]:
-    """The next higher level, where the vendor refuses to search with the requested one."""
-    sent = _effort(model, requested)
-    refused = model.options.get("search_refuses", ()) if searches else ()
-    if sent not in refused:
-        return sent, ()
+    """What to send for the level, or for the next higher one if the vendor refuses to search with it."""
+    effort = _effort(model, requested)
+    refused_efforts = model.options.get("search_refuses", ()) if searches else ()
+    if effort not in refused_efforts:
+        return effort, ()
     levels = [_effort(model, level) for level in EFFORTS[EFFORTS.index(requested) :]]
-    higher = next((value for value in levels if value not in refused), None)
-    why = f"{model.id} does not search the web with effort {sent}; {higher} was sent instead."
-    return higher, (Adapted("reasoning_effort", str(sent), str(higher), why),)
+    higher = next((value for value in levels if value not in refused_efforts), None)
+    why = f"{model.id} does not search the web with effort {effort}; {higher} was sent instead."
+    return higher, (Adapted("reasoning_effort", str(effort), str(higher), why),)
 
 
-def strictly(schema: object) -> bool:
-    """Whether OpenAI's strict mode takes the schema: every object is closed, and all its properties are required."""
+def fits_strict_mode(schema: object) -> bool:
+    """Whether OpenAI's strict mode accepts the schema: every object is closed, and all its properties are required."""
     if isinstance(schema, list):
-        return all(map(strictly, schema))
+        return all(map(fits_strict_mode, schema))
     if not isinstance(schema, dict):
         return True
     properties = schema.get("properties")
@@ -194,25 +199,25 @@ def strictly(schema: object) -> bool:
         closed = schema.get("additionalProperties") is False
         if not closed or set(schema.get("required", ())) != set(properties):
             return False
-        return all(map(strictly, properties.values())) and all(
-            strictly(value) for name, value in schema.items() if name != "properties"
+        return all(map(fits_strict_mode, properties.values())) and all(
+            fits_strict_mode(value) for name, value in schema.items() if name != "properties"
         )
     if schema.get("type") == "object":
         return False
-    return all(map(strictly, schema.values()))
+    return all(map(fits_strict_mode, schema.values()))
 
 
 def limited(body: dict[str, object], field: str, call: Call) -> dict[str, object]:
-    """The body with at most the reserved number of output tokens, whatever else set that field."""
+    """The body with at most the reserved number of output tokens in that field, whatever set it before."""
     if call.output_limit is None:
         return body
-    wanted = body.get(field)
-    least = min(wanted, call.output_limit) if isinstance(wanted, int) else call.output_limit
-    return {**body, field: least}
+    value = body.get(field)
+    limit = min(value, call.output_limit) if isinstance(value, int) else call.output_limit
+    return {**body, field: limit}
 
 
 def wire_options(model: Model, endpoint: Endpoint) -> Mapping[str, Any]:
-    """`options` of the provider's row and the model's, which wins."""
+    """The `options` of the provider's row and of the model's, which win."""
     return {**endpoint.provider.options, **model.options}
 
 

@@ -1,4 +1,4 @@
-"""Another counsel's server (http/v1/own.py): the call as it is, and our own events back."""
+"""A counsel server (http/v1/own.py): it gets the call as it is, and sends our own events back."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Counsel:
 
 
 def _plain(turn: Turn) -> Turn:
-    """Without our own paths and another wire's form of the turn."""
+    """The turn without this machine's paths and without another wire's form of it."""
     thoughts = turn.native.thoughts if isinstance(turn.native, OwnTurn) else turn.thoughts
     images = tuple(replace(image, path=None) for image in turn.images)
     return replace(turn, native=None, thoughts=thoughts, images=images)
@@ -100,8 +100,8 @@ def _digest(body: Json) -> str:
     return hashlib.sha256(strict_json.encode(body, "replace")).hexdigest()[:32]
 
 
-def _past(data: Mapping[str, object]) -> dict[str, object]:
-    """Nobody waits for a retry that is over."""
+def _without_wait(data: Mapping[str, object]) -> dict[str, object]:
+    """A notice's data without `wait`: a retry at the server is over when its notice arrives."""
     return {name: value for name, value in data.items() if name != "wait"}
 
 
@@ -113,20 +113,20 @@ class CounselReader(text_deltas.OneByOne):
         self._ended = False
 
     def feed(self, event: str, data: str) -> list[Event]:
-        read: Any = strict_json.loads(data)
+        payload: Any = strict_json.loads(data)
         if event in {"text", "thinking"}:
-            return [Text(str(read)) if event == "text" else Thinking(str(read))]
+            return [Text(str(payload)) if event == "text" else Thinking(str(payload))]
         if event in {"part", "tool_input"}:
-            return self._part(read) if event == "part" else self._input(read)
+            return self._part(payload) if event == "part" else self._input(payload)
         if event == "end":
             self._ended = True
-            return self._end(read)
+            return self._end(payload)
         if event == "error":
-            # Raised at the stream's end: its usage comes first.
-            self._error = ErrorEvent(read)
-            used = read.get("usage")
-            return [UsageReport(usage_from_json(used, read.get("cost_usd")))] if used else []
-        return []  # of a newer release
+            # Raised at the stream's end, after its usage.
+            self._error = ErrorEvent(payload)
+            usage = payload.get("usage")
+            return [UsageReport(usage_from_json(usage, payload.get("cost_usd")))] if usage else []
+        return []  # an event of a newer release
 
     def _input(self, piece: Json) -> list[Event]:
         if not self._streams_tools:
@@ -145,7 +145,7 @@ class CounselReader(text_deltas.OneByOne):
 
     def _end(self, document: Json) -> list[Event]:
         notices: list[Event] = [
-            Notice(notice.kind, notice.text, _past(notice.more))  # type: ignore[arg-type] # as the server's engine made it
+            Notice(notice.kind, notice.text, _without_wait(notice.more))  # type: ignore[arg-type] # one of ours
             for notice in map(AnswerNotice.from_json, document.get("notices") or ())
         ]
         left_out = [

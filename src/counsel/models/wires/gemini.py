@@ -47,7 +47,7 @@ from counsel.types import (
     UsageReport,
 )
 
-OUR_ID = "gemini_call_"  # older models send no ids: ours are never sent to them
+OUR_ID = "gemini_call_"  # for calls of older models, which send no ids; never sent to Google
 # Gemini 3 refuses its own tool call when it is sent back without its signature, unless it has this one.
 NO_SIGNATURE = b64encode(b"skip_thought_signature_validator").decode()
 
@@ -106,7 +106,8 @@ class Gemini:
 
 
 def _tool_config(exact: Exact | None, *, beside_search: bool) -> dict[str, object] | None:
-    # Without it Google refuses its search beside our tools. The search then arrives as parts, which are sent back verbatim.
+    # Without this, Google refuses its search beside our tools. The search arrives as parts, which are sent back as
+    # they are.
     config: dict[str, object] = {"includeServerSideToolInvocations": True} if beside_search else {}
     choice = exact.tool_choice if exact else None
     if choice is None:
@@ -119,7 +120,7 @@ def _tool_config(exact: Exact | None, *, beside_search: bool) -> dict[str, objec
 
 
 def _url(model: Model, endpoint: Endpoint) -> str:
-    # v1beta serves the preview models too; v1, the SDK's default since 3.0, is documented to lag behind.
+    # v1beta also serves the preview models; v1, the SDK's default since 3.0, lags behind, says its documentation.
     base = re.sub(r"/v1(beta|alpha)?/?$", "", endpoint.base_url)
     return joined(base, f"/v1beta/models/{quote(model.wire_id, safe='')}:streamGenerateContent?alt=sse")
 
@@ -158,11 +159,11 @@ def _takes_json(call: Call, settings: SentSettings, model: Model) -> bool:
 
 def _other_budget(exact: Exact | None, model: Model) -> tuple[Adapted, ...]:
     """A client's thinking budget that is not sent as it is."""
-    asked = exact.thinking_budget if exact else None
-    if asked is None or (sent := _in_range(asked, model)) == asked:
+    budget = exact.thinking_budget if exact else None
+    if budget is None or (adapted := _in_range(budget, model)) == budget:
         return ()
-    why = f"{model.id} thinks with another budget: {sent} tokens were sent instead of {asked}."
-    return (Adapted("thinking", str(asked), str(sent), why),)
+    why = f"{model.id} thinks with another budget: {adapted} tokens were sent instead of {budget}."
+    return (Adapted("thinking", str(budget), str(adapted), why),)
 
 
 def _in_range(effort: str | int, model: Model) -> str | int:
@@ -188,14 +189,14 @@ def _content(turn: Turn) -> dict[str, object] | None:
     if turn.native is not None:
         native = [part for part in turn.native["parts"] if not _is_blank(part)]
         return {**turn.native, "parts": native} if native else None
-    signed = _signatures(turn)
+    signatures = _signatures(turn)
     parts = [
         *(_result(result) for result in turn.tool_results),
         *(_image(image) for result in turn.tool_results for image in result.images),
         *([] if is_blank(turn.text) else [{"text": turn.text}]),
         *(_image(image) for image in turn.images),
         *(
-            _call(call, signed.get(call.id) or (NO_SIGNATURE if index == 0 else None))
+            _call(call, signatures.get(call.id) or (NO_SIGNATURE if index == 0 else None))
             for index, call in enumerate(turn.tool_calls)
         ),
     ]
@@ -217,8 +218,8 @@ def _signatures(turn: Turn) -> dict[str, str]:
 
 
 def _call(call: ToolCall, signature: str | None) -> dict[str, object]:
-    signed = {"thoughtSignature": signature} if signature else {}
-    return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}, **signed}
+    extra = {"thoughtSignature": signature} if signature else {}
+    return {"functionCall": {**_id(call.id), "name": call.name, "args": call.arguments}, **extra}
 
 
 def _result(result: ToolResult) -> Json:
@@ -273,7 +274,7 @@ class GeminiReader(text_deltas.OneByOne):
         self._reason: str | None = None
         self._model: str | None = None
         self._usage: Json | None = None
-        self._vendor: dict[str, str] = {}  # why it ended
+        self._vendor: dict[str, str] = {}  # the vendor's words for why the answer ended
 
     def feed(self, event: str, data: str) -> list[Event]:  # noqa: ARG002 (Google names no events)
         payload = sse.document(data)
@@ -289,18 +290,18 @@ class GeminiReader(text_deltas.OneByOne):
         for candidate in chunk.get("candidates") or ():
             events += self._candidate(candidate)
         feedback = chunk.get("promptFeedback") or {}
-        if blocked := feedback.get("blockReason"):
-            self._end(_BLOCKED_PROMPT, str(blocked), feedback.get("blockReasonMessage"))
+        if block_reason := feedback.get("blockReason"):
+            self._end(_BLOCKED_PROMPT, str(block_reason), feedback.get("blockReasonMessage"))
         return events
 
     def _first_usage(self, usage: Json | None) -> list[Event]:
-        """Every chunk has a count. Reported are the first, in case the stream breaks, and the last."""
+        """Every chunk has a count. The first is reported in case the stream breaks off; `finish` reports the last."""
         before, self._usage = self._usage, usage or self._usage
         return [UsageReport(_usage(usage))] if usage and before is None else []
 
-    def _end(self, reason: str, shown: str, message: str | None) -> None:
+    def _end(self, reason: str, vendor_reason: str, message: str | None) -> None:
         self._reason = reason
-        self._vendor = {"reason": shown, **({"text": message} if message else {})}
+        self._vendor = {"reason": vendor_reason, **({"text": message} if message else {})}
 
     def finish(self) -> list[Event]:
         if self._reason is None:
@@ -330,15 +331,15 @@ class GeminiReader(text_deltas.OneByOne):
             self._calls += 1
             name = function.get("id") or f"{OUR_ID}{self._calls}"
             signature = part.get("thoughtSignature")
-            signed = [Thought(WIRE, {"call": name, "thoughtSignature": signature})] if signature else []
-            return [*signed, ToolUse(ToolCall(name, function["name"], function.get("args") or {}))]
+            thoughts = [Thought(WIRE, {"call": name, "thoughtSignature": signature})] if signature else []
+            return [*thoughts, ToolUse(ToolCall(name, function["name"], function.get("args") or {}))]
         text = part.get("text")
         if not text:
             return []
         return [Thinking(text) if part.get("thought") else Text(text)]
 
     def _keep(self, part: Json) -> None:
-        """The turn verbatim, except that pieces of text are joined where no signature is between them."""
+        """Keep the turn verbatim, except that pieces of text are joined unless a signature is between them."""
         last = self._parts[-1] if self._parts else {}
         plain = {"text"}, {"text", "thought"}
         same = last.keys() == part.keys() and part.get("thought") == last.get("thought")

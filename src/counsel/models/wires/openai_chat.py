@@ -118,17 +118,17 @@ def _format(call: Call, options: Mapping[str, object]) -> dict[str, object] | No
 
 
 def _lacks_format(call: Call, options: Mapping[str, object]) -> bool:
-    """Whether a client asks for JSON of a server that cannot promise any."""
+    """Whether a client asks for JSON and the server has no setting for it."""
     exact = call.exact
     wants = exact is not None and (call.schema is not None or exact.json_object)
     return wants and options.get("structured_output") == "none"
 
 
 def _other_format(call: Call, model: Model, options: Mapping[str, object]) -> tuple[Adapted, ...]:
-    """A client's schema, where the vendor promises JSON, but none of a schema."""
+    """A client's schema, for a vendor that guarantees JSON but no schema."""
     if call.exact is None or call.schema is None or options.get("structured_output") != "json_object":
         return ()
-    why = f"{model.id} takes no schema: JSON was asked for, without it."
+    why = f"{model.id} does not accept a schema: JSON was requested without it."
     return (Adapted("response_format", "json_schema", "json_object", why),)
 
 
@@ -149,9 +149,9 @@ def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[d
 
 
 def _tool(tool: ToolSpec) -> dict[str, object]:
-    about = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     strict = {} if tool.strict is None else {"strict": tool.strict}
-    return {"type": "function", "function": {**about, **strict}}
+    return {"type": "function", "function": {**function, **strict}}
 
 
 def _messages(turn: Turn) -> list[dict[str, object]]:
@@ -169,7 +169,7 @@ def _messages(turn: Turn) -> list[dict[str, object]]:
             if text_content or calls
             else messages
         )
-    # A tool's message has text only: its images follow as the user's.
+    # A tool's message has text only: its images follow in a user's message.
     images = (*(image for result in turn.tool_results for image in result.images), *turn.images)
     if images:
         text = [] if is_blank(turn.text) else [{"type": "text", "text": turn.text}]
@@ -180,7 +180,7 @@ def _messages(turn: Turn) -> list[dict[str, object]]:
 
 
 def _thoughts(turn: Turn) -> dict[str, object]:
-    """The fields of its turn in which the vendor sent its reasoning."""
+    """The turn's reasoning, in the fields in which the vendor sent it."""
     fields: dict[str, object] = {}
     for thought in turn.thoughts:
         if thought.wire == WIRE:
@@ -225,8 +225,8 @@ _REASONS: dict[str, FinishReason] = {
 class ChatReader(text_deltas.OneByOne):
     def __init__(self, *, streams_tools: bool) -> None:
         self._streams_tools = streams_tools
-        self._reported: dict[str, object] = {}  # the reasoning that was passed on before the first tool call
-        self._streamed: set[int] = set()  # tool calls of which pieces are passed on
+        self._reported: dict[str, object] = {}  # the reasoning that was passed on as a `Thought`
+        self._streamed: set[int] = set()  # tool calls that are passed on in pieces
         self._called: set[int] = set()  # tool calls that were passed on as a whole
         self._text: list[str] = []  # as received, for the turn that is sent back
         self._refusal: list[str] = []
@@ -263,17 +263,17 @@ class ChatReader(text_deltas.OneByOne):
             raise UpstreamError("The stream ended before the answer was complete.")
         for index, arguments in self._arguments.items():
             self._calls[index]["function"]["arguments"] = arguments.text()
-        calls = [self._whole_call(index) for index in self._calls if index not in self._called]
+        calls = [self._complete_call(index) for index in self._calls if index not in self._called]
         reason = _REASONS.get((self._reason or "stop").lower(), "other")
         if self._calls and reason == "stop":
             reason = "tool_calls"  # several compatible servers send "stop" here
         if self._refusal:
             reason = "filtered"
         finished = Finished(reason, self._model, self._native(), vendor=self._vendor())
-        return [*self._thought(), *self._tags.end(), *(ToolUse(call) for call in calls), finished]
+        return [*self._new_thought(), *self._tags.end(), *(ToolUse(call) for call in calls), finished]
 
-    def _thought(self) -> list[Event]:
-        """The reasoning so far, unless it was passed on."""
+    def _new_thought(self) -> list[Event]:
+        """The reasoning so far, unless it was passed on before."""
         reasoning = self._reasoning()
         if not reasoning or reasoning == self._reported:
             return []
@@ -290,24 +290,24 @@ class ChatReader(text_deltas.OneByOne):
         events = self._delta(choice.get("delta") or {})
         # From a server that does not stream, or that repeats the whole message at the end.
         if message := choice.get("message"):
-            events += self._delta(self._not_received(message))
+            events += self._delta(self._missing_parts(message))
         self._reason = choice.get("finish_reason") or self._reason
         self._native_reason = choice.get("native_finish_reason") or self._native_reason
         return events
 
-    def _not_received(self, message: Json) -> dict[str, object]:
-        """What a whole message adds to the pieces of it that have arrived."""
-        received = {
+    def _missing_parts(self, message: Json) -> dict[str, object]:
+        """The parts of a whole message that have not arrived in pieces."""
+        pieces_by_field = {
             "content": self._text,
             "refusal": self._refusal,
             "reasoning_content": self._thoughts.get("reasoning_content", []),
             "reasoning": self._thoughts.get("reasoning", []),
         }
         new = {**message, "tool_calls": None if self._calls else message.get("tool_calls")}
-        for field, pieces in received.items():
-            whole = message.get(field)
+        for field, pieces in pieces_by_field.items():
+            text = message.get(field)
             if pieces:
-                new[field] = missing("".join(pieces), whole) if isinstance(whole, str) else None
+                new[field] = missing("".join(pieces), text) if isinstance(text, str) else None
         return {**new, "reasoning_details": None} if self._details else new
 
     def _delta(self, delta: Json) -> list[Event]:
@@ -325,8 +325,8 @@ class ChatReader(text_deltas.OneByOne):
         for call in delta.get("tool_calls") or ():
             events += self._tool_call(call)
         for note in delta.get("annotations") or ():
-            about = note.get("url_citation") or {}
-            events += self._source(about.get("url"), about.get("title"))
+            citation = note.get("url_citation") or {}
+            events += self._source(citation.get("url"), citation.get("title"))
         return events
 
     def _content(self, content: Any) -> list[Event]:
@@ -360,19 +360,19 @@ class ChatReader(text_deltas.OneByOne):
         name = call["function"]["name"]
         if first:
             self._streamed |= {index} if name else set()
-            events = [*self._thought(), *self._complete_calls()]
+            events = [*self._new_thought(), *self._complete_calls()]
             return [*events, ToolInput(call["id"], name, delta)] if name else events
         is_open = index in self._streamed and index not in self._called
         return [ToolInput(call["id"], name, delta)] if is_open and delta else []
 
     def _complete_calls(self) -> list[Event]:
-        """Another call begins: those before it are passed on if nothing can follow, because their arguments are whole."""
+        """The calls before the newest whose arguments are complete JSON, so that nothing can follow."""
         before = [index for index in self._calls if index not in self._called][:-1]
-        whole = [index for index in before if _is_object(self._arguments[index].text())]
-        self._called.update(whole)
-        return [ToolUse(self._whole_call(index)) for index in whole]
+        complete = [index for index in before if _is_object(self._arguments[index].text())]
+        self._called.update(complete)
+        return [ToolUse(self._complete_call(index)) for index in complete]
 
-    def _whole_call(self, index: int) -> ToolCall:
+    def _complete_call(self, index: int) -> ToolCall:
         call = self._calls[index]
         arguments = parsed_arguments(self._arguments[index].text())
         return ToolCall(call["id"], call["function"]["name"], arguments)
@@ -419,12 +419,12 @@ class ReasoningDetails:
         for fragment in fragments:
             index = fragment.get("index")
             key = (index, fragment.get("type")) if index is not None else len(self._items)
-            known = self._items.setdefault(key, {})
+            item = self._items.setdefault(key, {})
             for name, value in fragment.items():
                 if name in {"text", "summary"} and isinstance(value, str):
-                    known[name] = (known.get(name) or "") + value
-                elif value is not None or name not in known:
-                    known[name] = value
+                    item[name] = (item.get(name) or "") + value
+                elif value is not None or name not in item:
+                    item[name] = value
 
     def items(self) -> list[dict[str, object]]:
         return list(self._items.values())

@@ -73,7 +73,7 @@ class OpenAIResponses:
         options = wire_options(model, endpoint)
         can_reason = model.effort_style != "none"
         if call.exact and call.exact.native and call.exact.native.wire == WIRE:
-            return self._passed_on(call.exact.native, call, model, endpoint)
+            return self._client_request(call.exact.native, call, model, endpoint)
         settings = resolve_settings(call, model)
         shaping, unsent = sampling(call.exact, model, {"top_p": "top_p"})
         body: dict[str, object] = {
@@ -101,12 +101,12 @@ class OpenAIResponses:
             {**self.headers(endpoint), **options.get("headers", {})},
             limited(body, "max_output_tokens", call),
             (*settings.left_out, *unsent),
-            (*settings.adapted, *_raised(call, model)),
+            (*settings.adapted, *_larger_limit(call, model)),
             optional=("reasoning.summary", "text.format"),
         )
 
-    def _passed_on(self, native: Native, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
-        """The client's own request. The vendor stores nothing: what the client wants stored, we store."""
+    def _client_request(self, native: Native, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
+        """The client's own request. The vendor stores nothing: counsel stores what the client wants stored."""
         options = wire_options(model, endpoint)
         refused = ("temperature", "top_p") if model.temperature is None else ()
         left_out = tuple(name for name in refused if native.body.get(name) is not None)
@@ -125,8 +125,8 @@ _LONGEST_NAME = 64  # of a tool, at OpenAI
 LEAST_OUTPUT = 16  # tokens; below: "Invalid 'max_output_tokens': integer below minimum value"
 
 
-def _raised(call: Call, model: Model) -> tuple[Adapted, ...]:
-    """OpenAI's and Anthropic's other APIs take 1, which clients send to try a model or a key."""
+def _larger_limit(call: Call, model: Model) -> tuple[Adapted, ...]:
+    """OpenAI's and Anthropic's other APIs accept 1, which clients send to test a model or a key."""
     if not call.max_output or call.max_output >= LEAST_OUTPUT:
         return ()
     why = f"{model.id} takes at least {LEAST_OUTPUT} tokens for an answer, which was sent instead of {call.max_output}."
@@ -134,7 +134,7 @@ def _raised(call: Call, model: Model) -> tuple[Adapted, ...]:
 
 
 def flat_name(namespace: str, name: str) -> str:
-    """A tool's name where there are no namespaces."""
+    """The name of a namespace's tool for clients and models without namespaces."""
     flat = f"{namespace}__{name}"
     if len(flat) <= _LONGEST_NAME:
         return flat
@@ -157,7 +157,7 @@ def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[d
 
 
 def _tool(tool: ToolSpec) -> dict[str, object]:
-    # Without `strict: false` the API tightens the schema, which breaks schemas of MCP tools.
+    # Without `strict: false`, the API tightens the schema, which breaks schemas of MCP tools.
     return {
         "type": "function",
         "name": tool.name,
@@ -194,7 +194,7 @@ def _output(result: ToolResult) -> str | list[dict[str, object]]:
 
 
 def _is_blank(item: Json) -> bool:
-    """A message without text. (A reasoning item must keep the item that follows it.)"""
+    """Whether it is a message without text. (A reasoning item must keep the item that follows it.)"""
     return item.get("type") == "message" and all(
         part.get("type") == "output_text" and is_blank(part.get("text") or "") for part in item["content"]
     )
@@ -248,7 +248,7 @@ class ResponsesReader:
         self._items: list[Json] = []
         self._sources: set[str] = set()
         self._parts: dict[PartKey, list[str]] = {}  # texts, thoughts and refusals received so far
-        self._message: int | None = None  # the newest one with text
+        self._message: int | None = None  # the newest message with text
         self._finished: Finished | None = None
 
     def feed(self, event: str, data: str) -> list[Event]:
@@ -263,7 +263,7 @@ class ResponsesReader:
     delta_event: str | None = _TEXT_DELTA
 
     def text_of(self, deltas: list[str]) -> str | None:
-        """Of deltas that continue the message which has just got one."""
+        """The joined text of deltas that continue the newest message; None if they do not."""
         pieces = None if self._message is None else self._parts.get(("text", self._message, 0))
         text = pieces and text_deltas.joined(deltas, _TEXT_DELTA, self._message)
         if not text or pieces is None:
@@ -277,7 +277,7 @@ class ResponsesReader:
         return [self._finished]
 
     def _text_delta(self, payload: Json) -> list[Event]:
-        """`_delta` for the one event that comes in thousands."""
+        """`_delta` for the one event that arrives by the thousand."""
         text, message = payload["delta"], payload.get("output_index", 0)
         key = ("text", message, payload.get("content_index", 0))
         pieces = self._parts.get(key)
@@ -296,7 +296,7 @@ class ResponsesReader:
         return self._piece(key, payload["delta"])
 
     def _whole(self, key: PartKey, text: str) -> list[Event]:
-        """A whole part: the rest that did not arrive in pieces."""
+        """The rest of a whole part that did not arrive in pieces."""
         return self._piece(key, missing("".join(self._parts.get(key, ())), text))
 
     def _piece(self, key: PartKey, text: str) -> list[Event]:
@@ -387,32 +387,34 @@ class ResponsesReader:
         events: list[Event] = []
         output = response.get("output") or []
         in_deltas_only = not self._items
-        others = [known for known in self._items if not any(_is_same(known, item) for item in output)]
+        unmatched = [
+            earlier for earlier in self._items if not any(_is_same(earlier, item) for item in output)
+        ]
         for index, item in enumerate(output):
             if in_deltas_only and self._was_streamed(item):
                 self._items.append(item)
-            elif not self._has(item, others):
+            elif not self._has(item, unmatched):
                 events += self._item({"item": item, "output_index": index})
         self._finished = Finished(
             self._reason(response), response.get("model"), self._items, vendor=self._vendor(response)
         )
         return [*events, *([UsageReport(_usage(response["usage"]))] if response.get("usage") else [])]
 
-    def _has(self, item: Json, others: list[Json]) -> bool:
-        """Whether an item of the whole answer has already arrived; gateways may give it another id, as one of `others`."""
-        if any(_is_same(known, item) for known in self._items):
+    def _has(self, item: Json, unmatched: list[Json]) -> bool:
+        """Whether an item of the whole answer has arrived before. Gateways may change its id: see `unmatched`."""
+        if any(_is_same(earlier, item) for earlier in self._items):
             return True
-        again = next((known for known in others if known.get("type") == item.get("type")), None)
-        if again is not None:
-            others.remove(again)
-        return again is not None
+        match = next((earlier for earlier in unmatched if earlier.get("type") == item.get("type")), None)
+        if match is not None:
+            unmatched.remove(match)
+        return match is not None
 
     def _was_streamed(self, item: Json) -> bool:
         """Whether a message arrived in deltas, whatever their index: a gateway may omit earlier items."""
         if item.get("type") != "message":
             return False
-        streamed = {"".join(pieces) for key, pieces in self._parts.items() if key[0] == "text"}
-        return {part.get("text") for part in item.get("content") or ()} <= streamed
+        texts = {"".join(pieces) for key, pieces in self._parts.items() if key[0] == "text"}
+        return {part.get("text") for part in item.get("content") or ()} <= texts
 
     def _vendor(self, response: Json) -> dict[str, str]:
         if refusal := self._refusal():
@@ -437,17 +439,13 @@ class ResponsesReader:
         raise ErrorEvent(response.get("error") or payload, usage=usage)
 
 
-def _is_same(known: Json, item: Json) -> bool:
-    return any(item.get(name) and known.get(name) == item[name] for name in ("call_id", "id"))
+def _is_same(earlier: Json, item: Json) -> bool:
+    return any(item.get(name) and earlier.get(name) == item[name] for name in ("call_id", "id"))
 
 
 # Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
 _HANDLERS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
-    **{
-        f"{name}.{end}": ResponsesReader._delta  # a table of this module's own
-        for name in _KINDS
-        for end in ("delta", "done")
-    },
+    **{f"{name}.{end}": ResponsesReader._delta for name in _KINDS for end in ("delta", "done")},
     "response.output_text.delta": ResponsesReader._text_delta,
     "response.content_part.done": ResponsesReader._part,
     "response.output_text.annotation.added": ResponsesReader._annotation,

@@ -1,9 +1,9 @@
-"""What the wires of OpenAI's two APIs have in common, some of it with Anthropic's."""
+"""What the wires of OpenAI's two APIs have in common; Anthropic's uses some of it, too."""
 
 from __future__ import annotations
 
 from counsel import strict_json
-from counsel.models.wires.call_settings import strictly
+from counsel.models.wires.call_settings import fits_strict_mode
 from counsel.types import Call, Endpoint, Exact, Json, VendorBlock
 
 
@@ -12,7 +12,7 @@ def named_schema(call: Call) -> dict[str, object]:
     return {
         "name": name,
         "schema": call.schema,
-        "strict": strictly(call.schema) if strict is None else strict,
+        "strict": fits_strict_mode(call.schema) if strict is None else strict,
     }
 
 
@@ -35,13 +35,13 @@ def source_name(title: str | None, url: str) -> str:
 
 
 def citations(wire: str, notes: list[Json], text: str, phase: str | None = None) -> VendorBlock:
-    """Of the text before it, `text`: a client's may be longer, because paragraphs are put between texts."""
+    """Citations of the text before this block. A client's text may be longer: line breaks are added between texts."""
     more = {"phase": phase} if phase else {}
     return VendorBlock(wire, {"type": "citations", "citations": notes, "length": len(text), **more})
 
 
 def parsed_arguments(raw: str | None) -> dict[str, object]:
-    """A model can be cut off within its arguments, or write invalid JSON: the tool then reports what is missing."""
+    """A model can be cut off within its arguments, or write invalid JSON: then the tool reports what is missing."""
     try:
         arguments = strict_json.loads(raw or "{}")
     except ValueError:
@@ -49,7 +49,7 @@ def parsed_arguments(raw: str | None) -> dict[str, object]:
     return arguments if isinstance(arguments, dict) else {}
 
 
-_TICKS = 10_000_000_000  # of a dollar (docs.x.ai, "Cost Tracking")
+_TICKS = 10_000_000_000  # in a dollar (docs.x.ai, "Cost Tracking")
 
 
 def reported_cost(usage: Json) -> float | None:

@@ -1,4 +1,4 @@
-"""Deltas of one text that arrived together, decoded by one call: 20 of them cost as much as three that are decoded alone."""
+"""Deltas of one text that arrived together, decoded by one call: 20 of them cost as much as three one by one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class OneByOne:
 
     delta_event: str | None = None
 
-    def text_of(self, deltas: list[str]) -> str | None:  # noqa: ARG002 - as its counterparts that join have it
+    def text_of(self, deltas: list[str]) -> str | None:  # noqa: ARG002 - readers that join deltas use it
         return None
 
 
 @cache
 def _decoder() -> Callable[[str], list[Any]]:
-    import msgspec  # `strict_json` has it already
+    import msgspec  # `strict_json` has imported it already
 
     fields: list[str | tuple[str, Any] | tuple[str, Any, Any]] = [
         ("type", str),
@@ -37,12 +37,12 @@ def joined(deltas: list[str], kind: str, message: int | None) -> str | None:
     if not strict_json.is_quick():
         return None
     try:
-        decoded = _decoder()(f"[{','.join(deltas)}]")
-    except Exception:  # noqa: BLE001 - a lone surrogate, or not JSON: whoever reads them one by one decides
+        items = _decoder()(f"[{','.join(deltas)}]")
+    except Exception:  # noqa: BLE001 - a lone surrogate, or not JSON: they are read one by one
         return None
-    if len(decoded) != len(deltas):
+    if len(items) != len(deltas):
         return None
-    for delta in decoded:
+    for delta in items:
         if delta.output_index != message or delta.content_index or delta.type != kind:
             return None
-    return "".join([delta.delta for delta in decoded])
+    return "".join([delta.delta for delta in items])

@@ -1,6 +1,6 @@
 """`<think>…</think>` at the beginning of an answer is thinking: R1 and Qwen3 behind Groq, Hugging Face, Ollama, vLLM.
 
-Only there: further down the tag is text. A tag may be split between any two pieces.
+Later tags are text. A tag may be split between any two pieces.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class ThinkTags:
         return []
 
     def _thinking(self) -> list[Event]:
-        thought, closed, rest = self._buffer.partition(_CLOSE)
-        if closed:
+        text, tag, rest = self._buffer.partition(_CLOSE)
+        if tag:
             self._state = "gap"
         else:
-            cut = next((n for n in range(len(_CLOSE) - 1, 0, -1) if thought.endswith(_CLOSE[:n])), 0)
-            thought, rest = thought[: len(thought) - cut], thought[len(thought) - cut :]
+            overlap = next((n for n in range(len(_CLOSE) - 1, 0, -1) if text.endswith(_CLOSE[:n])), 0)
+            text, rest = text[: len(text) - overlap], text[len(text) - overlap :]
         self._buffer = rest
-        return [Thinking(thought)] if thought else []
+        return [Thinking(text)] if text else []
 
     def _gap(self) -> list[Event]:
         """White space between the tag and the answer belongs to neither."""

@@ -34,7 +34,7 @@ def chosen(request: ConsensusRequest | ReviewRequest, router: Router, caller: Ca
     `auto` is one model more, which keeps the role and the stance of its entry.
     """
     settings = caller.settings
-    members = [_member(entry) for entry in panels.asked(request.models, settings)]
+    members = [_member(entry) for entry in panels.requested(request.models, settings)]
     autos = [member for member in members if panels.is_auto(member.model)]
     if not autos:
         return tuple(members)
