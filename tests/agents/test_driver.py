@@ -144,7 +144,9 @@ async def test_notes_of_a_command_are_warnings(caller: Caller) -> None:
 
 async def test_settings_that_an_agent_does_not_know_are_named(caller: Caller) -> None:
     knobs = Knobs(temperature=0.0, effort="low", web_search=False)
-    events, _ = await asked(agent(prints({"end": True}), takes=frozenset({"effort"})), caller, knobs=knobs)
+    events, _ = await asked(
+        agent(prints({"end": True}), supported_knobs=frozenset({"effort"})), caller, knobs=knobs
+    )
     assert events[0] == Notice(
         "left_out", "Cursor does not support temperature: it was left out.", {"setting": "temperature"}
     )

@@ -223,7 +223,7 @@ def test_a_distrusted_folder_inside_a_trusted_one_is_not_trusted(tmp_path: Path)
     rules = {str(tmp_path): "TRUST_FOLDER", str(tmp_path / "link"): "DO_NOT_TRUST"}
     (tmp_path / ".gemini" / "trustedFolders.json").write_text(json.dumps(rules))
     here = workspace_of({"HOME": str(tmp_path)}, tmp_path / "a" / "b")
-    assert trust.by("gemini", here) is False
+    assert trust.by_agent("gemini", here) is False
     assert not start_folder.trusted("gemini", here)
 
 
@@ -322,9 +322,9 @@ def test_the_start_folder_follows_the_users_own_dotenv(tmp_path: Path) -> None:
     project.mkdir()
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel")}
     where = workspace_of(env, project)
-    before = start_folder.empty(where, "gemini")
+    before = start_folder.empty_folder(where, "gemini")
     assert (before / ".gemini" / ".env").resolve() == Path("/dev/null")
     (home / ".gemini" / ".env").write_text("MINE=1\n")
-    after = start_folder.empty(where, "gemini")
+    after = start_folder.empty_folder(where, "gemini")
     assert (after / ".gemini" / ".env").read_text() == "MINE=1\n"
-    assert start_folder.empty(where, "gemini") == after
+    assert start_folder.empty_folder(where, "gemini") == after

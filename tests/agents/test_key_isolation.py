@@ -93,7 +93,7 @@ async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch
     finally:
         await engine.close()
     assert met[0].env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]  # counsel itself has it
-    assert not [value for value in OWN.values() if value in environment.of(met[0], "cursor").values()]
+    assert not [value for value in OWN.values() if value in environment.for_agent(met[0], "cursor").values()]
 
 
 def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
@@ -102,11 +102,11 @@ def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
     assert not [value for value in OWN.values() if value in str(sent)]
     caller = caller_from_json(sent)
     assert caller.env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]
-    variables = environment.of(caller, "cursor")
+    variables = environment.for_agent(caller, "cursor")
     assert variables["CURSOR_API_KEY"] == "the-callers-own"
     assert not [value for value in OWN.values() if value in variables.values()]
 
 
 def test_a_key_that_is_the_callers_own_goes_along(home: Path) -> None:
     caller = caller_from_json(caller_to_json(here("test", {**env(home), "OPENAI_API_KEY": "sk-mine"}, home)))
-    assert environment.of(caller, "cursor")["OPENAI_API_KEY"] == "sk-mine"
+    assert environment.for_agent(caller, "cursor")["OPENAI_API_KEY"] == "sk-mine"

@@ -65,7 +65,7 @@ async def gone(pids: list[int]) -> None:
 async def collect(command: Command, limits: Limits | None = None) -> tuple[list[Any], process.Exit]:
     async with Process(command, limits or Limits()) as agent:
         lines = [line async for line in agent.lines()]
-        return lines, await agent.ended()
+        return lines, await agent.wait()
 
 
 async def test_lines_of_any_size_in_any_cut(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_a_dialog(tmp_path: Path) -> None:
         for number in range(3):
             await agent.send({"n": number})
             assert await anext(lines) == {"echo": {"n": number}}
-        assert (await agent.ended()).code == 0
+        assert (await agent.wait()).code == 0
 
 
 @pytest.mark.parametrize(

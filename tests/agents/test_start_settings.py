@@ -76,7 +76,7 @@ def test_an_agent_gets_the_callers_environment_without_marks(home: Path) -> None
         "CLAUDE_CONFIG_DIR": "/c",
         "LANG": "C",
     }
-    env = environment.of(caller(home, **marks, **own, **stored), "claude")
+    env = environment.for_agent(caller(home, **marks, **own, **stored), "claude")
     assert not (marks.keys() | own.keys()) & env.keys()
     assert stored.items() <= env.items()
 
@@ -86,12 +86,12 @@ def test_keys_of_counsels_own_file_stay_with_counsel(home: Path) -> None:
     (home / "counsel" / ".env").write_text("ANTHROPIC_API_KEY=for-counsel\n")
     sender = caller(home, COUNSEL_HOME=str(home / "counsel"))
     assert sender.env["ANTHROPIC_API_KEY"] == "for-counsel"
-    assert "ANTHROPIC_API_KEY" not in environment.of(sender, "claude")
+    assert "ANTHROPIC_API_KEY" not in environment.for_agent(sender, "claude")
 
 
 def test_the_chain_grows_by_the_agent(home: Path) -> None:
     sender = Caller(settings=caller(home).settings, chain=("claude",))
-    assert environment.of(sender, "codex")["COUNSEL_CHAIN"] == "claude,codex"
+    assert environment.for_agent(sender, "codex")["COUNSEL_CHAIN"] == "claude,codex"
 
 
 # ── names ──

@@ -55,7 +55,7 @@ def gemini_says(home: Path, rules: dict[str, str]) -> None:
 
 def test_nobody_was_asked(home: Path, project: Path) -> None:
     workspace = Workspace(home, {}, project)
-    assert [trust.by(name, workspace) for name in ("claude", "codex", "gemini", "cursor")] == [None] * 4
+    assert [trust.by_agent(name, workspace) for name in ("claude", "codex", "gemini", "cursor")] == [None] * 4
     assert not trust.trusted(workspace)
 
 
@@ -64,8 +64,8 @@ def test_claudes_answer_holds_for_folders_inside(
     home: Path, project: Path, answer: object, expected: bool | None
 ) -> None:
     claude_says(home, project, answer)
-    assert trust.by("claude", Workspace(home, {}, project / "inner")) is expected
-    assert trust.by("claude", Workspace(home, {}, project.parent)) is None
+    assert trust.by_agent("claude", Workspace(home, {}, project / "inner")) is expected
+    assert trust.by_agent("claude", Workspace(home, {}, project.parent)) is None
     assert trust.trusted(Workspace(home, {}, project / "inner")) is bool(expected)
 
 
@@ -74,10 +74,10 @@ def test_codexs_answer_holds_for_the_folder_or_its_repository(
     home: Path, project: Path, level: str, expected: bool
 ) -> None:
     codex_says(home, project, level)
-    assert trust.by("codex", Workspace(home, {}, project)) is expected
-    assert trust.by("codex", Workspace(home, {}, project / "inner")) is None
+    assert trust.by_agent("codex", Workspace(home, {}, project)) is expected
+    assert trust.by_agent("codex", Workspace(home, {}, project / "inner")) is None
     (project / ".git").mkdir()
-    assert trust.by("codex", Workspace(home, {}, project / "inner")) is expected
+    assert trust.by_agent("codex", Workspace(home, {}, project / "inner")) is expected
     assert trust.trusted(Workspace(home, {}, project)) is expected
 
 
@@ -109,11 +109,11 @@ def test_geminis_longest_rule_counts(
     for name, real in names.items():
         rules = {path.replace(name, real): level for path, level in rules.items()}
     gemini_says(home, rules)
-    assert trust.by("gemini", Workspace(home, {}, project)) is expected
+    assert trust.by_agent("gemini", Workspace(home, {}, project)) is expected
     moved = {"GEMINI_CLI_TRUSTED_FOLDERS_PATH": str(home / "rules.json")}
-    assert trust.by("gemini", Workspace(home, moved, project)) is None
+    assert trust.by_agent("gemini", Workspace(home, moved, project)) is None
     put(home / "rules.json", rules)
-    assert trust.by("gemini", Workspace(home, moved, project)) is expected
+    assert trust.by_agent("gemini", Workspace(home, moved, project)) is expected
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_what_gemini_is_told_about_all_folders(
     home: Path, project: Path, env: dict[str, str], settings: Any, expected: bool | None
 ) -> None:
     put(home / ".gemini" / "settings.json", settings)
-    assert trust.by("gemini", Workspace(home, env, project)) is expected
+    assert trust.by_agent("gemini", Workspace(home, env, project)) is expected
     assert not trust.trusted(Workspace(home, env, project))  # nothing about this folder
 
 
@@ -142,13 +142,13 @@ def test_a_folder_cannot_vouch_for_itself(home: Path, project: Path, agent: str)
     codex_says(project, project, "trusted")
     gemini_says(project, {str(project): "TRUST_FOLDER"})
     relative = {"claude": ".", "codex": ".codex", "gemini": "."}[agent]
-    inside_it = Workspace(home, {trust.MOVED[agent]: relative}, project)
+    inside_it = Workspace(home, {trust.FOLDER_VARIABLES[agent]: relative}, project)
     assert trust.moved_inside(agent, inside_it)
-    assert trust.by(agent, inside_it) is None
+    assert trust.by_agent(agent, inside_it) is None
     assert not trust.trusted(inside_it)
-    elsewhere = Workspace(home, {trust.MOVED[agent]: str(project / relative)}, project)
+    elsewhere = Workspace(home, {trust.FOLDER_VARIABLES[agent]: str(project / relative)}, project)
     assert not trust.moved_inside(agent, elsewhere)
-    assert trust.by(agent, elsewhere) is True
+    assert trust.by_agent(agent, elsewhere) is True
     assert not trust.moved_inside("cursor", inside_it)
 
 

@@ -1,7 +1,7 @@
-"""The Agent Client Protocol, version 1, as a consulted agent speaks it: JSON-RPC by lines on stdin and stdout.
+"""The Agent Client Protocol, version 1, as a consulted agent speaks it: lines of JSON-RPC on stdin and stdout.
 
-`initialize`, a session (new or resumed), one prompt; the answer arrives in `session/update` notifications. The agent may
-use its own tools only: it is offered no file system and no terminal, and requests for permission are refused.
+`initialize`, a session (new or resumed), one prompt; the answer arrives in `session/update` notifications. The agent
+may use its own tools only: it is offered no file system and no terminal, and requests for permission are refused.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Reader(driver.Reader):
             return self._on_notification(line) if line["method"] == "session/update" else []
         return self._on_response(line)
 
-    def finish(self, ended: Exit) -> list[Step]:
+    def finish(self, exit_: Exit) -> list[Step]:
         if self._finished is None and len(self._retries) >= self.request.limits.attempts:
             raise self._failure(self.retry_message(self._retries[-1]))
-        self._refuse_busy(ended.stderr)
-        return finished_or_fail(self.request, self._finished, ended)
+        self._refuse_busy(exit_.stderr)
+        return finished_or_fail(self.request, self._finished, exit_)
 
     def _refuse_busy(self, message: str) -> None:
         if not self._prompt_sent and self.busy_sign and self.busy_sign.search(message):
@@ -96,7 +96,7 @@ class Reader(driver.Reader):
         return line
 
     def prompt_text(self) -> str:
-        """The prompt in a form that this agent takes as plain text."""
+        """The prompt in a form that this agent reads as plain text."""
         return self.request.prompt
 
     # ── our requests and their responses, in order ──
@@ -194,13 +194,16 @@ class Reader(driver.Reader):
 
 
 def _usage(usage: dict[str, object]) -> Usage:
-    """The agent reports cached input separately; ours includes it."""
-    cached, written = read.integer(usage, "cachedReadTokens"), read.integer(usage, "cachedWriteTokens")
+    """The agent reports cached input separately; our `input` includes it."""
+    cache_read, cache_write = (
+        read.integer(usage, "cachedReadTokens"),
+        read.integer(usage, "cachedWriteTokens"),
+    )
     reasoning = read.integer(usage, "thoughtTokens")
     return Usage(
-        input=read.integer(usage, "inputTokens") + cached + written,
+        input=read.integer(usage, "inputTokens") + cache_read + cache_write,
         output=read.integer(usage, "outputTokens") + reasoning,
         reasoning=reasoning,
-        cache_read=cached,
-        cache_write=written,
+        cache_read=cache_read,
+        cache_write=cache_write,
     )

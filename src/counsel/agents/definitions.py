@@ -21,7 +21,7 @@ from counsel.records import Record
 AgentName: TypeAlias = str
 Capability: TypeAlias = Literal["ask", "servers", "skills", "setup"]
 EVERYTHING: tuple[Capability, ...] = ("ask", "servers", "skills", "setup")
-# What a client passes of its own environment to the servers that it starts.
+# Which variables of its own environment a client passes to the servers that it starts.
 HandsOn: TypeAlias = Literal["all", "no secrets", "named"]
 Scope: TypeAlias = Literal["user", "local", "project", "plugin", "system", "managed"]
 SCOPES: tuple[Scope, ...] = ("user", "local", "project")
@@ -131,7 +131,7 @@ ASKABLE, WITH_SERVERS, WITH_SKILLS, WITH_SETUP = map(AgentsWith, EVERYTHING)
 
 
 def locate(agent: Agent, env: Mapping[str, str]) -> Path | None:
-    """The agent's program on the caller's PATH. Relative entries are ignored: they would run programs of the current folder."""
+    """The agent's program on the caller's PATH. Relative entries are ignored: they are inside the current folder."""
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder.startswith("/")]
     candidates = (f"{folder}/{agent.command}" for folder in folders)
     program = next((path for path in candidates if os.path.isfile(path) and os.access(path, os.X_OK)), None)  # noqa: PTH113 - never raises
@@ -149,34 +149,38 @@ class Workspace(Record):
     project: Path
 
     def claude_json(self) -> Path:
-        moved = self.env.get("CLAUDE_CONFIG_DIR")
-        return self.project / moved / ".claude.json" if moved else self.home / ".claude.json"
+        override = self.env.get("CLAUDE_CONFIG_DIR")
+        return self.project / override / ".claude.json" if override else self.home / ".claude.json"
 
     def claude_dir(self) -> Path:
-        moved = self.env.get("CLAUDE_CONFIG_DIR")
-        return self.project / moved if moved else self.home / ".claude"
+        override = self.env.get("CLAUDE_CONFIG_DIR")
+        return self.project / override if override else self.home / ".claude"
 
     def claude_settings(self) -> list[Path]:
-        """User, project and local settings: later ones win. The project's are those in the folder itself."""
-        here = self.project / ".claude"
-        paths = [self.claude_dir() / "settings.json", here / "settings.json", here / "settings.local.json"]
+        """The user's, the project's and the local settings: later ones win. The project's are in the folder itself."""
+        project_dir = self.project / ".claude"
+        paths = [
+            self.claude_dir() / "settings.json",
+            project_dir / "settings.json",
+            project_dir / "settings.local.json",
+        ]
         return list(dict.fromkeys(paths))
 
     def codex_dir(self) -> Path:
-        moved = self.env.get("CODEX_HOME")
-        return self.project / moved if moved else self.home / ".codex"
+        override = self.env.get("CODEX_HOME")
+        return self.project / override if override else self.home / ".codex"
 
     def gemini_dir(self) -> Path:
-        moved = self.env.get("GEMINI_CLI_HOME")
-        return (self.project / moved if moved else self.home) / ".gemini"
+        override = self.env.get("GEMINI_CLI_HOME")
+        return (self.project / override if override else self.home) / ".gemini"
 
     def cursor_dir(self) -> Path:
         return self.home / ".cursor"
 
     def config_dir(self) -> Path:
-        """XDG's folder. A relative one is invalid by the specification, and would make a project's files the user's."""
-        moved = self.env.get("XDG_CONFIG_HOME", "")
-        return Path(moved) if os.path.isabs(moved) else self.home / ".config"  # noqa: PTH117 - as a text
+        """XDG's folder. The specification forbids a relative one, which would make a project's files the user's."""
+        override = self.env.get("XDG_CONFIG_HOME", "")
+        return Path(override) if os.path.isabs(override) else self.home / ".config"  # noqa: PTH117 - `Path("")` is the current folder
 
     def claude_managed(self) -> Path:
         mac = sys.platform == "darwin"
@@ -192,8 +196,8 @@ class Workspace(Record):
         return Path(self.env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or ROOT / folder / "settings.json")
 
     def gemini_system(self) -> Path:
-        moved = self.env.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
-        return Path(moved) if moved else self.gemini_managed().with_name("system-defaults.json")
+        override = self.env.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH")
+        return Path(override) if override else self.gemini_managed().with_name("system-defaults.json")
 
 
 def workspace_of(env: Mapping[str, str], project: Path) -> Workspace:

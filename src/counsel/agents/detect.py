@@ -1,4 +1,4 @@
-"""Is an agent installed, which version, is it logged in? Reads files only; starts nothing."""
+"""Whether an agent is installed, its version and its login. Reads files only; starts nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from counsel.agents.definitions import Agent, locate
 from counsel.records import Record
 
-if TYPE_CHECKING:  # skills are listed without it
+if TYPE_CHECKING:  # listing skills does not need it
     from counsel.caller import Caller
 
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+(?:[-+.][\w.]+)?)").fullmatch
@@ -35,7 +35,7 @@ class Installed(Record):
 
 
 def version(program: Path) -> str | None:
-    """From its package.json, or from its path (`…/versions/2.1.325`)."""
+    """The version in the program's package.json or path (`…/versions/2.1.325`)."""
     real = program.resolve()
     for folder in list(real.parents)[:_ABOVE]:
         if value := read_json(folder / "package.json").get("version"):
@@ -47,8 +47,8 @@ def describe(agent: Agent, caller: Caller, login: Callable[[Caller], Login]) -> 
     program = locate(agent, caller.env)
     if program is None:
         return Installed(reason=f"not installed: {agent.install}")
-    logged_in, how = login(caller)
-    reason = how if logged_in is not False else f"not logged in: {agent.login}"
+    logged_in, detail = login(caller)
+    reason = detail if logged_in is not False else f"not logged in: {agent.login}"
     return Installed(program, version(program), logged_in, reason)
 
 

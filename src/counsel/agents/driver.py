@@ -1,8 +1,8 @@
 """Ask any agent, through its `AgentDriver`.
 
-A driver defines how its agent is started (`command`), how its output lines are read (`reader`), which settings it takes
-and whether it is logged in. The rest is here, once: finding the program, the environment, the sandbox level, lost
-sessions, limits, partial text, failures.
+A driver defines how its agent is started (`command`), how its output lines are read (`reader`), which settings it
+supports and whether it is logged in. This module does the rest for all of them: the program, the environment, the
+sandbox level, lost sessions, limits, partial text, failures.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ class AgentRequest:
     level: sandbox.Level
     env: Mapping[str, str] = field(repr=False)
     cwd: Path = Path()  # the project's folder, by its real path
-    start: Path = (
-        Path()
-    )  # where the agent is started: in the project, or in an empty folder if the project is not trusted
+    start: Path = Path()  # where it is started: in the project, or in an empty folder if that is not trusted
     deadline: float = 0.0  # on the loop's clock, for all attempts of this call
 
     @property
@@ -61,7 +59,7 @@ class AgentRequest:
     @property
     def prompt(self) -> str:
         text = prompt.compose(self.call, history=self.history)
-        return text if self.trusted else f"{prompt.elsewhere(self.cwd)}\n\n{text}"
+        return text if self.trusted else f"{prompt.project_note(self.cwd)}\n\n{text}"
 
     @property
     def trusted(self) -> bool:
@@ -73,10 +71,10 @@ class AgentRequest:
 
     @property
     def other_folders(self) -> list[Path]:
-        """Other folders that the agent must read: those of the files, and the project if the agent starts elsewhere."""
+        """Other folders that the agent must read: those of the files, and the project if it starts elsewhere."""
         real = [Path(os.path.realpath(path)).parent for path in self.call.files]
-        needed = {folder for folder in real if not folder.is_relative_to(self.cwd)}
-        return sorted(needed if self.trusted else {self.cwd, *needed})
+        folders = {folder for folder in real if not folder.is_relative_to(self.cwd)}
+        return sorted(folders if self.trusted else {self.cwd, *folders})
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -84,7 +82,7 @@ class AgentRequest:
 
     @property
     def secrets(self) -> Mapping[str, str]:
-        """Variables whose values must not be shown: those that the agent got, and counsel's own."""
+        """Variables whose values must not be shown: the agent's and counsel's."""
         return {**self.caller.env, **self.env, "CODEX_API_KEY": self.caller.settings.codex_api_key}
 
     def fail(self, message: str, status: int | None = None) -> CounselError:
@@ -102,7 +100,7 @@ Step: TypeAlias = Event | Send
 
 
 class Reader(Protocol):
-    """Folds an agent's lines into events. `done`: the answer is complete, whatever still follows.
+    """Turns an agent's lines into events. `done`: the answer is complete, even if more lines follow.
 
     No I/O, except that `finish`, which is called in a thread, may read the agent's own files.
     Raises `CounselError` for a failure and `LostSession` when the session is gone.
@@ -110,13 +108,13 @@ class Reader(Protocol):
 
     done: bool
 
-    def stderr_line(self, line: str) -> bool:  # noqa: ARG002 - for those that read it
-        """A line of stderr. True: waiting is pointless, the agent is ended."""
+    def stderr_line(self, line: str) -> bool:  # noqa: ARG002 - some readers use it
+        """A line of stderr. True if waiting is pointless: then the agent is ended."""
         return False
 
     def feed(self, line: Mapping[str, object]) -> list[Step]: ...
-    def finish(self, ended: Exit) -> list[Step]:
-        """The process has exited: the last events, or the failure that the exit means."""
+    def finish(self, exit_: Exit) -> list[Step]:
+        """The last events after the process has exited. Raises the failure that the exit means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +126,15 @@ class AskMethod:
 
 
 class MalformedLine(Exception):
-    """A line of the agent is JSON, but does not fit its interface."""
+    """The agent wrote a line that is JSON but does not fit its interface."""
 
 
 class MethodUnsupported(Exception):
-    """This release of the agent does not have the method that was tried; nothing was asked yet."""
+    """This release of the agent lacks the method that was tried; nothing has been asked yet."""
 
 
 class Busy(Exception):
-    """The agent could not start because another one was starting; nothing was asked yet."""
+    """The agent could not start because another one was starting; nothing has been asked yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class AgentDriver:
     command: Callable[[AgentRequest], Command]
     reader: Callable[[AgentRequest], Reader]
     login: Callable[[Caller], Login]
-    takes: frozenset[str] = frozenset()  # the fields of `Knobs` that it supports
+    supported_knobs: frozenset[str] = frozenset()  # the fields of `Knobs` that it supports
     env: Callable[[Caller], Mapping[str, str | None]] = lambda _: {}  # None: left out
     fallback: AskMethod | None = None  # for releases without the first method
 
@@ -160,10 +158,10 @@ class AgentDriver:
 async def answer(
     driver: AgentDriver, call: Call, caller: Caller, limits: Limits, model: str | None = None
 ) -> AsyncGenerator[Event]:
-    """Ask the agent: its events as they arrive, `Finished` last. A lost session is recreated once."""
+    """Ask the agent. Yields its events as they arrive, `Finished` last. A lost session is recreated once."""
     request = await asyncio.to_thread(_prepare, driver, call, caller, limits, model)  # agents' files are read
     request = replace(request, deadline=asyncio.get_running_loop().time() + limits.total)
-    for name in _left_out(call, driver.takes):
+    for name in _left_out(call, driver.supported_knobs):
         message = f"{request.agent.label} does not support {name}: it was left out."
         yield Notice("left_out", message, {"setting": name})
     try:
@@ -181,19 +179,19 @@ async def answer(
 def _prepare(
     driver: AgentDriver, call: Call, caller: Caller, limits: Limits, model: str | None
 ) -> AgentRequest:
-    cwd = Path(os.path.realpath(call.cwd or caller.cwd))  # as the agent sees it: trust is kept by real path
+    cwd = Path(os.path.realpath(call.cwd or caller.cwd))  # agents store trust by real path
     if not isdir(cwd):
         raise NotFound(
             f"The working folder {cwd} does not exist.", hint="Change to an existing folder and try again."
         )
-    env = {**environment.of(caller, driver.agent.name), "PWD": str(cwd)}
+    env = {**environment.for_agent(caller, driver.agent.name), "PWD": str(cwd)}
     start = cwd
     if not start_folder.trusted(driver.agent.name, workspace_of(env, cwd)):
         if trust.moved_inside(
             driver.agent.name, workspace_of(env, cwd)
-        ):  # else the folder's files would count as the user's own settings
-            del env[trust.MOVED[driver.agent.name]]
-        start = start_folder.empty(workspace_of(env, cwd), driver.agent.name)
+        ):  # otherwise the folder's files would count as the user's own settings
+            del env[trust.FOLDER_VARIABLES[driver.agent.name]]
+        start = start_folder.empty_folder(workspace_of(env, cwd), driver.agent.name)
         env = start_folder.environment(env, start, workspace_of(env, cwd))
     program = locate(driver.agent, env)
     if program is None:
@@ -228,12 +226,12 @@ _NAMES = {  # of the fields of `Knobs`, as callers know them
 _EXACT = ("top_p", "top_k", "frequency_penalty", "presence_penalty")
 
 
-def _left_out(call: Call, takes: frozenset[str]) -> list[str]:
+def _left_out(call: Call, supported_knobs: frozenset[str]) -> list[str]:
     knobs = {name: getattr(call.knobs, name) for name in _NAMES}
     left_out = [
         _NAMES[name]
         for name, value in knobs.items()
-        if value is not None and value is not False and name not in takes  # 0.0 == False
+        if value is not None and value is not False and name not in supported_knobs  # 0.0 == False
     ]
     exact = call.exact
     if exact is None:
@@ -251,7 +249,7 @@ async def _run(driver: AgentDriver, request: AgentRequest) -> AsyncGenerator[Eve
     methods, pauses = list(driver.methods), list(_PAUSES)
     while methods:
         try:
-            async with aclosing(_ask_by(driver, methods[0], request)) as events:
+            async with aclosing(_ask_with(driver, methods[0], request)) as events:
                 async for event in events:
                     yield event
         except MethodUnsupported:
@@ -265,9 +263,9 @@ async def _run(driver: AgentDriver, request: AgentRequest) -> AsyncGenerator[Eve
     raise failures.upstream(request.agent, "none of the methods that counsel knows could start it")
 
 
-async def _ask_by(driver: AgentDriver, method: AskMethod, request: AgentRequest) -> AsyncGenerator[Event]:
-    received: list[str] = []
-    withdrawn: list[Withdrawn] = []
+async def _ask_with(driver: AgentDriver, method: AskMethod, request: AgentRequest) -> AsyncGenerator[Event]:
+    texts: list[str] = []
+    withdrawals: list[Withdrawn] = []
     try:
         seconds_left = max(0.0, request.deadline - asyncio.get_running_loop().time())
         limits = replace(request.limits, total=seconds_left)
@@ -276,37 +274,37 @@ async def _ask_by(driver: AgentDriver, method: AskMethod, request: AgentRequest)
             yield Notice("warning", message)
         async with aclosing(_events(command, method.reader(request), limits)) as events:
             async for event in events:
-                for ready in _after_withdrawals(event, received, withdrawn):
-                    yield ready
+                for output in _after_withdrawals(event, texts, withdrawals):
+                    yield output
     except UpstreamError as error:
         if driver.login(request.caller)[0] is False:
-            raise _with_partial(received, failures.not_logged_in(request.agent, error.message)) from None
-        raise _with_partial(received, error) from None
+            raise _with_partial(texts, failures.not_logged_in(request.agent, error.message)) from None
+        raise _with_partial(texts, error) from None
     except MalformedLine as error:
-        raise _with_partial(received, failures.upstream(request.agent, str(error))) from error
+        raise _with_partial(texts, failures.upstream(request.agent, str(error))) from error
     except TimeoutError:
-        raise _with_partial(received, failures.late(request.agent, request.limits.total)) from None
+        raise _with_partial(texts, failures.timed_out(request.agent, request.limits.total)) from None
     except OutputTooLarge:
         message = f"it wrote more than {MAX_OUTPUT // 1024 // 1024} MB and was stopped"
-        raise _with_partial(received, failures.upstream(request.agent, message)) from None
+        raise _with_partial(texts, failures.upstream(request.agent, message)) from None
     except CounselError as error:
-        raise _with_partial(received, error) from None
+        raise _with_partial(texts, error) from None
 
 
-def _after_withdrawals(event: Event, received: list[str], withdrawn: list[Withdrawn]) -> list[Event]:
-    """Withdrawn text counts until new text arrives: if none does, it is what the agent had answered."""
+def _after_withdrawals(event: Event, texts: list[str], withdrawals: list[Withdrawn]) -> list[Event]:
+    """Withdrawn text counts until new text arrives: if none does, it remains the agent's answer."""
     if isinstance(event, Withdrawn):
-        withdrawn.append(event)
+        withdrawals.append(event)
         return []
     if not isinstance(event, Text | Finished):
         return [event]
-    ready: list[Event] = [*withdrawn, event]
-    for earlier in withdrawn:
-        received[:] = ["".join(received).removesuffix(earlier.text)]
-    withdrawn.clear()
+    output: list[Event] = [*withdrawals, event]
+    for withdrawal in withdrawals:
+        texts[:] = ["".join(texts).removesuffix(withdrawal.text)]
+    withdrawals.clear()
     if isinstance(event, Text):
-        received.append(event.delta)
-    return ready
+        texts.append(event.delta)
+    return output
 
 
 async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGenerator[Event]:
@@ -319,7 +317,7 @@ async def _events(command: Command, reader: Reader, limits: Limits) -> AsyncGene
                     yield step
             if reader.done:
                 break
-        exit_ = await process.ended()
+        exit_ = await process.wait()
         for step in await asyncio.to_thread(reader.finish, exit_):  # it may read the agent's own files
             if not isinstance(step, Send):
                 yield step
@@ -333,24 +331,26 @@ def _read(reader: Reader, line: Mapping[str, object]) -> list[Step]:
         raise MalformedLine(f"it wrote a line that counsel cannot read ({str(kind)[:60]})") from error
 
 
-def _with_partial(received: list[str], error: CounselError) -> CounselError:
-    if received and "partial" not in error.fields:
-        error.fields["partial"] = "".join(received)
+def _with_partial(texts: list[str], error: CounselError) -> CounselError:
+    if texts and "partial" not in error.fields:
+        error.fields["partial"] = "".join(texts)
     return error
 
 
 def finished_or_fail(request: AgentRequest, finished: Finished | None, exit_: Exit) -> list[Step]:
-    """The usual end of a reader: the final event, or a failure from the exit. Invalid lines are counted, never shown."""
+    """The usual end of a reader: the final event, or a failure. Invalid lines are counted, never shown."""
     if finished is not None:
         return [finished]
     if exit_.code == 127:
         stderr = failures.clean(exit_.stderr, request.secrets)
         raise failures.not_startable(request.agent, stderr)
-    how = f"it was killed by signal {-exit_.code}" if exit_.code < 0 else f"it exited with code {exit_.code}"
-    garbage = (
+    reason = (
+        f"it was killed by signal {-exit_.code}" if exit_.code < 0 else f"it exited with code {exit_.code}"
+    )
+    bad_lines = (
         f" after {counted(exit_.garbage, 'line that was not JSON', 'lines that were not JSON')}"
         if exit_.garbage
         else ""
     )
     tail = failures.last_lines(exit_.stderr)
-    raise request.fail(f"{how}{garbage} before its answer was complete{': ' + tail if tail else ''}")
+    raise request.fail(f"{reason}{bad_lines} before its answer was complete{': ' + tail if tail else ''}")

@@ -1,9 +1,9 @@
 """The environment that an agent gets: the caller's, never the daemon's own.
 
-Left out: relative entries of search paths, by which `#!/usr/bin/env node` would run the project's `node`; counsel's own
-variables (its `.env`, its token); and the variables by which an agent marks its children. Claude Code refuses to start
-inside itself, and a marked child would write into its parent's session. Empty variables are left out, too: an agent's
-entry passes on names that may have no value.
+It lacks relative entries of search paths, through which `#!/usr/bin/env node` would run the project's `node`; counsel's
+own variables (its `.env`, its token); and the variables with which an agent marks its children: Claude Code refuses to
+start inside itself, and a marked child would write into its parent's session. Empty variables are left out, too: an
+agent's entry passes on names that may have no value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARKS = re.compile(
 CHAIN = "COUNSEL_CHAIN"  # who asked whom, for a counsel that the agent starts
 
 
-def of(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def for_agent(caller: Caller, agent: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     own = untrusted.absolute_paths(caller.own_env)
     env = {name: value for name, value in own.items() if value and not _MARKS(name)}
     return {"NO_COLOR": "1", **env, **(extra or {}), CHAIN: ",".join((*caller.agent_chain, agent))}

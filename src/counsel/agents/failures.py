@@ -21,9 +21,8 @@ from counsel.errors import (
 
 _LONGEST = 600  # characters of an agent's own message that are shown
 _SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE).search
-_VENDORS = re.compile(
-    r'\{\s*"error"\s*:.*\}', re.DOTALL
-)  # a vendor's whole error response: only its message is shown
+# A vendor's whole error response: only its message is shown.
+_VENDORS = re.compile(r'\{\s*"error"\s*:.*\}', re.DOTALL)
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _TOO_LONG = re.compile(
     r"prompt (?:is )?too long|too many tokens|context.?(?:length|window).{0,40}exceed|exceeds the maximum (?:number of tokens|length)|maximum context",
@@ -99,8 +98,8 @@ def not_logged_in(agent: Agent, message: str = "") -> CounselError:
     )
 
 
-def limited(agent: Agent, message: str, retry_after: float | None = None) -> CounselError:
-    """A limit that passes, or the account's, where waiting does not help. Google's words for both are the same."""
+def rate_limited(agent: Agent, message: str, retry_after: float | None = None) -> CounselError:
+    """A rate limit, or the account's limit, where waiting does not help. Google's words for both are the same."""
     wait = retry_after or _seconds(message)
     if wait is None and _USED_UP(message):
         return RateLimited(
@@ -124,7 +123,7 @@ def _seconds(message: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def late(agent: Agent, seconds: float) -> CounselError:
+def timed_out(agent: Agent, seconds: float) -> CounselError:
     return TimedOut(
         f"{agent.label} did not finish within {seconds:g} s and was stopped.",
         hint="Ask for less, or raise REQUEST_TIMEOUT_MS.",
@@ -158,7 +157,7 @@ def by_status(
             vendor_text=message,
         )
     if status == 429 or _USED_UP(message):
-        return limited(agent, message, retry_after)
+        return rate_limited(agent, message, retry_after)
     if status in {401, 403}:
         return not_logged_in(agent, message)
     if status == 404:

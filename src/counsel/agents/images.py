@@ -33,7 +33,7 @@ def paths(request: AgentRequest) -> list[Path]:
 
 
 def keep(project: Path, image: Image) -> Path:
-    """Write the image to the project's store, unless it exists; returns its absolute path."""
+    """Write the image to the project's store unless it is there. Returns its absolute path."""
     ending = ENDINGS.get(image.media_type)
     if ending is None:
         raise FileNotAllowed(
@@ -54,7 +54,7 @@ def keep(project: Path, image: Image) -> Path:
     return path
 
 
-def described(image: Image, path: Path) -> dict[str, object]:
+def image_json(image: Image, path: Path) -> dict[str, object]:
     """The result of `counsel images add --json` and `POST /api/images` for one image."""
     return {
         "path": str(path),
@@ -67,7 +67,7 @@ def described(image: Image, path: Path) -> dict[str, object]:
 
 
 def _store(project: Path) -> Path:
-    """The folder, created if needed; a link instead of it would lead writes out of the project."""
+    """The folder, created if needed. A link in its place is refused: it would lead writes out of the project."""
     project = project.resolve()
     top, folder = project / FOLDER.parts[0], project / FOLDER
     for directory in (top, folder):
@@ -94,7 +94,7 @@ def _is_plain(path: Path, size: int) -> bool:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Atomic, even if another process writes the same image now; `replace` never follows a link."""
+    """Write atomically, even if another process writes the same image now; `replace` never follows a link."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:

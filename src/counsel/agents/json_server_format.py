@@ -1,4 +1,4 @@
-"""Read and write entries of `mcpServers` in JSON, which several agents have in common."""
+"""Reads and writes entries of `mcpServers` in JSON, which several agents have in common."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def read_entry(name: str, entry: Entry, syntax: Syntax, own: Mapping[str, str]) 
 def transport_of(entry: Entry) -> str:
     """By `type`, if its field is present; else stdio by `command`, or streamable HTTP by a bare `url`."""
     kind = entry.get("type") or entry.get("transport")
-    named = None if kind is None else TYPES.get(str(kind), str(kind))
+    transport = None if kind is None else TYPES.get(str(kind), str(kind))
     remote = any(entry.get(key) for key in _URLS)
-    if named is not None and (named not in TYPES.values() or (remote and named != "stdio")):
-        return named
+    if transport is not None and (transport not in TYPES.values() or (remote and transport != "stdio")):
+        return transport
     if entry.get("command"):
         return "stdio"
     if remote:
@@ -73,7 +73,7 @@ def with_token(server: Server) -> Server:
     """`Authorization: Bearer ${NAME}` is a token from the environment, in any agent's syntax."""
     for header, value in server.headers.items():
         if header.lower() == "authorization" and (match := BEARER.fullmatch(value)):
-            rest = {key: other for key, other in server.headers.items() if key != header}
+            rest = {key: item for key, item in server.headers.items() if key != header}
             return server.replaced(headers=rest, token_env=match[1])
     return server
 
@@ -94,7 +94,7 @@ def write_entry(
 
 
 def stdio_fields(server: Server) -> dict[str, object]:
-    """What a server that is started has in most agents' files; empty fields are left out."""
+    """The fields of a stdio server in most agents' files; empty ones are left out."""
     entry: dict[str, object] = {"command": server.command, "args": list(server.args)}
     if server.env:
         entry["env"] = dict(server.env)

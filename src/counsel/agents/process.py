@@ -47,7 +47,7 @@ class Exit:
 
 
 def _grow(line: bytearray, data: bytes) -> None:
-    """Keeps only enough of a long line to know that it is too long."""
+    """Append data, but of a long line only enough to know that it is too long."""
     line += data[: max(0, MAX_LINE + 1 - len(line))]
 
 
@@ -84,23 +84,23 @@ class Process:
         now = asyncio.get_running_loop().time()
         self._deadline = now + self._limits.total
         self._first_by = min(self._deadline, now + self._limits.first_event)
-        their_end, self._lifeline = os.pipe()
+        supervisor_end, self._lifeline = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", _SUPERVISOR, str(their_end), *self.command.argv),
+                *(sys.executable, "-I", "-S", _SUPERVISOR, str(supervisor_end), *self.command.argv),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self.command.cwd,
                 env=dict(self.command.env),
-                pass_fds=(their_end,),
+                pass_fds=(supervisor_end,),
                 start_new_session=True,
             )
         except BaseException:
             self._cut_lifeline()
             raise
         finally:
-            os.close(their_end)
+            os.close(supervisor_end)
         self._tasks = [asyncio.create_task(self._keep_tail()), asyncio.create_task(self._feed())]
         return self
 
@@ -126,8 +126,8 @@ class Process:
         while chunk := await self._read():
             if (size := size + len(chunk)) > MAX_OUTPUT:
                 raise OutputTooLarge
-            *whole, rest = chunk.split(b"\n")
-            for piece in whole:
+            *line_ends, rest = chunk.split(b"\n")
+            for piece in line_ends:
                 _grow(line, piece)
                 if (message := self._parse(line)) is not None:
                     self._first_by = self._deadline
@@ -138,14 +138,14 @@ class Process:
             yield message
 
     async def send(self, message: Mapping[str, object]) -> None:
-        """Write one line to the agent's open stdin; if the agent has exited, its output ends."""
+        """Write one line to the agent's stdin. If the agent has exited, nothing happens: `lines` ends."""
         assert self._process.stdin is not None  # it is always a pipe
         with contextlib.suppress(ConnectionError):
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             await self._process.stdin.drain()
 
-    async def ended(self) -> Exit:
-        """Its exit, after giving it time to exit by itself."""
+    async def wait(self) -> Exit:
+        """Close stdin, give the agent time to exit by itself, then end it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         seconds = min(EXIT_GRACE, max(0.0, self._deadline - asyncio.get_running_loop().time()))
@@ -209,7 +209,7 @@ class Process:
             pass
 
     async def _wait_for_exit(self) -> None:
-        """The supervisor is ending the agent: wait its two grace periods, and one more for a loaded machine."""
+        """Wait until the supervisor has ended the agent: its two grace periods, and one more for a loaded machine."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(3 * GRACE):
                 await self._drain()

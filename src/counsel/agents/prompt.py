@@ -1,6 +1,6 @@
-"""An agent's prompt: the question, earlier turns, and the names of its files and images.
+"""An agent's prompt: the question, earlier turns, and the paths of files and images.
 
-Files are named, not pasted: the agent works in the same folder and reads what it needs.
+The prompt has the paths of files, not their text: the agent works in the same folder and reads what it needs.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def compose(call: Call, *, history: bool, system: bool = True) -> str:
     earlier, question = call.turns[:-1], call.turns[-1]
     parts = [
         call.system if system else None,
-        packed(earlier) if history and earlier else None,
+        earlier_turns(earlier) if history and earlier else None,
         question.text,
-        _listed(call) if call.files else None,
+        _file_list(call) if call.files else None,
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def elsewhere(project: Path) -> str:
+def project_note(project: Path) -> str:
     """For an agent that was started outside the project's folder, because that folder is not trusted."""
     return (
         f"The project is in {project}, which is not your working folder: relative paths in this message start there. "
@@ -32,7 +32,7 @@ def elsewhere(project: Path) -> str:
     )
 
 
-def packed(turns: Iterable[Turn]) -> str:
+def earlier_turns(turns: Iterable[Turn]) -> str:
     """Earlier turns as text, for an agent without a session."""
     text = "\n\n".join(f"<{turn.role}>\n{turn.text}\n</{turn.role}>" for turn in turns if turn.text)
     return (
@@ -41,9 +41,9 @@ def packed(turns: Iterable[Turn]) -> str:
     )
 
 
-def _listed(call: Call) -> str:
-    named = zip_longest(call.files, call.ranges, fillvalue="")
-    names = "\n".join(f"- {path}{_range(lines)}" for path, lines in named)
+def _file_list(call: Call) -> str:
+    pairs = zip_longest(call.files, call.ranges, fillvalue="")
+    names = "\n".join(f"- {path}{_range(lines)}" for path, lines in pairs)
     return f"<files_input>\nRead these files yourself before you answer:\n{names}\n</files_input>"
 
 

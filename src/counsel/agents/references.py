@@ -2,7 +2,7 @@
 
 Internally a reference is `${NAME}` or `${NAME:-default}`, as in Claude Code. Text that only looks like one (in the file
 of an agent that expands nothing, or typed with --literal) has `LITERAL` instead of its `$`. An agent's syntax reads and
-writes both; what it cannot express raises `Untranslatable` and is never written.
+writes both; what it cannot express raises `Untranslatable`, and nothing is written.
 """
 
 import re
@@ -14,7 +14,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 REFERENCE = re.compile(rf"\$\{{({_NAME})(?::-([^}}]*))?\}}")
 LITERAL = "\ue000"  # a private-use character: a `$` before `{` that starts no reference
 BEARER = re.compile(rf"[Bb]earer \$\{{({_NAME})\}}")
-_BARE = rf"\$({_NAME})"  # compiled when first needed, by `re` itself
+_BARE = rf"\$({_NAME})"  # not compiled: `re` does that when it is first needed
 _BARE_CAPITALS = r"\$([A-Z_][A-Z0-9_]*)\b"
 _PREFIXED = rf"\$\{{env:({_NAME})\}}"
 # Placeholders of Cursor and VS Code: folders, not environment variables.
@@ -40,8 +40,8 @@ def names(text: str) -> list[str]:
     return [match[1] for match in REFERENCE.finditer(text)]
 
 
-def whole(text: str) -> str | None:
-    """The variable's name when the value is nothing but one plain reference."""
+def sole_variable(text: str) -> str | None:
+    """The variable's name if the value is one reference without a default, and nothing else."""
     match = REFERENCE.fullmatch(text)
     return match[1] if match and match[2] is None else None
 
@@ -52,7 +52,7 @@ def from_person(text: str) -> str:
 
 
 def bare(text: str) -> list[str]:
-    """What `from_person` reads as a reference although it may be meant literally: `$NAME`."""
+    """What `from_person` reads as references although it may be literal text: `$NAME`."""
     return [match[0] for match in re.finditer(_BARE_CAPITALS, text)] if "$" in text else []
 
 
@@ -62,7 +62,7 @@ def as_text(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The value as in a file and for display."""
+    """The value as it is in a file and on the screen."""
     return text.replace(LITERAL, "$")
 
 
@@ -70,7 +70,7 @@ def refuse_literal(text: str, label: str) -> None:
     if LITERAL in text:
         start = text.index(LITERAL)
         word = plain(text[start : text.find("}", start) + 1] or text[start:])
-        raise Untranslatable(f"{label} would read {word} in {shown(plain(text))} as a variable")
+        raise Untranslatable(f"{label} would read {word} in {excerpt(plain(text))} as a variable")
 
 
 def refuse_default(text: str, label: str) -> None:
@@ -81,7 +81,7 @@ def refuse_default(text: str, label: str) -> None:
 
 def refuse_read(pattern: str, text: str, label: str) -> None:
     if match := re.search(pattern, text):
-        raise Untranslatable(f"{label} would read {match[0]} in {shown(text)} as a variable")
+        raise Untranslatable(f"{label} would read {match[0]} in {excerpt(text)} as a variable")
 
 
 def _same(text: str) -> str:
@@ -98,21 +98,21 @@ def _from_gemini(text: str) -> str:
 
 
 def _to_gemini(text: str) -> str:
-    """Gemini CLI expands `$NAME`, too: text that looks like it would change its meaning."""
+    """Gemini CLI also expands `$NAME`: text that looks like a variable would change its meaning."""
     refuse_literal(text, "Gemini CLI")
     refuse_read(_BARE, text, "Gemini CLI")
     return text
 
 
 def from_prefixed(text: str) -> str:
-    """`${env:NAME}`, as Cursor and VS Code have it."""
+    """Our syntax for `${env:NAME}`, which Cursor and VS Code use."""
     return re.sub(_PREFIXED, r"${\1}", text) if "$" in text else text
 
 
 def to_prefixed(text: str, label: str) -> str:
-    """`${env:NAME}` only, which is empty when NAME is not set: no other default can be expressed."""
+    """`${env:NAME}`, which is empty if NAME is not set: no other default can be expressed."""
     refuse_default(text, label)
-    refuse_read(_PREFIXED, text, label)  # text for the client that it comes from
+    refuse_read(_PREFIXED, text, label)  # literal text for the client that it comes from
     return REFERENCE.sub(_prefixed, text)
 
 
@@ -131,7 +131,7 @@ def _to_codex(text: str) -> str:
     return plain(text)
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:37]}…")
 
 

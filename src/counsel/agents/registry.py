@@ -14,7 +14,7 @@ from counsel.caller import Caller
 from counsel.records import Record
 from counsel.types import Call, Event, Limits
 
-if TYPE_CHECKING:  # 25 ms of CPU, for asyncio; commands that list agents ask none
+if TYPE_CHECKING:  # importing it takes 25 ms, for asyncio; commands that list agents do not need it
     from counsel.agents.driver import AgentDriver
 
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:/@+\[\]-]{0,127}", re.ASCII).fullmatch
@@ -39,7 +39,7 @@ class AskableAgent(Record):
         return detect.describe(self.agent, caller, self._login)
 
     def _login(self, caller: Caller) -> Login:
-        """Its own module, imported for an agent that is installed: without the code that asks the agent."""
+        """Imports only the agent's login module, not the code that asks the agent."""
         login = importlib.import_module(f"counsel.agents.{self.agent.name}.login").login
         return cast(Login, login(caller))
 
@@ -69,5 +69,5 @@ def resolve(name: str) -> AskableAgent | None:
 
 
 def available(caller: Caller) -> list[AskableAgent]:
-    """Installed and certainly logged in, in the table's order: what `auto` may pick without waiting."""
+    """Agents that are installed and certainly logged in, in the table's order: `auto` may pick them without waiting."""
     return [agent for agent in askable_agents().values() if agent.probe(caller).usable]

@@ -1,4 +1,4 @@
-"""counsel's own entry among an agent's servers: what counts as one."""
+"""How to recognise counsel's own entry among an agent's servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePath
 from counsel.agents.server_format import Server
 
 NAME = "counsel"
-# What `counsel setup` writes differently for each agent: who is calling, and what that agent does not hand on by itself.
+# The fields that `counsel setup` writes differently for each agent: its name, and variables that it does not pass on.
 BY_AGENT = frozenset({"args", "env"})
 
 
@@ -19,7 +19,7 @@ def is_ours(server: Server) -> bool:
 def is_isolated(command: object, args: object) -> bool:
     """Whether an unparsed entry starts this program and imports nothing from the folder where it starts.
 
-    That takes an absolute path: of counsel's script, or of a Python that is started with -P.
+    It must have an absolute path, either of counsel's script or of a Python that is started with -P.
     """
     if not isinstance(command, str) or not isinstance(args, list) or not command.startswith("/"):
         return False

@@ -1,4 +1,4 @@
-"""An MCP server in no agent's form, and what an agent's module says about its own form."""
+"""An MCP server in a form that belongs to no agent, and what each agent's module says about its own form."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +39,7 @@ class Server(Record):
     extras: Mapping[str, Any] = NOTHING  # one agent's own fields, unchanged
 
     def means(self) -> dict[str, object]:
-        """The fields that are compared between agents: what runs, not how an agent switches or filters it."""
+        """The fields that are compared between agents: what runs, not whether it is enabled or filtered."""
         fields = (
             ("transport", "command", "args", "env", "cwd")
             if self.transport == "stdio"
@@ -65,7 +65,7 @@ class ServerTable(Record):
     # What a client writes around the first server of such a table.
     frame: Mapping[str, object] | None = None
     kept_by: str = ""  # the owner, if counsel must not write it: a plugin, the machine's administrator
-    # The entries as the agent understands them, if these are not simply those in the file.
+    # The entries as the agent understands them, if they differ from those in the file.
     entries: Mapping[str, object] | None = None
     alone: bool = False  # as long as this file exists, the agent uses no other
     by_project: bool = False  # in use only through the project's own settings
@@ -84,14 +84,14 @@ class Switch(Record):
 
 
 class Mention(Record):
-    """Where else a file names a server: the edits that give a new name what the old one has there."""
+    """Another place in a file that names a server: the edits that treat a new name there like the old one."""
 
     target: Target
     edits: Callable[[Meaning, str, str], list[Edit]]  # (the file, the old name, the new name)
 
 
 class Unread(Record):
-    """What of a client's files cannot be read: a file, its table of servers, or one entry."""
+    """A part of a client's files that cannot be read: a file, its table of servers, or one entry."""
 
     table: ServerTable
     part: Literal["file", "table", "entry"]
@@ -127,7 +127,7 @@ class ServerFormat(Record):
     # Other tables that the agent reads. Only `precedence` matters, not their order; within a scope the first wins.
     others: Callable[[Workspace, Reader], Iterable[ServerTable]] = lambda _workspace, _reader: ()
     layered: bool = False  # servers of one name are merged, field by field (servers/codex_layers.py)
-    completes: bool = False  # it looks at merged entries only: a stronger file may have what one lacks
+    completes: bool = False  # only merged entries must be complete: a stronger file may add what one lacks
     reserved: frozenset[str] = frozenset()
     loads: re.Pattern[str] | None = None  # names that it loads from its files, if these are more
     transports: frozenset[str] = frozenset(TRANSPORTS)
@@ -166,45 +166,45 @@ class Unreadable(ValueError):
     """An entry that the agent itself cannot use; `str(error)` says why."""
 
 
-def string_list(value: object, what: str) -> tuple[str, ...]:
+def string_list(value: object, label: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise Unreadable(f"{what} must be a list of strings")
+        raise Unreadable(f"{label} must be a list of strings")
     return tuple(value)
 
 
-def string_map(value: object, what: str) -> dict[str, str]:
+def string_map(value: object, label: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise Unreadable(f"{what} must be an object")
+        raise Unreadable(f"{label} must be an object")
     return {
-        key: item if isinstance(item, str) else _plain(item, f"{what}.{key}") for key, item in value.items()
+        key: item if isinstance(item, str) else _plain(item, f"{label}.{key}") for key, item in value.items()
     }
 
 
-def _plain(value: object, what: str) -> str:
+def _plain(value: object, label: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
-    raise Unreadable(f"{what} must be a string")
+    raise Unreadable(f"{label} must be a string")
 
 
-def text(value: object, what: str) -> str:
+def text(value: object, label: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise Unreadable(f"{what} must be a string")
+        raise Unreadable(f"{label} must be a string")
     return value
 
 
-def number(value: object, what: str) -> float | None:
+def number(value: object, label: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unreadable(f"{what} must be a number")
+        raise Unreadable(f"{label} must be a number")
     return value
 
 
@@ -233,7 +233,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 
 
 def script_of(server: Server) -> int | None:
-    """Which argument is a shell's script (`sh -c '…'`), in which the shell expands variables."""
+    """The position of the argument that is a shell script (`sh -c '…'`), in which the shell expands variables."""
     if server.command.rpartition("/")[2] not in _SHELLS:
         return None
     flags = (at for at, arg in enumerate(server.args) if re.fullmatch(r"-[A-Za-z]*c", arg))
@@ -242,7 +242,7 @@ def script_of(server: Server) -> int | None:
 
 
 def with_script(server: Server, change: Callable[[str], str]) -> Server:
-    """Changes only a shell's script, if there is one."""
+    """The server with a changed shell script, if it has one."""
     at = script_of(server)
     return server.replaced(args=tuple(change(arg) if n == at else arg for n, arg in enumerate(server.args)))
 

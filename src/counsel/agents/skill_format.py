@@ -45,7 +45,7 @@ class Skill(NamedTuple):  # not a dataclass: there may be thousands, and each no
     def folder(self) -> Path:
         return self.path.parent
 
-    def noted(self, code: str, message: str, state: State | None = None, **changes: Any) -> Skill:
+    def with_note(self, code: str, message: str, state: State | None = None, **changes: Any) -> Skill:
         notes = (*self.notes, Problem(code, message))
         return self._replace(notes=notes, state=state or self.state, **changes)
 
@@ -79,7 +79,7 @@ class Root(NamedTuple):
     shared: bool = False
     plugin: str | None = None
     version: str | None = None
-    prefix: str = ""  # a plugin's prefix of its skills' names
+    prefix: str = ""  # of a plugin's skills
 
 
 class SkillFormat(Protocol):

@@ -1,6 +1,6 @@
 """Reads the disk for one listing: each folder and file once, for all agents.
 
-Nothing here raises because of a file: what cannot be read is reported in `problems` or as the file's `failure`.
+No file makes it raise: what cannot be read is reported in `problems` or as the file's `failure`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SkillScanner:
         return self._files[real]
 
     def path(self, text: str) -> Path:
-        """One Path object per path: creating, hashing and printing it then happens once."""
+        """One Path object per path, so that it is created, hashed and printed once."""
         if text not in self._paths:
             self._paths[text] = Path(text)
         return self._paths[text]
@@ -105,7 +105,7 @@ class SkillScanner:
         return self._folders[real]
 
     def may_hold(self, folder: str, name: str) -> bool:
-        """False when the folder was read and has no such entry: saves a system call."""
+        """False if the folder has been read and has no such entry, which saves a system call."""
         entries = self._folders.get(folder)
         return entries is None or any(entry.name == name for entry in entries)
 
@@ -115,16 +115,16 @@ class SkillScanner:
             for entry in self.entries(real):
                 if entry.name != SKILL_FILE or entry.folder or not (depth or rules.at_root):
                     continue
-                below = f"{path}/{SKILL_FILE}"
+                file = f"{path}/{SKILL_FILE}"
                 if not entry.link:
-                    yield SkillPath(below, f"{real}/{SKILL_FILE}")
+                    yield SkillPath(file, f"{real}/{SKILL_FILE}")
                 elif rules.linked_files and entry.file:
-                    yield SkillPath(below, os.path.realpath(below))
+                    yield SkillPath(file, os.path.realpath(file))
 
     def _walk(self, root: str, rules: SearchRules) -> Iterator[tuple[str, str, int]]:
         """Folders with their real path and depth. Links are followed; loops end where they close."""
         real_root = real_path(root)
-        seen = {real_root}
+        visited = {real_root}
         queue = deque([(root, real_root, 0)])
         while queue:
             path, real, depth = queue.popleft()
@@ -132,12 +132,12 @@ class SkillScanner:
             for entry in self.entries(real) if depth < rules.depth else ():
                 if not entry.folder or not _enters(entry.name, rules):
                     continue
-                below = f"{path}/{entry.name}"
-                real_below = os.path.realpath(below) if entry.link else f"{real}/{entry.name}"
-                if rules.stop_at_loops and (real_below in seen or len(seen) >= rules.most_folders):
+                child = f"{path}/{entry.name}"
+                real_child = os.path.realpath(child) if entry.link else f"{real}/{entry.name}"
+                if rules.stop_at_loops and (real_child in visited or len(visited) >= rules.most_folders):
                     continue
-                seen.add(real_below)
-                queue.append((below, real_below, depth + 1))
+                visited.add(real_child)
+                queue.append((child, real_child, depth + 1))
 
 
 def real_path(path: str) -> str:
@@ -163,7 +163,7 @@ def _entry(entry: os.DirEntry[str]) -> FolderEntry:
 def _read(real: str) -> SkillFile:
     """The bytes of a regular file. A pipe or device is not opened: reading it could block forever."""
     try:
-        info = os.stat(real)  # a thousand of them
+        info = os.stat(real)  # not `Path.stat`: there may be a thousand
         if not stat.S_ISREG(info.st_mode):
             return SkillFile(failure="it is not a regular file", regular=False)
         with open(real, "rb") as file:

@@ -1,8 +1,8 @@
-"""Where an agent is started: in the project, or, if that folder is not trusted, in an empty one of counsel's own.
+"""Where an agent is started: in the project, or in an empty folder of counsel's if the project is not trusted.
 
-Agents look for settings, hooks, skills, commands, subagents, servers and `.env` files from their working folder upwards, and
-each release looks for more. Started elsewhere, they find none of these. Nor do the user's own servers
-and hooks, which an agent starts in its working folder: `npx` and `python -m` prefer files there.
+Agents look for settings, hooks, skills, commands, subagents, servers and `.env` files from their working folder
+upwards, and each release looks for more. In an empty folder they find none of these. Nor do the user's own servers and
+hooks, which an agent starts in its working folder: `npx` and `python -m` prefer files there.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null"}
 
 
 def trusted(agent: AgentName, workspace: Workspace) -> bool:
-    """Whether the agent may start there: it was told to trust the folder, or another agent was and this one was not told otherwise."""
-    own = trust.by(agent, workspace)
+    """Whether the agent may start in the project: it was told to trust it; or another agent was, and this one nothing."""
+    own = trust.by_agent(agent, workspace)
     return trust.trusted(workspace) if own is None else own
 
 
-def empty(workspace: Workspace, agent: AgentName) -> Path:
-    """Always the same folder for one project: agents keep sessions by folder."""
+def empty_folder(workspace: Workspace, agent: AgentName) -> Path:
+    """The empty folder for this project, always the same one: agents store sessions by folder."""
     dotenv = _dotenv(workspace)
     digest = hashlib.sha256(b"\0".join(map(os.fsencode, (workspace.project, dotenv)))).hexdigest()[:16]
     parent = Path(untrusted.run_folder(workspace.env)) / "agents" / agent
@@ -36,15 +36,15 @@ def empty(workspace: Workspace, agent: AgentName) -> Path:
     for number in count():
         folder = parent / (digest if number == 0 else f"{digest}-{number}")
         _make(folder, dotenv)
-        if _untouched(folder):  # root can write there all the same
+        if _is_intact(folder):  # root can write to it in spite of its mode
             return folder
     raise AssertionError  # pragma: no cover - `count` has no end
 
 
 def _dotenv(workspace: Workspace) -> Path:
-    """Gemini CLI reads the first `.env` upwards, which would be COUNSEL_HOME/.env: so the user's own is linked here."""
-    own = (workspace.gemini_dir() / ".env", workspace.home / ".env")
-    return next((path for path in own if path.is_file()), Path(os.devnull))
+    """The user's own `.env`, to be linked here: Gemini CLI reads the first one upwards, which is COUNSEL_HOME/.env."""
+    candidates = (workspace.gemini_dir() / ".env", workspace.home / ".env")
+    return next((path for path in candidates if path.is_file()), Path(os.devnull))
 
 
 def _make(folder: Path, dotenv: Path) -> None:
@@ -56,16 +56,16 @@ def _make(folder: Path, dotenv: Path) -> None:
     folder.chmod(0o500)
 
 
-def _untouched(folder: Path) -> bool:
+def _is_intact(folder: Path) -> bool:
     entries = sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
     return not folder.is_symlink() and entries == [".gemini", ".gemini/.env"]
 
 
 def link(workspace: Workspace, folder: Path) -> Path:
     """Another path to a folder, without the commas and blanks at which Gemini CLI splits and trims arguments."""
-    run = Path(untrusted.run_folder(workspace.env)) / "agents" / "links"
-    paths.private_folder(run)
-    path = run / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    links = Path(untrusted.run_folder(workspace.env)) / "agents" / "links"
+    paths.private_folder(links)
+    path = links / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     if not path.is_symlink():
         partial = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
         partial.symlink_to(folder)
@@ -74,11 +74,11 @@ def link(workspace: Workspace, folder: Path) -> Path:
 
 
 def environment(env: Mapping[str, str], start: Path, workspace: Workspace) -> dict[str, str]:
-    """Without variables that lead back to the project, and without programs that a repository's git config names."""
+    """The environment without variables that lead back to the project; git runs no programs that a repository names."""
     safe_env = untrusted.elsewhere(env, str(start))
     if "PATH" in safe_env:
         safe_env["PATH"] = ":".join(
-            entry for entry in safe_env["PATH"].split(":") if not _of_project(entry, workspace)
+            entry for entry in safe_env["PATH"].split(":") if not _is_in_project(entry, workspace)
         )
     count_text = safe_env.get("GIT_CONFIG_COUNT", "")
     first = int(count_text) if count_text.isdigit() else 0
@@ -88,8 +88,8 @@ def environment(env: Mapping[str, str], start: Path, workspace: Workspace) -> di
     return safe_env
 
 
-def _of_project(entry: str, workspace: Workspace) -> bool:
-    """Whether it is a folder of the project, such as `node_modules/.bin`. A project that contains the home folder has none."""
+def _is_in_project(entry: str, workspace: Workspace) -> bool:
+    """Whether it is a folder of the project, such as `node_modules/.bin`; never if the project contains the home folder."""
     home = Path(os.path.realpath(workspace.home))
     return not home.is_relative_to(workspace.project) and Path(os.path.realpath(entry)).is_relative_to(
         workspace.project

@@ -1,14 +1,14 @@
 """Supervises one agent, so that none of its processes outlives the call that started it.
 
 Run as `python -I -S supervisor.py LIFELINE COMMAND ARG…`: it starts the command in a process group of its own and
-watches the pipe LIFELINE, whose other end counsel holds. When counsel closes it, or dies in any way (kill -9),
-the pipe ends, and the supervisor ends the agent: SIGTERM to its group, SIGKILL after the grace period. When the agent
-has exited, it ends whatever the agent left running, then exits the same way: same exit code, same signal.
+watches the pipe LIFELINE, whose other end counsel holds. When counsel closes it or dies in any way (kill -9), the pipe
+ends, and the supervisor ends the agent: SIGTERM to its group, SIGKILL after the grace period. When the agent has
+exited, the supervisor ends whatever the agent left running, then exits with the same code or by the same signal.
 
 Why a process and not `preexec_fn` with PDEATHSIG: Python warns of deadlocks when a process with threads runs
 code between fork and exec, and PDEATHSIG reaches only the direct child, which for two of the agents is a Node
-launcher whose real agent would live on. On Linux the supervisor is the reaper of all descendants, so that a
-process that left the group is found, too. It costs 15 ms and 9 MB, next to an agent's 300-2,000 ms.
+launcher whose real agent would live on. On Linux the supervisor is the reaper of all descendants, so it also
+finds a process that has left the group. It costs 15 ms and 9 MB; an agent takes 300-2,000 ms.
 
 Standard library only, no import of counsel.
 """
@@ -32,12 +32,12 @@ def main(argv: list[str]) -> int:
     _prctl(_SET_CHILD_SUBREAPER, 1)
     wakeup = _wakeup_pipe()
     agent = _start(command)
-    _leave_pipes()
+    _release_pipes()
     status = _watch(agent, lifeline, wakeup)
     if status is None:
         status = _end(agent, wakeup)
     _end_rest(agent)
-    return _same_end(status)
+    return _exit_like(status)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -78,19 +78,19 @@ def _start(command: list[str]) -> int:
 def _own_group(pid: int) -> None:
     try:
         os.setpgid(pid, pid)
-    except OSError:  # the other side was first, or the agent has exited
+    except OSError:  # the other process was first, or the agent has exited
         pass
 
 
-def _leave_pipes() -> None:
-    """The agent's pipes must close when the agent exits, not when we do."""
+def _release_pipes() -> None:
+    """Close our ends of the agent's pipes: they must close when the agent exits, not when we do."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
 
 
 def _watch(agent: int, lifeline: int, wakeup: int) -> int | None:
-    """The agent's wait status; None when it must be ended."""
+    """The agent's wait status; None if it must be ended."""
     while True:
         ready, _, _ = select.select([lifeline, wakeup], [], [])
         if wakeup in ready and signal.SIGTERM in os.read(wakeup, 512):
@@ -117,18 +117,18 @@ def _reap(agent: int) -> int | None:
 
 def _end(agent: int, wakeup: int) -> int:
     _signal_group(agent, signal.SIGTERM)
-    by = time.monotonic() + GRACE
-    while (left := by - time.monotonic()) > 0:
+    deadline = time.monotonic() + GRACE
+    while (remaining := deadline - time.monotonic()) > 0:
         if (status := _reap(agent)) is not None:
             return status
-        if select.select([wakeup], [], [], left)[0]:
+        if select.select([wakeup], [], [], remaining)[0]:
             os.read(wakeup, 512)
     _signal_group(agent, signal.SIGKILL)
     return os.waitpid(agent, 0)[1]
 
 
 def _end_rest(agent: int) -> None:
-    """What the agent left running: its group, and on Linux every orphan, which is reparented to us."""
+    """End what the agent left running: its group, and on Linux every orphan, which is reparented to us."""
     _signal_group(agent, signal.SIGKILL)
     while True:
         for pid in _children():
@@ -141,8 +141,8 @@ def _end_rest(agent: int) -> None:
 
 def _children() -> list[int]:
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as listed:  # noqa: PTH123 - pathlib costs 10 ms
-            return [int(pid) for pid in listed.read().split()]
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:  # noqa: PTH123 - pathlib costs 10 ms
+            return [int(pid) for pid in file.read().split()]
     except OSError:
         return []
 
@@ -161,7 +161,7 @@ def _signal(pid: int, number: int) -> None:
         pass
 
 
-def _same_end(status: int) -> int:
+def _exit_like(status: int) -> int:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return code

@@ -11,12 +11,12 @@ from pathlib import Path
 from counsel.agents.definitions import Workspace
 from counsel.agents.detect import inside, read_json
 
-# The variable that moves an agent's files. A relative one points into the folder itself, which cannot vouch for itself.
-MOVED = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
+# The variable that moves an agent's files. A relative value points into the folder, which cannot vouch for itself.
+FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
 
 
 def trusted(workspace: Workspace, folder: Path | None = None) -> bool:
-    """Whether one agent was told to trust the folder (by default the project's), and none to distrust it."""
+    """Whether an agent was told to trust the folder (by default the project's), and none not to."""
     real = Path(os.path.realpath(folder or workspace.project))
     verdicts = [
         judge(workspace, real) for agent, judge in _JUDGES.items() if not moved_inside(agent, workspace)
@@ -24,8 +24,8 @@ def trusted(workspace: Workspace, folder: Path | None = None) -> bool:
     return True in verdicts and False not in verdicts
 
 
-def by(agent: str, workspace: Workspace) -> bool | None:
-    """What this agent itself was told about the project's folder; None: nothing, or it has no known trust dialog."""
+def by_agent(agent: str, workspace: Workspace) -> bool | None:
+    """What the user told this agent about the project's folder; None: nothing, or it has no known trust dialog."""
     judge = _JUDGES.get(agent)
     if judge is None or moved_inside(agent, workspace):
         return None
@@ -36,13 +36,13 @@ def by(agent: str, workspace: Workspace) -> bool | None:
 
 def moved_inside(agent: str, workspace: Workspace) -> bool:
     """Whether a relative variable makes files of the folder the user's own configuration of this agent."""
-    value = workspace.env.get(MOVED.get(agent, ""))
+    value = workspace.env.get(FOLDER_VARIABLES.get(agent, ""))
     return bool(value) and not os.path.isabs(str(value))
 
 
 def by_claude(workspace: Workspace, real: Path) -> bool | None:
     """`hasTrustDialogAccepted` of the folder, of one above, or of the repository that a worktree belongs to."""
-    from counsel.agents.claude.servers import project_key  # it imports what edits files
+    from counsel.agents.claude.servers import project_key  # it imports the code that edits files
 
     projects = read_json(workspace.claude_json()).get("projects")
     folders = (real, *real.parents, project_key(real))
@@ -61,18 +61,24 @@ def by_codex(workspace: Workspace, real: Path) -> bool | None:
 
 def by_gemini(workspace: Workspace, real: Path) -> bool | None:
     """The longest matching rule of `trustedFolders.json`, as in Gemini CLI itself (0.61.0)."""
-    moved = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
-    rules = read_json(workspace.project / moved if moved else workspace.gemini_dir() / "trustedFolders.json")
-    best = ""
+    override = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    rules = read_json(
+        workspace.project / override if override else workspace.gemini_dir() / "trustedFolders.json"
+    )
+    best_path = ""
     for path, level in rules.items():
         folder = os.path.dirname(path) if level == "TRUST_PARENT" else path
-        if os.path.isabs(path) and real.is_relative_to(os.path.realpath(folder)) and len(path) > len(best):
-            best = path
-    return None if not best else rules[best] in {"TRUST_FOLDER", "TRUST_PARENT"}
+        if (
+            os.path.isabs(path)
+            and real.is_relative_to(os.path.realpath(folder))
+            and len(path) > len(best_path)
+        ):
+            best_path = path
+    return None if not best_path else rules[best_path] in {"TRUST_FOLDER", "TRUST_PARENT"}
 
 
 def _gemini_everywhere(workspace: Workspace) -> bool | None:
-    """What a variable or a setting says about all folders for Gemini CLI: nothing about this one in particular."""
+    """What a variable or a setting tells Gemini CLI about all folders."""
     setting = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
     if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or setting == "false":
         return False

@@ -26,7 +26,7 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
     The type is detected from the content: PNG, JPEG, GIF, WEBP or BMP (stored as PNG). The name is the content's
     hash, so the same image is stored once; git ignores the folder. Prints the paths.
     """
-    from counsel.agents.images import described, keep
+    from counsel.agents.images import image_json, keep
 
     caller = user.caller()
     loaded = [
@@ -34,7 +34,8 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
     ]  # all of them, before the first is stored
     paths = [keep(caller.cwd, image) for image in loaded]
     stored = [
-        {"file": str(image.path), **described(image, path)} for image, path in zip(loaded, paths, strict=True)
+        {"file": str(image.path), **image_json(image, path)}
+        for image, path in zip(loaded, paths, strict=True)
     ]
     if as_json:
         output.document({"images": stored})

@@ -74,7 +74,7 @@ async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
 
 
 def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
-    return trust.by("gemini", workspace_of(env, paths.current_folder())) is True
+    return trust.by_agent("gemini", workspace_of(env, paths.current_folder())) is True
 
 
 async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
@@ -154,7 +154,7 @@ async def _start(
 ) -> asyncio.subprocess.Process:
     """In an empty folder: an agent starts all servers of the user to answer, and in its working folder they would import
     modules from there."""
-    empty = str(start_folder.empty(workspace_of(env, paths.current_folder()), step.agent.name))
+    empty = str(start_folder.empty_folder(workspace_of(env, paths.current_folder()), step.agent.name))
     return await asyncio.create_subprocess_exec(
         str(step.program),
         *args,

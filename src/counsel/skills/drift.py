@@ -77,7 +77,7 @@ def with_drift(skills: tuple[Skill, ...]) -> tuple[Skill, ...]:
     if not others:
         return skills
     return tuple(
-        skill.noted("drift", f"differs from the copy in {others[skill.real].parent}.")
+        skill.with_note("drift", f"differs from the copy in {others[skill.real].parent}.")
         if skill.real in others
         else skill
         for skill in skills

@@ -91,7 +91,7 @@ def test_the_asked_agent_gets_the_whole_chain(
     caller: Callable[..., Caller], agent: str | None, chain: Any, expected: str
 ) -> None:
     sender: Caller = replace(caller(), agent=agent, chain=chain)
-    assert environment.of(sender, "gemini")["COUNSEL_CHAIN"] == expected
+    assert environment.for_agent(sender, "gemini")["COUNSEL_CHAIN"] == expected
 
 
 def test_a_program_started_by_an_agent_knows_its_chain(tmp_path: Path) -> None:

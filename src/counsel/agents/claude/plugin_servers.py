@@ -1,7 +1,7 @@
-"""The MCP servers of Claude Code's enabled plugins, as the client names and completes them (measured, 2.1.325).
+"""The MCP servers of Claude Code's enabled plugins, with the client's names and values (measured, 2.1.325).
 
-`.mcp.json` in the plugin's folder, then what its manifest says: an object, a path, or a list of these. A plugin without
-a manifest has what its marketplace says. Of two servers with one name the later is used.
+They come from `.mcp.json` in the plugin's folder, then from its manifest: an object, a path, or a list of these. For a
+plugin without a manifest, the marketplace's entry counts. Of two servers with one name, the later is used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.errors import CounselError
 from counsel.paths import exists
 
-_HANDED = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
+_FOLDER_VARIABLES = ("CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
 
 
 class _Source(NamedTuple):
@@ -31,9 +31,9 @@ class _Source(NamedTuple):
 def tables(
     workspace: Workspace, reader: Reader, settings: list[dict[str, object]], project: Path
 ) -> Iterator[ServerTable]:
-    """A repository's settings can enable plugins, too, and name a marketplace in its own folder."""
+    """The plugins' tables. A repository's settings can enable plugins, too, even from a marketplace in the repository."""
     scanner = SkillScanner()
-    own = {
+    user_plugins = {
         (plugin.identity, plugin.folder)
         for plugin in enabled_plugins(workspace, SkillScanner(), settings[:1])
     }
@@ -41,32 +41,32 @@ def tables(
         manifest = manifest_of(plugin, scanner)
         if manifest is not None:
             values = {**_folders(plugin, workspace), "CLAUDE_PROJECT_DIR": str(project)}
-            from_project = (plugin.identity, plugin.folder) not in own
-            for table in _of(plugin, manifest, values, reader):
+            from_project = (plugin.identity, plugin.folder) not in user_plugins
+            for table in _tables_of(plugin, manifest, values, reader):
                 yield table.replaced(by_project=True) if from_project else table
 
 
 def _sources(plugin: Plugin, manifest: dict[str, object]) -> Iterator[_Source]:
-    usual = plugin.folder / ".mcp.json"
-    if exists(usual):
-        yield _Source(usual, None)
-    file, declared = manifest_file(plugin), manifest.get("mcpServers")
+    default_file = plugin.folder / ".mcp.json"
+    if exists(default_file):
+        yield _Source(default_file, None)
+    file, servers = manifest_file(plugin), manifest.get("mcpServers")
     if not exists(file):
-        file, declared = (
+        file, servers = (
             plugin.marketplace / ".claude-plugin" / "marketplace.json",
             plugin.offer.get("mcpServers"),
         )
-    for item in declared if isinstance(declared, list) else [declared]:
+    for item in servers if isinstance(servers, list) else [servers]:
         if isinstance(item, Mapping):
             yield _Source(file, item)
         elif isinstance(item, str) and item.endswith(".json"):
             yield _Source(Path(os.path.normpath(plugin.folder / item)), None)
 
 
-def _of(
+def _tables_of(
     plugin: Plugin, manifest: dict[str, object], values: Mapping[str, str], reader: Reader
 ) -> Iterator[ServerTable]:
-    known: set[str] = set()
+    names: set[str] = set()
     for source in reversed(list(_sources(plugin, manifest))):
         table = ServerTable(
             "claude",
@@ -83,9 +83,9 @@ def _of(
         entries_by_name = {
             f"plugin:{manifest['name']}:{name}": _with_env(with_values(entry, values), values)
             for name, entry in entries.items()
-            if name not in known
+            if name not in names
         }
-        known |= entries.keys()
+        names |= entries.keys()
         yield table.replaced(entries=entries_by_name)
 
 
@@ -99,13 +99,13 @@ def _read(target: Target, reader: Reader) -> Mapping[str, object]:
 
 def _folders(plugin: Plugin, workspace: Workspace) -> dict[str, str]:
     data = workspace.claude_dir() / "plugins" / "data" / re.sub(r"[^A-Za-z0-9_-]", "-", plugin.identity)
-    return dict(zip(_HANDED, (str(plugin.folder), str(data)), strict=True))
+    return dict(zip(_FOLDER_VARIABLES, (str(plugin.folder), str(data)), strict=True))
 
 
 def _with_env(entry: object, values: Mapping[str, str]) -> object:
-    """The client passes its folders to a server that it starts."""
+    """The entry with the plugin's folders as variables: the client passes them to a server that it starts."""
     if not isinstance(entry, Mapping) or "command" not in entry:
         return entry
-    folders = {name: values[name] for name in _HANDED}
+    folders = {name: values[name] for name in _FOLDER_VARIABLES}
     env = entry.get("env")
     return {**entry, "env": {**folders, **env} if isinstance(env, Mapping) else folders}

@@ -1,8 +1,8 @@
 """Claude Code's enabled plugins: where they are, and where they keep their skills.
 
-A plugin counts when `enabledPlugins` says true, its marketplace is known and lists it, and its manifest is valid. From a
-marketplace that is a folder on this machine it is read in place; any other is read from where `installed_plugins.json`
-says it was installed.
+A plugin counts if `enabledPlugins` says true, its marketplace is known and lists it, and its manifest is valid. If the
+marketplace is a folder on this machine, the plugin is read in place; otherwise it is read from where
+`installed_plugins.json` says it was installed.
 """
 
 from __future__ import annotations
@@ -48,49 +48,49 @@ def enabled_plugins(
             _location(identity, workspace, scanner, marketplace, offer) if offer else (None, None)
         )
         if not marketplace or offer is None or folder is None:
-            why = _why_not(market, marketplace is not None, offer is not None)
-            scanner.problems.append(f"Claude plugin {identity}: {why}: its skills are not loaded.")
+            reason = _why_not(market, marketplace is not None, offer is not None)
+            scanner.problems.append(f"Claude plugin {identity}: {reason}: its skills are not loaded.")
             continue
         yield Plugin(identity, folder, version, offer, marketplace[0])
 
 
-def _why_not(market: str, known: bool, listed: bool) -> str:
-    if not known:
+def _why_not(market: str, is_known: bool, is_listed: bool) -> str:
+    if not is_known:
         return f"the marketplace {market!r} is unknown"
     return (
         "it is not installed, or its folder is gone"
-        if listed
+        if is_listed
         else f"the marketplace {market!r} does not list it"
     )
 
 
 def _enabled(settings: list[dict[str, object]]) -> dict[str, object]:
-    merged: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for layer in settings:
         if isinstance(plugins := layer.get("enabledPlugins"), dict):
-            merged |= plugins
-    return merged
+            values |= plugins
+    return values
 
 
 def _marketplace(
     name: str, workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, object]]
 ) -> tuple[Path, bool] | None:
     """Its folder, and whether plugins are read in place from there."""
-    known = scanner.json(workspace.claude_dir() / "plugins" / "known_marketplaces.json").get(name)
-    if not isinstance(known, dict):
-        for layer in settings:  # declared in settings and not fetched yet: a local folder needs no fetching
-            declared = layer.get("extraKnownMarketplaces")
-            known = declared.get(name) if isinstance(declared, dict) else known
-    if not isinstance(known, dict) or not isinstance(source := known.get("source"), dict):
+    row = scanner.json(workspace.claude_dir() / "plugins" / "known_marketplaces.json").get(name)
+    if not isinstance(row, dict):
+        for layer in settings:  # declared, but not fetched yet: a local folder needs no fetching
+            marketplaces = layer.get("extraKnownMarketplaces")
+            row = marketplaces.get(name) if isinstance(marketplaces, dict) else row
+    if not isinstance(row, dict) or not isinstance(source := row.get("source"), dict):
         return None
     local = source.get("source") in _FOLDER_SOURCES
-    where = source.get("path") if local else known.get("installLocation")
-    return (Path(where), local) if isinstance(where, str) and where else None
+    folder = source.get("path") if local else row.get("installLocation")
+    return (Path(folder), local) if isinstance(folder, str) and folder else None
 
 
 def _offer(marketplace: tuple[Path, bool], plugin: str, scanner: SkillScanner) -> dict[str, object] | None:
-    listed = scanner.json(marketplace[0] / ".claude-plugin" / "marketplace.json").get("plugins")
-    offers = listed if isinstance(listed, list) else []
+    rows = scanner.json(marketplace[0] / ".claude-plugin" / "marketplace.json").get("plugins")
+    offers = rows if isinstance(rows, list) else []
     return next((offer for offer in offers if isinstance(offer, dict) and offer.get("name") == plugin), None)
 
 
@@ -106,8 +106,10 @@ def _location(
     source = offer.get("source")
     if local and isinstance(source, str):
         version = offer.get("version")
-        inside = folder / source
-        return (inside if inside.is_dir() else None), version if isinstance(version, str) else None
+        plugin_folder = folder / source
+        return (plugin_folder if plugin_folder.is_dir() else None), version if isinstance(
+            version, str
+        ) else None
     for entry in _installed(identity, workspace, scanner):
         path = Path(str(entry.get("installPath") or "/nowhere"))
         if _applies(entry, workspace) and path.is_dir():
@@ -117,7 +119,7 @@ def _location(
 
 
 def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> list[dict[str, object]]:
-    """Version 2 holds a list per plugin, version 1 held one entry."""
+    """The plugin's installations. Version 2 of the file has a list per plugin, version 1 had one entry."""
     plugins = scanner.json(workspace.claude_dir() / "plugins" / "installed_plugins.json").get("plugins")
     entry = plugins.get(identity) if isinstance(plugins, dict) else None
     entries = entry if isinstance(entry, list) else [entry]
@@ -125,7 +127,7 @@ def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> li
 
 
 def _applies(entry: Mapping[str, object], workspace: Workspace) -> bool:
-    """An installation for one project counts in that project only."""
+    """Whether the installation counts here: one for a project counts in that project only."""
     project = entry.get("projectPath")
     if entry.get("scope") not in ("project", "local") or not isinstance(project, str):
         return True
@@ -136,7 +138,7 @@ def _applies(entry: Mapping[str, object], workspace: Workspace) -> bool:
 
 
 def manifest_of(plugin: Plugin, scanner: SkillScanner) -> dict[str, Any] | None:
-    """None when Claude does not load the plugin because of it; `problems` says so."""
+    """The manifest; None if Claude does not load the plugin because of it, which `problems` reports."""
     path = manifest_file(plugin)
     manifest = scanner.json(path) if path.exists() else {"name": plugin.identity.rpartition("@")[0]}
     if _paths(manifest.get("skills")) is None or not _valid(manifest):
@@ -154,27 +156,27 @@ def _skill_folders(plugin: Plugin, scanner: SkillScanner) -> Iterator[Root]:
     if manifest is None:
         return
     identity, folder, version, offer, _ = plugin
-    if isinstance(declared := manifest.get("version"), str):
-        version = version or declared
-    more = (_paths(manifest.get("skills")) or []) + (_paths(offer.get("skills")) or [])
-    usual = folder / "skills"
-    if not usual.is_dir() and not more and (folder / SKILL_FILE).is_file():
-        usual = folder  # a plugin that is one skill
+    if isinstance(manifest_version := manifest.get("version"), str):
+        version = version or manifest_version
+    extra_paths = (_paths(manifest.get("skills")) or []) + (_paths(offer.get("skills")) or [])
+    default_folder = folder / "skills"
+    if not default_folder.is_dir() and not extra_paths and (folder / SKILL_FILE).is_file():
+        default_folder = folder  # the plugin is one skill
     for path in dict.fromkeys(
-        [usual, *(Path(os.path.normpath(folder / path_inside)) for path_inside in more)]
+        [default_folder, *(Path(os.path.normpath(folder / path_inside)) for path_inside in extra_paths)]
     ):
         yield Root(path, "plugin", plugin=identity, version=version, prefix=str(manifest["name"]))
 
 
 def _paths(value: object) -> list[str] | None:
-    """The `skills` field: paths inside the plugin that begin with `./`; None when it is not that."""
+    """The paths in a `skills` field; None if one does not begin with `./` or leads out of the plugin."""
     paths = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(paths, list):
         return None
-    fine = all(
+    is_valid = all(
         isinstance(path, str) and path.startswith("./") and ".." not in Path(path).parts for path in paths
     )
-    return list(paths) if fine else None
+    return list(paths) if is_valid else None
 
 
 def _valid(manifest: Mapping[str, object]) -> bool:

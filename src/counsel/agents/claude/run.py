@@ -1,17 +1,18 @@
-"""Asking Claude Code: `claude -p`, JSON lines both ways.
+"""Ask Claude Code: `claude -p`, JSON lines both ways.
 
 Measured with 2.1.325:
 - the prompt is sent through stdin, so images can go with it and no process list shows it;
 - on an API error `subtype` is still "success": `is_error` and `api_error_status` are reliable;
 - it retries a rejected key eleven times in three minutes (`api_retry` events): a 401 ends the run at once;
-- in an untrusted folder it runs the folder's own hooks (those of skills, too), starts its servers and applies its `env`,
-  including an ANTHROPIC_BASE_URL for the user's key. `--setting-sources user` stops all of that, also CLAUDE.md and what
-  `--add-dir` adds; and it is started elsewhere (start_folder.py), so the user's own servers do not start in the folder;
-- it interprets a message's last block if that is text: `@path` is read without a permission check, `/name` runs a command,
-  `@server:uri` reads a resource. Earlier blocks are only passed on, so the last one is ours;
+- in an untrusted folder it runs the folder's own hooks (those of skills, too), starts its servers and applies its
+  `env`, including an ANTHROPIC_BASE_URL for the user's key. `--setting-sources user` stops all of that, also CLAUDE.md
+  and what `--add-dir` adds; and it is started in another folder (start_folder.py), so the user's own servers do not
+  start there;
+- it interprets a message's last block if that is text: `@path` is read without a permission check, `/name` runs a
+  command, `@server:uri` reads a resource. Earlier blocks are only passed on, so the last one is ours;
 - a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1;
-- what the model refuses it asks once more, and then another model (`model_refusal_fallback`, which retracts the text so
-  far). If that one refuses, too, the `result` is an error with `stop_reason: refusal` and Claude Code's own text.
+- when the model refuses, it asks once more, and then another model (`model_refusal_fallback`, which retracts the text
+  so far). If that one refuses, too, the `result` is an error with `stop_reason: refusal` and Claude Code's own text.
 """
 
 from __future__ import annotations
@@ -48,18 +49,14 @@ from counsel.types import (
     Withdrawn,
 )
 
-# `dontAsk` refuses what would need a question. The list of tools bounds what the user's own settings may allow.
+# `dontAsk` refuses whatever needs approval. The list of tools limits what the user's own settings may allow.
 LEVELS: dict[Level, tuple[str, ...]] = {
     "read-only": ("--permission-mode", "dontAsk"),
     "workspace-write": ("--permission-mode", "acceptEdits"),
     "danger-full-access": ("--permission-mode", "bypassPermissions"),
 }
-PROJECT_FILES = (
-    ".claude",
-    ".mcp.json",
-    "CLAUDE.md",
-    "CLAUDE.local.md",
-)  # what Claude Code reads from a folder
+# What Claude Code reads from a folder.
+PROJECT_FILES = (".claude", ".mcp.json", "CLAUDE.md", "CLAUDE.local.md")
 CLOSING = "Please answer the message above."
 READING = ("Read", "Grep", "Glob")
 WEB = ("WebSearch", "WebFetch")
@@ -92,18 +89,20 @@ def command(request: AgentRequest) -> Command:
     for folder in request.other_folders:
         argv += ["--add-dir", str(folder)]
     notes: tuple[str, ...] = ()
-    untrusted = [folder for folder in (request.cwd, *request.other_folders) if not _trusts(request, folder)]
-    project_files = [(folder, path) for folder in untrusted if (path := _project_file(folder, request))]
-    if request.cwd in untrusted or project_files:  # `--add-dir` brings skills, too
+    untrusted_folders = [
+        folder for folder in (request.cwd, *request.other_folders) if not _trusts(request, folder)
+    ]
+    project_files = [
+        (folder, path) for folder in untrusted_folders if (path := _project_file(folder, request))
+    ]
+    if request.cwd in untrusted_folders or project_files:  # `--add-dir` brings skills, too
         argv += ["--setting-sources", "user"]
         notes = tuple(_note(folder, path) for folder, path in project_files[:1])
-    if request.cwd in untrusted:
-        servers, left_out = _without_servers(request)
+    if request.cwd in untrusted_folders:
+        servers, server_notes = _without_servers(request)
         argv += servers
-        notes += left_out
-    with suppress(
-        FileNotAllowed
-    ):  # the bytes are sent anyway: Claude sees them even if they cannot be stored
+        notes += server_notes
+    with suppress(FileNotAllowed):  # Claude gets the bytes in the message, even if they cannot be stored
         images.paths(request)
     message = json.dumps(_message(request)).encode() + b"\n"
     return Command(tuple(argv), request.start, request.env, message, notes=notes)
@@ -116,7 +115,7 @@ def _trusts(request: AgentRequest, folder: Path) -> bool:
 
 
 def _project_file(folder: Path, request: AgentRequest) -> Path | None:
-    """A file that Claude Code would have read from the folder or one above it. The home folder's is the user's own."""
+    """A file that Claude Code would read from the folder or one above it, except those in the home folder."""
     home = Path(os.path.realpath(request.workspace.home))
     folders = [parent for parent in (folder, *folder.parents) if parent != home]
     candidates = (parent / name for parent in folders for name in PROJECT_FILES)
@@ -124,14 +123,14 @@ def _project_file(folder: Path, request: AgentRequest) -> Path | None:
 
 
 def _note(folder: Path, path: Path) -> str:
-    message = f"Claude Code was not told to trust {folder}: its own settings ({path}) were left out."
+    message = f"Claude Code has not been told to trust {folder}: its own settings ({path}) were left out."
     return f"{message} Run `claude` there once to trust it."
 
 
 def _without_servers(request: AgentRequest) -> tuple[list[str], tuple[str, ...]]:
-    """Options that leave out all servers but counsel (local ones cannot be left out alone), and the notice."""
+    """Options that leave out all servers but counsel (it cannot leave out local ones alone), and the notice."""
     workspace = workspace_of(request.env, request.cwd)
-    own = local_servers.kept_of_ours(FORMAT, workspace)
+    own = local_servers.own_entries(FORMAT, workspace)
     names = [name for _, name, _ in local_servers.entries(FORMAT, workspace) if name not in own]
     options = ["--mcp-config", json.dumps({"mcpServers": own})] if own else []
     note = (local_servers.note("claude", names, request.cwd),) if names else ()
@@ -178,8 +177,8 @@ class Reader(driver.Reader):
             return []
         return handle(line)
 
-    def finish(self, ended: Exit) -> list[Step]:
-        return finished_or_fail(self.request, self._finished, ended)
+    def finish(self, exit_: Exit) -> list[Step]:
+        return finished_or_fail(self.request, self._finished, exit_)
 
     def _on_system(self, line: Mapping[str, object]) -> list[Step]:
         if line.get("subtype") == "model_refusal_fallback":
@@ -195,12 +194,12 @@ class Reader(driver.Reader):
 
     def _on_fallback(self, line: Mapping[str, object]) -> list[Step]:
         """A model refused, and Claude Code asks another one."""
-        refused = str(line.get("original_model") or "Its model")
+        model = str(line.get("original_model") or "Its model")
         category = line.get("api_refusal_category")
-        why = f"{refused} refused{f' ({category})' if category else ''}"
-        notice = f"{why}: Claude Code asks {line.get('fallback_model') or 'another model'}."
-        taken_back = self._abandon(0, notice) if read.values(line, "retracted_message_uuids") else []
-        return [*taken_back, Notice("warning", notice)]
+        reason = f"{model} refused{f' ({category})' if category else ''}"
+        notice = f"{reason}: Claude Code asks {line.get('fallback_model') or 'another model'}."
+        withdrawals = self._abandon(0, notice) if read.values(line, "retracted_message_uuids") else []
+        return [*withdrawals, Notice("warning", notice)]
 
     def _on_delta(self, line: Mapping[str, object]) -> list[Step]:
         event = read.part(line, "event")
@@ -208,9 +207,9 @@ class Reader(driver.Reader):
             self._message = str(read.part(event, "message").get("id"))
             self._pieces = []
             self._vendor = {}
-        if abandoned := read.part(line, "abandoned_blocks"):
+        if abandoned_blocks := read.part(line, "abandoned_blocks"):
             return self._abandon(
-                read.integer(abandoned, "from_block_index"),
+                read.integer(abandoned_blocks, "from_block_index"),
                 "Claude Code lost the model's stream and asks again.",
             )
         delta = read.part(event, "delta")
@@ -227,7 +226,7 @@ class Reader(driver.Reader):
         return []
 
     def _text(self, text: str) -> list[Text]:
-        """Messages are separated by a blank line: tools were used in between."""
+        """The text. A blank line separates it from an earlier message: tools were used in between."""
         if not text:
             return []
         gap = "\n\n" if self._length and self._message not in self._texts else ""
@@ -236,20 +235,20 @@ class Reader(driver.Reader):
         return [Text(gap + text)]
 
     def _missing_text(self, text: str) -> str:
-        """What a complete block adds to the pieces that were received. The blocks of a message arrive in order."""
+        """The rest of a complete block that did not arrive in pieces. The blocks of a message arrive in order."""
         start = self._matched.get(self._message, 0)
         self._matched[self._message] = start + len(text)
-        received = self._texts.get(self._message, "")[start:]
-        return "" if received.startswith(text) else missing(received, text)
+        previous = self._texts.get(self._message, "")[start:]
+        return "" if previous.startswith(text) else missing(previous, text)
 
-    def _abandon(self, first: int, why: str) -> list[Step]:
-        """Claude Code discards this message from this block on, and requests it again under another id."""
+    def _abandon(self, first: int, reason: str) -> list[Step]:
+        """Withdraw this message from this block on: Claude Code requests it again, under another id."""
         withdrawn = "".join(text for block, text in self._pieces if block >= first)
         remaining = "".join(text for block, text in self._pieces if block < first)
         self._texts[self._message] = remaining.removeprefix("\n\n")
         self._pieces = []
         self._length -= len(withdrawn)
-        return [Withdrawn(withdrawn, why)] if withdrawn else []
+        return [Withdrawn(withdrawn, reason)] if withdrawn else []
 
     def _on_message(self, line: Mapping[str, object]) -> list[Step]:
         message = read.part(line, "message")
@@ -272,7 +271,7 @@ class Reader(driver.Reader):
         is_refusal = stop == "refusal" and line.get("subtype") == "success"
         if not is_refusal and (line.get("is_error") or line.get("subtype") != "success"):
             raise self._failure(line)
-        steps = [] if line.get("is_error") else self._last(str(line.get("result") or ""))
+        steps = [] if line.get("is_error") else self._last_message(str(line.get("result") or ""))
         reason = REASONS.get(stop, "other" if stop else "stop")
         self._finished = Finished(
             reason,
@@ -282,8 +281,8 @@ class Reader(driver.Reader):
         )
         return [*steps, UsageReport(_usage(line))]
 
-    def _last(self, result: str) -> list[Step]:
-        """The last message, unless it was received before."""
+    def _last_message(self, result: str) -> list[Step]:
+        """The last message, unless it has arrived before."""
         if result.strip() in _PLACEHOLDERS or any(result.strip() in text for text in self._texts.values()):
             return []
         self._message = "result"
@@ -301,37 +300,37 @@ class Reader(driver.Reader):
 
 def _usage(line: Mapping[str, object]) -> Usage:
     usage = read.part(line, "usage")
-    cached = read.integer(usage, "cache_read_input_tokens")
-    written = read.integer(usage, "cache_creation_input_tokens")
+    cache_read = read.integer(usage, "cache_read_input_tokens")
+    cache_write = read.integer(usage, "cache_creation_input_tokens")
     details = read.part(usage, "output_tokens_details")
     return Usage(
-        input=read.integer(usage, "input_tokens") + cached + written,
+        input=read.integer(usage, "input_tokens") + cache_read + cache_write,
         output=read.integer(usage, "output_tokens"),
         reasoning=read.integer(details, "thinking_tokens"),
-        cache_read=cached,
-        cache_write=written,
+        cache_read=cache_read,
+        cache_write=cache_write,
         cost_usd=_cost(line),
     )
 
 
 def _cost(line: Mapping[str, object]) -> float | None:
-    """Of this turn: `total_cost_usd` is the session's, while `usage` beside it is the turn's."""
+    """The turn's cost: `total_cost_usd` is the session's, although `usage` beside it is the turn's."""
     turns = line.get("model_usage_since_last_result")
     if isinstance(turns, dict):
-        return sum(float(each.get("costUSD") or 0) for each in turns.values())
+        return sum(float(turn.get("costUSD") or 0) for turn in turns.values())
     return None
 
 
 def environment(caller: Caller) -> Mapping[str, str | None]:
-    """Claude Code prefers an API key over its own login, so counsel's key would be billed by mistake: it is left out if
-    there is a login, unless a base URL is set with it."""
+    """Claude Code prefers an API key to its own login, so counsel's key would be billed by mistake. If there is a
+    login, the key is left out, unless a base URL is set with it."""
     env = caller.own_env
-    added: dict[str, str | None] = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
+    variables: dict[str, str | None] = {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1"}
     if not env.get("CLAUDE_CODE_MAX_RETRIES"):
-        added["CLAUDE_CODE_MAX_RETRIES"] = str(caller.settings.max_attempts - 1)
+        variables["CLAUDE_CODE_MAX_RETRIES"] = str(caller.settings.max_attempts - 1)
     if own_login(caller) and not env.get("ANTHROPIC_BASE_URL"):
-        added["ANTHROPIC_API_KEY"] = None
-    return added
+        variables["ANTHROPIC_API_KEY"] = None
+    return variables
 
 
 DRIVER = driver.AgentDriver(
@@ -339,6 +338,6 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    takes=frozenset({"effort", "web_search"}),
+    supported_knobs=frozenset({"effort", "web_search"}),
     env=environment,
 )

@@ -27,18 +27,18 @@ from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.paths import exists
 
 _OWN = {"timeout": "timeout"}
-_KINDS = ("stdio", "http", "streamable-http", "sse", "ws")  # it skips all others
-_KEPT: dict[str, tuple[type, str]] = {  # fields that counsel does not read
+_KINDS = ("stdio", "http", "streamable-http", "sse", "ws")  # Claude Code skips all others
+_UNREAD_FIELDS: dict[str, tuple[type, str]] = {  # fields that counsel does not read
     "alwaysLoad": (bool, "true or false"),
     "bareElicitationCapability": (bool, "true or false"),
 }
-_KEPT_REMOTE: dict[str, tuple[type, str]] = {
+_UNREAD_REMOTE_FIELDS: dict[str, tuple[type, str]] = {
     "headersHelper": (str, "a string"),
     "oauth": (Mapping, "an object"),
     "tools": (list, "a list"),
 }
-_OF_STARTED = ("command", "args", "env", "cwd")
-_OF_REMOTE = ("url", "headers", "cwd")
+_STDIO_KEYS = ("command", "args", "env", "cwd")
+_REMOTE_KEYS = ("url", "headers", "cwd")
 _UNKNOWN_URLS = ("httpUrl", "serverUrl")
 _LARGEST = 2**53 - 1  # JavaScript's largest whole number
 # What the client writes around the first setting of a project (golden/claude/stdio-local).
@@ -59,11 +59,11 @@ def read(name: str, entry: Entry) -> Server:
         raise Unreadable("the entry must be an object")
     kind = entry.get("type", "stdio")
     _refuse_unknown_type(kind, entry)
-    needed = "command" if kind == "stdio" else "url"
+    required_key = "command" if kind == "stdio" else "url"
     _refuse_skipped(kind, entry)
     server = read_entry(name, _own_fields(kind, entry), references.CLAUDE, _OWN)
-    if not entry.get(needed):
-        raise Unreadable(f"Claude Code ignores it: it has no {needed}")
+    if not entry.get(required_key):
+        raise Unreadable(f"Claude Code ignores it: it has no {required_key}")
     return server
 
 
@@ -89,20 +89,24 @@ def _refuse_skipped(kind: str, entry: Entry) -> None:
     for name, value in values.items() if isinstance(values, Mapping) else ():
         if not isinstance(value, str):
             raise Unreadable(f"Claude Code skips it: {key}.{name} is not a string")
-    for key, (type_, words) in (_KEPT if kind == "stdio" else _KEPT | _KEPT_REMOTE).items():
+    for key, (type_, words) in (
+        _UNREAD_FIELDS if kind == "stdio" else _UNREAD_FIELDS | _UNREAD_REMOTE_FIELDS
+    ).items():
         if key in entry and not isinstance(entry[key], type_):
             raise Unreadable(f"Claude Code skips it: {key} is not {words}")
 
 
 def _own_fields(kind: str, entry: Entry) -> Entry:
-    """Without what it ignores in an entry of this type, whatever its value."""
-    others = _OF_REMOTE if kind == "stdio" else _OF_STARTED
-    ignored = {key for key in others if not _is_readable(key, entry.get(key))}
-    return {key: value for key, value in entry.items() if key not in ignored and key not in _UNKNOWN_URLS}
+    """The entry without fields that Claude Code ignores for this type and a copy could not have."""
+    foreign_keys = _REMOTE_KEYS if kind == "stdio" else _STDIO_KEYS
+    ignored_keys = {key for key in foreign_keys if not _is_readable(key, entry.get(key))}
+    return {
+        key: value for key, value in entry.items() if key not in ignored_keys and key not in _UNKNOWN_URLS
+    }
 
 
 def _is_readable(key: str, value: object) -> bool:
-    """Whether a copy to a client that uses this field could have it."""
+    """Whether a copy of the entry, for a client that uses this field, could have this value."""
     if key == "args":
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if key in ("env", "headers"):
@@ -144,11 +148,11 @@ def tables(workspace: Workspace) -> list[ServerTable]:
 
 
 def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
-    managed = workspace.claude_managed()
-    if os.path.lexists(managed):
+    managed_file = workspace.claude_managed()
+    if os.path.lexists(managed_file):
         kept_by = "this machine's administrator"
         yield ServerTable(
-            "claude", "managed", Target(managed, "json"), ("mcpServers",), kept_by=kept_by, alone=True
+            "claude", "managed", Target(managed_file, "json"), ("mcpServers",), kept_by=kept_by, alone=True
         )
     for folder in workspace.project.parents:
         if exists(file := folder / ".mcp.json"):
@@ -170,8 +174,8 @@ def _user_file(workspace: Workspace) -> Target:
 
 
 def project_key(folder: Path) -> Path:
-    """Claude Code keeps a project's settings under its git root, found from any folder inside it, through links; those of a
-    worktree under its main repository (measured, 2.1.325)."""
+    """Claude Code stores a project's settings by its git root, which it finds from any folder inside, through links; a
+    worktree's by the main repository (measured, 2.1.325)."""
     real = Path(os.path.realpath(folder))
     root = next((parent for parent in (real, *real.parents) if exists(parent / ".git")), None)
     if root is None:
@@ -180,14 +184,14 @@ def project_key(folder: Path) -> Path:
 
 
 def _repository(root: Path) -> Path | None:
-    """The repository of a worktree that it knows; a bare repository has no folder around it and stands for itself."""
+    """The repository of a worktree, if it knows the worktree. A bare repository has no folder around it."""
     marker = root / ".git"
     if not marker.is_file():
         return None  # a folder: this is the repository itself
     try:
-        git_dir = _followed(root, marker.read_text().removeprefix("gitdir:"))
-        common = _followed(git_dir, (git_dir / "commondir").read_text())
-        worktree = os.path.realpath(_followed(git_dir, (git_dir / "gitdir").read_text()))
+        git_dir = _resolved(root, marker.read_text().removeprefix("gitdir:"))
+        common = _resolved(git_dir, (git_dir / "commondir").read_text())
+        worktree = os.path.realpath(_resolved(git_dir, (git_dir / "gitdir").read_text()))
     except (OSError, ValueError):
         return None  # a submodule, or not a file of git
     if git_dir.parent != common / "worktrees" or worktree != str(marker):
@@ -195,7 +199,7 @@ def _repository(root: Path) -> Path | None:
     return common.parent if common.name == ".git" else common
 
 
-def _followed(start: Path, text: str) -> Path:
+def _resolved(start: Path, text: str) -> Path:
     """Paths in git's files are absolute, or relative to the folder that the file describes."""
     return Path(os.path.normpath(start / text.strip()))
 
@@ -209,7 +213,7 @@ def _switches(workspace: Workspace, table: ServerTable) -> list[Switch]:
 
     def edits(document: Meaning, name: str, enabled: bool) -> list[Edit]:
         project = ("projects", key)
-        return _on(document, name, project, lists) if enabled else _off(document, name, project)
+        return _enable(document, name, project, lists) if enabled else _disable(document, name, project)
 
     note = f"Claude Code switches servers per project: this applies to {key}."
     user_switch = [Switch(_user_file(workspace), edits, note)]
@@ -220,12 +224,12 @@ def _switches(workspace: Workspace, table: ServerTable) -> list[Switch]:
     return [*user_switch, *settings] if table.scope == "project" else user_switch
 
 
-def _on(document: Meaning, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
-    listed = [list_key for list_key in lists if name in _names(document.get((*project, list_key)))]
-    return [DropItem((*project, list_key), name) for list_key in listed]
+def _enable(document: Meaning, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
+    keys = [list_key for list_key in lists if name in _names(document.get((*project, list_key)))]
+    return [DropItem((*project, list_key), name) for list_key in keys]
 
 
-def _off(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edit]:
+def _disable(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edit]:
     if name in _names(document.get((*project, "disabledMcpServers"))):
         return []
     if document.get(project) is MISSING:
@@ -234,7 +238,7 @@ def _off(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edit]:
 
 
 def _switch_settings(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-    """Only enables what was disabled here; disabling needs one list, not two."""
+    """Enable what this file disabled. It is not used for disabling, which needs one list, not two."""
     path = ("disabledMcpjsonServers",)
     return [DropItem(path, name)] if enabled and name in _names(document.get(path)) else []
 
@@ -245,30 +249,32 @@ def _settings(workspace: Workspace) -> list[Target]:
 
 
 def _mentions(workspace: Workspace, table: ServerTable) -> list[Mention]:
-    """A user's server can be disabled in any project; `switches` know this one."""
-    return [Mention(_user_file(workspace), _off_elsewhere)] if table.scope == "user" else []
+    """Where a renamed server is disabled: a user's server can be disabled in any project."""
+    return [Mention(_user_file(workspace), _rename_elsewhere)] if table.scope == "user" else []
 
 
-def _off_elsewhere(document: Meaning, name: str, to: str) -> list[Edit]:
+def _rename_elsewhere(document: Meaning, name: str, new_name: str) -> list[Edit]:
     projects = document.get(("projects",))
     paths = (
         [("projects", key, "disabledMcpServers") for key in projects] if isinstance(projects, Mapping) else []
     )
     lists = {path: _names(document.get(path)) for path in paths}
-    return [AddItem(path, to) for path, names in lists.items() if name in names and to not in names]
+    return [
+        AddItem(path, new_name) for path, names in lists.items() if name in names and new_name not in names
+    ]
 
 
-def _off_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], bool]:
-    disabled: set[str] = set()
+def _disabled_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], bool]:
+    disabled_names: set[str] = set()
     project = ("projects", str(project_key(workspace.project)))
     if document := reader.quiet(_user_file(workspace)):
-        disabled |= _names(document.get((*project, "disabledMcpServers")))
+        disabled_names |= _names(document.get((*project, "disabledMcpServers")))
         if table.scope == "project":
-            disabled |= _names(document.get((*project, "disabledMcpjsonServers")))
+            disabled_names |= _names(document.get((*project, "disabledMcpjsonServers")))
     for target in _settings(workspace) if table.scope == "project" else ():
         if settings := reader.quiet(target):
-            disabled |= _names(settings.get(("disabledMcpjsonServers",)))
-    return disabled.__contains__
+            disabled_names |= _names(settings.get(("disabledMcpjsonServers",)))
+    return disabled_names.__contains__
 
 
 def _names(value: object) -> set[str]:
@@ -277,8 +283,8 @@ def _names(value: object) -> set[str]:
 
 def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
     notes = []
-    if os.path.lexists(managed := workspace.claude_managed()):
-        notes.append(f"Claude Code uses only the servers of {managed} as long as that file exists.")
+    if os.path.lexists(managed_file := workspace.claude_managed()):
+        notes.append(f"Claude Code uses only the servers of {managed_file} as long as that file exists.")
     if table.scope == "project":
         notes.append("Claude Code asks for approval before it uses a project's servers.")
     return notes
@@ -291,16 +297,16 @@ def _refuses(table: ServerTable, document: Document) -> str:
 
 
 def _stops_at(workspace: Workspace, unread: Unread) -> bool:
-    """It ends with an error if its own file is malformed (measured, 2.1.325); of another it reads nothing."""
+    """Claude Code stops if its own file is malformed (measured, 2.1.325), and ignores other malformed files."""
     return unread.part == "file" and unread.table.target == _user_file(workspace)
 
 
-_OF_ITS_COMMANDS = re.compile(r"[A-Za-z0-9_-]+")
+_COMMAND_NAMES = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def _warns(server: Server) -> list[str]:
-    """It loads any name from its files, but `claude mcp add` and `remove` accept only some (measured, 2.1.325)."""
-    if _OF_ITS_COMMANDS.fullmatch(server.name):
+    """Claude Code loads any name, but `claude mcp add` and `remove` accept only some (measured, 2.1.325)."""
+    if _COMMAND_NAMES.fullmatch(server.name):
         return []
     return [f"Claude Code uses the name {server.name!r}, but its own `claude mcp` commands do not accept it"]
 
@@ -311,7 +317,7 @@ FORMAT = ServerFormat(
     write=write,
     tables=tables,
     syntax=references.CLAUDE,
-    names=_OF_ITS_COMMANDS,
+    names=_COMMAND_NAMES,
     names_text="letters, digits, - and _",
     loads=ANY_NAME,
     others=_others,
@@ -323,7 +329,7 @@ FORMAT = ServerFormat(
         "exclude_tools": "Claude Code has no list of forbidden tools per server",
     },
     switches=_switches,
-    off=_off_here,
+    off=_disabled_here,
     mentions=_mentions,
     notes=_notes,
     warns=_warns,

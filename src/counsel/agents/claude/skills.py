@@ -1,7 +1,7 @@
 """The skills that Claude Code loads, measured with 2.1.325 (docs/use/skills.md).
 
-Its own `init` message lists them: `slash_commands` are those a user can call, `skills` those of them with a
-description of when to use them.
+Its own `init` message lists them: `slash_commands` are those that a user can call, `skills` those of them whose
+description says when to use them.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def project_folder(workspace: Workspace) -> Path:
 
 def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
     settings = _settings(workspace, scanner)
-    found_skills = [
+    candidates = [
         _skill(root, path, scanner, direct=_is_own_skill(root, path))
         for root in _roots(workspace, scanner, settings)
         for path in _search(root, scanner)
     ]
-    return _resolve_duplicates(found_skills, _switched_off(settings))
+    return _resolve_duplicates(candidates, _switched_off(settings))
 
 
-# ── where ────────────────────────────────────────────────────────────────────────────────────────────
+# ── folders ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _roots(workspace: Workspace, scanner: SkillScanner, settings: list[dict[str, object]]) -> Iterator[Root]:
-    """In order of precedence: of two skills with one name, the earlier is used."""
+    """The folders in order of precedence: of two skills with one name, the earlier is used."""
     yield Root(MANAGED, "admin")
     yield Root(user_folder(workspace), "user")
     for folder in _upwards(workspace):
@@ -63,7 +63,7 @@ def _roots(workspace: Workspace, scanner: SkillScanner, settings: list[dict[str,
 
 
 def _upwards(workspace: Workspace) -> Iterator[Path]:
-    """From the project's folder up to the git root; without one up to the home folder, or to the top."""
+    """The folders from the project's up to the git root; outside a repository, up to the home folder or the top."""
     home = Path(os.path.realpath(workspace.home))
     for folder in (workspace.project, *workspace.project.parents):
         if Path(os.path.realpath(folder)) == home:
@@ -90,7 +90,7 @@ def _is_own_skill(root: Root, path: SkillPath) -> bool:
     return bool(root.plugin) and Path(path.path).parent == root.path
 
 
-# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── one skill ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, direct: bool) -> Skill:
@@ -118,15 +118,17 @@ def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, direct: bool) 
 
 def _with_problems(skill: Skill, file: SkillFile) -> Skill:
     if file.failure:
-        return skill.noted("unreadable", f"Claude cannot read it: {file.failure}.", "refused", command=None)
+        return skill.with_note(
+            "unreadable", f"Claude cannot read it: {file.failure}.", "refused", command=None
+        )
     if file.size > LARGEST:
         message = f"SKILL.md has {file.size:,} bytes, too large: Claude loads at most {LARGEST:,}."
-        return skill.noted("too-large", message, "refused", command=None)
+        return skill.with_note("too-large", message, "refused", command=None)
     if not skill.description:
         message = "no description: Claude offers it only as a slash command and never chooses it on its own."
-        skill = skill.noted("no-description", message)
+        skill = skill.with_note("no-description", message)
     if skill.command is None:
-        skill = skill.noted("not-invocable", "user-invocable is off: only the model can use it.")
+        skill = skill.with_note("not-invocable", "user-invocable is off: only the model can use it.")
     return skill
 
 
@@ -176,34 +178,34 @@ def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.text.strip().lower() in _TRUE
 
 
-# ── which of several ─────────────────────────────────────────────────────────────────────────────────
+# ── duplicates ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _switched_off(settings: list[dict[str, object]]) -> set[str]:
-    merged: dict[str, object] = {}
+    values: dict[str, object] = {}
     for layer in settings:
         if isinstance(overrides := layer.get("skillOverrides"), dict):
-            merged |= overrides
-    return {name for name, value in merged.items() if value == "off"}
+            values |= overrides
+    return {name for name, value in values.items() if value == "off"}
 
 
 def _resolve_duplicates(skills: list[Skill], off: set[str]) -> list[Skill]:
-    """One file counts once, however often it is linked; of one name the first is used."""
+    """Each file counts once, however often it is linked; of several skills with one name, the first is used."""
     files: dict[Path, Skill] = {}
     names: dict[str, Skill] = {}
-    settled: list[Skill] = []
+    results: list[Skill] = []
     for skill in skills:
         if skill.state != "loaded":
-            settled.append(skill)
+            results.append(skill)
         elif (first := files.setdefault(skill.real, skill)) is not skill:
             message = f"duplicate: the same file is already loaded as {first.name!r} from {first.folder}."
-            settled.append(skill.noted("same-file", message, "shadowed", shadowed_by=first.path))
+            results.append(skill.with_note("same-file", message, "shadowed", shadowed_by=first.path))
         elif (first := names.setdefault(skill.name, skill)) is not skill:
             message = f"duplicate name: {first.path} is used instead."
-            settled.append(skill.noted("duplicate", message, "shadowed", shadowed_by=first.path))
+            results.append(skill.with_note("duplicate", message, "shadowed", shadowed_by=first.path))
         elif skill.name in off:
             message = "disabled by skillOverrides in Claude's settings."
-            settled.append(skill.noted("disabled", message, "disabled"))
+            results.append(skill.with_note("disabled", message, "disabled"))
         else:
-            settled.append(skill)
-    return settled
+            results.append(skill)
+    return results

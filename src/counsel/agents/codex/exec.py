@@ -22,9 +22,8 @@ from counsel.types import Finished, Notice, Text, Usage, UsageReport
 def command(request: AgentRequest) -> Command:
     settings, knobs = request.caller.settings, request.call.knobs
     argv = [str(request.program), "exec", "--json", "--sandbox", request.level]
-    if (
-        settings.codex_skip_git_check or not request.trusted
-    ):  # an empty folder is no repository; the project's was checked
+    # The empty folder for an untrusted project is no repository.
+    if settings.codex_skip_git_check or not request.trusted:
         argv += ["--skip-git-repo-check"]
     if not request.trusted:
         argv += ["-c", f"sandbox_workspace_write.writable_roots={json.dumps([str(request.cwd)])}"]
@@ -50,18 +49,20 @@ def command(request: AgentRequest) -> Command:
 
 
 def without_servers(request: AgentRequest) -> tuple[list[str], tuple[str, ...]]:
-    """Options that disable the servers which Codex would start in an untrusted folder, and the notice.
+    """Options that disable the servers that Codex would start in an untrusted folder, and the notice.
 
     Inline tables: in a dotted key (`mcp_servers.NAME.enabled`) a name with a dot is split (measured).
     """
-    if trust.by("codex", request.workspace) is True:
+    if trust.by_agent("codex", request.workspace) is True:
         return [], ()
     entries = local_servers.entries(FORMAT, request.workspace)
-    started = [(table, name) for table, name, entry in entries if local_servers.starts(entry)]
-    if not started:
+    local_entries = [(table, name) for table, name, entry in entries if local_servers.starts(entry)]
+    if not local_entries:
         return [], ()
-    servers = [name for table, name in started if table.scope != "plugin"]
-    plugins = [table.kept_by.removeprefix("the plugin ") for table, _ in started if table.scope == "plugin"]
+    servers = [name for table, name in local_entries if table.scope != "plugin"]
+    plugins = [
+        table.kept_by.removeprefix("the plugin ") for table, _ in local_entries if table.scope == "plugin"
+    ]
     options = [
         word
         for key, names in (("mcp_servers", servers), ("plugins", plugins))
@@ -71,7 +72,7 @@ def without_servers(request: AgentRequest) -> tuple[list[str], tuple[str, ...]]:
         )
         if names
     ]
-    return options, (local_servers.note("codex", [name for _, name in started], request.cwd),)
+    return options, (local_servers.note("codex", [name for _, name in local_entries], request.cwd),)
 
 
 class ExecReader(Reader):
@@ -98,10 +99,10 @@ class ExecReader(Reader):
             return [] if self.request.session else [UsageReport(_usage(read.part(line, "usage")))]
         return []
 
-    def finish(self, ended: Exit) -> list[Step]:
-        if self.request.session and not self._started and ended.code == 1:
+    def finish(self, exit_: Exit) -> list[Step]:
+        if self.request.session and not self._started and exit_.code == 1:
             raise LostSession
-        return finished_or_fail(self.request, self._finished, ended)
+        return finished_or_fail(self.request, self._finished, exit_)
 
     def _item(self, item: Mapping[str, object]) -> list[Step]:
         text = str(item.get("text") or item.get("message") or "")

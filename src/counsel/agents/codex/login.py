@@ -28,7 +28,7 @@ def login(caller: Caller) -> Login:
 
 
 def _provider_login(name: str, config: Mapping[str, object], caller: Caller) -> Login:
-    """A custom provider needs its own key, or none."""
+    """Whether a custom provider has its key; some need none."""
     provider = inside(config, "model_providers", name)
     if inside(provider, "requires_openai_auth") or name == "openai":
         return False, ""

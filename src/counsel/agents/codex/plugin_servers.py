@@ -15,15 +15,15 @@ from counsel.errors import CounselError
 
 def tables(workspace: Workspace, reader: Reader, config: dict[str, object]) -> Iterator[ServerTable]:
     for plugin in enabled_plugins(workspace, SkillScanner(), config):
-        declared = plugin.manifest.get("mcpServers")
+        servers = plugin.manifest.get("mcpServers")
         kept_by = f"the plugin {plugin.identity}"
-        if isinstance(declared, Mapping):
+        if isinstance(servers, Mapping):
             target = Target(manifest_file(plugin.folder) or plugin.folder, "json")
             yield ServerTable(
-                "codex", "plugin", target, (), kept_by=kept_by, entries=_placed(declared, plugin)
+                "codex", "plugin", target, (), kept_by=kept_by, entries=_with_folders(servers, plugin)
             )
             continue
-        target = Target(plugin.folder / (declared if isinstance(declared, str) else ".mcp.json"), "json")
+        target = Target(plugin.folder / (servers if isinstance(servers, str) else ".mcp.json"), "json")
         try:
             document = reader.read(target)
         except CounselError:
@@ -34,15 +34,17 @@ def tables(workspace: Workspace, reader: Reader, config: dict[str, object]) -> I
         value = {} if document is None else document.value
         inner = value.get("mcpServers", value)
         if isinstance(inner, Mapping):
-            yield ServerTable("codex", "plugin", target, (), kept_by=kept_by, entries=_placed(inner, plugin))
+            yield ServerTable(
+                "codex", "plugin", target, (), kept_by=kept_by, entries=_with_folders(inner, plugin)
+            )
 
 
-def _placed(entries: Mapping[str, object], plugin: Plugin) -> dict[str, object]:
-    """A relative working folder is one inside the plugin."""
-    return {name: _at(entry, plugin) for name, entry in entries.items()}
+def _with_folders(entries: Mapping[str, object], plugin: Plugin) -> dict[str, object]:
+    """The entries with absolute working folders: relative ones are inside the plugin."""
+    return {name: _with_folder(entry, plugin) for name, entry in entries.items()}
 
 
-def _at(entry: object, plugin: Plugin) -> object:
+def _with_folder(entry: object, plugin: Plugin) -> object:
     if not isinstance(entry, Mapping) or not isinstance(folder := entry.get("cwd"), str):
         return entry
     return {**entry, "cwd": os.path.normpath(plugin.folder / folder)}

@@ -1,4 +1,4 @@
-"""Codex's enabled plugins, and where they keep their skills: `[plugins."name@market"]` in config.toml, files in its cache."""
+"""Codex's enabled plugins (`[plugins."name@market"]` in config.toml) and the folders of their skills, in its cache."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def enabled_plugins(
 
 
 def _newest(versions: list[str]) -> str:
-    """`local` before all others, then the highest number."""
+    """`local` if there is one, else the highest version."""
     return max(
         versions, key=lambda name: (name == "local", [int(part) for part in re.findall(r"\d+", name)], name)
     )
@@ -63,7 +63,7 @@ def _manifest(folder: Path, scanner: SkillScanner) -> dict[str, object] | None:
 
 
 def _paths(value: object) -> list[str]:
-    """What the manifest names instead of `skills`."""
+    """The folders in the manifest's `skills`, by default `skills`; none outside the plugin."""
     paths = [value] if isinstance(value, str) else value if isinstance(value, list) else ["skills"]
     return [
         path

@@ -2,13 +2,13 @@
 
 Measured with 0.166.0 (`codex app-server generate-json-schema` prints all schemas):
 - closing stdin after `turn/completed` ends it within 40 ms, with the thread safely on disk;
-- `tokenUsage.total` is the thread's, `last` one model call's: a turn is the sum of its `last`s;
+- `tokenUsage.total` counts the thread, `last` one model call: a turn is the sum of its `last`s;
 - CODEX_API_KEY is read by `codex exec` only. Here the key is sent in `account/login/start` with credentials kept in
   memory (`ephemeral`): nothing is written, and the user's own login stays;
 - several processes that start at once in a new home conflict over SQLite files: such a start is retried;
-- retries that it counts ("2/5") end by themselves; "waiting for network" would last forever and is ended by us;
-- in an untrusted folder it ignores `.codex/config.toml` and hooks, but loads skills and AGENTS.md: there it is started
-  elsewhere (start_folder.py). `$name` in a prompt gives the model the user's own skill of that name;
+- retries that it counts ("2/5") end by themselves; "waiting for network" would last forever, so counsel ends it;
+- in an untrusted folder it ignores `.codex/config.toml` and hooks, but loads skills and AGENTS.md: so it is started in
+  another folder (start_folder.py). `$name` in a prompt gives the model the user's own skill of that name;
 - `on-failure` is no longer an approval policy; requests for approval are declined: no user is present to approve them.
 A Codex without app-server is asked through `codex exec` (exec.py).
 """
@@ -35,7 +35,7 @@ from counsel.types import Finished, Notice, Text, Thinking, ToolCall, ToolUse, U
 
 WRITABLE = "sandbox_workspace_write.writable_roots"  # applies at this level only
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}
-POLICIES = {"on-failure": "on-request"}  # its name in newer releases
+POLICIES = {"on-failure": "on-request"}  # the name in newer releases
 # Our responses when Codex asks the user something.
 DECLINE: dict[str, dict[str, object]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
@@ -58,14 +58,14 @@ STATUSES = {
 }
 TOOLS = {"commandExecution": "command", "fileChange": "changes", "webSearch": "query", "mcpToolCall": "tool"}
 
-_COUNTED = re.compile(r"\d+/\d+").search  # "Reconnecting... 2/5"
+_RETRY_COUNT = re.compile(r"\d+/\d+").search  # "Reconnecting... 2/5"
 _HELLO, _LOGIN, _THREAD, _TURN = range(1, 5)  # ids of our requests
 _CUT = "reason: max_output_tokens"  # in the message of a turn that failed because of its length
 
 
 def command(request: AgentRequest) -> Command:
     settings = request.caller.settings
-    if login(request.caller)[0] is False:  # it would retry without a key for 15 seconds
+    if login(request.caller)[0] is False:  # Codex would retry for 15 seconds
         raise failures.not_logged_in(request.agent)
     if not settings.codex_skip_git_check and not _in_git(request.cwd):
         raise Refused(
@@ -112,7 +112,7 @@ class Reader(driver.Reader):
         self._comments: dict[str, list[str]] = {}  # messages with phase `commentary`
         self._usage = Usage()
         self._total: object = None
-        self._network_waits = 0  # for the network
+        self._network_waits = 0
 
     def feed(self, line: Mapping[str, object]) -> list[Step]:
         if "method" in line and "id" in line:
@@ -121,12 +121,12 @@ class Reader(driver.Reader):
             return self._on_notification(str(line["method"]), read.part(line, "params"))
         return self._on_response(line)
 
-    def finish(self, ended: Exit) -> list[Step]:
-        if not self._initialized and ended.code == 2:  # a usage error, such as an unknown command
+    def finish(self, exit_: Exit) -> list[Step]:
+        if not self._initialized and exit_.code == 2:  # a usage error, such as an unknown command
             raise MethodUnsupported
-        if not self._initialized and "state runtime" in ended.stderr:
+        if not self._initialized and "state runtime" in exit_.stderr:
             raise Busy
-        return finished_or_fail(self.request, self._finished, ended)
+        return finished_or_fail(self.request, self._finished, exit_)
 
     # ── our requests and their responses, in order ──
 
@@ -209,7 +209,7 @@ class Reader(driver.Reader):
             "item/agentMessage/delta": self._text,
             "item/reasoning/summaryTextDelta": _thought,
             "item/reasoning/textDelta": _thought,
-            "thread/tokenUsage/updated": self._used,
+            "thread/tokenUsage/updated": self._usage_updated,
             "error": self._on_error,
             "turn/completed": self._on_turn_end,
         }.get(method)
@@ -217,10 +217,10 @@ class Reader(driver.Reader):
 
     def _started(self, params: dict[str, object]) -> list[Step]:
         item = read.part(params, "item")
-        kind, number = str(item.get("type")), str(item.get("id"))
+        kind, identity = str(item.get("type")), str(item.get("id"))
         self._close()
         if kind == "agentMessage" and item.get("phase") == "commentary":
-            self._comments[number] = []
+            self._comments[identity] = []
         if kind in TOOLS:
             return [ToolUse(ToolCall(read.text(item, "id"), kind, {TOOLS[kind]: item.get(TOOLS[kind])}))]
         return []
@@ -233,15 +233,15 @@ class Reader(driver.Reader):
         return steps
 
     def _missing_text(self, item: dict[str, object]) -> list[Step]:
-        """What a complete message adds to the pieces that were received: all of it, if none were."""
+        """The rest of a complete message that did not arrive in pieces."""
         if item.get("type") != "agentMessage":
             return []
-        number, text = str(item.get("id")), str(item.get("text") or "")
-        if item.get("phase") == "commentary" and number not in self._texts:
-            self._comments.setdefault(number, [])
-        received = self._comments.get(number) or self._texts.get(number) or []
-        rest = missing("".join(received), text)
-        return self._text({"itemId": number, "delta": rest}) if rest else []
+        identity, text = str(item.get("id")), str(item.get("text") or "")
+        if item.get("phase") == "commentary" and identity not in self._texts:
+            self._comments.setdefault(identity, [])
+        pieces = self._comments.get(identity) or self._texts.get(identity) or []
+        rest = missing("".join(pieces), text)
+        return self._text({"itemId": identity, "delta": rest}) if rest else []
 
     def _close(self) -> None:
         self._last_complete, self._unfinished = self._item, []
@@ -257,12 +257,10 @@ class Reader(driver.Reader):
         self._unfinished.append(gap + text)
         return [Text(gap + text)]
 
-    def _used(self, params: dict[str, object]) -> list[Step]:
+    def _usage_updated(self, params: dict[str, object]) -> list[Step]:
         usage = read.part(params, "tokenUsage")
-        if (
-            params.get("turnId") != self._turn or usage.get("total") == self._total
-        ):  # from before, or repeated
-            return []
+        if params.get("turnId") != self._turn or usage.get("total") == self._total:
+            return []  # of an earlier turn, or repeated
         self._total = usage.get("total")
         last = read.part(usage, "last")
         self._usage = Usage(
@@ -275,18 +273,18 @@ class Reader(driver.Reader):
         return [UsageReport(self._usage)]
 
     def _on_error(self, params: dict[str, object]) -> list[Step]:
-        """Errors that Codex retries are reported; others come again at the end of the turn."""
+        """Report errors that Codex retries; the others are repeated at the end of the turn."""
         error = read.part(params, "error")
         if not params.get("willRetry"):
             return []
-        if not _COUNTED(str(error.get("message"))):
+        if not _RETRY_COUNT(str(error.get("message"))):
             self._network_waits += 1
         if self._network_waits >= self.request.limits.attempts:
             raise self.request.fail(str(error.get("additionalDetails") or error.get("message")))
-        return [*self._lost(), Notice("retry", f"Codex retries: {self._message_of(error)}")]
+        return [*self._withdraw(), Notice("retry", f"Codex retries: {self._message_of(error)}")]
 
-    def _lost(self) -> list[Step]:
-        """A message whose stream broke is requested again, as another item."""
+    def _withdraw(self) -> list[Step]:
+        """Withdraw a message whose stream broke: Codex requests it again, as another item."""
         if self._unfinished:
             self._texts.pop(self._item, None)
         withdrawn, self._unfinished, self._item = "".join(self._unfinished), [], self._last_complete
@@ -326,6 +324,6 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    takes=frozenset({"effort", "verbosity", "web_search"}),
+    supported_knobs=frozenset({"effort", "verbosity", "web_search"}),
     fallback=exec_.method,
 )

@@ -52,7 +52,7 @@ _KNOWN = frozenset(
         "disabled_tools",
     ]
 )
-_KEPT: dict[str, tuple[type, str]] = {  # fields that counsel does not read
+_UNREAD_FIELDS: dict[str, tuple[type, str]] = {  # fields that counsel does not read
     "startup_timeout_ms": (int, "a whole number"),
     "scopes": (list, "a list"),
     "oauth": (Mapping, "a table"),
@@ -83,11 +83,11 @@ def read(name: str, entry: Entry) -> Server:
         enabled=entry.get("enabled") is not False,
         include_tools=optional_strings(entry, "enabled_tools"),
         exclude_tools=optional_strings(entry, "disabled_tools"),
-        extras={key: value for key, value in entry.items() if key not in _KNOWN} | _described(entry),
+        extras={key: value for key, value in entry.items() if key not in _KNOWN} | _detailed_variables(entry),
     )
     literal = translated(
         server, references.CODEX.read
-    )  # Codex expands nothing: what looks like a reference is literal
+    )  # Codex expands nothing: text that looks like a reference is literal
     return literal.replaced(
         env={**literal.env, **_forwarded(entry.get("env_vars"))},
         headers={**literal.headers, **_header_references(entry)},
@@ -98,8 +98,8 @@ def _refuse_what_breaks_codex(entry: Entry) -> None:
     """Each of these ends every codex command with an error (measured, 0.166)."""
     if ("command" in entry) == ("url" in entry):
         raise Unreadable("an entry needs a command or a url, and not both: this breaks every codex command")
-    kind, other = ("command", _WITH_URL) if "command" in entry else ("url", _WITH_COMMAND)
-    if wrong := [f"`{key}`" for key in other if key in entry]:
+    kind, incompatible = ("command", _WITH_URL) if "command" in entry else ("url", _WITH_COMMAND)
+    if wrong := [f"`{key}`" for key in incompatible if key in entry]:
         raise Unreadable(f"{', '.join(wrong)} with a {kind} breaks every codex command")
     for key in ("env", "http_headers", "env_http_headers"):
         if not all(isinstance(value, str) for value in _table(entry, key).values()):
@@ -114,7 +114,7 @@ def _refuse_what_breaks_codex(entry: Entry) -> None:
 
 
 def _refuse_wrong_types(entry: Entry) -> None:
-    for key, (type_, words) in _KEPT.items():
+    for key, (type_, words) in _UNREAD_FIELDS.items():
         if key in entry and (isinstance(entry[key], bool) or not isinstance(entry[key], type_)):
             raise Unreadable(f"a `{key}` that is not {words} breaks every codex command")
 
@@ -133,14 +133,14 @@ def _forwarded(value: object) -> dict[str, str]:
         raise Unreadable("env_vars must be a list")
     names: list[Any] = [item.get("name") if isinstance(item, Mapping) else item for item in value]
     sources = {item.get("source", "local") for item in value if isinstance(item, Mapping)}
-    others = {key for item in value if isinstance(item, Mapping) for key in item} - {"name", "source"}
-    if not all(isinstance(name, str) for name in names) or not sources <= {"local", "remote"} or others:
+    unknown_keys = {key for item in value if isinstance(item, Mapping) for key in item} - {"name", "source"}
+    if not all(isinstance(name, str) for name in names) or not sources <= {"local", "remote"} or unknown_keys:
         raise Unreadable("an item of `env_vars` that is not a name breaks every codex command")
     return {name: f"${{{name}}}" for name in names}
 
 
-def _described(entry: Entry) -> dict[str, object]:
-    """Items of `env_vars` with more than a name (`{name, source}`)."""
+def _detailed_variables(entry: Entry) -> dict[str, object]:
+    """The items of `env_vars` that have more than a name (`{name, source}`)."""
     value = entry.get("env_vars")
     items = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
     return {"env_vars": items} if items else {}
@@ -166,42 +166,44 @@ def write(server: Server) -> dict[str, object]:
 
 
 def _stdio(server: Server) -> dict[str, object]:
-    forwarded = [name for name, value in server.env.items() if references.whole(value) == name]
-    fixed = {name: value for name, value in server.env.items() if name not in forwarded}
-    for name, value in fixed.items():
-        if other := references.names(value):
+    forwarded_names = [name for name, value in server.env.items() if references.sole_variable(value) == name]
+    literal_env = {name: value for name, value in server.env.items() if name not in forwarded_names}
+    for name, value in literal_env.items():
+        if variables := references.names(value):
             raise Untranslatable(
-                f"Codex passes variables only under their own name: {name} cannot be set from ${{{other[0]}}}"
+                f"Codex passes variables only under their own name: {name} cannot be set from ${{{variables[0]}}}"
             )
-    # a reference in a shell's script can stay literal: the shell expands it
-    shell = with_script(server.replaced(env=fixed), references.as_text)
+    # A reference in a shell script can stay literal: the shell expands it.
+    shell = with_script(server.replaced(env=literal_env), references.as_text)
     plain = translated(shell, references.CODEX.write)
     entry: dict[str, Any] = {"command": plain.command}
     if plain.args:
         entry["args"] = list(plain.args)
-    if fixed:
+    if literal_env:
         entry["env"] = dict(sorted(plain.env.items()))
-    if forwarded:
-        described = {item.get("name"): item for item in server.extras.get("env_vars", ())}
-        entry["env_vars"] = [described.get(name, name) for name in forwarded]
+    if forwarded_names:
+        items_by_name = {item.get("name"): item for item in server.extras.get("env_vars", ())}
+        entry["env_vars"] = [items_by_name.get(name, name) for name in forwarded_names]
     return {**entry, "cwd": plain.cwd} if plain.cwd else entry
 
 
 def _remote(server: Server) -> dict[str, object]:
-    referring = {
+    header_variables = {
         header: name
         for header, value in server.headers.items()
-        if (name := references.whole(value)) is not None
+        if (name := references.sole_variable(value)) is not None
     }
-    fixed = {header: value for header, value in server.headers.items() if header not in referring}
-    plain = translated(server.replaced(headers=fixed), references.CODEX.write)
+    literal_headers = {
+        header: value for header, value in server.headers.items() if header not in header_variables
+    }
+    plain = translated(server.replaced(headers=literal_headers), references.CODEX.write)
     entry: dict[str, Any] = {"url": plain.url}
     if server.token_env:
         entry["bearer_token_env_var"] = server.token_env
-    if fixed:
+    if literal_headers:
         entry["http_headers"] = dict(sorted(plain.headers.items()))
-    if referring:
-        entry["env_http_headers"] = dict(sorted(referring.items()))
+    if header_variables:
+        entry["env_http_headers"] = dict(sorted(header_variables.items()))
     return entry
 
 
@@ -221,11 +223,11 @@ def _user_file(workspace: Workspace) -> Target:
 def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
     """Codex reads `.codex/config.toml` of every folder from the repository's root down to this one."""
     keys = ("mcp_servers",)
-    own = os.path.realpath(
+    user_file = os.path.realpath(
         _user_file(workspace).path
-    )  # in a home folder that is a repository it is above, too
+    )  # if the home folder is a repository, its file is above the project, too
     for folder in _above(workspace.project):
-        if exists(file := folder / ".codex" / "config.toml") and os.path.realpath(file) != own:
+        if exists(file := folder / ".codex" / "config.toml") and os.path.realpath(file) != user_file:
             yield ServerTable("codex", "project", Target(file, "toml"), keys, kept_by="a folder above")
     files: tuple[tuple[Scope, str], ...] = (("managed", "managed_config.toml"), ("system", "config.toml"))
     for scope, name in files:
@@ -241,7 +243,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
 
 
 def _above(project: Path) -> list[Path]:
-    """The folders above the project's, the nearest first, up to the repository's root; none outside of one."""
+    """The folders above the project's, the nearest first, up to the repository's root; none outside a repository."""
     return up_to_root(project)[1:]
 
 
@@ -257,7 +259,7 @@ def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[st
 
 
 def _stops_at(workspace: Workspace, unread: Unread) -> bool:
-    """Any of it ends every codex command; but a project's file is read only if Codex trusts the project."""
+    """Anything unreadable stops every codex command, but Codex reads a project's file only if it trusts the project."""
     from counsel.agents import trust  # rarely needed
 
     scope = unread.table.scope

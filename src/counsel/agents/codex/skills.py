@@ -1,4 +1,4 @@
-"""The skills that Codex loads, measured with 0.166.0 (docs/use/skills.md): what its app-server answers to `skills/list`."""
+"""The skills that Codex loads, as its app-server lists them (`skills/list`, 0.166.0; docs/use/skills.md)."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def project_folder(workspace: Workspace) -> Path:
 def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
     config = _config(workspace, scanner)
     namespaces: dict[str, str] = {}
-    found_skills = [
+    candidates = [
         _skill(root, path, scanner, namespaces)
         for root in _roots(workspace, scanner, config)
         for path in scanner.search(root.path, DEEP)
     ]
-    return _resolve_duplicates(found_skills, config)
+    return _resolve_duplicates(candidates, config)
 
 
-# ── where ────────────────────────────────────────────────────────────────────────────────────────────
+# ── folders ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, object]) -> Iterator[Root]:
-    """In the order in which Codex keeps one of several paths to the same file."""
+    """The folders in Codex's order: of several paths to one file, it keeps the first."""
     upwards = _upwards(workspace.project, config)
     for folder in upwards:
         if folder / ".codex" != workspace.codex_dir():
@@ -74,7 +74,7 @@ def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, object
 
 
 def _upwards(project: Path, config: dict[str, object]) -> list[Path]:
-    """The folder and its parents up to the repository's root; without one, the folder alone."""
+    """The folder and its parents up to the repository's root; the folder alone outside a repository."""
     markers = config.get("project_root_markers")
     names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
     return up_to_root(project, names)
@@ -92,7 +92,7 @@ def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, object]:
     return value
 
 
-# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── one skill ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _skill(root: Root, path: SkillPath, scanner: SkillScanner, namespaces: dict[str, str]) -> Skill:
@@ -122,7 +122,7 @@ def _skill(root: Root, path: SkillPath, scanner: SkillScanner, namespaces: dict[
     )
     if not refusal:
         return skill
-    return skill.noted(
+    return skill.with_note(
         "refused", f"Codex rejects it: {refusal}{_hint(refusal, file)}", "refused", command=None
     )
 
@@ -150,9 +150,9 @@ def header(file: SkillFile) -> dict[str, Node]:
     try:
         return _typed(parse(block, DIALECT))
     except YamlError as error:
-        repaired = repair(block)
+        repaired_block = repair(block)
         try:
-            return _typed(parse(repaired, DIALECT)) if repaired else _raise(error)
+            return _typed(parse(repaired_block, DIALECT)) if repaired_block else _raise(error)
         except YamlError:
             raise Refused(f"invalid YAML: {error}") from None
 
@@ -162,7 +162,7 @@ def _raise(error: Exception) -> dict[str, Node]:
 
 
 def _block(text: str) -> str:
-    """The lines between two `---`; spaces around them do not matter."""
+    """The lines between two `---` lines; spaces around the dashes do not matter."""
     first, _, rest = text.partition("\n")
     closing = _FENCE.search(rest) if first.strip() == "---" else None
     if not closing or not closing.start():
@@ -220,15 +220,15 @@ _COMMENT = re.compile(r"(?:(?<=\s)|^)#")
 
 
 def repair(block: str) -> str | None:
-    """The block with values quoted that hold `: ` or an unfinished bracket; None when there was nothing to quote."""
+    """The block with quotes around values that have `: ` or an unfinished bracket; None if there are no such values."""
     lines = block.split("\n")
-    inside: int | None = None  # the indent of a key with a block scalar
+    block_indent: int | None = None  # the indent of a key with a block scalar
     changed = False
     for number, line in enumerate(lines):
         indent = len(line) - len(line.lstrip(" "))
-        if inside is not None and (not line.strip() or indent > inside):
+        if block_indent is not None and (not line.strip() or indent > block_indent):
             continue
-        inside = None
+        block_indent = None
         pair = _PAIR.fullmatch(line)
         if not pair or not pair[1].strip():
             continue
@@ -236,10 +236,10 @@ def repair(block: str) -> str | None:
         end = len(pair[3][: comment.start()].rstrip()) if comment else len(pair[3])
         scalar = pair[3][:end].rstrip()
         if scalar[:1] in {"|", ">"}:
-            inside = indent
+            block_indent = indent
         elif scalar and scalar[0] not in "\"'" and _is_ambiguous(scalar):
-            quoted = scalar.replace("'", "''")
-            lines[number] = f"{pair[1]}:{pair[2]}'{quoted}'{pair[3][end:]}"
+            value = scalar.replace("'", "''")
+            lines[number] = f"{pair[1]}:{pair[2]}'{value}'{pair[3][end:]}"
             changed = True
     return "\n".join(lines) if changed else None
 
@@ -259,13 +259,13 @@ def _is_ambiguous(scalar: str) -> bool:
 # ── a plugin's folder gives its skills a prefix ──────────────────────────────────────────────────────
 
 
-def _namespace(folder: str, scanner: SkillScanner, known: dict[str, str]) -> str:
+def _namespace(folder: str, scanner: SkillScanner, namespaces: dict[str, str]) -> str:
     """The name in the nearest plugin manifest in a skill's folder or above it."""
-    if folder not in known:
-        above = os.path.dirname(folder)
+    if folder not in namespaces:
+        parent = os.path.dirname(folder)
         name = _manifest_name(folder, scanner)
-        known[folder] = name if name or above == folder else _namespace(above, scanner, known)
-    return known[folder]
+        namespaces[folder] = name if name or parent == folder else _namespace(parent, scanner, namespaces)
+    return namespaces[folder]
 
 
 def _manifest_name(folder: str, scanner: SkillScanner) -> str:
@@ -277,35 +277,35 @@ def _manifest_name(folder: str, scanner: SkillScanner) -> str:
     return ""
 
 
-# ── which of several ─────────────────────────────────────────────────────────────────────────────────
+# ── duplicates ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _resolve_duplicates(skills: list[Skill], config: dict[str, object]) -> list[Skill]:
-    """Skills with one name are all kept; one file counts once. Rejected system skills are left out."""
+    """Keep all skills of one name, but each file once. Rejected system skills are left out."""
     files: dict[Path, Skill] = {}
     paths, names = _switched_off(config)
-    settled: list[Skill] = []
+    results: list[Skill] = []
     for skill in skills:
         first = files.setdefault(skill.real, skill)
         if first is not skill:
             message = f"duplicate: the same file is already loaded from {first.folder}."
-            settled.append(skill.noted("same-file", message, "shadowed", shadowed_by=first.path))
+            results.append(skill.with_note("same-file", message, "shadowed", shadowed_by=first.path))
         elif skill.state == "loaded" and (
             skill.name in names or {str(skill.real), str(skill.real.parent)} & paths
         ):
-            settled.append(skill.noted("disabled", "disabled in Codex's config.toml.", "disabled"))
+            results.append(skill.with_note("disabled", "disabled in Codex's config.toml.", "disabled"))
         elif skill.state == "loaded" or skill.scope != "system":
-            settled.append(skill)
-    return settled
+            results.append(skill)
+    return results
 
 
 def _switched_off(config: dict[str, object]) -> tuple[set[str], set[str]]:
     section = config.get("skills")
     rows = section.get("config") if isinstance(section, dict) else None
-    off = (
+    disabled_rows = (
         [row for row in rows if isinstance(row, dict) and row.get("enabled") is False]
         if isinstance(rows, list)
         else []
     )
-    paths = {real_path(row["path"]) for row in off if isinstance(row.get("path"), str)}
-    return paths, {row["name"] for row in off if isinstance(row.get("name"), str)}
+    paths = {real_path(row["path"]) for row in disabled_rows if isinstance(row.get("path"), str)}
+    return paths, {row["name"] for row in disabled_rows if isinstance(row.get("name"), str)}

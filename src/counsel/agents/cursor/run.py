@@ -91,16 +91,16 @@ class Reader(driver.Reader):
             return self._result(line)
         return []
 
-    def finish(self, ended: Exit) -> list[Step]:
-        if self._finished is not None and ended.code == 0:
+    def finish(self, exit_: Exit) -> list[Step]:
+        if self._finished is not None and exit_.code == 0:
             return [self._finished]
-        if self.request.session and _LOST(ended.stderr):
+        if self.request.session and _LOST(exit_.stderr):
             raise LostSession
-        message = failures.last_lines(ended.stderr)
+        message = failures.last_lines(exit_.stderr)
         for sign, status in _SIGNS:
             if sign.search(message):
                 raise self.request.fail(message, status)
-        return finished_or_fail(self.request, None, ended)
+        return finished_or_fail(self.request, None, exit_)
 
     def _on_message(self, line: Mapping[str, object]) -> list[Step]:
         is_delta = "timestamp_ms" in line and "model_call_id" not in line
@@ -114,21 +114,21 @@ class Reader(driver.Reader):
     def _text(self, text: str) -> list[Step]:
         if not text:
             return []
-        new = self._used_tool or not self._texts
-        gap = "\n\n" if new and self._texts else ""
+        is_new_part = self._used_tool or not self._texts
+        gap = "\n\n" if is_new_part and self._texts else ""
         self._used_tool = False
-        if new:
+        if is_new_part:
             self._texts.append("")
         self._texts[-1] += text
         return [Text(gap + text)]
 
     def _missing_text(self, message: str) -> str:
-        """What a message adds that repeats earlier deltas: those since the last tool call, or all of them."""
-        received = "".join(self._texts)
-        if received.strip().endswith(message.strip()):
+        """What a message adds to the deltas that it repeats: those since the last tool call, or all of them."""
+        previous = "".join(self._texts)
+        if previous.strip().endswith(message.strip()):
             return ""
-        if message.startswith(received):
-            return missing(received, message)
+        if message.startswith(previous):
+            return missing(previous, message)
         return message if self._used_tool else missing(self._texts[-1], message)
 
     def _result(self, line: Mapping[str, object]) -> list[Step]:

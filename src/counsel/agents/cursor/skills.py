@@ -17,7 +17,7 @@ from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlE
 from counsel.configfiles.yaml.read import parse
 
 AGENT = "cursor"
-FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # of the same skill in several, the first is used
+FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # if several have the same skill, the first is used
 DEEP = SearchRules(depth=10, at_root=True, skip=frozenset({"node_modules", "__pycache__", "dist", "build"}))
 # Codex installs these itself; Cursor ignores them.
 OF_CODEX = {"imagegen", "openai-docs", "opneai-docs", "plugin-creator", "skill-creator", "skill-installer"}
@@ -33,16 +33,16 @@ def project_folder(workspace: Workspace) -> Path:
 
 
 def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
-    first: dict[tuple[Path, str], Path] = {}
-    found_skills: list[Skill] = []
+    winners: dict[tuple[Path, str], Path] = {}
+    candidates: list[Skill] = []
     for root in _roots(workspace):
         base, top = root.path.parents[1], len(str(root.path))
         for path in _search(root, scanner):
             skill = _skill(root, path, scanner)
-            # the same path below two of the folders is one skill
-            used = first.setdefault((base, path.path[top:]), skill.path)
-            found_skills.append(skill if used is skill.path else _shadowed(skill, used))
-    return found_skills
+            # the same path in two of the folders is one skill
+            winner = winners.setdefault((base, path.path[top:]), skill.path)
+            candidates.append(skill if winner is skill.path else _shadowed(skill, winner))
+    return candidates
 
 
 def _roots(workspace: Workspace) -> Iterator[Root]:
@@ -84,14 +84,14 @@ def _skill(root: Root, path: SkillPath, scanner: SkillScanner) -> Skill:
     elif not problem and not text and by_model and not _is_true(fields.get("alwaysApply")):
         problem = "no description (it is required unless disable-model-invocation is true)"
     return (
-        skill.noted("refused", f"Cursor rejects it: {problem}.", "refused", command=None)
+        skill.with_note("refused", f"Cursor rejects it: {problem}.", "refused", command=None)
         if problem
         else skill
     )
 
 
 def header(text: str) -> tuple[dict[str, Node], str]:
-    """The fields, and why there are none. An unclosed header extends to the end of the file."""
+    """The fields, and the reason if they cannot be read. An unclosed header extends to the end of the file."""
     text = text.removeprefix("\ufeff")
     if not text.startswith("---") or text.startswith("----"):
         return {}, ""
@@ -109,5 +109,7 @@ def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.plain and node.text in {"true", "True", "TRUE"}
 
 
-def _shadowed(skill: Skill, by: Path) -> Skill:
-    return skill.noted("duplicate", f"duplicate: {by} is used instead.", "shadowed", shadowed_by=by)
+def _shadowed(skill: Skill, winner: Path) -> Skill:
+    return skill.with_note(
+        "duplicate", f"duplicate: {winner} is used instead.", "shadowed", shadowed_by=winner
+    )

@@ -1,4 +1,4 @@
-"""The MCP servers that Gemini CLI's extensions bring (measured, 0.61): `gemini-extension.json` of those switched on."""
+"""The MCP servers of Gemini CLI's enabled extensions: their `gemini-extension.json` (measured, 0.61)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def tables(workspace: Workspace, reader: Reader, extensions: Path) -> Iterator[S
                 "gemini", "plugin", target, ("mcpServers",), kept_by=f"the extension {link.name}"
             )
             continue
-        about = document.value if document is not None else {}
-        name, servers = about.get("name"), about.get("mcpServers")
+        manifest = document.value if document is not None else {}
+        name, servers = manifest.get("name"), manifest.get("mcpServers")
         if isinstance(name, str) and isinstance(servers, Mapping) and _active(switches.get(name), workspace):
-            entries = with_values(servers, _words(folder, workspace))
+            entries = with_values(servers, _placeholders(folder, workspace))
             kept_by = f"the extension {name}"
             yield ServerTable("gemini", "plugin", target, ("mcpServers",), kept_by=kept_by, entries=entries)
 
@@ -39,13 +39,13 @@ def _value(reader: Reader, path: Path) -> Mapping[str, object]:
 
 
 def _installed(folder: Path, reader: Reader) -> Path:
-    """An extension can be linked from where it is developed."""
-    about = _value(reader, folder / ".gemini-extension-install.json")
-    source = about.get("source")
-    return Path(source) if about.get("type") == "link" and isinstance(source, str) else folder
+    """The extension's files: an extension may be a link to the folder where it is developed."""
+    installation = _value(reader, folder / ".gemini-extension-install.json")
+    source = installation.get("source")
+    return Path(source) if installation.get("type") == "link" and isinstance(source, str) else folder
 
 
-def _words(folder: Path, workspace: Workspace) -> dict[str, str]:
+def _placeholders(folder: Path, workspace: Workspace) -> dict[str, str]:
     return {
         "extensionPath": str(folder),
         "workspacePath": str(workspace.project),
@@ -55,16 +55,16 @@ def _words(folder: Path, workspace: Workspace) -> dict[str, str]:
 
 
 def _active(switch: object, workspace: Workspace) -> bool:
-    """The last rule that is about this folder counts: `!` switches off, a final `*` is for all folders below."""
+    """The last rule that matches this folder counts: `!` disables, a final `*` includes all folders below."""
     rules = switch.get("overrides") if isinstance(switch, Mapping) else None
-    here = f"{workspace.project}/"
+    folder = f"{workspace.project}/"
     active = True
     for rule in rules if isinstance(rules, list) else []:
-        if isinstance(rule, str) and _matches(rule.removeprefix("!"), here):
+        if isinstance(rule, str) and _matches(rule.removeprefix("!"), folder):
             active = not rule.startswith("!")
     return active
 
 
-def _matches(rule: str, here: str) -> bool:
+def _matches(rule: str, folder: str) -> bool:
     pattern = re.sub(r"(/?)\\\*", r"(\1.*)?", re.escape(rule))
-    return re.fullmatch(pattern, here) is not None
+    return re.fullmatch(pattern, folder) is not None

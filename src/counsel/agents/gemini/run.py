@@ -3,17 +3,17 @@
 Measured with 0.61.0:
 - the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no login, 42: bad input, also for a
   lost session; a bad key is a 400 with that message;
-- it tries a 429 ten times with growing pauses, and reports that on stderr only: after our own limit it is ended;
+- it tries a 429 ten times with growing pauses, and reports that on stderr only: counsel ends it at its own limit;
 - it refuses folders that it was not told to trust. `--skip-trust` admits one for this run, with the folder's skills,
-  commands, subagents, policies and `.env` (GOOGLE_GEMINI_BASE_URL would get the user's key): so it is used only for a
-  folder that the user trusts otherwise, or for an empty one (start_folder.py), from where Gemini reads the project as an
-  additional folder. From that it loads GEMINI.md only;
+  commands, subagents, policies and `.env` (GOOGLE_GEMINI_BASE_URL would get the user's key): so counsel uses it only
+  for a folder that the user trusts in another agent, or for an empty one (start_folder.py), from where Gemini reads the
+  project as an additional folder. From that it loads GEMINI.md only;
 - a variable that is set, even to an empty value, is not read from a `.env`;
-- `@path`, anywhere in a prompt, includes that file, or the first file whose path contains these letters; `\\@` does not;
+- `@path`, anywhere in a prompt, includes that file, or the first whose path contains these letters; `\\@` does not;
 - in headless mode, tools that need approval are not offered; an admin policy makes that certain;
-- an answer that is none it requests four times; then an `error` line says why, and the `result` gives no reason. An
-  answer that a filter stops in the middle looks like a whole one: nothing that it writes tells them apart;
-- its reading tool refuses images and files that git ignores (images.py has the workaround).
+- it requests a missing answer four times; then an `error` line says why, and the `result` gives no reason. An answer
+  that a filter stops in the middle looks like a whole one: nothing in its output tells them apart;
+- its tool for reading files refuses images and other files that git ignores (images.py has the workaround).
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ LEVELS: dict[Level, tuple[str, ...]] = {
 NO_LOGIN, BAD_INPUT = 41, 42
 _NO_SERVER = "counsel allows none"  # an empty list would allow all servers
 _GAP = "\n\n"
-# Every name that could be assigned, anywhere: dotenv has other blanks and line ends than Python.
-_ASSIGNED = re.compile(r"([A-Za-z0-9_.-]+)[^A-Za-z0-9_.-]*?[=:]").findall
+# Every name that a line may assign, anywhere in it: dotenv has other blanks and line ends than Python.
+_ASSIGNED_NAMES = re.compile(r"([A-Za-z0-9_.-]+)[^A-Za-z0-9_.-]*?[=:]").findall
 _MENTION = re.compile(r"(?<!\\)@(?![ \t\r\n]|\Z)")  # at least all that Gemini CLI finds
-_ESCAPED = "In this message \\@ stands for a plain @."
+_ESCAPE_NOTE = "In this message \\@ stands for a plain @."
 _RETRY = re.compile(
     r"Attempt (\d+) failed(?: with (?:status )?(\d{3}))?[:.]?\s*(?:Retrying with backoff\.\.\.)?\s*(?:_ApiError:)?\s*(.*)"
 ).search
@@ -97,34 +97,34 @@ def command(request: AgentRequest) -> Command:
 
 
 def _as_text(text: str) -> str:
-    """A prompt in which `@path` and a leading `/command` are plain text: Gemini CLI would act on them first."""
-    escaped = _MENTION.sub(r"\\@", text)
-    if escaped != text:
-        escaped = f"{_ESCAPED}\n\n{escaped}"
-    return f" {escaped}" if escaped.startswith("/") else escaped
+    """The prompt with `@path` and a leading `/command` as plain text: Gemini CLI would act on them first."""
+    safe_text = _MENTION.sub(r"\\@", text)
+    if safe_text != text:
+        safe_text = f"{_ESCAPE_NOTE}\n\n{safe_text}"
+    return f" {safe_text}" if safe_text.startswith("/") else safe_text
 
 
 def _trusts(request: AgentRequest) -> bool:
-    return trust.by("gemini", request.workspace) is True
+    return trust.by_agent("gemini", request.workspace) is True
 
 
 def _without_servers(request: AgentRequest) -> tuple[list[str], tuple[str, ...]]:
-    """Options that allow only the servers which do not start here, and the notice about the others."""
+    """Options that allow only remote servers and counsel, which start nothing from the folder, and the notice."""
     entries = list(local_servers.entries(FORMAT, request.workspace))
-    started = [name for _, name, entry in entries if local_servers.starts(entry)]
-    remote = [name for _, name, _ in entries if name not in started]
-    if not started:
+    local_names = [name for _, name, entry in entries if local_servers.starts(entry)]
+    remote = [name for _, name, _ in entries if name not in local_names]
+    if not local_names:
         return [], ()
-    allowed = [f"--allowed-mcp-server-names={name}" for name in remote or [_NO_SERVER]]
-    return allowed, (local_servers.note("gemini", started, request.cwd),)
+    options = [f"--allowed-mcp-server-names={name}" for name in remote or [_NO_SERVER]]
+    return options, (local_servers.note("gemini", local_names, request.cwd),)
 
 
 def _variables_of(request: AgentRequest) -> list[str]:
-    """Names that a `.env` in the folder or above it would set. The home folder's is the user's own."""
+    """Names that a `.env` in the folder or above it would set. The one in the home folder is the user's own."""
     home = Path(os.path.realpath(request.workspace.home))
     folders = [parent for parent in (request.cwd, *request.cwd.parents) if parent != home]
     texts = [_text(folder / name) for folder in folders for name in (".gemini/.env", ".env")]
-    return [name for text in texts for name in _ASSIGNED(text)]
+    return [name for text in texts for name in _ASSIGNED_NAMES(text)]
 
 
 def _text(path: Path) -> str:
@@ -181,18 +181,18 @@ class Reader(driver.Reader):
             return self._result(line)
         return []
 
-    def finish(self, ended: Exit) -> list[Step]:
-        if self.request.session and ended.code == BAD_INPUT and self._error is None:
+    def finish(self, exit_: Exit) -> list[Step]:
+        if self.request.session and exit_.code == BAD_INPUT and self._error is None:
             raise LostSession
-        if self._error is not None and not (self._finished and ended.code == 0):
+        if self._error is not None and not (self._finished and exit_.code == 0):
             if no_answer := self._no_answer(self._error):
                 return [no_answer]
-            status = 401 if _BAD_KEY(self._error) else self._status or _status(ended.code)
+            status = 401 if _BAD_KEY(self._error) else self._status or _status(exit_.code)
             raise self.request.fail(self._error, status)
-        if ended.code == NO_LOGIN:
+        if exit_.code == NO_LOGIN:
             raise failures.not_logged_in(self.request.agent)
-        last = finished_or_fail(self.request, self._finished if ended.code == 0 else None, ended)
-        return [*self._corrected(), *last]
+        last = finished_or_fail(self.request, self._finished if exit_.code == 0 else None, exit_)
+        return [*self._correction(), *last]
 
     def _no_answer(self, error: str) -> Finished | None:
         reason = next((reason for sign, reason in _NO_ANSWER if sign.search(error)), None)
@@ -200,52 +200,52 @@ class Reader(driver.Reader):
         return Finished(reason, self._model, vendor=vendor) if reason else None
 
     def _missing_text(self, line: Mapping[str, object]) -> str:
-        """What a message adds: a delta as it is; of a complete message what was not received in deltas."""
+        """What a message adds: a delta as it is, of a complete message the rest that did not arrive in deltas."""
         text = str(line.get("content") or "")
         if line.get("delta") or not self._has_deltas:
             self._has_deltas = self._has_deltas or bool(line.get("delta"))
             return text
-        received = "".join(self._texts[-1]) if self._texts and not self._used_tool else ""
-        return missing(received, text)
+        previous = "".join(self._texts[-1]) if self._texts and not self._used_tool else ""
+        return missing(previous, text)
 
     def _text(self, text: str) -> list[Step]:
-        """Text after a tool call is separated from the text before it."""
+        """The text, after a blank line if a tool call came before it."""
         if not text:
             return []
-        new, self._used_tool = self._used_tool or not self._texts, False
-        gap = _GAP if new and self._texts else ""
-        if new:
+        is_new_part, self._used_tool = self._used_tool or not self._texts, False
+        gap = _GAP if is_new_part and self._texts else ""
+        if is_new_part:
             self._texts.append([])
         self._texts[-1].append(text)
         return [Text(gap + text)]
 
-    def _corrected(self) -> list[Step]:
+    def _correction(self) -> list[Step]:
         """The corrected answer, if Gemini restarted its model's stream without saying so."""
         if not (self._started_at and self._session and self._texts):
             return []
         home = workspace_of(self.request.env, self.request.cwd).gemini_dir()
-        received = ["".join(pieces) for pieces in self._texts]
-        withdrawn = session_file.discarded_lengths(
-            received, session_file.messages(home, self._session, self._started_at)
+        texts = ["".join(pieces) for pieces in self._texts]
+        lengths = session_file.discarded_lengths(
+            texts, session_file.messages(home, self._session, self._started_at)
         )
-        if withdrawn is None:
+        if lengths is None:
             return []
-        corrected = [text[length:] for text, length in zip(received, withdrawn, strict=True)]
+        final_texts = [text[length:] for text, length in zip(texts, lengths, strict=True)]
         reason = "Gemini CLI lost the model's stream and asked again."
-        return [Withdrawn(_GAP.join(received), reason), Text(_GAP.join(corrected))]
+        return [Withdrawn(_GAP.join(texts), reason), Text(_GAP.join(final_texts))]
 
     def _result(self, line: Mapping[str, object]) -> list[Step]:
         stats = read.part(line, "stats")
-        used = UsageReport(_usage(stats))
+        report = UsageReport(_usage(stats))
         if line.get("status") != "success":
             self._error = str(read.part(line, "error").get("message") or self._reason or "it gave no reason")
-            return [used] if used.usage.total else []
+            return [report] if report.usage.total else []
         models = read.part(stats, "models")
         if models:
             self._model = max(models, key=lambda name: read.integer(read.part(models, name), "output_tokens"))
         self._finished = Finished("stop", self._model, session=self._session)
         steps = [] if self._texts else self._text(str(line.get("response") or ""))
-        return [*steps, used]
+        return [*steps, report]
 
 
 def _usage(stats: dict[str, object]) -> Usage:
@@ -270,6 +270,6 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    takes=frozenset({"web_search"}),  # its search tool is always on
+    supported_knobs=frozenset({"web_search"}),  # its search tool is always on
     env=environment,
 )

@@ -35,7 +35,7 @@ def read(name: str, entry: Entry) -> Server:
 
 
 def write(server: Server) -> dict[str, object]:
-    """In a shell's script `$NAME` may become a reference: the client expands it as the shell would."""
+    """In a shell script, `$NAME` may become a reference: the client expands it as the shell would."""
     shell = with_script(server, references.GEMINI.read)
     return write_entry(shell, references.GEMINI, _OWN, _layout)
 
@@ -67,7 +67,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
 
 
 def _machine_files(workspace: Workspace) -> list[tuple[Scope, Path]]:
-    """The client calls the first its system settings, the second their defaults."""
+    """The client calls the first its system settings, the second its system defaults."""
     return [("managed", workspace.gemini_managed()), ("system", workspace.gemini_system())]
 
 
@@ -77,17 +77,17 @@ def _switch_file(workspace: Workspace) -> Target:
 
 def _switches(workspace: Workspace, _table: ServerTable) -> list[Switch]:
     note = "Gemini CLI switches a server by its name, in all scopes."
-    excluding = [Switch(table.target, _no_longer_excluded) for table in tables(workspace)]
+    excluding = [Switch(table.target, _drop_exclusions) for table in tables(workspace)]
     return [Switch(_switch_file(workspace), _switch, note), *excluding]
 
 
-def _no_longer_excluded(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-    """`mcp.excluded` disables, too; `gemini mcp enable` leaves it, and the server disabled."""
+def _drop_exclusions(document: Meaning, name: str, enabled: bool) -> list[Edit]:
+    """`mcp.excluded` disables a server, too; `gemini mcp enable` does not remove it, so the server stays disabled."""
     path = ("mcp", "excluded")
-    excluded = document.get(path) if enabled else None
+    names = document.get(path) if enabled else None
     matches = (
-        [item for item in excluded if isinstance(item, str) and _plain(item) == _plain(name)]
-        if isinstance(excluded, list)
+        [item for item in names if isinstance(item, str) and _plain(item) == _plain(name)]
+        if isinstance(names, list)
         else []
     )
     return [DropItem(path, item) for item in dict.fromkeys(matches)]
@@ -100,31 +100,33 @@ def _switch(document: Meaning, name: str, enabled: bool) -> list[Edit]:
     return [Put((*path, "enabled"), value=False)]
 
 
-def _off(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[[str], bool]:
+def _is_disabled(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[[str], bool]:
     """A server that one settings file excludes is disabled; if files list allowed servers, all of them must list it."""
     switches = reader.quiet(_switch_file(workspace))
-    off = {name for name, state in (switches.value if switches else {}).items() if _is_off(state)}
+    disabled_names = {name for name, state in (switches.value if switches else {}).items() if _is_off(state)}
     files = [table.target for table in tables(workspace)] + [
         Target(file, "jsonc") for _, file in _machine_files(workspace)
     ]
     settings = [document for file in files if (document := reader.quiet(file))]
     for document in settings:
-        off |= _names(document.get(("mcp", "excluded")))
-    allowed = [
+        disabled_names |= _names(document.get(("mcp", "excluded")))
+    allow_lists = [
         _names(document.get(("mcp", "allowed"))) for document in settings if document.get(("mcp", "allowed"))
     ]
-    return lambda name: _plain(name) in off or any(_plain(name) not in names for names in allowed)
+    return lambda name: (
+        _plain(name) in disabled_names or any(_plain(name) not in names for names in allow_lists)
+    )
 
 
 def _mentions(workspace: Workspace, _table: ServerTable) -> list[Mention]:
-    """Only what `mcp.allowed` lists is started."""
-    return [Mention(table.target, _also_allowed) for table in tables(workspace)]
+    """If `mcp.allowed` exists, only the servers in it are started: a renamed server must be added."""
+    return [Mention(table.target, _allow_new_name) for table in tables(workspace)]
 
 
-def _also_allowed(document: Meaning, name: str, to: str) -> list[Edit]:
+def _allow_new_name(document: Meaning, name: str, new_name: str) -> list[Edit]:
     path = ("mcp", "allowed")
     names = _names(document.get(path))
-    return [AddItem(path, to)] if _plain(name) in names and _plain(to) not in names else []
+    return [AddItem(path, new_name)] if _plain(name) in names and _plain(new_name) not in names else []
 
 
 def _names(value: object) -> set[str]:
@@ -151,12 +153,14 @@ def _warns(server: Server) -> list[str]:
 
 
 def _refuses(table: ServerTable, document: Document) -> str:
-    """What ends every gemini command, in the user's and the project's files (measured, 0.61)."""
+    """What in the user's and the project's files stops every gemini command (measured, 0.61)."""
     if document.liberties:
         return f"Gemini CLI does not start: the file has {' and '.join(document.liberties)}"
     entries = document.get(table.keys)
-    empty = [name for name, entry in entries.items() if entry is None] if isinstance(entries, Mapping) else []
-    return f"Gemini CLI does not start: the server {empty[0]} is null" if empty else ""
+    null_names = (
+        [name for name, entry in entries.items() if entry is None] if isinstance(entries, Mapping) else []
+    )
+    return f"Gemini CLI does not start: the server {null_names[0]} is null" if null_names else ""
 
 
 def _stops_at(_workspace: Workspace, unread: Unread) -> bool:
@@ -176,7 +180,7 @@ FORMAT = ServerFormat(
     reserved=frozenset({"__proto__"}),
     aliases={"url": ("httpUrl",)},
     switches=_switches,
-    off=_off,
+    off=_is_disabled,
     mentions=_mentions,
     notes=_notes,
     warns=_warns,

@@ -1,4 +1,4 @@
-"""The skills that Gemini CLI loads, measured with 0.61.0 (docs/use/skills.md): what `gemini skills list --all` prints."""
+"""The skills that Gemini CLI loads, as `gemini skills list --all` prints them (0.61.0; docs/use/skills.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEADER = re.compile(r"---\r?\n([\s\S]*?)\r?\n---")
 _SPACE = r"[\s\ufeff]"
 _NAME = re.compile(rf"{_SPACE}*name:{_SPACE}*(.*)")
 _DESCRIPTION = re.compile(rf"{_SPACE}*description:{_SPACE}*(.*)")
-# Plain values that YAML does not read as strings: Gemini then reads the lines itself.
+# Plain values that YAML does not read as strings: then Gemini reads the lines itself.
 _NOT_TEXT = re.compile(
     r"|~|null|Null|NULL|true|True|TRUE|false|False|FALSE"
     r"|[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)"
@@ -53,15 +53,15 @@ def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
         for folder in (workspace.gemini_dir(), workspace.project / ".gemini")
     ]
     trusted = _trusted(workspace, settings[0], scanner)
-    found_skills = [
+    candidates = [
         _skill(root, path, scanner, trusted=trusted or root.scope != "project")
         for root in _roots(workspace, scanner)
         for path in _in_order(root, scanner)
     ]
-    return _resolve_duplicates(found_skills, settings)
+    return _resolve_duplicates(candidates, settings)
 
 
-# ── where ────────────────────────────────────────────────────────────────────────────────────────────
+# ── folders ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _home(workspace: Workspace) -> Path:
@@ -69,15 +69,15 @@ def _home(workspace: Workspace) -> Path:
 
 
 def _roots(workspace: Workspace, scanner: SkillScanner) -> Iterator[Root]:
-    """Later ones win."""
+    """The folders of skills. Of two skills with one name, the later wins."""
     if program := locate(AGENTS[AGENT], workspace.env):
         yield Root(Path(os.path.realpath(program)).parent / "builtin", "system")
     extensions = workspace.gemini_dir() / "extensions"
     for entry in scanner.entries(str(extensions)):
         folder = extensions / entry.name
-        about = _settings(folder / "gemini-extension.json", scanner) if entry.folder else {}
-        if isinstance(name := about.get("name"), str):
-            version = about.get("version")
+        manifest = _settings(folder / "gemini-extension.json", scanner) if entry.folder else {}
+        if isinstance(name := manifest.get("name"), str):
+            version = manifest.get("version")
             yield Root(
                 folder / "skills",
                 "plugin",
@@ -103,7 +103,7 @@ def _in_order(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:
 
 
 def _settings(path: Path, scanner: SkillScanner) -> dict[str, object]:
-    """Gemini's files may have comments."""
+    """A settings file of Gemini's, which may have comments."""
     try:
         text = settings_text(path)
         if "//" not in text and "/*" not in text:
@@ -119,34 +119,36 @@ def _settings(path: Path, scanner: SkillScanner) -> dict[str, object]:
 
 def _trusted(workspace: Workspace, settings: dict[str, object], scanner: SkillScanner) -> bool:
     """Whether Gemini reads the project's skills at all."""
-    asked = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
-    if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or asked == "false":
+    setting = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
+    if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or setting == "false":
         return False
-    if asked == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
+    if setting == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
         return True
-    moved = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
-    rules = _settings(Path(moved) if moved else workspace.gemini_dir() / "trustedFolders.json", scanner)
-    here = Path(os.path.realpath(workspace.project))
-    best = ""
+    rules_file = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    rules = _settings(
+        Path(rules_file) if rules_file else workspace.gemini_dir() / "trustedFolders.json", scanner
+    )
+    project = Path(os.path.realpath(workspace.project))
+    best_path = ""
     for path, level in rules.items():
         effective = os.path.dirname(path) if level == "TRUST_PARENT" else path
-        if here.is_relative_to(real_path(effective)) and len(path) > len(best):
-            best = path
-    return bool(best) and rules[best] in ("TRUST_FOLDER", "TRUST_PARENT")
+        if project.is_relative_to(real_path(effective)) and len(path) > len(best_path):
+            best_path = path
+    return bool(best_path) and rules[best_path] in ("TRUST_FOLDER", "TRUST_PARENT")
 
 
-# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── one skill ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, trusted: bool) -> Skill:
     file = scanner.file(path.real)
-    read = header(file.text)
-    name = re.sub(r'[:\\/<>*?"|]', "-", read[0]) if read else os.path.basename(os.path.dirname(path.path))
+    fields = header(file.text)
+    name = re.sub(r'[:\\/<>*?"|]', "-", fields[0]) if fields else os.path.basename(os.path.dirname(path.path))
     skill = Skill(
         AGENT,
         root.scope,
         name,
-        read[1].strip() if read else "",
+        fields[1].strip() if fields else "",
         scanner.path(path.path),
         scanner.path(path.real),
         f"/{name}",
@@ -154,26 +156,28 @@ def _skill(root: Root, path: SkillPath, scanner: SkillScanner, *, trusted: bool)
         plugin=root.plugin,
         version=root.version,
     )
-    return _with_problems(skill, file, read, trusted=trusted)
+    return _with_problems(skill, file, fields, trusted=trusted)
 
 
-def _with_problems(skill: Skill, file: SkillFile, read: tuple[str, str] | None, *, trusted: bool) -> Skill:
+def _with_problems(skill: Skill, file: SkillFile, fields: tuple[str, str] | None, *, trusted: bool) -> Skill:
     if file.failure and not file.regular:
         message = f"{file.failure}: Gemini CLI waits for it and does not start."
-        return skill.noted("not-a-file", message, "refused", command=None)
+        return skill.with_note("not-a-file", message, "refused", command=None)
     if file.failure:
-        return skill.noted("unreadable", f"Gemini cannot read it: {file.failure}.", "refused", command=None)
-    if read is None:
-        return skill.noted(
+        return skill.with_note(
+            "unreadable", f"Gemini cannot read it: {file.failure}.", "refused", command=None
+        )
+    if fields is None:
+        return skill.with_note(
             "refused", f"Gemini ignores it: {_why_dropped(file.text)}.", "refused", command=None
         )
     if not trusted:
-        message = "the folder is not trusted: Gemini loads its skills once `gemini` was told to trust it."
-        return skill.noted("untrusted", message, "untrusted", command=None)
+        message = "the folder is not trusted: Gemini loads its skills once you tell `gemini` to trust it."
+        return skill.with_note("untrusted", message, "untrusted", command=None)
     if not skill.name.strip():
-        skill = skill.noted("no-name", "the name is empty: it cannot be called.")
+        skill = skill.with_note("no-name", "the name is empty: it cannot be called.")
     if not skill.description:
-        skill = skill.noted("no-description", "no description: Gemini does not know when to use it.")
+        skill = skill.with_note("no-description", "no description: Gemini does not know when to use it.")
     return skill
 
 
@@ -188,7 +192,7 @@ def _why_dropped(text: str) -> str:
 
 
 def header(text: str) -> tuple[str, str] | None:
-    """Name and description: from YAML if both are strings there, else from the lines that start with those keys."""
+    """The name and description: from YAML if both are strings in it, else from the lines that start with these keys."""
     block = _HEADER.match(text)
     if not block:
         return None
@@ -226,24 +230,24 @@ def by_lines(block: str) -> tuple[str, str] | None:
     return None if name is None or description is None else (name, description)
 
 
-# ── which of several ─────────────────────────────────────────────────────────────────────────────────
+# ── duplicates ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _resolve_duplicates(skills: list[Skill], settings: list[dict[str, object]]) -> list[Skill]:
     last = {skill.name: skill for skill in skills if skill.state == "loaded"}
     lists = [inside(layer, "skills", "disabled") for layer in settings]
-    off = {str(name).lower() for names in lists if isinstance(names, list) for name in names}
-    none = any(inside(layer, "skills", "enabled") is False for layer in settings)
-    settled: list[Skill] = []
+    disabled_names = {str(name).lower() for names in lists if isinstance(names, list) for name in names}
+    all_disabled = any(inside(layer, "skills", "enabled") is False for layer in settings)
+    results: list[Skill] = []
     for skill in skills:
         if skill.state != "loaded":
-            settled.append(skill)
+            results.append(skill)
         elif last[skill.name] is not skill:
             winner = last[skill.name]
             message = f"duplicate name: {winner.path} is used instead."
-            settled.append(skill.noted("duplicate", message, "shadowed", shadowed_by=winner.path))
-        elif none or skill.name.lower() in off:
-            settled.append(skill.noted("disabled", "disabled in Gemini's settings.json.", "disabled"))
+            results.append(skill.with_note("duplicate", message, "shadowed", shadowed_by=winner.path))
+        elif all_disabled or skill.name.lower() in disabled_names:
+            results.append(skill.with_note("disabled", "disabled in Gemini's settings.json.", "disabled"))
         else:
-            settled.append(skill)
-    return settled
+            results.append(skill)
+    return results

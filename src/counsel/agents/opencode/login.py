@@ -37,5 +37,5 @@ def login(caller: Caller) -> Login:
 
 
 def _data(workspace: Workspace) -> Path:
-    moved = workspace.env.get("XDG_DATA_HOME", "")
-    return (Path(moved) if moved.startswith("/") else workspace.home / ".local" / "share") / "opencode"
+    override = workspace.env.get("XDG_DATA_HOME", "")
+    return (Path(override) if override.startswith("/") else workspace.home / ".local" / "share") / "opencode"

@@ -1,15 +1,15 @@
-"""Ask OpenCode: `opencode acp`, the Agent Client Protocol (acp.py). `opencode run` prints a text only when it is complete.
+"""Ask OpenCode: `opencode acp`, the Agent Client Protocol (acp.py). `opencode run` prints complete texts only.
 
 Measured with 1.18.33:
-- OPENCODE_CONFIG_CONTENT has the highest precedence. Our own agent in it (`counsel`) lists the level's permissions last,
-  so that no `permission` of the user or of another agent widens them: at read-only the model is offered read, glob and
-  grep, and nothing else;
+- OPENCODE_CONFIG_CONTENT has the highest precedence. Our own agent in it (`counsel`) lists the level's permissions
+  last, so that no `permission` of the user or of another agent widens them: at read-only the model is offered read,
+  glob and grep, and nothing else;
 - each new session asks a model for a title, which costs money: that agent is disabled;
 - OPENCODE_DISABLE_PROJECT_CONFIG ignores `opencode.json` and AGENTS.md of the folder but still runs the plugins of its
-  `.opencode/`: for an untrusted folder it is started elsewhere (start_folder.py);
+  `.opencode/`: for an untrusted folder it is started in another one (start_folder.py);
 - a prompt that starts with `/` is a command;
-- it retries a rate-limited or unreachable model forever, and says so only in its log: after our own limit it is ended;
-- without a login it would use free models of its own service: then it is not asked.
+- it retries a rate-limited or unreachable model forever, and says so only in its log: counsel ends it at its own limit;
+- without a login it would use free models of its own service: then counsel does not ask it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _with_args(entry: Mapping[str, object]) -> Mapping[str, object]:
 
 def _note(names: list[str], project: Path) -> str:
     return (
-        f"No agent was told to trust {project}, and OpenCode has no trust dialog: your MCP servers that it would start "
+        f"No agent has been told to trust {project}, and OpenCode has no trust dialog: your MCP servers that it would start "
         f"({', '.join(names)}) were left out. Trust the folder in Claude Code, Codex or Gemini CLI to use them."
     )
 
@@ -78,7 +78,7 @@ def _environment(request: AgentRequest, left_out: list[str]) -> Mapping[str, str
 
 
 def _config(request: AgentRequest, left_out: list[str]) -> dict[str, object]:
-    """The user's own, with ours on top."""
+    """The user's own configuration, overridden by ours."""
     agents = {"counsel": {"mode": "primary", "permission": _permission(request)}, "title": {"disable": True}}
     config: dict[str, object] = {
         **_object(request.env.get("OPENCODE_CONFIG_CONTENT")),
@@ -108,8 +108,8 @@ def _permission(request: AgentRequest) -> dict[str, object]:
         return {"*": "allow"}
     web = _WEB if request.call.knobs.web_search else ()
     outside = {"*": "deny", **{f"{path}/*": "allow" for path in request.other_folders}}
-    allowed = dict.fromkeys((*LEVELS[request.level], *web), "allow")
-    return {"*": "deny", **allowed, "external_directory": outside}
+    permissions = dict.fromkeys((*LEVELS[request.level], *web), "allow")
+    return {"*": "deny", **permissions, "external_directory": outside}
 
 
 class Reader(acp.Reader):
@@ -120,18 +120,18 @@ class Reader(acp.Reader):
     )
 
     def retry_message(self, line: str) -> str:
-        """What the model's vendor said, in a line of the log."""
-        logged = _LOGGED(line)
-        if logged is None:
+        """The vendor's message in a line of the log."""
+        match = _LOGGED(line)
+        if match is None:
             return line
         try:
-            message = str(json.loads(logged[1]))
+            message = str(json.loads(match[1]))
         except ValueError:
-            message = logged[1]
+            message = match[1]
         return message.removeprefix("AI_APICallError: ")
 
     def prompt_text(self) -> str:
-        """A prompt that starts with `/` would be a command of OpenCode."""
+        """The prompt, never starting with `/`: that would be a command of OpenCode."""
         text = super().prompt_text()
         return f"The message starts here:\n{text}" if text.lstrip().startswith("/") else text
 
@@ -141,5 +141,5 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    takes=frozenset({"web_search"}),
+    supported_knobs=frozenset({"web_search"}),
 )

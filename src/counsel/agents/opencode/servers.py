@@ -46,18 +46,17 @@ _LARGEST = 2**53 - 1  # JavaScript's largest whole number
 _KNOWN = frozenset({"type", "command", "environment", "cwd", "enabled", "url", "headers", "timeout"})
 
 
-def _read_text(written: str) -> str:
+def _read_text(value: str) -> str:
     return _OWN_REFERENCE.sub(
-        lambda match: f"${{{match[2]}}}" if match[1] == "env" else match[0], references.as_text(written)
+        lambda match: f"${{{match[2]}}}" if match[1] == "env" else match[0], references.as_text(value)
     )
 
 
 def _write_text(value: str) -> str:
     references.refuse_default(value, "OpenCode")
-    if (match := _OWN_REFERENCE.search(value)) and match[
-        1
-    ] == "env":  # `{file:…}` is its own: servers/adapt.py
-        raise Untranslatable(f"OpenCode would replace {match[0]} in {references.shown(value)}")
+    match = _OWN_REFERENCE.search(value)
+    if match and match[1] == "env":  # `{file:…}` is OpenCode's own: see servers/adapt.py
+        raise Untranslatable(f"OpenCode would replace {match[0]} in {references.excerpt(value)}")
     return references.plain(REFERENCE.sub(lambda match: f"{{env:{match[1]}}}", value))
 
 
@@ -132,17 +131,17 @@ def write(server: Server) -> dict[str, object]:
     if server.token_env:
         headers = {"Authorization": f"Bearer ${{{server.token_env}}}", **server.headers}
         server = server.replaced(headers=headers, token_env=None)
-    # a reference in a shell's script stays as it is: the server gets the client's variables, and the shell expands it
-    written = translated(with_script(server, references.as_text), SYNTAX.write)
-    entry: dict[str, Any] = {"type": "local", "command": [written.command, *written.args]}
+    # A reference in a shell script stays as it is: the server gets the client's variables, and the shell expands it.
+    fields = translated(with_script(server, references.as_text), SYNTAX.write)
+    entry: dict[str, Any] = {"type": "local", "command": [fields.command, *fields.args]}
     if server.transport != "stdio":
-        entry = {"type": "remote", "url": written.url}
-    elif written.cwd:
-        entry["cwd"] = written.cwd
-    if written.env:
-        entry["environment"] = dict(written.env)
-    if written.headers:
-        entry["headers"] = dict(written.headers)
+        entry = {"type": "remote", "url": fields.url}
+    elif fields.cwd:
+        entry["cwd"] = fields.cwd
+    if fields.env:
+        entry["environment"] = dict(fields.env)
+    if fields.headers:
+        entry["headers"] = dict(fields.headers)
     if not server.enabled:
         entry["enabled"] = False
     if server.timeout is not None:
@@ -166,39 +165,39 @@ def tables(workspace: Workspace) -> list[ServerTable]:
 
 
 def _written(parent: Path) -> Path:
-    """The stronger of the two that exists; a new one is `opencode.json`."""
+    """The file to write: the stronger of the two that exist, or a new `opencode.json`."""
     return next((parent / name for name in _NAMES if exists(parent / name)), parent / "opencode.json")
 
 
 def _others(workspace: Workspace, _reader: Reader) -> Iterator[ServerTable]:
-    """Within a scope the stronger first (servers/codex_layers.py); counsel writes none of these."""
+    """Within a scope, the stronger first (servers/codex_layers.py). counsel writes none of these."""
     for path in _project_files(workspace):
         yield ServerTable(
             "opencode", "project", Target(path, "jsonc"), _KEYS, kept_by="another file of the project"
         )
-    named = workspace.env.get("OPENCODE_CONFIG")
-    if named and exists(workspace.project / named):  # a relative one is a file of the project
-        target = Target(workspace.project / named, "jsonc")
-        scope: Scope = "managed" if named.startswith("/") else "project"
+    config_path = workspace.env.get("OPENCODE_CONFIG")
+    if config_path and exists(workspace.project / config_path):  # a relative one is a file of the project
+        target = Target(workspace.project / config_path, "jsonc")
+        scope: Scope = "managed" if config_path.startswith("/") else "project"
         yield ServerTable("opencode", scope, target, _KEYS, kept_by="the environment (OPENCODE_CONFIG)")
-    own = _written(folder(workspace))
+    user_file = _written(folder(workspace))
     for name in (*_NAMES, "config.json"):
-        if exists(path := folder(workspace) / name) and path != own:
+        if exists(path := folder(workspace) / name) and path != user_file:
             yield ServerTable(
-                "opencode", "system", Target(path, "jsonc"), _KEYS, kept_by=f"you, beside {own.name}"
+                "opencode", "system", Target(path, "jsonc"), _KEYS, kept_by=f"you, beside {user_file.name}"
             )
 
 
 def _project_files(workspace: Workspace) -> Iterator[Path]:
-    own = {_written(workspace.project), _written(folder(workspace))}
+    written_files = {_written(workspace.project), _written(folder(workspace))}
     for current in up_to_root(workspace.project):
         for path in (current / name for name in _NAMES):
-            if exists(path) and path not in own:
+            if exists(path) and path not in written_files:
                 yield path
 
 
 def _stops_at(_workspace: Workspace, unread: Unread) -> bool:
-    """Each file must be valid by itself; what has a valid `enabled` counts as a part of a server, however wrong it is."""
+    """Each file must be valid by itself. An entry with a valid `enabled` counts as part of a server, even if wrong."""
     entry = unread.entry
     if not isinstance(entry, Mapping):
         return True

@@ -20,9 +20,9 @@ from counsel.configfiles.write.safewrite import Target
 _OWN = rf"{references.EDITOR_PLACEHOLDERS}|\$\{{(?:input|command|config|workspaceFolder):[^}}]*\}}"
 
 
-def _read_text(written: str) -> str:
+def _read_text(value: str) -> str:
     """`${NAME}` is text: only `${env:NAME}` is a variable."""
-    return references.from_prefixed(references.REFERENCE.sub(_text, written))
+    return references.from_prefixed(references.REFERENCE.sub(_text, value))
 
 
 def _text(match: re.Match[str]) -> str:
@@ -43,7 +43,7 @@ def read(name: str, entry: Entry) -> Server:
 
 
 def write(server: Server) -> dict[str, object]:
-    """A reference in a shell's script stays as it is: the server gets VS Code's variables, and the shell expands it."""
+    """A reference in a shell script stays as it is: the server gets VS Code's variables, and the shell expands it."""
     return write_entry(with_script(server, references.as_text), SYNTAX, {}, _layout)
 
 
@@ -63,7 +63,7 @@ def tables(workspace: Workspace) -> list[ServerTable]:
 
 
 def _profile(workspace: Workspace) -> Path:
-    """Of the default profile: named profiles and Insiders have files of their own."""
+    """The default profile's folder: named profiles and Insiders have folders of their own."""
     if sys.platform == "darwin":
         return workspace.home / "Library" / "Application Support" / "Code" / "User"
     return workspace.config_dir() / "Code" / "User"

@@ -37,7 +37,7 @@ class Shared:
 def workspace_for(caller: Caller, model: str) -> Workspace:
     """The caller's workspace. A counsel that a server starts learns the chain of agents from its environment."""
     workspace = workspace_of(caller.env, caller.cwd)
-    return workspace.replaced(env=environment.of(caller, model))
+    return workspace.replaced(env=environment.for_agent(caller, model))
 
 
 def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:

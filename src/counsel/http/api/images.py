@@ -22,7 +22,7 @@ async def add(call: ApiCall) -> object:
 
 def _store(data: bytes, project: Path, settings: Settings) -> object:
     image = images.checked(data, "the image", settings)
-    return store.described(image, store.keep(project, image))
+    return store.image_json(image, store.keep(project, image))
 
 
 async def _received(request: Request, limit: int) -> bytes:
