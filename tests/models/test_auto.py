@@ -1,4 +1,4 @@
-"""`auto`: who is tried, in which order, and why not."""
+"""`auto`: which models are tried, in which order, and why others are not."""
 
 from pathlib import Path
 
@@ -54,11 +54,11 @@ def test_a_provider_without_ranks_offers_its_listed_models(tmp_path: Path) -> No
 
 
 def test_entries_that_are_no_models_are_explained_not_fatal(tmp_path: Path) -> None:
-    seen = explain(catalog(tmp_path, GOOGLE), Needs(), ("codex", "nonsense", "grok", "flash"))
-    assert [entry.target is not None for entry in seen] == [False, False, False, True]
-    assert ("agents" in seen[0].reason, seen[0].agent) == (True, "codex")
-    assert "nonsense" in seen[1].reason
-    assert "XAI_API_KEY" in seen[2].reason
+    entries = explain(catalog(tmp_path, GOOGLE), Needs(), ("codex", "nonsense", "grok", "flash"))
+    assert [entry.target is not None for entry in entries] == [False, False, False, True]
+    assert ("agents" in entries[0].reason, entries[0].agent) == (True, "codex")
+    assert "nonsense" in entries[1].reason
+    assert "XAI_API_KEY" in entries[2].reason
 
 
 def test_with_no_key_the_error_says_what_to_set_and_names_the_demo(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def catalog(tmp_path: Path, env: dict[str, str] | None = None, config: str = "")
 @pytest.mark.parametrize("name", SEED)
 def test_every_name_of_converse_resolves_as_documented(tmp_path: Path, name: str) -> None:
     model = catalog(tmp_path, KEYS).resolve(name).model
-    specified = model.options.get("specified_context", model.context)
-    assert (model.id, specified, model.output) == SEED[name]
+    context = model.options.get("specified_context", model.context)
+    assert (model.id, context, model.output) == SEED[name]
 
 
 def test_the_wires_that_a_row_may_name_are_those_that_exist() -> None:
@@ -178,12 +178,12 @@ def test_a_missing_key_names_its_variable(tmp_path: Path) -> None:
 
 
 def test_keys_and_addresses_are_each_callers_own(tmp_path: Path) -> None:
-    one = catalog(tmp_path, {"GEMINI_API_KEY": "key-1", "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9"})
-    two = catalog(tmp_path, {"GOOGLE_API_KEY": "two", "GEMINI_API_KEY": "other"})
-    assert (one.resolve("pro").endpoint.key, two.resolve("pro").endpoint.key) == ("key-1", "two")
-    assert one.resolve("pro").endpoint.base_url == "http://127.0.0.1:9"
-    assert "key-1" not in repr(one.resolve("pro"))
-    assert "googleapis" in two.resolve("pro").endpoint.base_url
+    first = catalog(tmp_path, {"GEMINI_API_KEY": "key-1", "GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:9"})
+    second = catalog(tmp_path, {"GOOGLE_API_KEY": "two", "GEMINI_API_KEY": "other"})
+    assert (first.resolve("pro").endpoint.key, second.resolve("pro").endpoint.key) == ("key-1", "two")
+    assert first.resolve("pro").endpoint.base_url == "http://127.0.0.1:9"
+    assert "key-1" not in repr(first.resolve("pro"))
+    assert "googleapis" in second.resolve("pro").endpoint.base_url
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1/"])
@@ -231,10 +231,10 @@ def test_a_search_takes_the_wire_that_can(tmp_path: Path) -> None:
 
 def test_a_model_that_is_gone_has_a_successor(tmp_path: Path) -> None:
     result = catalog(tmp_path, KEYS)
-    newer, renamed = result.successor(result.lookup("pro")), result.successor(result.lookup("qwq"))
+    newer, same = result.successor(result.lookup("pro")), result.successor(result.lookup("qwq"))
     assert newer is not None
-    assert renamed is not None
-    assert (newer.model.id, renamed.model.wire_id) == ("gemini-3.1-pro-preview", "qwen/qwq-32b")
+    assert same is not None
+    assert (newer.model.id, same.model.wire_id) == ("gemini-3.1-pro-preview", "qwen/qwq-32b")
     assert result.successor(result.lookup("gpt-5")) is None
 
 
@@ -387,7 +387,9 @@ def test_every_thinking_budget_is_one_that_its_model_takes() -> None:
     assert budgets
     for model in budgets:
         low, high = model.options["thinking_range"]
-        assert all(int(sent) == 0 or low <= int(sent) <= high for sent in model.efforts.values()), model.id
+        assert all(int(budget) == 0 or low <= int(budget) <= high for budget in model.efforts.values()), (
+            model.id
+        )
 
 
 # ── families ─────────────────────────────────────────────────────────────────────────────────────────
@@ -449,15 +451,15 @@ models = ["mistral-small-9"]
 
 
 def test_ids_are_spelled_as_the_vendors_spell_them() -> None:
-    """All of what is sent is in genai-prices' data under the provider; the one exception is not a name of ours to choose."""
+    """Every id that is sent is in genai-prices' data under its provider, with one exception, which the specification sets."""
     models = catalog_rows.shipped().models.values()
     assert [model.id for model in models if model.id != model.wire_id] == ["deepseek-coder-v2.5"]
     providers = {provider.id: provider for provider in data.providers}
     ours = {"xai": "x-ai"}
     for model in models:
         if model.provider != "local":
-            known = providers[ours.get(model.provider, model.provider)].find_model(model.wire_id)
-            assert known is not None, model.id
+            match = providers[ours.get(model.provider, model.provider)].find_model(model.wire_id)
+            assert match is not None, model.id
 
 
 # ── the user's aliases ───────────────────────────────────────────────────────────────────────────────

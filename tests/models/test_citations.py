@@ -21,7 +21,7 @@ def citation(url: str) -> dict[str, str]:
 
 
 def test_sources_of_a_block_that_comes_whole_and_of_pieces_are_named_once_each() -> None:
-    opened = {
+    start = {
         "type": "content_block_start",
         "index": 0,
         "content_block": {
@@ -36,5 +36,5 @@ def test_sources_of_a_block_that_comes_whole_and_of_pieces_are_named_once_each()
         "delta": {"type": "citations_delta", "citation": citation("https://x/c")},
     }
     again = {**piece, "delta": {"type": "citations_delta", "citation": citation("https://x/a")}}
-    result = sources(MessagesReader(streams_tools=False), opened, piece, again)
+    result = sources(MessagesReader(streams_tools=False), start, piece, again)
     assert result == [("a", "https://x/a"), ("b", "https://x/b"), ("c", "https://x/c")]

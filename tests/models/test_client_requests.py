@@ -1,4 +1,4 @@
-"""Requests of clients that speak a vendor's API to us: sent as they asked, without defaults of ours."""
+"""Requests of clients that speak a vendor's API to counsel: sent as they are, without our defaults."""
 
 from __future__ import annotations
 
@@ -70,30 +70,30 @@ def test_a_client_gets_no_defaults_of_ours(wire: str) -> None:
 
 def test_what_a_client_asks_for_is_sent() -> None:
     knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
-    sent = body("openai_responses", exactly(knobs, top_p=0.25, parallel_tool_calls=False))
-    assert sent["temperature"] == 0.5
-    assert sent["top_p"] == 0.25
-    assert sent["reasoning"]["effort"] == "high"
-    assert sent["text"] == {"verbosity": "low"}
-    assert sent["parallel_tool_calls"] is False
-    assert [tool["type"] for tool in sent["tools"]] == ["web_search"]
+    request_body = body("openai_responses", exactly(knobs, top_p=0.25, parallel_tool_calls=False))
+    assert request_body["temperature"] == 0.5
+    assert request_body["top_p"] == 0.25
+    assert request_body["reasoning"]["effort"] == "high"
+    assert request_body["text"] == {"verbosity": "low"}
+    assert request_body["parallel_tool_calls"] is False
+    assert [tool["type"] for tool in request_body["tools"]] == ["web_search"]
 
 
 def test_what_the_model_does_not_take_is_left_out_and_named() -> None:
     knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
-    prepared = prepare("openai_responses", exactly(knobs, top_p=0.25, top_k=3), STUBBORN)
-    assert set(prepared.left_out) == {
+    request = prepare("openai_responses", exactly(knobs, top_p=0.25, top_k=3), STUBBORN)
+    assert set(request.left_out) == {
         "temperature", "reasoning_effort", "verbosity", "tools.web_search", "top_p", "top_k"
     }  # fmt: skip
-    assert {"temperature", "reasoning", "text", "tools", "top_p", "top_k"}.isdisjoint(prepared.body)
+    assert {"temperature", "reasoning", "text", "tools", "top_p", "top_k"}.isdisjoint(request.body)
 
 
 def test_a_temperature_beyond_the_models_is_lowered_and_said() -> None:
-    prepared = prepare("openai_responses", exactly(Knobs(temperature=1.8)))
-    assert prepared.body["temperature"] == 1.0
-    (adapted,) = prepared.adapted
-    assert adapted.setting == "temperature"
-    assert (adapted.asked, adapted.sent) == ("1.8", "1.0")
+    request = prepare("openai_responses", exactly(Knobs(temperature=1.8)))
+    assert request.body["temperature"] == 1.0
+    (change,) = request.adapted
+    assert change.setting == "temperature"
+    assert (change.asked, change.sent) == ("1.8", "1.0")
     assert not prepare("openai_responses", exactly(Knobs(temperature=1.0))).adapted
 
 
@@ -107,11 +107,11 @@ def test_a_temperature_beyond_the_models_is_lowered_and_said() -> None:
     ],
 )  # fmt: skip
 def test_each_wire_sends_the_sampling_settings_that_its_vendor_has(wire: str, names: dict[str, str]) -> None:
-    asked: dict[str, Any] = {"top_p": 0.5, "top_k": 7, "frequency_penalty": 0.1, "presence_penalty": 0.2}
-    prepared = prepare(wire, exactly(**asked))
-    place = prepared.body["generationConfig"] if wire == "gemini" else prepared.body
-    assert {name: place[name] for name in names.values()} == {names[name]: asked[name] for name in names}
-    assert set(prepared.left_out) == set(asked) - set(names)
+    settings: dict[str, Any] = {"top_p": 0.5, "top_k": 7, "frequency_penalty": 0.1, "presence_penalty": 0.2}
+    request = prepare(wire, exactly(**settings))
+    place = request.body["generationConfig"] if wire == "gemini" else request.body
+    assert {name: place[name] for name in names.values()} == {names[name]: settings[name] for name in names}
+    assert set(request.left_out) == set(settings) - set(names)
     assert not set(prepare(wire, exactly(top_p=None)).left_out)
     assert prepare(wire, exactly(left_out=("logprobs",))).left_out == ("logprobs",)
 
@@ -149,24 +149,24 @@ def test_the_choice_of_a_tool_is_kept_beside_googles_search() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "setting", "was"),
+    ("call", "setting", "was"),
     [
         (exactly(Knobs(effort="minimal", web_search=True)), "reasoning_effort", "minimal"),
         (exactly(Knobs(web_search=True), thinking_budget=0), "thinking", "disabled"),
     ],
 )
-def test_a_clients_effort_is_one_with_which_the_model_searches(asked: Call, setting: str, was: str) -> None:
+def test_a_clients_effort_is_one_with_which_the_model_searches(call: Call, setting: str, was: str) -> None:
     model = replace(
         WILLING,
         effort_style="reasoning",
         efforts={"minimal": "minimal", "low": "low"},
         options={"search_refuses": ["minimal"]},
     )
-    prepared = prepare("openai_responses", asked, model)
-    assert prepared.body["reasoning"] == {"effort": "low"}
-    (change,) = prepared.adapted
+    request = prepare("openai_responses", call, model)
+    assert request.body["reasoning"] == {"effort": "low"}
+    (change,) = request.adapted
     assert (change.setting, change.asked, change.sent) == (setting, was, "low")
-    alone = prepare("openai_responses", replace(asked, knobs=replace(asked.knobs, web_search=False)), model)
+    alone = prepare("openai_responses", replace(call, knobs=replace(call.knobs, web_search=False)), model)
     assert alone.body["reasoning"] == {"effort": "minimal"}
 
 
@@ -187,11 +187,11 @@ def test_gemini_has_no_switch_for_parallel_tools() -> None:
 
 
 def test_anthropics_clients_count_thinking_in_tokens() -> None:
-    sent = body("anthropic", exactly(thinking_budget=2048, max_output=3000, top_p=0.5))
-    assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2048}
-    assert sent["max_tokens"] == 3000, "thinking is part of it"
-    assert "temperature" not in sent
-    assert "top_p" not in sent, "the vendor refuses it with thinking"
+    request_body = body("anthropic", exactly(thinking_budget=2048, max_output=3000, top_p=0.5))
+    assert request_body["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+    assert request_body["max_tokens"] == 3000, "thinking is part of it"
+    assert "temperature" not in request_body
+    assert "top_p" not in request_body, "the vendor refuses it with thinking"
     assert body("anthropic", exactly(thinking_budget=2048, max_output=90_000))["max_tokens"] == WILLING.output
     assert body("anthropic", exactly(thinking_budget=2048))["max_tokens"] == WILLING.output
     assert "thinking" not in body("anthropic", exactly(thinking_budget=0))
@@ -210,9 +210,9 @@ def test_a_budget_leaves_room_for_an_answer_beside_the_thinking(
     thinking: int, limit: int, sent: Json
 ) -> None:
     call = replace(exactly(thinking_budget=thinking), output_limit=limit)
-    prepared = body("anthropic", call)
-    assert prepared["thinking"] == sent
-    assert prepared["max_tokens"] == limit
+    request = body("anthropic", call)
+    assert request["thinking"] == sent
+    assert request["max_tokens"] == limit
 
 
 @pytest.mark.parametrize(("asked", "limit", "sent"), [(500, 300, 300), (200, 300, 200), (None, 300, 300)])
@@ -299,16 +299,16 @@ def native(wire: str, **changes: Any) -> Call:
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai_responses"])
 def test_a_clients_own_body_is_passed_on(wire: str) -> None:
-    prepared = prepare(wire, native(wire), headers={"x-extra": "2"}, body={"service_tier": "flex"})
-    assert prepared.body["model"] == "m-1"
-    assert prepared.body["stream"] is True
-    assert prepared.body["service_tier"] == "flex"
-    assert prepared.body["metadata"] == {"a": 1}
-    assert prepared.body["temperature"] == 0.5
-    assert prepared.left_out == ()
-    assert prepared.headers["anthropic-beta"] == "b"
-    assert prepared.headers["x-extra"] == "2"
-    assert prepared.headers["x-gateway"] == "1"
+    request = prepare(wire, native(wire), headers={"x-extra": "2"}, body={"service_tier": "flex"})
+    assert request.body["model"] == "m-1"
+    assert request.body["stream"] is True
+    assert request.body["service_tier"] == "flex"
+    assert request.body["metadata"] == {"a": 1}
+    assert request.body["temperature"] == 0.5
+    assert request.left_out == ()
+    assert request.headers["anthropic-beta"] == "b"
+    assert request.headers["x-extra"] == "2"
+    assert request.headers["x-gateway"] == "1"
 
 
 def test_a_body_of_another_vendors_api_is_translated() -> None:
@@ -321,10 +321,10 @@ def test_a_body_of_another_vendors_api_is_translated() -> None:
     [("anthropic", ("temperature", "top_p", "top_k")), ("openai_responses", ("temperature", "top_p"))],
 )
 def test_only_what_the_model_refuses_is_left_out(wire: str, refused: tuple[str, ...]) -> None:
-    prepared = prepare(wire, native(wire), STUBBORN)
-    assert prepared.left_out == refused
-    assert set(refused).isdisjoint(prepared.body)
-    assert prepared.body["metadata"] == {"a": 1}
+    request = prepare(wire, native(wire), STUBBORN)
+    assert request.left_out == refused
+    assert set(refused).isdisjoint(request.body)
+    assert request.body["metadata"] == {"a": 1}
 
 
 def test_null_is_no_setting() -> None:
@@ -333,9 +333,9 @@ def test_null_is_no_setting() -> None:
 
 
 def test_openai_stores_nothing_and_sends_its_reasoning_encrypted() -> None:
-    sent = body("openai_responses", native("openai_responses"))
-    assert sent["store"] is False
-    assert sent["include"] == ["x", "reasoning.encrypted_content"]
+    request_body = body("openai_responses", native("openai_responses"))
+    assert request_body["store"] is False
+    assert request_body["include"] == ["x", "reasoning.encrypted_content"]
     again = body("openai_responses", native("openai_responses", include=["reasoning.encrypted_content"]))
     assert again["include"] == ["reasoning.encrypted_content"]
     assert body("openai_responses", native("openai_responses", include=None), STUBBORN)["include"] is None
@@ -349,18 +349,18 @@ def test_a_clients_own_body_stays_within_the_budget() -> None:
 
 
 def test_a_models_version_of_the_api_is_kept() -> None:
-    prepared = prepare("anthropic", native("anthropic"), api_version="2030-01-01")
-    assert prepared.headers["anthropic-version"] == "2030-01-01"
+    request = prepare("anthropic", native("anthropic"), api_version="2030-01-01")
+    assert request.headers["anthropic-version"] == "2030-01-01"
     plain = prepare("anthropic", native("anthropic")).headers["anthropic-version"]
     assert plain not in {"", "2030-01-01"}
 
 
 def test_a_paused_answer_is_continued_behind_the_clients_messages() -> None:
-    paused = [{"type": "text", "text": "so far"}]
-    call = replace(native("anthropic"), turns=(*HELLO, Turn("assistant", native=paused)))
+    partial_turn = [{"type": "text", "text": "so far"}]
+    call = replace(native("anthropic"), turns=(*HELLO, Turn("assistant", native=partial_turn)))
     assert body("anthropic", call)["messages"] == [
         {"role": "user", "content": "hi"},
-        {"role": "assistant", "content": paused},
+        {"role": "assistant", "content": partial_turn},
     ]
 
 
@@ -377,17 +377,17 @@ def test_a_paused_answer_is_continued_behind_the_clients_messages() -> None:
 )
 def test_an_image_that_the_vendor_fetches(wire: str, sent: Json) -> None:
     call = Call((Turn("user", "look", images=(Image("image/png", b"", url="https://a/b.png"),)),))
-    prepared = body(wire, call, replace(WILLING, vision=True))
-    (turn,) = prepared["input" if wire == "openai_responses" else "messages"]
+    request = body(wire, call, replace(WILLING, vision=True))
+    (turn,) = request["input" if wire == "openai_responses" else "messages"]
     assert sent in [{k: v for k, v in part.items() if k != "cache_control"} for part in turn["content"]]
 
 
 def test_a_compatible_servers_reasoning_goes_back_to_it_alone() -> None:
     thoughts = (Thought("openai_chat", {"reasoning": "hm"}), Thought("anthropic", {"signature": "s"}))
     turn = Turn("assistant", "", tool_calls=(ToolCall("1", "look", {}),), thoughts=thoughts)
-    sent = body("openai_chat", Call((*HELLO, turn)))["messages"][1]
-    assert sent["reasoning"] == "hm"
-    assert "signature" not in sent
+    message = body("openai_chat", Call((*HELLO, turn)))["messages"][1]
+    assert message["reasoning"] == "hm"
+    assert "signature" not in message
 
 
 def test_a_tools_flat_name_fits_and_stays_apart_from_others() -> None:

@@ -52,9 +52,9 @@ def test_a_mistyped_key_gets_suggestions() -> None:
     assert "config list" in str(nothing.hint)
 
 
-def row(**wanted: object) -> Any:
+def row(**metadata: object) -> Any:
     return next(
-        row for row in settings.rows() if all(row.metadata[name] == value for name, value in wanted.items())
+        row for row in settings.rows() if all(row.metadata[name] == value for name, value in metadata.items())
     )
 
 
@@ -82,9 +82,9 @@ def test_a_size_stays_as_it_was_written() -> None:
 
 
 def test_a_value_that_the_setting_does_not_take() -> None:
-    with pytest.raises(InvalidArgument, match="not 'many'") as failed:
+    with pytest.raises(InvalidArgument, match="not 'many'") as excinfo:
         config_file.parsed("port", "many")
-    assert failed.value.hint == settings_description("port")
+    assert excinfo.value.hint == settings_description("port")
 
 
 def settings_description(name: str) -> str:
@@ -93,9 +93,9 @@ def settings_description(name: str) -> str:
 
 def test_a_secret_does_not_belong_in_the_file() -> None:
     secret = row(secret=True)
-    with pytest.raises(InvalidArgument, match="secret") as failed:
+    with pytest.raises(InvalidArgument, match="secret") as excinfo:
         config_file.parsed(secret.name, "x")
-    assert secret.metadata["env"] in str(failed.value.hint)
+    assert secret.metadata["env"] in str(excinfo.value.hint)
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
@@ -113,10 +113,10 @@ def test_a_setting_is_written_read_and_removed(tmp_path: Path) -> None:
 
 
 def test_a_change_that_makes_the_file_wrong_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigInvalid, match=r"was not changed: .*opsu") as failed:
+    with pytest.raises(ConfigInvalid, match=r"was not changed: .*opsu") as excinfo:
         config_file.put(tmp_path, ("default_model",), "opsu")
-    assert failed.value.fields["file"] == str(tmp_path / "config.toml")
-    assert len(failed.value.fields["problems"]) == 1
+    assert excinfo.value.fields["file"] == str(tmp_path / "config.toml")
+    assert len(excinfo.value.fields["problems"]) == 1
     assert not (tmp_path / "config.toml").exists()
 
 
@@ -157,10 +157,10 @@ def with_panels(home: Path, **tables: object) -> Settings:
 
 
 def test_a_panel_stands_for_its_models(tmp_path: Path) -> None:
-    loaded = with_panels(tmp_path, two=["opus", "gpt-5"])
-    assert panels.expanded(["@two", "haiku"], loaded) == ("opus", "gpt-5", "haiku")
-    assert panels.expanded([{"model": " @two "}], loaded) == ("opus", "gpt-5")
-    assert panels.expanded([{"model": "opus", "stance": "for"}], loaded) == (
+    user_settings = with_panels(tmp_path, two=["opus", "gpt-5"])
+    assert panels.expanded(["@two", "haiku"], user_settings) == ("opus", "gpt-5", "haiku")
+    assert panels.expanded([{"model": " @two "}], user_settings) == ("opus", "gpt-5")
+    assert panels.expanded([{"model": "opus", "stance": "for"}], user_settings) == (
         {"model": "opus", "stance": "for"},
     )
 
@@ -171,20 +171,20 @@ def test_a_panel_has_no_stance_of_its_own(tmp_path: Path) -> None:
 
 
 def test_too_many_models_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    loaded = with_panels(tmp_path, many=["opus"] * (MAX_MODELS - 1))
-    assert len(panels.expanded(["@many", "opus"], loaded)) == MAX_MODELS
+    user_settings = with_panels(tmp_path, many=["opus"] * (MAX_MODELS - 1))
+    assert len(panels.expanded(["@many", "opus"], user_settings)) == MAX_MODELS
     with pytest.raises(InvalidArgument, match=f"{MAX_MODELS + 1} models"):
-        panels.expanded(["@many", "opus", "opus"], loaded)
+        panels.expanded(["@many", "opus", "opus"], user_settings)
 
 
 def test_an_unknown_panel_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="no panel @tow") as failed:
+    with pytest.raises(NotFound, match="no panel @tow") as excinfo:
         panels.expanded(["@tow"], with_panels(tmp_path, two=["opus"]))
-    assert "Known panels: @two." in str(failed.value.hint)
-    assert failed.value.fields["panels"] == ["two"]
-    with pytest.raises(NotFound) as failed:
+    assert "Known panels: @two." in str(excinfo.value.hint)
+    assert excinfo.value.fields["panels"] == ["two"]
+    with pytest.raises(NotFound) as excinfo:
         panels.expanded(["@tow"], settings.load({"COUNSEL_HOME": str(tmp_path / "new")}))
-    assert "There are no panels yet." in str(failed.value.hint)
+    assert "There are no panels yet." in str(excinfo.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_what_a_panel_may_be(name: str, entries: object, reason: str) -> None:
 
 
 def test_a_wrong_panel_is_reported_and_cannot_be_used(tmp_path: Path) -> None:
-    loaded = with_panels(tmp_path, wrong=["@other"], right=["opus"])
-    assert list(panels.usable(loaded)) == ["right"]
-    (problem,) = Catalog.load(loaded).problems
+    user_settings = with_panels(tmp_path, wrong=["@other"], right=["opus"])
+    assert list(panels.usable(user_settings)) == ["right"]
+    (problem,) = Catalog.load(user_settings).problems
     assert problem.startswith("config.toml [panels] wrong: it names the panel @other")
     assert problem.endswith("; ignored.")
-    with pytest.raises(InvalidArgument, match="@wrong cannot be used") as failed:
-        panels.expanded(["@wrong"], loaded)
-    assert "config.toml" in str(failed.value.hint)
+    with pytest.raises(InvalidArgument, match="@wrong cannot be used") as excinfo:
+        panels.expanded(["@wrong"], user_settings)
+    assert "config.toml" in str(excinfo.value.hint)
 
 
 @pytest.mark.parametrize(

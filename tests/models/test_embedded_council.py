@@ -1,4 +1,4 @@
-"""A whole council by the embedded model: members, a vote, refinement, a judge. What it says is its own affair."""
+"""A whole council of the embedded model: members, a vote, refinement, a judge. The answers' contents do not matter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counsel.models import embedded
 from counsel.requests import ConsensusRequest
 from counsel.results import ConsensusResult, Vote
 
-# The same weights under another name, which is not a member: few tokens, or it would ramble until its window is full.
+# The same weights under another name, which is not a member. Without a limit it may ramble until its window is full.
 JUDGE = """[models.judge]
 provider = "local"
 wire_id = "smollm2"
@@ -30,13 +30,13 @@ async def test_the_embedded_model_holds_a_whole_council(tmp_path: Path, local_ho
     (home / "config.toml").write_text(JUDGE)
     engine = await open_engine(home)
     with embedded.LocalModel(local_home) as model:
-        loaded = settings.load({**model.environment, "COUNSEL_HOME": str(home)})
+        user_settings = settings.load({**model.environment, "COUNSEL_HOME": str(home)})
         request = ConsensusRequest(
             prompt="Tea or coffee? One sentence.",
             models=("smollm2", {"model": "smollm2", "role": "a doctor"}),
             judge="judge",
         )
-        caller = Caller("test", cwd=tmp_path, settings=loaded)
+        caller = Caller("test", cwd=tmp_path, settings=user_settings)
         result = await engine.wait(await engine.submit(request, caller))
         ballot = ConsensusRequest(
             prompt="Tea or coffee? Give one short reason.",
@@ -59,7 +59,7 @@ async def test_the_embedded_model_holds_a_whole_council(tmp_path: Path, local_ho
 
 
 async def counted(engine: Engine, request: ConsensusRequest, caller: Caller) -> Vote | None:
-    """None where both reasons were longer than the limit, twice: no JSON then."""
+    """The vote; None if both reasons were longer than the limit, twice: then there is no JSON."""
     try:
         result = await engine.wait(await engine.submit(request, caller))
     except CounselError as error:

@@ -34,9 +34,9 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 async def model(tmp_path: Path) -> Any:
-    made = EmbeddedModel(tmp_path / "home")
-    yield made
-    await asyncio.wait_for(made.close(), 60)
+    instance = EmbeddedModel(tmp_path / "home")
+    yield instance
+    await asyncio.wait_for(instance.close(), 60)
 
 
 def reported(document: object) -> str:
@@ -56,7 +56,9 @@ async def test_it_is_absent_until_someone_asks(model: EmbeddedModel) -> None:
     assert (model.status()["state"], model.status()["progress"]) == ("ready", 1.0)
 
 
-async def test_it_is_asked_where_its_worker_says(model: EmbeddedModel, worker: Any, tmp_path: Path) -> None:
+async def test_its_environment_is_what_the_worker_reports(
+    model: EmbeddedModel, worker: Any, tmp_path: Path
+) -> None:
     worker(reported({"environment": ENVIRONMENT}), "read end")
     assert await asyncio.wait_for(model.environment(), 60) == ENVIRONMENT
     assert await model.environment() == ENVIRONMENT, "it is started once"
@@ -108,9 +110,9 @@ async def test_its_failure_is_reported_and_the_next_question_tries_again(
     assert model.status()["error"] is None
 
 
-async def settled(model: EmbeddedModel, but: str = "installing") -> None:
+async def settled(model: EmbeddedModel, state: str = "installing") -> None:
     async with asyncio.timeout(60):
-        while model.status()["state"] == but:
+        while model.status()["state"] == state:
             await asyncio.sleep(0.01)
 
 
@@ -119,9 +121,9 @@ async def test_a_worker_that_says_nothing_has_ended(
     model: EmbeddedModel, worker: Any, lines: tuple[str, ...]
 ) -> None:
     worker(*lines)
-    with pytest.raises(ProviderUnavailable, match="process has ended") as failed:
+    with pytest.raises(ProviderUnavailable, match="process has ended") as excinfo:
         await asyncio.wait_for(model.environment(), 60)
-    assert failed.value.fields["provider"] == "local"
+    assert excinfo.value.fields["provider"] == "local"
 
 
 async def test_a_worker_that_ends_later_is_started_again(
@@ -139,9 +141,9 @@ async def test_a_worker_that_ends_later_is_started_again(
 
 async def test_a_worker_that_cannot_be_started(model: EmbeddedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(ProviderUnavailable, match="could not be started: No such file") as failed:
+    with pytest.raises(ProviderUnavailable, match="could not be started: No such file") as excinfo:
         await asyncio.wait_for(model.environment(), 60)
-    assert failed.value.fields["provider"] == "local"
+    assert excinfo.value.fields["provider"] == "local"
 
 
 async def test_how_far_the_download_is(

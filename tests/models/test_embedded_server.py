@@ -1,4 +1,4 @@
-"""How the embedded model is started, with a runtime that only notes what it was given."""
+"""How the embedded model is started, with a runtime that only records its parameters."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_it_is_protected_by_a_key_of_its_own(home: Path) -> None:
     assert parameters.verbosity == -1  # nothing on the screen
     model.stop()
     assert model.environment == {}
-    with LocalModel(home) as other:
-        assert other.environment["COUNSEL_LOCAL_API_KEY"] != key
-    assert other.environment == {}
+    with LocalModel(home) as second:
+        assert second.environment["COUNSEL_LOCAL_API_KEY"] != key
+    assert second.environment == {}
 
 
 def test_the_runtime_is_loaded_once(home: Path) -> None:
@@ -79,6 +79,6 @@ def test_weights_that_cannot_be_loaded_are_reported(
     broken = tmp_path / "broken"
     embedded.folder(home).rename(broken)
     monkeypatch.setattr(embedded, "folder", lambda _: broken)
-    with pytest.raises(ProviderUnavailable, match="failed to start: no such weights") as caught:
+    with pytest.raises(ProviderUnavailable, match="failed to start: no such weights") as excinfo:
         LocalModel(home).start()
-    assert str(broken) in str(caught.value.hint)
+    assert str(broken) in str(excinfo.value.hint)

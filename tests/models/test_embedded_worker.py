@@ -1,4 +1,4 @@
-"""The embedded model's process reports where it can be asked, or why it cannot, and ends with its starter."""
+"""The embedded model's process reports its address, or why it has none, and ends with its parent."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from counsel.models import embedded, embedded_worker
 
 
 class Stdin:
-    """Closed by its starter when `buffer` has been read."""
+    """Closed by the parent when `buffer` has been read."""
 
     buffer = io.BytesIO(b"until here")
 
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    killed: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "killpg", lambda group, number: killed.append((group, number)))
+    signals: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "killpg", lambda group, number: signals.append((group, number)))
     monkeypatch.setattr(sys, "stdin", Stdin())
-    return killed
+    return signals
 
 
 def test_it_reports_where_it_is_asked_and_serves_until_its_starter_ends(

@@ -31,9 +31,9 @@ CALL = Call(
 async def transport() -> AsyncIterator[Transport]:
     async def no_wait(_: float) -> None: ...
 
-    made = Transport(sleep=no_wait)
-    yield made
-    await made.close()
+    instance = Transport(sleep=no_wait)
+    yield instance
+    await instance.close()
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 
 
 class Server:
-    """Answers every request with the next of its scripts; a script is pieces, and whether the connection is closed then."""
+    """Answers every request with its next script: pieces, and whether the connection is closed after them."""
 
     def __init__(self) -> None:
         self.scripts: list[tuple[list[bytes], bool]] = []
@@ -62,14 +62,14 @@ class Server:
 async def running() -> AsyncIterator[tuple[Server, Callable[..., Awaitable[http1.Response]]]]:
     server, pool = Server(), Pool()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    where = address(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1/x")
-    assert where is not None
+    server_address = address(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1/x")
+    assert server_address is not None
 
     async def ask(body: bytes | None = b"{}", seconds: float = 10.0) -> http1.Response:
-        head = request_head("POST", where, {"x": "y"}, None if body is None else len(body))
+        head = request_head("POST", server_address, {"x": "y"}, None if body is None else len(body))
         assert head is not None
         until = asyncio.get_running_loop().time() + seconds
-        return await pool.request(where, head, body, trust=None, connect=5.0, until=until)
+        return await pool.request(server_address, head, body, trust=None, connect=5.0, until=until)
 
     try:
         yield server, ask
@@ -79,10 +79,10 @@ async def running() -> AsyncIterator[tuple[Server, Callable[..., Awaitable[http1
 
 
 async def read(response: http1.Response, seconds: float = 10.0) -> bytes:
-    whole = bytearray()
+    data = bytearray()
     while piece := await response.readany(asyncio.get_running_loop().time() + seconds):
-        whole += piece
-    return bytes(whole)
+        data += piece
+    return bytes(data)
 
 
 async def test_a_connection_is_used_again_after_each_kind_of_body() -> None:
@@ -130,9 +130,9 @@ async def test_an_answer_is_the_same_however_its_bytes_are_cut(
     chunks: list[bytes], cuts: set[int], extension: bytes, trailer: bytes
 ) -> None:
     body = b"".join(b"%x%s\r\n%s\r\n" % (len(chunk), extension, chunk) for chunk in chunks)
-    whole = CHUNKED + body + b"0\r\n" + trailer + b"\r\n"
-    ends = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
-    response = _fed([whole[start:end] for start, end in pairwise(ends)])
+    stream = CHUNKED + body + b"0\r\n" + trailer + b"\r\n"
+    ends = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
+    response = _fed([stream[start:end] for start, end in pairwise(ends)])
     assert response.status == 200
     assert response.content_type == "text/event-stream"
     assert await read(response) == b"".join(chunks)
@@ -150,10 +150,10 @@ async def test_an_answer_is_the_same_however_its_bytes_are_cut(
     cut=st.integers(0, 3000),
 )
 async def test_many_small_chunks_in_one_read(chunks: list[bytes], plain: bool, cut: int) -> None:
-    sent = [b"x" * 20 + chunk.replace(b"\r\n", b"--") if plain else chunk for chunk in chunks]
-    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in sent) + b"0\r\n\r\n"
+    parts = [b"x" * 20 + chunk.replace(b"\r\n", b"--") if plain else chunk for chunk in chunks]
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in parts) + b"0\r\n\r\n"
     response = _fed([CHUNKED + body[:cut], body[cut:]])
-    assert await read(response) == b"".join(sent)
+    assert await read(response) == b"".join(parts)
     assert response.ended
 
 

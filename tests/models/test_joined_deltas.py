@@ -1,4 +1,4 @@
-"""Deltas that arrive together are read at once; the answer is the one that they give one by one."""
+"""Deltas that arrive together are decoded at once, with the same answer as one by one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def delta(text: str, **more: Any) -> str:
 
 
 def texts(deltas: list[str]) -> tuple[str | None, list[str]]:
-    """Read together, behind a first one; and one by one."""
+    """The deltas after a first one, read together and one by one."""
     together, single = (WIRES["openai_responses"].reader(streams_tools=False) for _ in range(2))
     for reader in (together, single):
         reader.feed(NAME, delta("first "))
@@ -93,14 +93,14 @@ async def test_an_answer_that_arrives_in_one_read_is_fed_in_few_steps(
     response = {"model": "gpt-5", "status": "completed", "output": [], "usage": {"input_tokens": 1}}
     events.append(json.dumps({"type": "response.completed", "response": response}))
     names = [NAME] * 40 + ["response.completed"]
-    sent = "".join(
+    stream_bytes = "".join(
         f"event: {name}\ndata: {data}\n\n" for name, data in zip(names, events, strict=True)
     ).encode()
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(head % len(sent) + sent)
+        writer.write(head % len(stream_bytes) + stream_bytes)
         await writer.drain()
         writer.close()
 

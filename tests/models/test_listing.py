@@ -24,22 +24,22 @@ def catalog(home: Path, text: str = "", **env: str) -> Catalog:
 
 
 def test_a_row_as_programs_read_it(tmp_path: Path) -> None:
-    loaded = catalog(tmp_path, '[aliases]\nfast = "gpt-5"\n', **OPENAI)
-    model = loaded.lookup("gpt-5")
-    shown = listing.as_json(loaded.row(model))
-    assert (shown["id"], shown["provider"], shown["wire_id"], shown["label"]) == (
+    full_catalog = catalog(tmp_path, '[aliases]\nfast = "gpt-5"\n', **OPENAI)
+    model = full_catalog.lookup("gpt-5")
+    document = listing.as_json(full_catalog.row(model))
+    assert (document["id"], document["provider"], document["wire_id"], document["label"]) == (
         "gpt-5", "openai", "gpt-5", model.label
     )  # fmt: skip
-    assert shown["aliases"][0] == "fast", "the user's own come first"
-    assert (shown["available"], shown["reason"], shown["listed"]) == (True, "", True)
-    assert (shown["context"], shown["output"]) == (model.context, model.output)
-    assert shown["price_per_million"] == dict(
+    assert document["aliases"][0] == "fast", "the user's own come first"
+    assert (document["available"], document["reason"], document["listed"]) == (True, "", True)
+    assert (document["context"], document["output"]) == (model.context, model.output)
+    assert document["price_per_million"] == dict(
         zip(("input", "output"), prices.per_million(model) or (), strict=True)
     )
-    assert shown["efforts"] == dict(model.efforts)
-    assert shown["temperature"] == (list(model.temperature) if model.temperature else None)
+    assert document["efforts"] == dict(model.efforts)
+    assert document["temperature"] == (list(model.temperature) if model.temperature else None)
     assert {
-        name: shown[name] for name in ("vision", "web_search", "tools", "verbosity", "media_resolution")
+        name: document[name] for name in ("vision", "web_search", "tools", "verbosity", "media_resolution")
     } == {
         name: getattr(model, name)
         for name in ("vision", "web_search", "tools", "verbosity", "media_resolution")
@@ -47,44 +47,44 @@ def test_a_row_as_programs_read_it(tmp_path: Path) -> None:
 
 
 def test_a_row_of_a_model_that_cannot_be_asked(tmp_path: Path) -> None:
-    loaded = catalog(tmp_path)
-    shown = listing.as_json(loaded.row(loaded.lookup("openai/brand-new")))
-    assert not shown["available"]
-    assert "OPENAI_API_KEY" in shown["reason"]
-    assert shown["price_per_million"] is None
-    assert shown["superseded_by"] is None
-    assert shown["listed"] is False
+    full_catalog = catalog(tmp_path)
+    document = listing.as_json(full_catalog.row(full_catalog.lookup("openai/brand-new")))
+    assert not document["available"]
+    assert "OPENAI_API_KEY" in document["reason"]
+    assert document["price_per_million"] is None
+    assert document["superseded_by"] is None
+    assert document["listed"] is False
 
 
 def test_temperatures_and_successors_of_all_models(tmp_path: Path) -> None:
     rows = catalog(tmp_path).models()
-    shown = {row.model.id: listing.as_json(row) for row in rows}
+    document = {row.model.id: listing.as_json(row) for row in rows}
     for row in rows:
-        wanted = list(row.model.temperature) if row.model.temperature else None
-        assert shown[row.model.id]["temperature"] == wanted
-        assert shown[row.model.id]["superseded_by"] == (row.superseded_by or None)
-    assert {type(row["temperature"]) for row in shown.values()} == {list, type(None)}
-    assert any(row["superseded_by"] for row in shown.values())
+        temperature = list(row.model.temperature) if row.model.temperature else None
+        assert document[row.model.id]["temperature"] == temperature
+        assert document[row.model.id]["superseded_by"] == (row.superseded_by or None)
+    assert {type(row["temperature"]) for row in document.values()} == {list, type(None)}
+    assert any(row["superseded_by"] for row in document.values())
 
 
 def test_the_newest_models_of_each_provider_come_first(tmp_path: Path) -> None:
-    loaded = catalog(tmp_path)
-    rows = loaded.models()
-    ordered = listing.newest_first(loaded, rows)
+    full_catalog = catalog(tmp_path)
+    rows = full_catalog.models()
+    ordered = listing.newest_first(full_catalog, rows)
     providers = list(dict.fromkeys(row.model.provider for row in ordered))
-    known = [row.provider.name for row in loaded.providers() if row.provider.name in providers]
-    assert providers == known
+    provider_names = [row.provider.name for row in full_catalog.providers() if row.provider.name in providers]
+    assert providers == provider_names
     for provider in providers:
-        of_it = [row.model.id for row in ordered if row.model.provider == provider]
-        assert of_it == [row.model.id for row in reversed(rows) if row.model.provider == provider]
+        ids = [row.model.id for row in ordered if row.model.provider == provider]
+        assert ids == [row.model.id for row in reversed(rows) if row.model.provider == provider]
 
 
 def test_aliases_with_the_model_that_each_means(tmp_path: Path) -> None:
-    loaded = catalog(tmp_path, '[aliases]\nfast = "gpt-5"\nbad = "gtp-5"\n')
-    shown = listing.document(loaded, loaded.models("openai"), ["p"])
-    assert {row["provider"] for row in shown["models"]} == {"openai"}
-    assert shown["problems"] == ["p"]
-    good, bad = shown["aliases"]
+    full_catalog = catalog(tmp_path, '[aliases]\nfast = "gpt-5"\nbad = "gtp-5"\n')
+    document = listing.document(full_catalog, full_catalog.models("openai"), ["p"])
+    assert {row["provider"] for row in document["models"]} == {"openai"}
+    assert document["problems"] == ["p"]
+    good, bad = document["aliases"]
     assert good == {"name": "fast", "target": "gpt-5", "model": "gpt-5"}
     assert (bad["name"], bad["target"], bad["model"]) == ("bad", "gtp-5", None)
     assert "not a model" in bad["problem"]
@@ -98,10 +98,10 @@ def test_models_that_only_aliases_name(tmp_path: Path) -> None:
 
 
 def test_how_many_models_can_be_asked(tmp_path: Path) -> None:
-    loaded = catalog(tmp_path, **OPENAI)
-    rows = loaded.models()
-    assert loaded.counts() == (len(rows), sum(row.available for row in rows))
-    assert 0 < loaded.counts()[1] < loaded.counts()[0]
+    full_catalog = catalog(tmp_path, **OPENAI)
+    rows = full_catalog.models()
+    assert full_catalog.counts() == (len(rows), sum(row.available for row in rows))
+    assert 0 < full_catalog.counts()[1] < full_catalog.counts()[0]
 
 
 def test_models_that_cost_nothing(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_models_that_cost_nothing(tmp_path: Path) -> None:
 def test_a_server_on_this_machine_costs_nothing(
     tmp_path: Path, name: str, base_url: str, key: str, *, is_free: bool
 ) -> None:
-    keyed = f'api_key = "{key}"\n' if key else ""
-    text = f'[providers.{name}]\nbase_url = "{base_url}"\n{keyed}'
+    key_line = f'api_key = "{key}"\n' if key else ""
+    text = f'[providers.{name}]\nbase_url = "{base_url}"\n{key_line}'
     model = catalog(tmp_path, text).lookup(f"{name}/llama")
     assert (prices.per_million(model) == (0.0, 0.0)) is is_free
 
@@ -232,9 +232,9 @@ async def test_an_answer_that_lists_nothing(tmp_path: Path, answer: object) -> N
     ],
 )
 async def test_the_window_that_a_server_tells(tmp_path: Path, entry: Any, context: int | None) -> None:
-    loaded = catalog(tmp_path, **OPENAI)
-    (model,) = await discovery.discover(Lists([{"id": "brand-new", **entry}]), loaded, "openai")
-    assert model.context == (context or loaded.lookup("openai/brand-new").context)
+    full_catalog = catalog(tmp_path, **OPENAI)
+    (model,) = await discovery.discover(Lists([{"id": "brand-new", **entry}]), full_catalog, "openai")
+    assert model.context == (context or full_catalog.lookup("openai/brand-new").context)
 
 
 async def test_a_listing_without_an_end_is_cut(tmp_path: Path) -> None:

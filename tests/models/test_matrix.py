@@ -27,10 +27,10 @@ TAKES: dict[str, Callable[[Model], bool]] = {
 @pytest.mark.parametrize("target", targets(), ids=lambda target: target.model.id)
 def test_a_setting_is_sent_or_named_as_left_out(target: Target) -> None:
     for name, setting in ASKED.items():
-        sent = prepared(target, SETTINGS[name])
+        request = prepared(target, SETTINGS[name])
         if setting in TAKES:
-            assert (setting not in sent.left_out) == TAKES[setting](target.model), name
-        assert set(sent.left_out) <= {setting}, name
+            assert (setting not in request.left_out) == TAKES[setting](target.model), name
+        assert set(request.left_out) <= {setting}, name
 
 
 @pytest.mark.parametrize("target", targets(), ids=lambda target: target.model.id)
@@ -44,7 +44,7 @@ def test_every_effort_of_the_row_is_what_is_sent(target: Target) -> None:
 def test_the_key_is_in_a_header_and_nowhere_else(target: Target) -> None:
     for call in SETTINGS.values():
         if takes(target.model, call):
-            sent = prepared(target, call)
-            assert any("KEY" in value for value in sent.headers.values())
-            assert "KEY" not in sent.url + json.dumps(sent.body)
-            assert "KEY" not in repr(sent)
+            request = prepared(target, call)
+            assert any("KEY" in value for value in request.headers.values())
+            assert "KEY" not in request.url + json.dumps(request.body)
+            assert "KEY" not in repr(request)

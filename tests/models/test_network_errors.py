@@ -89,7 +89,7 @@ def test_a_certificate_that_nobody_here_trusts(endpoint: Endpoint, through: str)
     assert "SSL_CERT_FILE" in (failure.hint or "")
 
 
-def test_what_is_no_http_and_what_this_machine_lacks() -> None:
+def test_a_response_that_is_not_http_and_a_shortage_on_this_machine() -> None:
     failure = network_errors.as_error(PLAIN, NotHttp("an invalid status line"))
     assert isinstance(failure, UpstreamError)
     assert failure.message == "Acme sent a response that is not valid HTTP: an invalid status line"

@@ -1,4 +1,4 @@
-"""The wire between two counsels: what a team's server is asked, and what is read of its answer."""
+"""The wire to a team's server: the requests to it, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def test_a_clients_own_settings_arrive_as_such() -> None:
 
 
 def test_the_servers_own_name_of_the_model_is_asked() -> None:
-    named = Endpoint(SERVER.provider, "https://t", None, model_name="anthropic/ours")
-    prepared = prepare(Call((Turn("user", "hi"),)), named)
-    assert prepared.body["request"]["model"] == "anthropic/ours"
-    assert prepared.headers == {}, "no token, no header"
+    endpoint = Endpoint(SERVER.provider, "https://t", None, model_name="anthropic/ours")
+    request = prepare(Call((Turn("user", "hi"),)), endpoint)
+    assert request.body["request"]["model"] == "anthropic/ours"
+    assert request.headers == {}, "no token, no header"
 
 
 def test_the_same_call_has_the_same_key_and_another_one_another() -> None:
@@ -266,9 +266,9 @@ def test_a_server_that_cannot_be_reached_says_how_to_go_on() -> None:
     proxied = Endpoint(
         SERVER.provider, "https://t", network=Network(proxy=Proxy("http://p:1", "https_proxy"))
     )
-    behind = explained(proxied, untrusted=False)
-    assert behind.fields["unreachable"] is True
-    assert behind.hint == "h", "the hint about the proxy stays"
+    through_proxy = explained(proxied, untrusted=False)
+    assert through_proxy.fields["unreachable"] is True
+    assert through_proxy.hint == "h", "the hint about the proxy stays"
     wrong = explained(SERVER, untrusted=True)
     assert "SSL_CERT_FILE" in str(wrong.hint)
     words = ProviderUnavailable(

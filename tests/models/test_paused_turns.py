@@ -1,4 +1,4 @@
-"""A turn that the vendor paused while it searched the web: it goes on, and the caller sees one answer."""
+"""A turn that the vendor pauses while it searches the web is continued, and the caller sees one answer."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_earlier_text_is_sent_back_verbatim(claude: Asker) -> None:
     claude.pause("Once more.")
     await claude.ask()
     first, second, third = (request.body["messages"] for request in claude.fake.calls)
-    assert [len(each) for each in (first, second, third)] == [1, 2, 2]
+    assert [len(request) for request in (first, second, third)] == [1, 2, 2]
     assert second[-1]["role"] == "assistant"
     kinds = [block["type"] for block in second[-1]["content"]]
     assert kinds == ["thinking", "server_tool_use", "web_search_tool_result", "text"]
@@ -101,14 +101,14 @@ async def test_earlier_text_is_sent_back_verbatim(claude: Asker) -> None:
     assert third[-1]["content"][:4] == second[-1]["content"]
     assert [block["type"] for block in third[-1]["content"][4:]] == kinds[1:]
     bodies = [
-        {name: messages for name, messages in each.body.items() if name != "messages"}
-        for each in claude.fake.calls
+        {name: messages for name, messages in request.body.items() if name != "messages"}
+        for request in claude.fake.calls
     ]
     assert bodies[0] == bodies[1] == bodies[2]
 
 
 async def test_a_call_after_a_pause_keeps_what_came_before_it(claude: Asker) -> None:
-    """In a tool loop the whole turn goes back: the pause's part is not lost."""
+    """In a tool loop, the whole turn goes back, with its part before the pause."""
     claude.pause()
     claude.fake.script(tool_calls=[{"name": "look", "arguments": {}}])
     events = await claude.ask(replace(SEARCH, tools=(ToolSpec("look", "Look", {"type": "object"}),)))
@@ -141,9 +141,9 @@ async def test_a_failure_after_a_pause_is_tried_again(claude: Asker) -> None:
 async def test_the_time_limit_is_for_the_whole_answer(claude: Asker) -> None:
     claude.pause()
     claude.fake.script(hang_after=1)
-    with pytest.raises(TimedOut) as caught:
+    with pytest.raises(TimedOut) as excinfo:
         await claude.ask(total=0.2)
-    assert caught.value.fields["limit"] == "total"
+    assert excinfo.value.fields["limit"] == "total"
 
 
 async def test_a_broken_stream_after_a_pause_fails(claude: Asker) -> None:

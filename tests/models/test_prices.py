@@ -1,4 +1,4 @@
-"""Prices: offline, and never in the way."""
+"""Prices: they need no network, and a missing one is no error."""
 
 import subprocess
 import sys
@@ -22,12 +22,12 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
 
 def test_cached_input_is_cheaper_and_an_hours_cache_dearer() -> None:
     model = SHIPPED["claude-opus-5-5"]
-    plain = prices.cost(model, Usage(input=1_000_000))
-    cached = prices.cost(model, Usage(input=1_000_000, cache_read=1_000_000))
-    assert plain is not None
-    assert cached is not None
-    assert cached < plain
-    assert prices.cost(model, Usage(input=1_000_000, cache_write=1_000_000)) == pytest.approx(2 * plain)
+    input_cost = prices.cost(model, Usage(input=1_000_000))
+    cached_cost = prices.cost(model, Usage(input=1_000_000, cache_read=1_000_000))
+    assert input_cost is not None
+    assert cached_cost is not None
+    assert cached_cost < input_cost
+    assert prices.cost(model, Usage(input=1_000_000, cache_write=1_000_000)) == pytest.approx(2 * input_cost)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_warming_imports_in_another_thread() -> None:
         "[thread.join() for thread in threading.enumerate() if thread.name == 'prices'];"
         "assert 'genai_prices' in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
@@ -63,8 +63,8 @@ def test_nothing_heavy_is_imported_before_a_price_is_asked_for() -> None:
         "from counsel.models.catalog import Catalog; Catalog.load(settings.load({})).models();"
         "heavy = {'genai_prices', 'aiohttp', 'click', 'rich', 'pydantic'} & set(sys.modules); assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.parametrize(

@@ -28,19 +28,19 @@ def row(home: Path, name: str = "openai", **env: str) -> ProviderRow:
 def test_a_provider_by_its_name_or_its_variable(tmp_path: Path) -> None:
     assert row(tmp_path, "OpenAI").provider.name == "openai"
     assert row(tmp_path, "ANTHROPIC_API_KEY").provider.name == "anthropic"
-    with pytest.raises(NotFound, match="'opnai' that takes a key") as failed:
+    with pytest.raises(NotFound, match="'opnai' that takes a key") as excinfo:
         row(tmp_path, "opnai")
-    assert failed.value.hint == "Did you mean openai?"
-    with pytest.raises(NotFound) as failed:
+    assert excinfo.value.hint == "Did you mean openai?"
+    with pytest.raises(NotFound) as excinfo:
         row(tmp_path, "zzz")
-    assert "Providers with a key: openai" in str(failed.value.hint)
+    assert "Providers with a key: openai" in str(excinfo.value.hint)
 
 
 def test_where_a_key_comes_from(tmp_path: Path) -> None:
     def source(**env: str) -> tuple[str, str]:
-        loaded = load(tmp_path, **env)
-        key_row = provider_keys.row_of("openai", loaded)
-        return provider_keys.source(key_row, loaded), provider_keys.ending(key_row, loaded)
+        user_settings = load(tmp_path, **env)
+        key_row = provider_keys.row_of("openai", user_settings)
+        return provider_keys.source(key_row, user_settings), provider_keys.ending(key_row, user_settings)
 
     assert source() == ("", "")
     assert source(OPENAI_API_KEY=" ") == ("", "")
@@ -73,7 +73,7 @@ def test_a_key_that_was_typed(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["two words", 'with"quote', "with'quote", "a\nb", "ü", "a" * (provider_keys.LONGEST + 1)]
 )
-def test_what_no_key_is(text: str) -> None:
+def test_text_that_cannot_be_a_key(text: str) -> None:
     with pytest.raises(InvalidArgument, match="This is not a key"):
         provider_keys.parsed(text)
 
@@ -88,12 +88,14 @@ async def test_a_provider_accepts_or_rejects_a_key(tmp_path: Path, fake_api: Fak
     assert await provider_keys.is_accepted(row(tmp_path), KEY, env) is True
     assert fake_api.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     fake_api.keys = {"another"}
-    with pytest.raises(AuthenticationFailed, match="does not accept this key; it was not stored") as failed:
+    with pytest.raises(AuthenticationFailed, match="does not accept this key; it was not stored") as excinfo:
         await provider_keys.is_accepted(row(tmp_path), KEY, env)
-    assert failed.value.fields["provider"] == "openai"
+    assert excinfo.value.fields["provider"] == "openai"
 
 
-async def test_nobody_knows_of_a_key_when_the_provider_cannot_be_reached(tmp_path: Path) -> None:
+async def test_a_key_is_neither_accepted_nor_rejected_when_the_provider_cannot_be_reached(
+    tmp_path: Path,
+) -> None:
     env = {"COUNSEL_HOME": str(tmp_path), "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     assert await provider_keys.is_accepted(row(tmp_path), KEY, env) is None
 
@@ -137,16 +139,16 @@ def test_a_key_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_key_in_the_keychain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored: dict[str, str] = {}
-    monkeypatch.setattr(keychain, "store", stored.__setitem__)
-    monkeypatch.setattr(keychain, "remove", stored.pop)
+    keys: dict[str, str] = {}
+    monkeypatch.setattr(keychain, "store", keys.__setitem__)
+    monkeypatch.setattr(keychain, "remove", keys.pop)
     openai = row(tmp_path)
     assert provider_keys.store(openai, KEY, tmp_path, in_keychain=True) == "the system's keychain"
     account = keychain.account("OPENAI_API_KEY", tmp_path)
-    assert stored == {account: KEY}
+    assert keys == {account: KEY}
     assert (tmp_path / ".env").read_text() == f"OPENAI_API_KEY=keychain:{account}\n"
     assert provider_keys.remove(openai, tmp_path) == (["OPENAI_API_KEY"], [])
-    assert stored == {}
+    assert keys == {}
 
 
 def test_a_keychain_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

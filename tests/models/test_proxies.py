@@ -1,4 +1,4 @@
-"""The caller's proxy and certificates: which one for which address, and what is said when it fails."""
+"""The caller's proxy and certificates: which proxy for which address, and the errors when one fails."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_which_proxy_for_which_address(env: dict[str, str], url: str, variable: 
     assert proxy is None or proxy.address == "proxy.example:3128"
 
 
-def test_a_way_is_part_of_a_caller_and_shows_no_password() -> None:
+def test_a_callers_proxy_is_part_of_its_fingerprint_and_shows_no_password() -> None:
     secret = b"s"
     callers = [
         Caller(settings=Settings(env=env))
@@ -89,7 +89,7 @@ async def ask(url: str, env: dict[str, str], **limits: Any) -> str:
     call = Call((Turn("user", "hello"),))
     try:
         stream = transport.stream(call, Model("m", "acme", "m"), endpoint, Limits(total=20, **limits))
-        return "".join([each.delta async for each in stream if isinstance(each, Text)])
+        return "".join([event.delta async for event in stream if isinstance(event, Text)])
     finally:
         await transport.close()
 
@@ -104,20 +104,22 @@ async def test_plain_http_goes_through_the_proxy(scheme: str) -> None:
 
 @pytest.mark.parametrize("proxied", [False, True])
 async def test_a_page_in_the_place_of_an_answer_is_named(proxied: bool) -> None:
-    """The log-in page of a network, or the wrong address."""
+    """The answer may be a network's login page, or come from a wrong address."""
     page = RawServer(first=b"<html>Log in</html>", kind="text/html; charset=utf-8")
     async with page, FakeProxy(("127.0.0.1", page.port)) as proxy:
         url = "http://api.example/v1" if proxied else f"{page.url}/v1"
-        with pytest.raises(UpstreamError, match="Acme answered with text/html instead of a stream") as caught:
+        with pytest.raises(
+            UpstreamError, match="Acme answered with text/html instead of a stream"
+        ) as excinfo:
             await ask(url, {"HTTP_PROXY": proxy.url})
-    assert url in (caught.value.hint or "")
-    assert caught.value.fields["status"] == 200
+    assert url in (excinfo.value.hint or "")
+    assert excinfo.value.fields["status"] == 200
     assert len(proxy.requests) == proxied
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for api.example and localhost that signs for itself, and a server that shows it."""
+    """A self-signed certificate for api.example and localhost, and a server's context with it."""
     certificate, key = tmp_path / "authority.pem", tmp_path / "key.pem"
     subprocess.run(
         [
@@ -136,29 +138,29 @@ def authority(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
 async def test_https_goes_through_a_tunnel_to_whom_this_caller_trusts(
     authority: tuple[Path, ssl.SSLContext],
 ) -> None:
-    trusted, context = authority
+    certificate, context = authority
     async with (
         RawServer(first=HELLO, tls=context) as server,
         FakeProxy(("127.0.0.1", server.port), credentials="me:pass%20word") as proxy,
     ):
         way = {"HTTPS_PROXY": proxy.url.replace("%20", "%2520")}
-        assert await ask("https://api.example/v1", {**way, "SSL_CERT_FILE": str(trusted)}) == "hello"
+        assert await ask("https://api.example/v1", {**way, "SSL_CERT_FILE": str(certificate)}) == "hello"
         assert proxy.requests == ["CONNECT api.example:443"]
-        with pytest.raises(ProviderUnavailable, match="cannot be reached securely") as caught:
+        with pytest.raises(ProviderUnavailable, match="cannot be reached securely") as excinfo:
             await ask("https://api.example/v1", way, attempts=1)
-    assert "SSL_CERT_FILE" in (caught.value.hint or "")
+    assert "SSL_CERT_FILE" in (excinfo.value.hint or "")
     assert len(server.requests) == 1
 
 
 async def test_https_without_a_proxy_reaches_only_whom_this_caller_trusts(
     authority: tuple[Path, ssl.SSLContext],
 ) -> None:
-    trusted, context = authority
+    certificate, context = authority
     long = event(content="x" * 1000) * 300  # several TLS records
     async with RawServer(iter([HELLO]), first=long, tls=context) as server:
         home = f"https://localhost:{server.port}/v1"
-        assert await ask(home, {"SSL_CERT_FILE": str(trusted)}) == "x" * 300_000 + "hello"
-        for url, env in ((home, {}), (f"{server.url}/v1", {"SSL_CERT_FILE": str(trusted)})):
+        assert await ask(home, {"SSL_CERT_FILE": str(certificate)}) == "x" * 300_000 + "hello"
+        for url, env in ((home, {}), (f"{server.url}/v1", {"SSL_CERT_FILE": str(certificate)})):
             with pytest.raises(ProviderUnavailable, match="cannot be reached securely"):
                 await ask(url, env, attempts=1)
     assert len(server.requests) == 1
@@ -167,20 +169,20 @@ async def test_https_without_a_proxy_reaches_only_whom_this_caller_trusts(
 async def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("")
     for name in ("missing.pem", "empty.pem"):
-        with pytest.raises(ConfigInvalid, match=name) as caught:
+        with pytest.raises(ConfigInvalid, match=name) as excinfo:
             await ask("https://api.example/v1", {"SSL_CERT_FILE": str(tmp_path / name)})
-        assert "SSL_CERT_FILE" in (caught.value.hint or "")
+        assert "SSL_CERT_FILE" in (excinfo.value.hint or "")
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_proxy_that_wants_a_password_is_named_without_it(scheme: str) -> None:
     async with FakeProxy(("127.0.0.1", 9), credentials="me:right") as proxy:
         variable = f"{scheme.upper()}_PROXY"
-        with pytest.raises(ProviderUnavailable, match="requires a user and a password") as caught:
+        with pytest.raises(ProviderUnavailable, match="requires a user and a password") as excinfo:
             await ask(f"{scheme}://api.example/v1", {variable: f"http://me:wr0ng-one@127.0.0.1:{proxy.port}"})
-    shown = str(caught.value.as_dict())
-    assert f"the proxy 127.0.0.1:{proxy.port} ({variable})" in shown
-    assert "wr0ng-one" not in shown
+    document = str(excinfo.value.as_dict())
+    assert f"the proxy 127.0.0.1:{proxy.port} ({variable})" in document
+    assert "wr0ng-one" not in document
     assert len(proxy.requests) == 1
 
 
@@ -188,13 +190,13 @@ async def test_a_proxy_that_refuses_or_is_not_there_is_named() -> None:
     async with FakeProxy(("127.0.0.1", 9), refuse=403) as proxy:
         with pytest.raises(ProviderUnavailable, match=rf"the proxy 127.0.0.1:{proxy.port} .* \(403\)"):
             await ask("https://api.example/v1", {"ALL_PROXY": proxy.url})
-    with socket.socket() as items:
-        items.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{items.getsockname()[1]}"
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{sock.getsockname()[1]}"
         for scheme in ("http", "https"):
-            with pytest.raises(ProviderUnavailable, match=f"the proxy {place} ") as caught:
+            with pytest.raises(ProviderUnavailable, match=f"the proxy {place} ") as excinfo:
                 await ask(f"{scheme}://api.example/v1", {"all_proxy": f"http://me:secret-one@{place}"})
-            assert "secret-one" not in str(caught.value.as_dict())
+            assert "secret-one" not in str(excinfo.value.as_dict())
 
 
 @pytest.mark.parametrize(
@@ -203,9 +205,9 @@ async def test_a_proxy_that_refuses_or_is_not_there_is_named() -> None:
 async def test_a_proxy_of_another_kind_is_refused_by_name(url: str) -> None:
     with pytest.raises(
         ProviderUnavailable, match=r"ALL_PROXY (has the unsupported scheme|is not a valid proxy URL)"
-    ) as caught:
+    ) as excinfo:
         await ask("https://api.example/v1", {"ALL_PROXY": url})
-    assert "secret-one" not in str(caught.value.as_dict())
+    assert "secret-one" not in str(excinfo.value.as_dict())
 
 
 @pytest.mark.parametrize(("is_bypassed", "proxy"), [(False, "http://proxy.example:3128"), (True, "")])

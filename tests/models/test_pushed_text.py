@@ -20,13 +20,13 @@ WORDS = "one two three four five six "
 
 @pytest.fixture
 async def transport() -> AsyncIterator[Transport]:
-    made = Transport()
-    yield made
-    await made.close()
+    instance = Transport()
+    yield instance
+    await instance.close()
 
 
 class Reading:
-    """An answer of which the vendor sends the rest once its first text was read."""
+    """Reads an answer; the vendor sends the rest of it when its first text has been read."""
 
     def __init__(self, fake: FakeAPI, transport: Transport, *, most_pushed: int = 100) -> None:
         self.fake, self.transport = fake, transport
@@ -83,10 +83,10 @@ async def test_a_stream_that_breaks_off_keeps_the_text_that_was_pushed(
 ) -> None:
     fake_api.script(text=WORDS, deltas=6, split=1000, gate="rest", gate_after=1, error_after=3)
     reading = Reading(fake_api, transport)
-    with pytest.raises(UpstreamError) as failed:
+    with pytest.raises(UpstreamError) as excinfo:
         await reading.read()
     assert reading.pushed
-    assert failed.value.fields["partial"] == reading.in_order
+    assert excinfo.value.fields["partial"] == reading.in_order
     assert len(fake_api.calls) == 1, "it was passed on, so it is not asked again"
 
 
@@ -95,8 +95,8 @@ async def test_a_silence_counts_from_the_last_text_that_was_pushed(
 ) -> None:
     fake_api.script(text=WORDS, deltas=6, split=1000, gate="rest", gate_after=1, hang_after=4)
     reading = Reading(fake_api, transport)
-    with pytest.raises(TimedOut) as failed:
+    with pytest.raises(TimedOut) as excinfo:
         await reading.read(Limits(idle=0.2, first_event=30))
-    assert failed.value.fields["limit"] == "idle"
+    assert excinfo.value.fields["limit"] == "idle"
     assert reading.pushed
-    assert failed.value.fields["partial"] == reading.in_order
+    assert excinfo.value.fields["partial"] == reading.in_order

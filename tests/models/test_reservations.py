@@ -1,4 +1,4 @@
-"""Money that is set aside for each request to a vendor: what is sent, what is said, and what is settled."""
+"""Money that is reserved for each request to a vendor: what is sent, which notices appear, and what is settled."""
 
 from __future__ import annotations
 
@@ -111,13 +111,13 @@ async def test_each_attempt_reserves_and_settles_what_it_used(
 ) -> None:
     fake_api.script(status=503)
     fake_api.script(usage={"input": 10, "output": 5})
-    refused, answered = Money(100), Money(50)
-    await ask(transport, fake_api, refused, answered)
-    assert refused.settled == [None]
-    (used,) = answered.settled
-    assert used is not None
-    assert (used.input, used.output, used.estimated) == (10, 5, False)
-    assert used.cost_usd == pytest.approx((10 * 2.0 + 5 * 8.0) / 1e6)
+    first, second = Money(100), Money(50)
+    await ask(transport, fake_api, first, second)
+    assert first.settled == [None]
+    (usage,) = second.settled
+    assert usage is not None
+    assert (usage.input, usage.output, usage.estimated) == (10, 5, False)
+    assert usage.cost_usd == pytest.approx((10 * 2.0 + 5 * 8.0) / 1e6)
     assert [request.body["max_tokens"] for request in fake_api.calls] == [100, 50]
 
 
@@ -138,15 +138,15 @@ async def test_what_a_failed_attempt_used_is_in_the_sum_that_is_reported(
 
 
 async def test_an_answer_that_breaks_off_settles_an_estimate(transport: Transport, fake_api: FakeAPI) -> None:
-    """Vendors bill it: the request's tokens, and one for four characters of what arrived."""
+    """Vendors bill it. The estimate is the request's tokens, and one token for four characters of the answer."""
     fake_api.script(text="x" * 402, deltas=2, cut_after=2)
     money = Money(100)
     with pytest.raises(UpstreamError):
         await ask(transport, fake_api, money)
-    (used,) = money.settled
-    assert used is not None
-    assert (used.input, used.output, used.estimated) == (40, 101, True)
-    assert used.cost_usd == pytest.approx((40 * 2.0 + 101 * 8.0) / 1e6)
+    (usage,) = money.settled
+    assert usage is not None
+    assert (usage.input, usage.output, usage.estimated) == (40, 101, True)
+    assert usage.cost_usd == pytest.approx((40 * 2.0 + 101 * 8.0) / 1e6)
 
 
 async def test_what_is_refused_at_once_costs_nothing(transport: Transport, fake_api: FakeAPI) -> None:
@@ -179,16 +179,16 @@ async def test_a_reader_that_stops_settles_at_once(transport: Transport, fake_ap
         while not isinstance(await anext(stream), Text):
             pass
     await stream.aclose()
-    assert [used and (used.input, used.output) for used in money.settled] == [(40, 5)]
+    assert [usage and (usage.input, usage.output) for usage in money.settled] == [(40, 5)]
 
 
 async def test_every_request_needs_its_permit(transport: Transport, fake_api: FakeAPI) -> None:
-    asked = 0
+    count = 0
 
     async def permit() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
+        nonlocal count
+        count += 1
+        if count == 2:
             raise BudgetExceeded("Too many calls.")
 
     fake_api.script(status=503)

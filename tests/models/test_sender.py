@@ -1,4 +1,4 @@
-"""Requests that go through aiohttp: what becomes of its errors, deadlines, and connections; certificates of a caller."""
+"""Requests through aiohttp: its errors, deadlines and connections, and a caller's certificates."""
 
 from __future__ import annotations
 
@@ -17,32 +17,44 @@ from counsel.models.sender import ProxyRefused, ProxyUnreachable, Sender, Untrus
 from counsel.types import Network
 
 
-def about(host: str = "x") -> Any:
+def connection_key(host: str = "x") -> Any:
     return SimpleNamespace(host=host, port=1, ssl=True, real_url="http://x", is_ssl=True)
 
 
 @pytest.mark.parametrize(
     ("error", "expected", "message"),
     [
-        (aiohttp.ClientHttpProxyError(about(), (), status=407), ProxyRefused, "the proxy answered with 407"),
-        (aiohttp.ClientProxyConnectionError(about(), OSError("refused")), ProxyUnreachable, "refused"),
-        (aiohttp.ClientConnectorSSLError(about(), OSError("bad certificate")), Untrusted, "bad certificate"),
         (
-            aiohttp.ClientConnectorCertificateError(about(), ssl.CertificateError("another name")),
+            aiohttp.ClientHttpProxyError(connection_key(), (), status=407),
+            ProxyRefused,
+            "the proxy answered with 407",
+        ),
+        (
+            aiohttp.ClientProxyConnectionError(connection_key(), OSError("refused")),
+            ProxyUnreachable,
+            "refused",
+        ),
+        (
+            aiohttp.ClientConnectorSSLError(connection_key(), OSError("bad certificate")),
+            Untrusted,
+            "bad certificate",
+        ),
+        (
+            aiohttp.ClientConnectorCertificateError(connection_key(), ssl.CertificateError("another name")),
             Untrusted,
             "another name",
         ),
-        (aiohttp.ClientResponseError(about(), (), message="no HTTP"), http1.NotHttp, "no HTTP"),
+        (aiohttp.ClientResponseError(connection_key(), (), message="no HTTP"), http1.NotHttp, "no HTTP"),
         (aiohttp.ServerDisconnectedError(), http1.Disconnected, "Server disconnected"),
-        (aiohttp.ClientConnectorError(about(), OSError("no route")), http1.Disconnected, "no route"),
+        (aiohttp.ClientConnectorError(connection_key(), OSError("no route")), http1.Disconnected, "no route"),
         (aiohttp.ClientPayloadError(), http1.Disconnected, "ClientPayloadError"),
     ],
 )
 def test_aiohttps_errors_are_ours(error: aiohttp.ClientError, expected: type[OSError], message: str) -> None:
-    translated = sender._translated(error)
-    assert type(translated) is expected
-    assert message in str(translated)
-    assert isinstance(translated, OSError)
+    ours = sender._translated(error)
+    assert type(ours) is expected
+    assert message in str(ours)
+    assert isinstance(ours, OSError)
 
 
 class Content:
@@ -88,19 +100,19 @@ async def test_a_response_is_read_until_its_deadline() -> None:
 
 @pytest.mark.parametrize(("at_end", "ends"), [(True, ["release"]), (False, ["close"])])
 def test_only_a_connection_whose_response_is_complete_is_kept(at_end: bool, ends: list[str]) -> None:
-    read, ended, content = response(b"")
+    read, calls, content = response(b"")
     content.at_end = at_end
     read.close()
-    assert ended == ends
+    assert calls == ends
 
 
 def test_a_callers_certificates_are_read_once_and_again_when_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Network] = []
+    networks: list[Network] = []
 
     def trust(network: Network) -> Any:
-        made.append(network)
+        networks.append(network)
         return object()
 
     monkeypatch.setattr(proxies, "trust", trust)
@@ -116,7 +128,7 @@ def test_a_callers_certificates_are_read_once_and_again_when_they_change(
     second = requests._tls_context(network)
     assert second is not first
     assert requests._tls_context(Network(ca_dir=str(tmp_path))) is not second
-    assert len(made) == 3
+    assert len(networks) == 3
     assert len(requests._tls_contexts) == 2, "the oldest is dropped"
     assert requests._tls_context(network) is second
     file.unlink()

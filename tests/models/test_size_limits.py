@@ -1,4 +1,4 @@
-"""What a provider may send: bounds on size and time that hold against streams without an end, and JSON that is none."""
+"""What a provider may send: limits of size and time that hold against streams without an end, and invalid JSON."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ LIMIT = 100_000
 
 async def ask(server: RawServer, **limits: Any) -> list[Event]:
     transport = Transport(backoff=0.001)
-    given_limits = Limits(**{"answer": LIMIT, "total": 20.0, "attempts": 1, **limits})
+    all_limits = Limits(**{"answer": LIMIT, "total": 20.0, "attempts": 1, **limits})
     try:
-        stream = transport.stream(HELLO, MODEL, Endpoint(ACME, server.url, "sk-x"), given_limits)
+        stream = transport.stream(HELLO, MODEL, Endpoint(ACME, server.url, "sk-x"), all_limits)
         return [event async for event in stream]
     finally:
         await transport.close()
@@ -88,8 +88,8 @@ async def test_text_before_endless_thinking_is_kept() -> None:
 async def test_a_compressed_answer_is_read_and_a_bomb_is_cut() -> None:
     block = event(content="x" * 10_000)
     small = zlib.compressobj(wbits=31)
-    packed = small.compress(event(content="hello") + b"data: [DONE]\n\n") + small.flush()
-    async with RawServer(first=packed, head="content-encoding: gzip\r\n") as server:
+    compressed = small.compress(event(content="hello") + b"data: [DONE]\n\n") + small.flush()
+    async with RawServer(first=compressed, head="content-encoding: gzip\r\n") as server:
         assert text_of(await ask(server)) == "hello"
     async with RawServer(bomb(block), head="content-encoding: gzip\r\n") as server:
         assert len(text_of(await ask(server))) == LIMIT
@@ -117,10 +117,10 @@ async def test_a_500_with_an_endless_body_is_answered_at_once() -> None:
         ("content-encoding: gzip\r\n", bomb(b"x" * 10_000)),
     ):
         async with RawServer(blocks, status="500 Oops", kind="application/json", head=head) as server:
-            with pytest.raises(UpstreamError, match="Acme failed") as caught:
+            with pytest.raises(UpstreamError, match="Acme failed") as excinfo:
                 await ask(server)
             assert server.sent < 10_000_000
-        assert caught.value.fields["status"] == 500
+        assert excinfo.value.fields["status"] == 500
 
 
 async def test_an_error_whose_body_comes_in_pieces_is_read_whole() -> None:
@@ -157,13 +157,13 @@ async def test_a_head_that_is_too_large_is_the_providers_fault() -> None:
 )
 async def test_the_time_limit_holds_against_data_that_never_pauses(block: bytes) -> None:
     async with RawServer(itertools.repeat(block)) as server:
-        with pytest.raises(TimedOut) as caught:
+        with pytest.raises(TimedOut) as excinfo:
             await ask(server, total=0.5, answer=2**30)
-        assert caught.value.fields["limit"] == "total"
+        assert excinfo.value.fields["limit"] == "total"
 
 
 async def test_others_have_their_turn_while_a_bomb_is_read() -> None:
-    """Between two pieces of a compressed chunk the loop turns."""
+    """Other tasks run between two pieces of a compressed chunk."""
     turns = 0
 
     async def count() -> None:
@@ -179,7 +179,7 @@ async def test_others_have_their_turn_while_a_bomb_is_read() -> None:
     assert turns > 2_000_000 / compression.PIECE / 2  # pieces that wait at the start share a turn
 
 
-# ── JSON that is none ────────────────────────────────────────────────────────────────────────────────
+# ── invalid JSON ─────────────────────────────────────────────────────────────────────────────────────
 
 DEEP = b'{"a":' * 200_000
 ODD = {
@@ -198,9 +198,9 @@ ODD = {
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD.keys())
 async def test_an_odd_event_is_an_upstream_error_that_names_the_provider(data: bytes) -> None:
     async with RawServer(first=event(content="so far") + b"data: " + data + b"\n\n") as server:
-        with pytest.raises(UpstreamError, match="Acme sent an event that cannot be read") as caught:
+        with pytest.raises(UpstreamError, match="Acme sent an event that cannot be read") as excinfo:
             await ask(server, answer=2**24)
-    assert caught.value.fields["partial"] == "so far"
+    assert excinfo.value.fields["partial"] == "so far"
 
 
 @pytest.mark.parametrize("data", [DEEP, ODD["nan"], ODD["digits"], ODD["not_utf8"]])
@@ -299,15 +299,15 @@ def test_small_pieces_do_not_cost_an_object_each() -> None:
 
 
 @given(st.binary(max_size=5000), st.integers(1, 700), st.sampled_from(["gzip", "deflate", "raw", ""]))
-def test_compressed_bytes_come_out_as_they_went_in(data: bytes, cut: int, how: str) -> None:
+def test_compressed_bytes_come_out_as_they_went_in(data: bytes, cut: int, encoding: str) -> None:
     packer = {"gzip": 31, "deflate": 15, "raw": -15}
-    packed = data
-    if how:
-        stream = zlib.compressobj(wbits=packer[how])
-        packed = stream.compress(data) + stream.flush()
-    opener = compression.decoder("deflate" if how == "raw" else how)
+    compressed = data
+    if encoding:
+        stream = zlib.compressobj(wbits=packer[encoding])
+        compressed = stream.compress(data) + stream.flush()
+    opener = compression.decoder("deflate" if encoding == "raw" else encoding)
     pieces: Iterator[bytes] = (
-        piece for at in range(0, len(packed), cut) for piece in opener.feed(packed[at : at + cut])
+        piece for at in range(0, len(compressed), cut) for piece in opener.feed(compressed[at : at + cut])
     )
     assert b"".join(pieces) == data
 

@@ -20,11 +20,11 @@ EVENTS = st.lists(
 
 def parsed(stream: bytes, cuts: list[int]) -> list[tuple[str, str]]:
     parser = EventParser()
-    matches: list[tuple[str, str]] = []
+    events: list[tuple[str, str]] = []
     edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
     for start, end in itertools.pairwise(edges):
-        matches += parser.feed(stream[start:end])
-    return matches + parser.end()
+        events += parser.feed(stream[start:end])
+    return events + parser.end()
 
 
 @settings(deadline=None)
@@ -47,7 +47,7 @@ def test_any_cut_of_the_bytes_gives_the_same_events(
 def test_one_stream_may_end_its_lines_in_several_ways(size: int) -> None:
     stream = b"data: a\r\n\ndata: b\n\r\ndata: c\r\rdata: d\n\n"
     cuts = list(range(0, len(stream), size))
-    assert parsed(stream, cuts) == [("", each) for each in "abcd"]
+    assert parsed(stream, cuts) == [("", letter) for letter in "abcd"]
 
 
 def test_lines_of_data_are_joined_and_one_space_is_cut() -> None:

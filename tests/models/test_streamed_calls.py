@@ -1,4 +1,4 @@
-"""Calls of tools while they arrive, for clients that speak OpenAI's or Anthropic's API, and pieces of thoughts."""
+"""Tool calls while they arrive, for clients that speak OpenAI's or Anthropic's API, and pieces of reasoning."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def test_a_teams_server_passes_them_on_as_it_got_them(streams_tools: bool) -> No
         {"id": "d", "name": "find", "delta": "", "namespace": "files"},
     ]
     events = [event for piece in pieces for event in reader.feed("tool_input", json.dumps(piece))]
-    told = [ToolInput("c", "look", "{"), ToolInput("d", "find", "", "files")]
-    assert events == (told if streams_tools else [])
+    inputs = [ToolInput("c", "look", "{"), ToolInput("d", "find", "", "files")]
+    assert events == (inputs if streams_tools else [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A call through a team's server that is followed again: nothing is told twice, and another answer replaces the first."""
+"""A call through a team's server after a reconnection: nothing is passed on twice, and a new answer replaces the first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ END = Finished()
 LOOK = ToolUse(ToolCall("1", "look", {}))
 
 
-def told(*attempts: list[Event], may_withdraw: bool = True) -> list[Event]:
+def replayed(*attempts: list[Event], may_withdraw: bool = True) -> list[Event]:
     replay = Replay(may_withdraw=may_withdraw)
     events: list[Event] = []
     for number, attempt in enumerate(attempts):
@@ -31,8 +31,8 @@ def told(*attempts: list[Event], may_withdraw: bool = True) -> list[Event]:
     return events
 
 
-def shown(events: list[Event]) -> str:
-    """The text as a caller has it at the end."""
+def final_text(events: list[Event]) -> str:
+    """The text that the caller has at the end."""
     text = ""
     for event in events:
         if isinstance(event, Text):
@@ -53,31 +53,31 @@ def shown(events: list[Event]) -> str:
         (["one ", LOOK], ["one two three", LOOK, END]),
     ],
 )
-def test_what_was_told_is_not_told_again(first: list[Any], second: list[Any]) -> None:
+def test_nothing_is_passed_on_twice(first: list[Any], second: list[Any]) -> None:
     def events(pieces: list[Any]) -> list[Event]:
         return [Text(piece) if isinstance(piece, str) else piece for piece in pieces]
 
-    told_events = told(events(first), events(second))
-    assert shown(told_events) == "one two three"
-    assert not [event for event in told_events if isinstance(event, Withdrawn)]
-    assert sum(event == LOOK for event in told_events) == (LOOK in second)
-    thinking = "".join(event.delta for event in told_events if isinstance(event, Thinking))
+    output = replayed(events(first), events(second))
+    assert final_text(output) == "one two three"
+    assert not [event for event in output if isinstance(event, Withdrawn)]
+    assert sum(event == LOOK for event in output) == (LOOK in second)
+    thinking = "".join(event.delta for event in output if isinstance(event, Thinking))
     assert thinking in {"", "Hm. So."}
-    assert told_events[-1] is END
+    assert output[-1] is END
 
 
 @pytest.mark.parametrize("second", ["another answer", "one", "one twofold"])
 def test_another_answer_replaces_the_first(second: str) -> None:
     first: list[Event] = [Text("one "), Text("two three")]
     again: list[Event] = [Text(second[:4]), Text(second[4:]), END]
-    assert shown(told(first, again)) == second
+    assert final_text(replayed(first, again)) == second
     with pytest.raises(UpstreamError, match="restarted"):
-        told(first, again, may_withdraw=False)
+        replayed(first, again, may_withdraw=False)
 
 
 def test_a_third_attempt_knows_both() -> None:
     assert (
-        shown(told([Text("one ")], [Text("one "), Text("two ")], [Text("one two three"), END]))
+        final_text(replayed([Text("one ")], [Text("one "), Text("two ")], [Text("one two three"), END]))
         == "one two three"
     )
 
@@ -92,19 +92,19 @@ async def test_a_connection_that_hangs_is_given_up_once(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(connection_pool, "open_socket", hang)
-    about = {"counsel": "1", "models": [], "providers": []}
-    team_login.write(tmp_path, "http://127.0.0.1:9", "csl_" + "x" * 40, about)
+    document = {"counsel": "1", "models": [], "providers": []}
+    team_login.write(tmp_path, "http://127.0.0.1:9", "csl_" + "x" * 40, document)
     (tmp_path / team_login.MODELS_FILE).unlink()
     target = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path)})).resolve("gpt-5")
     transport = Transport()
     limits = Limits(total=60.0, connect=0.05)
-    with pytest.raises(ProviderUnavailable, match="team server") as failed:
+    with pytest.raises(ProviderUnavailable, match="team server") as excinfo:
         _ = [
             event
             async for event in transport.stream(
                 Call((Turn("user", "x"),), key="k"), target.model, target.endpoint, limits
             )
         ]
-    assert failed.value.fields["unreachable"]
+    assert excinfo.value.fields["unreachable"]
     assert attempts == ["127.0.0.1:9"], "and there is nothing to end at the server"
     await transport.close()

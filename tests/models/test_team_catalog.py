@@ -1,4 +1,4 @@
-"""The catalog of someone who has joined a team: what its server offers, and when it is asked again."""
+"""The catalog of someone who has joined a team: what the server offers, and when the list is requested again."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_questions_go_to_the_server_with_its_own_names(tmp_path: Path) -> None:
 
 def test_what_the_server_does_not_offer_is_not_asked(tmp_path: Path) -> None:
     catalog = Catalog.load(joined(tmp_path, XAI_API_KEY="xai-own"))
-    with pytest.raises(ProviderUnavailable, match="not available") as failed:
+    with pytest.raises(ProviderUnavailable, match="not available") as excinfo:
         catalog.resolve("gpt-5-mini")
-    assert "does not offer this model" in str(failed.value.hint)
-    with pytest.raises(ProviderUnavailable) as failed:
+    assert "does not offer this model" in str(excinfo.value.hint)
+    with pytest.raises(ProviderUnavailable) as excinfo:
         catalog.resolve("grok-4")
-    assert "does not offer X" in str(failed.value.hint)
+    assert "does not offer X" in str(excinfo.value.hint)
     rows = {row.provider.name: row for row in catalog.providers()}
     assert (rows["openai"].available, rows["openai"].team) == (True, URL)
     assert not rows["xai"].available, "its own key is not used beside the team's"
@@ -78,7 +78,7 @@ def test_what_the_server_does_not_offer_is_not_asked(tmp_path: Path) -> None:
     assert rows["local"].team == "", "needs no key: it stays as it is"
 
 
-def test_lists_say_why_a_model_is_not_available(tmp_path: Path) -> None:
+def test_lists_give_the_reason_why_a_model_is_not_available(tmp_path: Path) -> None:
     catalog = Catalog.load(joined(tmp_path))
     reasons = {row.model.id: row.reason for row in catalog.models()}
     assert reasons["gpt-5"] == ""
@@ -102,9 +102,9 @@ def test_a_login_that_cannot_be_read_sends_nothing(tmp_path: Path) -> None:
     joined(tmp_path)
     (tmp_path / team_login.FILE).write_text("{")
     catalog = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path), "OPENAI_API_KEY": "sk-own"}))
-    with pytest.raises(ProviderUnavailable) as failed:
+    with pytest.raises(ProviderUnavailable) as excinfo:
         catalog.resolve("gpt-5")
-    assert "counsel logout" in str(failed.value.hint)
+    assert "counsel logout" in str(excinfo.value.hint)
 
 
 def test_the_servers_own_models_are_known_with_their_facts(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_ones_own_key_answers_while_the_server_cannot_be_reached(tmp_path: Path)
 
 
 class Server:
-    """Answers for the transport, and remembers what was asked."""
+    """Answers in place of the transport, and records the requests."""
 
     def __init__(self, answer: Any = ABOUT) -> None:
         self.answer = answer
@@ -170,23 +170,23 @@ class Server:
         return self.answer
 
 
-def stale(loaded: Settings, age: float = team.FRESH_SECONDS + 1) -> Settings:
-    assert loaded.team
-    return replace(loaded, team=replace(loaded.team, asked_at=time.time() - age))
+def stale(user_settings: Settings, age: float = team.FRESH_SECONDS + 1) -> Settings:
+    assert user_settings.team
+    return replace(user_settings, team=replace(user_settings.team, asked_at=time.time() - age))
 
 
 async def refresh(server: Any, *calls: tuple[Settings, bool]) -> None:
-    refreshing = team.Refresh(server)
-    for loaded, now in calls:
-        refreshing.soon(loaded, now=now)
-        await refreshing.idle()
-    await refreshing.close()
+    refresher = team.Refresh(server)
+    for user_settings, now in calls:
+        refresher.soon(user_settings, now=now)
+        await refresher.idle()
+    await refresher.close()
 
 
 async def test_an_old_list_is_asked_for_once_and_kept(tmp_path: Path) -> None:
-    loaded = stale(joined(tmp_path, {**ABOUT, "models": []}))
+    user_settings = stale(joined(tmp_path, {**ABOUT, "models": []}))
     server = Server()
-    await refresh(server, (loaded, False), (loaded, False), (loaded, True))
+    await refresh(server, (user_settings, False), (user_settings, False), (user_settings, True))
     assert server.asked == [(URL, "/v1/counsel", None)], (
         "also `now` waits some seconds after the last question"
     )
@@ -196,11 +196,11 @@ async def test_an_old_list_is_asked_for_once_and_kept(tmp_path: Path) -> None:
 
 
 async def test_a_fresh_list_is_asked_for_only_when_it_was_wrong(tmp_path: Path) -> None:
-    loaded = joined(tmp_path)
+    user_settings = joined(tmp_path)
     server = Server()
-    await refresh(server, (loaded, False))
+    await refresh(server, (user_settings, False))
     assert server.asked == []
-    await refresh(server, (loaded, True))
+    await refresh(server, (user_settings, True))
     assert len(server.asked) == 1
 
 
@@ -221,14 +221,14 @@ async def test_nobody_is_asked_without_a_team_or_with_a_broken_login(tmp_path: P
 
 
 async def test_a_server_that_fails_leaves_the_list_as_it_is(tmp_path: Path) -> None:
-    loaded = stale(joined(tmp_path))
+    user_settings = stale(joined(tmp_path))
     for answer in (
         ProviderUnavailable("gone"),
         OSError("full"),
         {"counsel": 3, "models": []},
         {"counsel": "1"},
     ):
-        await refresh(Server(answer), (loaded, False))
+        await refresh(Server(answer), (user_settings, False))
     login = team_login.read(tmp_path)
     assert login is not None
     assert len(login.models) == len(OFFERED)
@@ -247,27 +247,27 @@ async def test_a_list_for_someone_who_has_logged_in_elsewhere_is_dropped(tmp_pat
 
 
 async def test_closing_ends_a_question_that_is_on_its_way(tmp_path: Path) -> None:
-    asked, ended = asyncio.Event(), asyncio.Event()
+    request_began, request_ended = asyncio.Event(), asyncio.Event()
 
     class Hanging:
         async def get_json(self, *_: object) -> None:
-            asked.set()
+            request_began.set()
             try:
                 await asyncio.Event().wait()
             finally:
-                ended.set()
+                request_ended.set()
 
-    refreshing = team.Refresh(Hanging())  # type: ignore[arg-type]
-    refreshing.soon(stale(joined(tmp_path)))
-    await asked.wait()
-    await asyncio.wait_for(refreshing.close(), 30)
-    assert ended.is_set()
+    refresher = team.Refresh(Hanging())  # type: ignore[arg-type]
+    refresher.soon(stale(joined(tmp_path)))
+    await request_began.wait()
+    await asyncio.wait_for(refresher.close(), 30)
+    assert request_ended.is_set()
 
 
 def test_a_thread_without_a_loop_leaves_it_to_a_later_call(tmp_path: Path) -> None:
     server: Any = Server()
-    refreshing = team.Refresh(server)
-    refreshing.soon(stale(joined(tmp_path)))
+    refresher = team.Refresh(server)
+    refresher.soon(stale(joined(tmp_path)))
     assert server.asked == []
 
 

@@ -1,4 +1,4 @@
-"""Calls through a team's server: what is tried again, what is final, and what is ended there."""
+"""Calls through a team's server: what is tried again, what is final, and what is cancelled there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def own(code: str) -> dict[str, object]:
 
 
 class TeamServer:
-    """Answers with one of the given answers after another: a status with a document, or events."""
+    """Gives its answers one after another: each is a status with a document, or a list of events."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
@@ -62,15 +62,17 @@ class TeamServer:
 
 @pytest.fixture
 async def server() -> AsyncIterator[TeamServer]:
-    made = TeamServer()
+    instance = TeamServer()
     application = web.Application()
-    application.add_routes([web.post("/v1/counsel", made.ask), web.post("/v1/counsel/cancel", made.cancel)])
+    application.add_routes(
+        [web.post("/v1/counsel", instance.ask), web.post("/v1/counsel/cancel", instance.cancel)]
+    )
     runner = web.AppRunner(application, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield made
+    instance.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield instance
     await runner.cleanup()
 
 
@@ -86,9 +88,9 @@ async def transport() -> AsyncIterator[Transport]:
     async def at_once(_: float) -> None:
         await asyncio.sleep(0)
 
-    made = Transport(sleep=at_once)
-    yield made
-    await made.close()
+    instance = Transport(sleep=at_once)
+    yield instance
+    await instance.close()
 
 
 async def stream(transport: Transport, target: Target, **fields: Any) -> list[Event]:
@@ -103,7 +105,7 @@ def text(events: list[Event]) -> str:
 
 
 class Budget:
-    """Allows everything, and notes what was used."""
+    """Allows everything, and records what was used."""
 
     output_limit, lowered = None, ""
 
@@ -156,9 +158,9 @@ async def test_the_servers_own_failures_are_final(
     server: TeamServer, target: Target, transport: Transport, failure: tuple[int, dict[str, Any]]
 ) -> None:
     server.answers = [failure, ANSWER]
-    with pytest.raises(CounselError) as failed:
+    with pytest.raises(CounselError) as excinfo:
         await stream(transport, target)
-    assert failed.value.code == failure[1]["code"]
+    assert excinfo.value.code == failure[1]["code"]
     assert len(server.keys) == 1
     assert server.cancelled == [], "it has ended there"
 
@@ -202,7 +204,7 @@ async def test_a_failure_in_the_stream_reports_what_it_used(
 
 
 async def broken_off(transport: Transport, target: Target, **fields: Any) -> None:
-    """Its caller goes away after the first text."""
+    """A call whose caller stops after the first text."""
     call = Call((Turn("user", "hi"),), **{"key": "job-1", **fields})
     events: Any = transport.stream(call, target.model, target.endpoint, Limits())
     async for event in events:
@@ -235,9 +237,9 @@ async def test_a_server_that_is_gone_says_that_it_is_unreachable(
     server: TeamServer, target: Target, transport: Transport
 ) -> None:
     server.answers = [(503, {"message": "x"})] * 5
-    with pytest.raises(ProviderUnavailable) as failed:
+    with pytest.raises(ProviderUnavailable) as excinfo:
         await stream(transport, target)
-    assert failed.value.fields["unreachable"] is True
+    assert excinfo.value.fields["unreachable"] is True
     assert len(server.keys) == Limits().attempts
 
 
@@ -270,8 +272,8 @@ async def test_an_end_that_cannot_be_read_leaves_no_connection_open(target: Targ
             return response
 
     response, sender = Response(), Sender()
-    some: Any = sender
-    calls = TeamCalls(some, 0.5, asyncio.sleep, set())
-    prepared: Any = SimpleNamespace(url="http://x", headers={"idempotency-key": "k"})
-    await calls._cancel(prepared, target.endpoint)
+    any_sender: Any = sender
+    calls = TeamCalls(any_sender, 0.5, asyncio.sleep, set())
+    request: Any = SimpleNamespace(url="http://x", headers={"idempotency-key": "k"})
+    await calls._cancel(request, target.endpoint)
     assert response.closed == 1

@@ -1,4 +1,4 @@
-"""Time limits, retries, proxies and words: what is the same for every wire. The rest is in conformance/."""
+"""Time limits, retries, proxies and messages: what is the same for every wire. The rest is in conformance/."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ async def test_attempts_can_be_one(acme: Caller, fake_api: FakeAPI) -> None:
 
 
 async def test_no_server_listens(fake_api: FakeAPI) -> None:
-    with socket.socket() as items:
-        items.bind(("127.0.0.1", 0))
-        caller = Caller(f"http://127.0.0.1:{items.getsockname()[1]}/v1")
-        with pytest.raises(ProviderUnavailable, match="Acme cannot be reached") as caught:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        caller = Caller(f"http://127.0.0.1:{sock.getsockname()[1]}/v1")
+        with pytest.raises(ProviderUnavailable, match="Acme cannot be reached") as excinfo:
             await caller.ask()
-    assert "ACME_BASE_URL" in (caught.value.hint or "")
+    assert "ACME_BASE_URL" in (excinfo.value.hint or "")
     assert len(caller.waits) == 2
     await caller.transport.close()
 
@@ -124,22 +124,22 @@ async def test_a_connection_that_is_never_made(fake_api: FakeAPI) -> None:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         fillers = [socket.socket() for _ in range(4)]
-        for each in fillers:
-            each.setblocking(False)
-            each.connect_ex(full.getsockname())
+        for client in fillers:
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
         caller = Caller(f"http://127.0.0.1:{full.getsockname()[1]}/v1")
-        with pytest.raises(TimedOut) as caught:
+        with pytest.raises(TimedOut) as excinfo:
             await caller.ask(connect=0.05, attempts=1)
-        for each in fillers:
-            each.close()
-    assert caught.value.limit in {"connect", "first_event"}
+        for client in fillers:
+            client.close()
+    assert excinfo.value.limit in {"connect", "first_event"}
     await caller.transport.close()
 
 
 async def test_a_server_that_hangs_after_the_last_word_has_answered(acme: Caller, fake_api: FakeAPI) -> None:
     chunk = 'data: {"choices":[{"index":0,"delta":{"content":"all"},"finish_reason":"stop"}]}\n\n'
-    for how in ("hang_after", "cut_after"):
-        fake_api.script(behaviour(raw=chunk + "data: [DONE]\n\n", **{how: 1}))
+    for failure in ("hang_after", "cut_after"):
+        fake_api.script(behaviour(raw=chunk + "data: [DONE]\n\n", **{failure: 1}))
         events = await acme.ask(idle=0.05)
         assert text_of(events) == "all"
         assert isinstance(events[-1], Finished)
@@ -148,16 +148,16 @@ async def test_a_server_that_hangs_after_the_last_word_has_answered(acme: Caller
 async def test_what_came_before_a_broken_event_is_passed_on(acme: Caller, fake_api: FakeAPI) -> None:
     good = 'data: {"choices":[{"index":0,"delta":{"content":"kept"},"finish_reason":null}]}\n\n'
     fake_api.script(raw=good + "data: {broken\n\n" + good)
-    got: list[Event] = []
-    with pytest.raises(UpstreamError, match="cannot be read") as caught:
-        await _into(got, acme)
-    assert text_of(got) == "kept"
-    assert caught.value.partial == "kept"
+    events: list[Event] = []
+    with pytest.raises(UpstreamError, match="cannot be read") as excinfo:
+        await _into(events, acme)
+    assert text_of(events) == "kept"
+    assert excinfo.value.partial == "kept"
 
 
-async def _into(got: list[Event], acme: Caller) -> None:
+async def _into(events: list[Event], acme: Caller) -> None:
     async for event in acme.transport.stream(HELLO, MODEL, acme.endpoint):
-        got.append(event)
+        events.append(event)
 
 
 async def test_left_out_settings_are_named(acme: Caller, fake_api: FakeAPI) -> None:
@@ -170,19 +170,19 @@ async def test_left_out_settings_are_named(acme: Caller, fake_api: FakeAPI) -> N
         media_resolution="MEDIA_RESOLUTION_LOW",
     )
     events = await acme.ask(replace(HELLO, knobs=knobs), plain)
-    named = [event.data["setting"] for event in events if isinstance(event, Notice)]
-    assert named == ["temperature", "reasoning_effort", "verbosity", "media_resolution", "use_websearch"]
+    settings = [event.data["setting"] for event in events if isinstance(event, Notice)]
+    assert settings == ["temperature", "reasoning_effort", "verbosity", "media_resolution", "use_websearch"]
     assert fake_api.last.body.keys() == {"model", "messages", "stream", "stream_options"}
 
 
 async def test_the_key_is_scrubbed_even_masked(acme: Caller, fake_api: FakeAPI) -> None:
     fake_api.script(status=401, message=f"Bad key {KEY} aka sk-proj-****************cdef")
-    with pytest.raises(AuthenticationFailed) as caught:
+    with pytest.raises(AuthenticationFailed) as excinfo:
         await acme.ask()
-    shown = repr(caught.value.as_dict()) + str(caught.value)
-    assert "cdef" not in shown
-    assert "ACME_API_KEY" in (caught.value.hint or "")
-    assert "acme.example" in (caught.value.hint or "")
+    text = repr(excinfo.value.as_dict()) + str(excinfo.value)
+    assert "cdef" not in text
+    assert "ACME_API_KEY" in (excinfo.value.hint or "")
+    assert "acme.example" in (excinfo.value.hint or "")
 
 
 JSON = st.recursive(
@@ -205,8 +205,8 @@ JSON = st.recursive(
 @given(
     st.integers(300, 599) | st.none(), JSON, st.sampled_from(["", "3", "nan", "inf", "-1", "soon", "1e400"])
 )
-def test_no_complaint_is_too_odd(status: int | None, body: Any, wait: str) -> None:
-    """Proxies answer with anything: it becomes an error of ours, and one that JSON can hold."""
+def test_any_body_of_an_error_becomes_an_error_of_ours(status: int | None, body: Any, wait: str) -> None:
+    """Proxies answer with anything: it becomes an error of ours that is valid JSON."""
     reply = parse_error(status, body, {"retry-after": wait} if wait else {})
     error = as_error(reply, Endpoint(CHAT, "http://x", KEY), MODEL)
     assert json.loads(json.dumps(error.as_dict(), allow_nan=False))["code"] == error.code
@@ -214,9 +214,9 @@ def test_no_complaint_is_too_odd(status: int | None, body: Any, wait: str) -> No
 
 async def test_redirects_are_not_followed(acme: Caller, fake_api: FakeAPI) -> None:
     fake_api.script(status=307, error="bad_request")
-    with pytest.raises(UpstreamError) as caught:
+    with pytest.raises(UpstreamError) as excinfo:
         await acme.ask()
-    assert caught.value.status == 307
+    assert excinfo.value.status == 307
 
 
 async def test_an_address_without_an_api(fake_api: FakeAPI) -> None:
@@ -279,7 +279,9 @@ async def test_dialects_of_errors(
         (500, {"error": {"message": "the request exceeds the available context size"}}, "context", None, None),
     ],
 )  # fmt: skip
-def test_what_vendors_say(status: int, body: Any, kind: str, most: int | None, provided: int | None) -> None:
+def test_what_the_vendors_errors_mean(
+    status: int, body: Any, kind: str, most: int | None, provided: int | None
+) -> None:
     report = parse_error(status, body)
     assert (report.kind, report.max_tokens, report.provided_tokens) == (kind, most, provided)
 

@@ -55,7 +55,7 @@ def named(name: str, words: str = "") -> dict[str, Any]:
         (None, named("rate_limit_error"), "rate_limit"),
     ],
 )
-def test_a_complaint_is_of_a_kind(status: int | None, body: Any, kind: str) -> None:
+def test_the_kind_of_every_error(status: int | None, body: Any, kind: str) -> None:
     assert parse_error(status, body).kind == kind
 
 
@@ -183,13 +183,13 @@ def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
 def test_each_kind_is_an_error_with_its_hint_and_fields(
     kind: str, fields: dict[str, Any], code: str, begins: str, hint: str, told: dict[str, Any]
 ) -> None:
-    failed = error(kind, **fields)
-    shown = failed.as_dict()
-    assert shown["code"] == code
-    assert shown["error"].startswith(begins)
-    assert shown["hint"].startswith(hint)
-    assert shown["partial"] == "so far"
-    assert told.items() <= shown.items()
+    failure = error(kind, **fields)
+    document = failure.as_dict()
+    assert document["code"] == code
+    assert document["error"].startswith(begins)
+    assert document["hint"].startswith(hint)
+    assert document["partial"] == "so far"
+    assert told.items() <= document.items()
 
 
 def test_a_vendor_without_a_message_is_not_quoted() -> None:

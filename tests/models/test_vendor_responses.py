@@ -1,4 +1,4 @@
-"""Every shape of tests/models/vendor_responses, through the fake server and our wires: exactly what is stated there."""
+"""Every shape of tests/models/vendor_responses, through the fake server and our wires, gives exactly what is stated."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ STATED = ("text", "thinking", "sources", "calls", "usage", "cost", "finish", "ve
 async def transport() -> AsyncIterator[Transport]:
     async def no_wait(_: float) -> None: ...
 
-    made = Transport(sleep=no_wait)
-    yield made
-    await made.close()
+    instance = Transport(sleep=no_wait)
+    yield instance
+    await instance.close()
 
 
 def target(shape: Shape, fake: FakeAPI) -> Target:
@@ -53,33 +53,33 @@ def target(shape: Shape, fake: FakeAPI) -> Target:
 async def read(
     transport: Transport, to: Target, call: Call, *, pushed: bool = False
 ) -> tuple[dict[str, Any], CounselError | None]:
-    got: dict[str, Any] = {"text": "", "thinking": "", "sources": [], "calls": []}
+    answer: dict[str, Any] = {"text": "", "thinking": "", "sources": [], "calls": []}
     usage, error = Usage(), None
     if pushed:
-        call = replace(call, push=lambda delta: bool(got.update(text=got["text"] + delta) or True))
+        call = replace(call, push=lambda delta: bool(answer.update(text=answer["text"] + delta) or True))
     try:
         async for event in transport.stream(call, to.model, to.endpoint):
             if isinstance(event, Text):
-                got["text"] += event.delta
+                answer["text"] += event.delta
             elif isinstance(event, Thinking):
-                got["thinking"] += event.delta
+                answer["thinking"] += event.delta
             elif isinstance(event, Notice) and event.kind == "source":
-                got["sources"].append(event.data["url"])
+                answer["sources"].append(event.data["url"])
             elif isinstance(event, ToolUse):
-                got["calls"].append(event.call.name)
+                answer["calls"].append(event.call.name)
             elif isinstance(event, UsageReport):
                 usage = event.usage
             elif isinstance(event, Finished):
-                got |= {"finish": event.reason, "vendor": dict(event.vendor), "native": event.native}
-    except CounselError as failed:
-        error = failed
+                answer |= {"finish": event.reason, "vendor": dict(event.vendor), "native": event.native}
+    except CounselError as caught_error:
+        error = caught_error
     cost = usage.cost_usd if usage.cost_usd is not None else prices.cost(to.model, usage)
-    used = {
+    usage_fields = {
         "usage": [usage.input, usage.output, usage.reasoning],
         "cost": round(cost or 0.0, 9),
         "estimated": usage.estimated,
     }
-    return got | used, error
+    return answer | usage_fields, error
 
 
 def test_every_file_has_its_expectation() -> None:
@@ -96,7 +96,7 @@ async def test_a_shape_is_read_as_stated(
 ) -> None:
     shape.play(fake_api, split=split)
     call = Call((Turn("user", "Where?"),), tokens=SENT)
-    got, error = await read(transport, target(shape, fake_api), call, pushed=pushed)
+    answer, error = await read(transport, target(shape, fake_api), call, pushed=pushed)
     expected: dict[str, Any] = {
         "text": "",
         "thinking": "",
@@ -104,8 +104,8 @@ async def test_a_shape_is_read_as_stated(
         "calls": [],
         "estimated": False,
     } | shape.expected
-    stated = [name for name in STATED if name in expected]
-    assert {name: got.get(name) for name in stated} == {name: expected[name] for name in stated}
+    names = [name for name in STATED if name in expected]
+    assert {name: answer.get(name) for name in names} == {name: expected[name] for name in names}
     if "finish" in expected:
         assert error is None
     else:
@@ -121,13 +121,13 @@ async def test_fragments_of_reasoning_go_back_as_one_signed_item(
 ) -> None:
     shape = Shape("openai_chat-fragments", EXPECTED["openai_chat-fragments"])
     shape.play(fake_api)
-    asked = Call((Turn("user", "Where?"),), tools=(ToolSpec("look", "Looks.", {"type": "object"}),))
-    got, _ = await read(transport, target(shape, fake_api), asked)
+    call = Call((Turn("user", "Where?"),), tools=(ToolSpec("look", "Looks.", {"type": "object"}),))
+    answer, _ = await read(transport, target(shape, fake_api), call)
     result = Turn("tool", tool_results=(ToolResult("toolu_1", "look", "sunny"),))
-    turns = (*asked.turns, Turn("assistant", native=got["native"]), result)
-    await read(transport, target(shape, fake_api), replace(asked, turns=turns))
-    sent = fake_api.last.body["messages"][1]
-    assert sent["reasoning_details"] == [
+    turns = (*call.turns, Turn("assistant", native=answer["native"]), result)
+    await read(transport, target(shape, fake_api), replace(call, turns=turns))
+    message = fake_api.last.body["messages"][1]
+    assert message["reasoning_details"] == [
         {
             "type": "reasoning.text",
             "format": "anthropic-claude-v1",
@@ -136,5 +136,5 @@ async def test_fragments_of_reasoning_go_back_as_one_signed_item(
             "signature": "c2lnbmVk",
         }
     ]
-    assert "reasoning" not in sent
-    assert sent["tool_calls"][0]["id"] == "toolu_1"
+    assert "reasoning" not in message
+    assert message["tool_calls"][0]["id"] == "toolu_1"

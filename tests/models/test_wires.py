@@ -1,4 +1,4 @@
-"""What single wires do that others do not. Forms are judged in oracles/, behaviour in conformance/."""
+"""What one wire does and others do not. oracles/ compares the bodies of requests, conformance/ tests behaviour."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def asking(**knobs: Any) -> Call:
     return replace(HELLO, knobs=Knobs(**knobs))
 
 
-def test_every_wire_is_a_row_word() -> None:
+def test_the_wires_that_a_providers_row_may_name() -> None:
     assert list(WIRES) == ["openai_responses", "openai_chat", "anthropic", "gemini"]
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_key_and_the_prompt_are_in_no_repr(wire: str) -> None:
-    shown = repr(prepare(wire, Call((Turn("user", "secret words"),))))
-    assert "secret words" not in shown
-    assert "'k'" not in shown
+    text = repr(prepare(wire, Call((Turn("user", "secret words"),))))
+    assert "secret words" not in text
+    assert "'k'" not in text
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_where_each_wire_sends_its_request(wire: str, base: str, url: str) -> No
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_rows_may_add_fields_and_headers(wire: str) -> None:
-    made = prepare(wire, headers={"x-team": "blue"}, body={"extra": 1})
-    assert made.headers["x-team"] == "blue"
-    assert made.body["extra"] == 1
+    request = prepare(wire, headers={"x-team": "blue"}, body={"extra": 1})
+    assert request.headers["x-team"] == "blue"
+    assert request.body["extra"] == 1
 
 
 @pytest.mark.parametrize(("wish", "sent"), [(None, 0.5), (0.0, 0.0), (1.9, 1.0)])
@@ -123,22 +123,25 @@ def test_no_temperature_while_thinking() -> None:
 
 
 def marks(body: Json) -> list[str]:
-    blocks = [*body.get("system", []), *(block for each in body["messages"] for block in each["content"])]
+    blocks = [
+        *body.get("system", []),
+        *(block for message in body["messages"] for block in message["content"]),
+    ]
     return [block.get("text", block["type"]) for block in blocks if "cache_control" in block]
 
 
 def test_caching() -> None:
-    """The system prompt always; a conversation's earlier part; never what is asked once, never a verbatim turn."""
+    """Cached are the system prompt and a conversation's earlier part, never the newest question or a verbatim turn."""
     turns = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
     assert marks(prepare("anthropic", Call(turns, system="be brief")).body) == ["be brief", "one"]
     assert marks(prepare("anthropic", Call(turns[:1], system="be brief")).body) == ["be brief"]
     native = [{"type": "thinking", "thinking": "hm", "signature": "s"}]
-    looped = (
+    tool_loop = (
         turns[0],
         Turn("assistant", native=native),
         Turn("tool", tool_results=(ToolResult("1", "t", "r"),)),
     )
-    body = prepare("anthropic", Call(looped)).body
+    body = prepare("anthropic", Call(tool_loop)).body
     assert marks(body) == ["one"]
     assert body["messages"][1]["content"] == native
     assert native == [{"type": "thinking", "thinking": "hm", "signature": "s"}]
@@ -157,13 +160,13 @@ def test_search_and_tools_exclude_each_other_until_a_row_says_otherwise() -> Non
     assert [list(tool) for tool in both.body["tools"]] == [["googleSearch"], ["functionDeclarations"]]
 
 
-def test_ids_that_we_made_up_stay_here() -> None:
+def test_our_own_ids_of_calls_are_not_sent_to_google() -> None:
     reader = WIRES["gemini"].reader()
     chunk = '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"t"}}]},"finishReason":"STOP"}]}'
-    (used,) = reader.feed("", chunk)
-    assert isinstance(used, ToolUse)
-    result = ToolResult(used.call.id, "t", "no", is_error=True)
-    turn = Turn("tool", tool_calls=(ToolCall(used.call.id, "t", {}),), tool_results=(result,))
+    (tool_use,) = reader.feed("", chunk)
+    assert isinstance(tool_use, ToolUse)
+    result = ToolResult(tool_use.call.id, "t", "no", is_error=True)
+    turn = Turn("tool", tool_calls=(ToolCall(tool_use.call.id, "t", {}),), tool_results=(result,))
     parts = prepare("gemini", Call((turn,))).body["contents"][0]["parts"]
     assert parts[0] == {"functionResponse": {"name": "t", "response": {"error": "no"}}}
     assert "id" not in parts[1]["functionCall"]
@@ -204,9 +207,9 @@ def test_stop_with_calls_means_calls() -> None:
     reader = WIRES["openai_chat"].reader()
     call = '{"function":{"name":"t","arguments":"{broken"}}'
     reader.feed("", f'{{"choices":[{{"delta":{{"tool_calls":[{call}]}},"finish_reason":"stop"}}]}}')
-    used, finished = reader.finish()
-    assert isinstance(used, ToolUse)
-    assert (used.call.id, used.call.arguments) == ("call_0", {})
+    tool_use, finished = reader.finish()
+    assert isinstance(tool_use, ToolUse)
+    assert (tool_use.call.id, tool_use.call.arguments) == ("call_0", {})
     assert isinstance(finished, Finished)
     assert finished.reason == "tool_calls"
 
@@ -216,9 +219,9 @@ def test_text_before_and_after_a_search_is_two_paragraphs() -> None:
     reply = [(0, "I "), (0, "search."), (2, "It is "), (2, "sunny.")]
     events = [
         event
-        for place, words in reply
+        for index, words in reply
         for event in reader.feed(
-            "", json.dumps({"type": "response.output_text.delta", "output_index": place, "delta": words})
+            "", json.dumps({"type": "response.output_text.delta", "output_index": index, "delta": words})
         )
     ]
     assert "".join(event.delta for event in events if isinstance(event, Text)) == "I search.\n\nIt is sunny."
@@ -241,7 +244,7 @@ BLANKS = ("", " ", "\n\n", "\u200b\u2060")
 
 
 def texts(value: Any) -> list[str]:
-    """Every text of a body, wherever it stands."""
+    """Every text anywhere in a body."""
     if isinstance(value, dict):
         result = [value[name] for name in ("text", "content") if isinstance(value.get(name), str)]
         return result + [text for inner in value.values() for text in texts(inner)]
@@ -251,12 +254,12 @@ def texts(value: Any) -> list[str]:
 @pytest.mark.parametrize("blank", BLANKS)
 @pytest.mark.parametrize("wire", WIRES)
 def test_text_without_a_word_is_never_sent(wire: str, blank: str) -> None:
-    used = ToolCall("call_1", "t", {})
+    call = ToolCall("call_1", "t", {})
     turns = (
         Turn("user", "one"),
         Turn("assistant", blank),
         Turn("user", "two"),
-        Turn("assistant", blank, tool_calls=(used,)),
+        Turn("assistant", blank, tool_calls=(call,)),
         Turn("tool", tool_results=(ToolResult("call_1", "t", "found"),)),
     )
     body = prepare(wire, Call(turns, system=blank)).body
@@ -310,8 +313,8 @@ def test_blank_blocks_of_a_verbatim_turn_stay_here(wire: str) -> None:
 def test_thinking_tags_at_any_cut(raw: str, text: str, thinking: str, size: int) -> None:
     deltas = [raw[start : start + size] for start in range(0, len(raw), size)]
     chunks = [{"choices": [{"delta": {"content": delta}}]} for delta in deltas]
-    got = pieces_of("openai_chat", *chunks, {"choices": [{"finish_reason": "stop"}]})
-    assert got[:2] == (text, thinking)
+    answer = pieces_of("openai_chat", *chunks, {"choices": [{"finish_reason": "stop"}]})
+    assert answer[:2] == (text, thinking)
 
 
 def test_the_turn_goes_back_with_its_tags() -> None:
@@ -333,9 +336,9 @@ GPT5 = Model(
 
 
 def test_minimal_effort_is_raised_beside_a_search_with_a_notice() -> None:
-    raised = prepare("openai_responses", asking(effort="minimal", web_search=True), GPT5)
-    assert raised.body["reasoning"]["effort"] == "low"
-    (change,) = raised.adapted
+    request = prepare("openai_responses", asking(effort="minimal", web_search=True), GPT5)
+    assert request.body["reasoning"]["effort"] == "low"
+    (change,) = request.adapted
     assert (change.setting, change.asked, change.sent) == ("reasoning_effort", "minimal", "low")
     for knobs in ({"effort": "minimal"}, {"effort": "low", "web_search": True}, {"web_search": True}):
         assert not prepare("openai_responses", asking(**knobs), GPT5).adapted
@@ -366,7 +369,7 @@ def test_a_thinking_budget_is_one_that_the_model_takes(wish: int, sent: int) -> 
 
 
 def test_an_answer_is_not_repeated_when_a_gateway_counts_otherwise() -> None:
-    """Its deltas count the reasoning before them, its last event does not."""
+    """The deltas' indexes count the reasoning before them, the last event's do not."""
     message = {"type": "message", "id": "x", "content": [{"type": "output_text", "text": "Berlin."}]}
     text, _, finished = pieces_of(
         "openai_responses",
@@ -392,7 +395,7 @@ def test_an_item_to_which_a_gateway_gives_another_id_at_the_end_is_kept_once() -
 
 @pytest.mark.parametrize("arrived", [["first"], ["second"], ["first", "second"], []])
 def test_messages_that_the_last_event_alone_has_are_not_taken_for_others(arrived: list[str]) -> None:
-    """Of some items a gateway leaves out the events: what arrived of the others is not counted for them."""
+    """A gateway leaves out the events of some items; the text of the other items is not taken for theirs."""
 
     def message(name: str, text: str) -> Json:
         return {"type": "message", "id": name, "content": [{"type": "output_text", "text": text}]}
@@ -413,13 +416,13 @@ def test_messages_that_the_last_event_alone_has_are_not_taken_for_others(arrived
 
 def test_a_call_that_only_the_last_event_has_is_made_once() -> None:
     call = {"type": "function_call", "id": "f", "call_id": "c", "name": "t", "arguments": "{}"}
-    other = {**call, "id": "g", "call_id": "d"}
+    second = {**call, "id": "g", "call_id": "d"}
     reader = WIRES["openai_responses"].reader()
     events = reader.feed(
         "", json.dumps({"type": "response.output_item.done", "output_index": 0, "item": call})
     )
     events += reader.feed(
-        "", json.dumps({"type": "response.completed", "response": {"output": [call, other]}})
+        "", json.dumps({"type": "response.completed", "response": {"output": [call, second]}})
     )
     assert [event.call.id for event in events if isinstance(event, ToolUse)] == ["c", "d"]
 

@@ -1,4 +1,4 @@
-"""The shapes of tests/models/vendor_responses: what vendors really send, and what counsel makes of it."""
+"""The shapes of tests/models/vendor_responses: real answers of vendors, and what counsel makes of them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Shape:
     def play(self, fake: FakeAPI, **fields: Any) -> None:
         """Answer every request with it."""
         text = self.file.read_text(encoding="utf-8")
-        whole: dict[str, Any] = {"raw": text} if self.is_stream else {"body": json.loads(text)}
-        fake.script(times=None, status=self.expected.get("status"), **whole, **fields)
+        answer: dict[str, Any] = {"raw": text} if self.is_stream else {"body": json.loads(text)}
+        fake.script(times=None, status=self.expected.get("status"), **answer, **fields)
 
 
 SHAPES = [Shape(name, expected) for name, expected in EXPECTED.items()]

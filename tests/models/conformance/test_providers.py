@@ -1,4 +1,4 @@
-"""The one suite that every provider passes: each row of providers.toml, over its wire, through the real transport."""
+"""The suite that every provider passes: each row of providers.toml, over its wire, through the real transport."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from fake import FakeAPI
 
 KEY = "sk-secret-0123456789abcdef"
 SHIPPED = catalog_rows.shipped()
-# xAI searches on the Responses wire: that way to it is a provider of its own here.
+# xAI searches on the Responses wire, which is tested like a provider of its own.
 PROVIDERS = [
     *SHIPPED.providers.values(),
     *(
@@ -67,16 +67,16 @@ class Way:
     waits: list[float]
 
     def stream(self, call: Call | str = "hello", **limits: Any) -> Any:
-        asked = Call((Turn("user", call),)) if isinstance(call, str) else call
-        return self.transport.stream(asked, self.model, self.endpoint, Limits(**limits))
+        request = Call((Turn("user", call),)) if isinstance(call, str) else call
+        return self.transport.stream(request, self.model, self.endpoint, Limits(**limits))
 
     async def ask(self, call: Call | str = "hello", **limits: Any) -> list[Event]:
         return [event async for event in self.stream(call, **limits)]
 
     async def fail(self, kind: type[CounselError], call: Call | str = "hello", **limits: Any) -> Any:
-        with pytest.raises(kind) as caught:
+        with pytest.raises(kind) as excinfo:
             await self.ask(call, **limits)
-        error = caught.value
+        error = excinfo.value
         assert type(error) is kind
         assert error.fields.get("provider") == self.provider.name
         assert KEY not in repr(error.as_dict())
@@ -90,8 +90,8 @@ def text_of(events: list[Event]) -> str:
 
 def model_of(provider: Provider) -> Model:
     name = provider.name.removesuffix("-search")
-    listed = [model for model in SHIPPED.models.values() if model.provider == name]
-    model = next((each for each in listed if each.vision), listed[0] if listed else None)
+    rows = [model for model in SHIPPED.models.values() if model.provider == name]
+    model = next((row for row in rows if row.vision), rows[0] if rows else None)
     model = model or Model("some-model", name, "some-model")
     style = "reasoning" if provider.wire == "openai_responses" else model.effort_style
     return replace(model, effort_style=style if model.effort_style != "none" else "none")
@@ -132,13 +132,17 @@ async def test_stream(way: Way) -> None:
 
 
 async def test_plain(way: Way) -> None:
-    """A question and its answer, with nothing said about settings."""
+    """A question without settings, and its answer."""
     events = await way.ask("what is a lark?")
     assert text_of(events) == f"{way.model.wire_id} says: what is a lark?"
     assert way.fake.last.text == "what is a lark?"
     assert not any(isinstance(event, Notice) for event in events)
-    sent = way.fake.last.headers
-    assert KEY in {sent.get("x-api-key"), sent.get("x-goog-api-key"), sent.get("authorization", "")[7:]}
+    headers = way.fake.last.headers
+    assert KEY in {
+        headers.get("x-api-key"),
+        headers.get("x-goog-api-key"),
+        headers.get("authorization", "")[7:],
+    }
 
 
 async def test_image(way: Way) -> None:
@@ -268,8 +272,8 @@ async def test_error_inside_the_stream(way: Way) -> None:
 
 
 async def test_malformed(way: Way) -> None:
-    for malformed in ("body", "event", "html"):
-        way.fake.script(malformed=malformed)
+    for part in ("body", "event", "html"):
+        way.fake.script(malformed=part)
         await way.fail(UpstreamError)
     assert len(way.fake.calls) == 3
 
@@ -314,24 +318,24 @@ async def test_tool_loop_sends_the_assistants_turn_back(way: Way) -> None:
         tool_calls=[{"name": "look", "arguments": {"at": "sky"}}],
         text="it is blue",
     )
-    asked = Call((Turn("user", "what colour?"),), tools=(tool,))
-    events = await way.ask(asked)
-    (used,) = [event.call for event in events if isinstance(event, ToolUse)]
-    assert (used.name, used.arguments) == ("look", {"at": "sky"})
+    call = Call((Turn("user", "what colour?"),), tools=(tool,))
+    events = await way.ask(call)
+    (tool_call,) = [event.call for event in events if isinstance(event, ToolUse)]
+    assert (tool_call.name, tool_call.arguments) == ("look", {"at": "sky"})
     assert isinstance(events[-1], Finished)
     assert events[-1].reason == "tool_calls"
     turns = (
-        *asked.turns,
+        *call.turns,
         Turn("assistant", native=events[-1].native),
-        Turn("tool", tool_results=(ToolResult(used.id, "look", "blue"),)),
+        Turn("tool", tool_results=(ToolResult(tool_call.id, "look", "blue"),)),
     )
-    assert text_of(await way.ask(replace(asked, turns=turns))) == "it is blue"
+    assert text_of(await way.ask(replace(call, turns=turns))) == "it is blue"
 
 
 async def test_listing(way: Way) -> None:
     wire = WIRES[way.provider.wire]
-    listed = await way.transport.get_json(way.endpoint, wire.models_path, Limits())
-    assert "gpt-5.1" in repr(listed)
+    document = await way.transport.get_json(way.endpoint, wire.models_path, Limits())
+    assert "gpt-5.1" in repr(document)
     way.fake.keys = {"another"}
     with pytest.raises(AuthenticationFailed):
         await way.transport.get_json(way.endpoint, wire.models_path, Limits())

@@ -1,4 +1,4 @@
-"""The same request twice: as a `Call` of ours, and in pydantic-ai's words."""
+"""The same request twice: as our `Call`, and through pydantic-ai."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def questions() -> Iterator[Question]:
             yield Question(f"{model.id}: {setting}", model, provider, call)
 
 
-# ── in pydantic-ai's words ───────────────────────────────────────────────────────────────────────────
+# ── through pydantic-ai ──────────────────────────────────────────────────────────────────────────────
 
 
 class Oracle:
@@ -134,8 +134,8 @@ class Oracle:
         self.deepseek = DeepSeekProvider(openai_client=self.openai.client)
         self.openrouter = OpenRouterProvider(openai_client=self.openai.client)
         self.anthropic = AnthropicProvider(anthropic_client=anthropic)
-        # A client of its own: the provider's says User-Agent twice, which our server refuses. The SDK's address has
-        # been `v1` since 3.0; we stay with v1beta, which serves the preview models too.
+        # A client of its own: the provider's sends User-Agent twice, which our server refuses. The SDK's address has
+        # been `v1` since 3.0; we use v1beta, which also serves the preview models.
         address = genai.types.HttpOptions(base_url=fake.url, api_version="v1beta")
         self.google = GoogleProvider(client=genai.Client(api_key="k", http_options=address))
 
@@ -153,32 +153,32 @@ class Oracle:
 
 
 def messages(call: Call) -> list[ModelMessage]:
-    made: list[ModelMessage] = []
+    result: list[ModelMessage] = []
     for turn in call.turns:
         if turn.role == "assistant":
             calls = [ToolCallPart(each.name, each.arguments, each.id) for each in turn.tool_calls]
-            made.append(ModelResponse(parts=[TextPart(turn.text), *calls]))
+            result.append(ModelResponse(parts=[TextPart(turn.text), *calls]))
         elif turn.tool_results:
-            returned = [ToolReturnPart(each.name, each.text, each.call_id) for each in turn.tool_results]
-            made.append(ModelRequest(parts=returned))
+            tool_returns = [ToolReturnPart(each.name, each.text, each.call_id) for each in turn.tool_results]
+            result.append(ModelRequest(parts=tool_returns))
         else:
             pictures = [BinaryContent(image.data, media_type=image.media_type) for image in turn.images]
-            made.append(
+            result.append(
                 ModelRequest(parts=[UserPromptPart([turn.text, *pictures] if pictures else turn.text)])
             )
     if call.system:
-        last = made[-1]
+        last = result[-1]
         assert isinstance(last, ModelRequest)
         last.instructions = call.system
-    return made
+    return result
 
 
 def parameters(call: Call) -> ModelRequestParameters:
     tools = [
         ToolDefinition(
-            name=each.name, parameters_json_schema=each.schema, description=each.description, strict=False
+            name=tool.name, parameters_json_schema=tool.schema, description=tool.description, strict=False
         )
-        for each in call.tools
+        for tool in call.tools
     ]
     return ModelRequestParameters(
         function_tools=tools,
@@ -188,7 +188,7 @@ def parameters(call: Call) -> ModelRequestParameters:
 
 
 def settings(call: Call, model: Model, provider: Provider) -> dict[str, Any]:
-    """The caller's wishes and our defaults, said to pydantic-ai natively: it is asked about forms, not levels."""
+    """The caller's settings and our defaults as pydantic-ai's own settings: the tests compare forms, not levels."""
     knobs = call.knobs
     reply: dict[str, Any] = {}
     if call.max_output:
@@ -230,41 +230,41 @@ def effort_settings(model: Model, provider: Provider, knobs: Knobs) -> dict[str,
 
 
 class Both:
-    """Asks both ways and gives back what the fake received."""
+    """Asks both ways and returns what the fake received."""
 
     def __init__(self, fake: FakeAPI, transport: Transport) -> None:
         self.fake, self.transport, self.oracle = fake, transport, Oracle(fake)
 
-    async def ours(self, asked: Question) -> Any:
-        base = self.fake.v1 if asked.provider.wire.startswith("openai") else self.fake.url
-        endpoint = Endpoint(asked.provider, base, "k")
-        async for _ in self.transport.stream(asked.call, asked.model, endpoint):
+    async def ours(self, question: Question) -> Any:
+        base = self.fake.v1 if question.provider.wire.startswith("openai") else self.fake.url
+        endpoint = Endpoint(question.provider, base, "k")
+        async for _ in self.transport.stream(question.call, question.model, endpoint):
             pass
         return self.fake.last
 
-    async def refused(self, asked: Question) -> Any:
+    async def refused(self, question: Question) -> Any:
         """What pydantic-ai raises."""
         try:
-            await self.theirs(asked)
+            await self.theirs(question)
         except ModelAPIError as error:
             return error
         raise AssertionError("it was not refused")
 
-    async def theirs(self, asked: Question, fields: dict[str, Any] | None = None) -> Any:
+    async def theirs(self, question: Question, fields: dict[str, Any] | None = None) -> Any:
         before = len(self.fake.calls)
-        value = settings(asked.call, asked.model, asked.provider) if fields is None else fields
+        value = settings(question.call, question.model, question.provider) if fields is None else fields
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says what it drops; the bodies show it
+            warnings.simplefilter("ignore")  # it warns about fields that it drops; the bodies show them
             async with model_request_stream(
-                self.oracle.model(asked.model, asked.provider),
-                messages(asked.call),
+                self.oracle.model(question.model, question.provider),
+                messages(question.call),
                 model_settings=value,
-                model_request_parameters=parameters(asked.call),
+                model_request_parameters=parameters(question.call),
             ) as stream:
                 async for _ in stream:
                     pass
         assert len(self.fake.calls) == before + 1
-        if asked.provider.wire == "gemini":
+        if question.provider.wire == "gemini":
             self.fake.last.body["generationConfig"] = _camel(self.fake.last.body.get("generationConfig", {}))
             self.fake.last.body["contents"] = _camel(self.fake.last.body["contents"])
         return self.fake.last
@@ -273,12 +273,12 @@ class Both:
 def _camel(value: Any) -> Any:
     """google-genai passes dictionaries on as they are; Google takes both spellings."""
     if isinstance(value, list):
-        return [_camel(each) for each in value]
+        return [_camel(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        re.sub(r"_([a-z])", lambda match: match[1].upper(), name): _camel(each)
-        for name, each in value.items()
+        re.sub(r"_([a-z])", lambda match: match[1].upper(), name): _camel(item)
+        for name, item in value.items()
     }
 
 
@@ -307,8 +307,8 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, s
         for name in ours.keys() | theirs.keys():
             yield from differences(ours.get(name, ABSENT), theirs.get(name, ABSENT), f"{path}.{name}")
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for own, other in zip(ours, theirs, strict=True):
-            yield from differences(own, other, f"{path}[]")
+        for our_item, their_item in zip(ours, theirs, strict=True):
+            yield from differences(our_item, their_item, f"{path}[]")
     elif path.endswith(".arguments") and isinstance(ours, str) and isinstance(theirs, str):
         if json.loads(ours) != json.loads(theirs):
             yield path, ours, theirs

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def asking() -> ModuleType:
-    """pydantic-ai and the vendors' SDKs take seconds to import, and some of them warn: only when a test asks."""
+    """Imported on request: pydantic-ai and the vendors' SDKs take seconds to import, and some of them warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return importlib.import_module("models.oracles.asking")

@@ -42,7 +42,7 @@ VENDORS = {
 
 @dataclass
 class Read:
-    """What a reader made of a stream, in words that all four have in common."""
+    """What a reader made of a stream, in terms that all four have in common."""
 
     text: str = ""
     thinking: str = ""
@@ -70,38 +70,38 @@ class Readers:
     async def ours(self, wire: str) -> Read:
         provider = Provider(wire, wire, wire, "")
         endpoint = Endpoint(provider, self.fake.v1 if wire.startswith("openai") else self.fake.url, "k")
-        read, pieces = Read(), []
+        answer, pieces = Read(), []
         async for event in self.transport.stream(
             Call((Turn("user", "hello"),)), Model("m", wire, "m"), endpoint, Limits(attempts=1)
         ):
             if isinstance(event, Text):
                 pieces.append(event.delta)
             elif isinstance(event, Thinking):
-                read.thinking += event.delta
+                answer.thinking += event.delta
             elif isinstance(event, ToolUse):
-                read.calls.append((event.call.name, event.call.arguments))
+                answer.calls.append((event.call.name, event.call.arguments))
             elif isinstance(event, Notice) and event.kind == "source":
-                read.sources.append(event.data["url"])
+                answer.sources.append(event.data["url"])
             elif isinstance(event, UsageReport):
-                used = event.usage
-                read.usage = {
-                    "input": used.input,
-                    "output": used.output,
-                    "reasoning": used.reasoning,
-                    "cache_read": used.cache_read,
-                    "cache_write": used.cache_write,
+                usage = event.usage
+                answer.usage = {
+                    "input": usage.input,
+                    "output": usage.output,
+                    "reasoning": usage.reasoning,
+                    "cache_read": usage.cache_read,
+                    "cache_write": usage.cache_write,
                 }
             elif isinstance(event, Finished):
-                read.finish, read.model = event.reason, event.model
-        read.text = "".join(pieces)
-        return read
+                answer.finish, answer.model = event.reason, event.model
+        answer.text = "".join(pieces)
+        return answer
 
     async def theirs(self, wire: str) -> Read:
         reader: Callable[[], Awaitable[Read]] = getattr(self, f"_{wire}")
         return await reader()
 
     async def _openai_responses(self) -> Read:
-        # The SDK's accumulator wants text formats; the final event holds the whole answer as the SDK reads it.
+        # The SDK's accumulator requires text formats; the final event has the whole answer as the SDK reads it.
         final: Any = None
         thinking = ""
         async with await self.openai.responses.create(model="m", input="hello", stream=True) as stream:
@@ -116,27 +116,27 @@ class Readers:
                     raise openai.APIError(event.response.error.message, None, body=None)
         parts = [part for item in final.output if item.type == "message" for part in item.content]
         calls = [item for item in final.output if item.type == "function_call"]
-        used = final.usage
+        usage = final.usage
         reason = final.incomplete_details.reason if final.incomplete_details else None
-        refused = any(part.type == "refusal" for part in parts)
+        has_refusal = any(part.type == "refusal" for part in parts)
         return Read(
             text="".join(part.text for part in parts if part.type == "output_text"),
             thinking=thinking,
             calls=[(call.name, json.loads(call.arguments)) for call in calls],
             sources=unique(note.url for part in parts for note in getattr(part, "annotations", ())),
             usage={
-                "input": used.input_tokens,
-                "output": used.output_tokens,
-                "reasoning": used.output_tokens_details.reasoning_tokens,
-                "cache_read": used.input_tokens_details.cached_tokens,
-                "cache_write": used.input_tokens_details.cache_write_tokens,
+                "input": usage.input_tokens,
+                "output": usage.output_tokens,
+                "reasoning": usage.output_tokens_details.reasoning_tokens,
+                "cache_read": usage.input_tokens_details.cached_tokens,
+                "cache_write": usage.input_tokens_details.cache_write_tokens,
             },
             finish={"max_output_tokens": "length", "content_filter": "filtered"}[reason]
             if reason
             else "tool_calls"
             if calls
             else "filtered"
-            if refused
+            if has_refusal
             else "stop",
             model=final.model,
         )
@@ -159,7 +159,7 @@ class Readers:
             final = (
                 stream.current_completion_snapshot
             )  # get_final_completion raises when the length was reached
-        choice, used = final.choices[0], final.usage
+        choice, usage = final.choices[0], final.usage
         calls = choice.message.tool_calls or []
         finish = {"content_filter": "filtered"}.get(choice.finish_reason, choice.finish_reason)
         if choice.message.refusal:
@@ -170,13 +170,13 @@ class Readers:
             calls=[(call.function.name, json.loads(call.function.arguments)) for call in calls],
             sources=unique(sources),
             usage={
-                "input": used.prompt_tokens,
-                "output": used.completion_tokens,
-                "reasoning": used.completion_tokens_details.reasoning_tokens or 0,
-                "cache_read": used.prompt_tokens_details.cached_tokens or 0,
-                "cache_write": used.prompt_tokens_details.cache_write_tokens or 0,
+                "input": usage.prompt_tokens,
+                "output": usage.completion_tokens,
+                "reasoning": usage.completion_tokens_details.reasoning_tokens or 0,
+                "cache_read": usage.prompt_tokens_details.cached_tokens or 0,
+                "cache_write": usage.prompt_tokens_details.cache_write_tokens or 0,
             }
-            if used
+            if usage
             else {},
             finish=finish,
             model=final.model,
@@ -186,11 +186,11 @@ class Readers:
         hello: Any = [{"role": "user", "content": "hello"}]
         async with self.anthropic.messages.stream(model="m", max_tokens=9, messages=hello) as stream:
             final = await stream.get_final_message()
-        blocks, used = final.content, final.usage
+        blocks, usage = final.content, final.usage
         texts = [block for block in blocks if block.type == "text"]
-        read, written = used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
+        cache_read, cache_write = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
         finish = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls", "refusal": "filtered"}
-        # Ours: blocks in a row are one text, those before and after a search are paragraphs.
+        # As in our wire: consecutive blocks are one text; those before and after a search are paragraphs.
         rows = [list(row) for is_text, row in groupby(blocks, lambda block: block.type == "text") if is_text]
         return Read(
             text="\n\n".join("".join(block.text for block in row) for row in rows),
@@ -198,47 +198,49 @@ class Readers:
             calls=[(block.name, dict(block.input)) for block in blocks if block.type == "tool_use"],
             sources=unique(note.url for block in texts for note in block.citations or ()),
             usage={
-                "input": used.input_tokens + read + written,
-                "output": used.output_tokens,
-                "reasoning": used.output_tokens_details.thinking_tokens if used.output_tokens_details else 0,
-                "cache_read": read,
-                "cache_write": written,
+                "input": usage.input_tokens + cache_read + cache_write,
+                "output": usage.output_tokens,
+                "reasoning": usage.output_tokens_details.thinking_tokens
+                if usage.output_tokens_details
+                else 0,
+                "cache_read": cache_read,
+                "cache_write": cache_write,
             },
             finish=finish[final.stop_reason],
             model=final.model,
         )
 
     async def _gemini(self) -> Read:
-        read = Read()
+        answer = Read()
         async for chunk in await self.google.aio.models.generate_content_stream(model="m", contents="hello"):
             candidate = (chunk.candidates or [None])[0]
             for part in (candidate.content.parts or []) if candidate and candidate.content else []:
                 if part.function_call:
-                    read.calls.append((part.function_call.name, part.function_call.args or {}))
+                    answer.calls.append((part.function_call.name, part.function_call.args or {}))
                 elif part.thought:
-                    read.thinking += part.text or ""
+                    answer.thinking += part.text or ""
                 else:
-                    read.text += part.text or ""
+                    answer.text += part.text or ""
             if candidate and candidate.grounding_metadata:
                 result = candidate.grounding_metadata.grounding_chunks or []
-                read.sources = unique([*read.sources, *(each.web.uri for each in result)])
+                answer.sources = unique([*answer.sources, *(source.web.uri for source in result)])
             if candidate and candidate.finish_reason:
                 names = {"STOP": "stop", "MAX_TOKENS": "length"}
-                read.finish = names.get(candidate.finish_reason.name, "filtered")
+                answer.finish = names.get(candidate.finish_reason.name, "filtered")
             if chunk.usage_metadata:
-                used = chunk.usage_metadata
-                thoughts = used.thoughts_token_count or 0
-                read.usage = {
-                    "input": used.prompt_token_count or 0,
-                    "output": (used.candidates_token_count or 0) + thoughts,
+                usage = chunk.usage_metadata
+                thoughts = usage.thoughts_token_count or 0
+                answer.usage = {
+                    "input": usage.prompt_token_count or 0,
+                    "output": (usage.candidates_token_count or 0) + thoughts,
                     "reasoning": thoughts,
-                    "cache_read": used.cached_content_token_count or 0,
+                    "cache_read": usage.cached_content_token_count or 0,
                     "cache_write": 0,
                 }
-            read.model = chunk.model_version
-        if read.calls and read.finish == "stop":
-            read.finish = "tool_calls"
-        return read
+            answer.model = chunk.model_version
+        if answer.calls and answer.finish == "stop":
+            answer.finish = "tool_calls"
+        return answer
 
 
 def unique(urls: Any) -> list[str]:
@@ -259,8 +261,8 @@ async def failed(reading: Any) -> BaseException:
 @asynccontextmanager
 async def readers() -> AsyncIterator[Readers]:
     async with FakeAPI() as fake:
-        made = Readers(fake)
+        pair = Readers(fake)
         try:
-            yield made
+            yield pair
         finally:
-            await made.close()
+            await pair.close()

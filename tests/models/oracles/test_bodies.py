@@ -18,33 +18,38 @@ LISTED = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
 @pytest.mark.parametrize("wire", ["openai_responses", "openai_chat", "anthropic", "gemini"])
 async def test_every_model_and_setting(asking: ModuleType, wire: str) -> None:
     async with asking.both_ways() as both:
-        unlisted, seen = await compared(asking, both, wire)
-    shown = [f"{where} ({len(cases)} times, e.g. {cases[0]})" for where, cases in unlisted.items()]
-    assert not unlisted, "\n".join(shown)
-    stale = [line for place, line in enumerate(LISTED) if place not in seen and line["wire"] == wire]
+        unlisted, places = await compared(asking, both, wire)
+    lines = [f"{where} ({len(cases)} times, e.g. {cases[0]})" for where, cases in unlisted.items()]
+    assert not unlisted, "\n".join(lines)
+    stale = [line for place, line in enumerate(LISTED) if place not in places and line["wire"] == wire]
     assert not stale, "these differences are not there any more"
 
 
 async def compared(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, list[str]], set[int]]:
     unlisted: dict[str, list[str]] = defaultdict(list)
-    seen: set[int] = set()
-    for asked in asking.questions():
-        if asked.provider.wire != wire:
+    places: set[int] = set()
+    for question in asking.questions():
+        if question.provider.wire != wire:
             continue
-        ours, theirs = await both.ours(asked), await both.theirs(asked)
+        ours, theirs = await both.ours(question), await both.theirs(question)
         assert ours.path == theirs.path
-        for path, mine, other in asking.differences(ours.body, theirs.body):
-            place = listed(asked, path)
+        for path, our_value, theirs_value in asking.differences(ours.body, theirs.body):
+            place = listed(question, path)
             if place is None:
-                unlisted[f"{asked.provider.name} {path}"].append(f"{asked.name}: {mine} / {other}")
+                unlisted[f"{question.provider.name} {path}"].append(
+                    f"{question.name}: {our_value} / {theirs_value}"
+                )
             else:
-                seen.add(place)
-    return unlisted, seen
+                places.add(place)
+    return unlisted, places
 
 
-def listed(asked: Any, path: str) -> int | None:
+def listed(question: Any, path: str) -> int | None:
     for place, line in enumerate(LISTED):
-        providers = line.get("providers", [asked.provider.name])
-        if (line["wire"], line["path"]) == (asked.provider.wire, path) and asked.provider.name in providers:
+        providers = line.get("providers", [question.provider.name])
+        if (line["wire"], line["path"]) == (
+            question.provider.wire,
+            path,
+        ) and question.provider.name in providers:
             return place
     return None

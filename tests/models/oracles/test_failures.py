@@ -1,4 +1,4 @@
-"""A vendor's refusal, as pydantic-ai and as we understand it: the same kind, the same wait."""
+"""A vendor's error, read by pydantic-ai and by us: the same kind, the same wait."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ async def test_each_kind_of_failure_is_what_the_sdk_makes_of_it(
     code, name = KINDS[kind]
     shipped = catalog_rows.shipped()
     call = Call((Turn("user", "hello"),))
-    asked = asking.Question(kind, shipped.models[MODELS[provider]], shipped.providers[provider], call)
+    question = asking.Question(kind, shipped.models[MODELS[provider]], shipped.providers[provider], call)
     async with asking.both_ways() as both:
         both.fake.script(error=kind, retry_after=3000, times=None)
         with pytest.raises(CounselError) as ours:
-            await both.ours(asked)
-        theirs = await both.refused(asked)
+            await both.ours(question)
+        theirs = await both.refused(question)
     assert ours.value.code == code
     assert type(theirs).__name__ == name
     if kind == "rate_limit":

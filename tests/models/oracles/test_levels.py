@@ -28,20 +28,20 @@ async def test_levels_of_effort_agree_or_say_why_not(asking: ModuleType, name: s
         for model in models:
             for level in EFFORTS:
                 call = Call((Turn("user", "hello"),), knobs=Knobs(effort=level))
-                asked = asking.Question(f"{model.id}: {level}", model, provider, call)
+                question = asking.Question(f"{model.id}: {level}", model, provider, call)
                 reply: dict[str, Any] = {"thinking": level}
                 if provider.wire == "anthropic":
                     reply["max_tokens"] = model.output
-                mine, other = await both.ours(asked), await both.theirs(asked, reply)
-                if sent(provider.wire, mine.body) != sent(provider.wire, other.body):
+                ours, theirs = await both.ours(question), await both.theirs(question, reply)
+                if sent(provider.wire, ours.body) != sent(provider.wire, theirs.body):
                     differ.add((model.id, level))
-    assert differ == {(model, level) for model, level in LISTED if model in {each.id for each in models}}
+    assert differ == {(model, level) for model, level in LISTED if model in {row.id for row in models}}
 
 
 def sent(wire: str, body: Any) -> Any:
     if wire == "gemini":
         return body.get("generationConfig", {}).get("thinkingConfig", {})
     if wire == "anthropic":
-        shown = {**(body.get("thinking") or {}), "display": None}  # no level: differences.toml has it
-        return shown, body.get("output_config")
+        thinking = {**(body.get("thinking") or {}), "display": None}  # no level: differences.toml has it
+        return thinking, body.get("output_config")
     return (body.get("reasoning") or {}).get("effort") or body.get("reasoning_effort")

@@ -73,9 +73,9 @@ async def test_generated_streams_read_as_the_sdk_reads_them(reading: ModuleType,
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
 async def test_recorded_streams_read_as_the_sdk_reads_them(reading: ModuleType, file: Path) -> None:
-    wire, recorded = file.stem.partition("-")[0], file.read_text()
+    wire, stream = file.stem.partition("-")[0], file.read_text()
     async with reading.readers() as readers:
-        readers.fake.script(times=2, raw=recorded)
+        readers.fake.script(times=2, raw=stream)
         ours, theirs = await readers.ours(wire), await readers.theirs(wire)
     assert ours == theirs
     assert ours.text or ours.calls or ours.finish == "filtered"

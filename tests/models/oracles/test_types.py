@@ -1,4 +1,4 @@
-"""What we send is what the vendors' SDKs call a request: validated, nothing dropped, nothing unknown."""
+"""What we send is a valid request for the vendors' SDKs: nothing dropped, nothing unknown."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from fake import FakeAPI
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
-# What OpenRouter and DeepSeek add to OpenAI's format is in no SDK here.
+# What OpenRouter and DeepSeek add to OpenAI's format is in no SDK that we use.
 DIALECTS = {("openrouter", "reasoning"), ("openrouter", "tools"), ("deepseek", "thinking")}
 
 
 def test_bodies_are_the_sdks_requests(asking: ModuleType) -> None:
     checks = checkers()
     wrong: dict[tuple[str, str], str] = {}
-    for asked in asking.questions():
-        endpoint = Endpoint(asked.provider, "http://127.0.0.1", "k")
-        body = WIRES[asked.provider.wire].prepare(asked.call, asked.model, endpoint).body
+    for question in asking.questions():
+        endpoint = Endpoint(question.provider, "http://127.0.0.1", "k")
+        body = WIRES[question.provider.wire].prepare(question.call, question.model, endpoint).body
         for path, mine, remaining in asking.differences(
-            body, checks[asked.provider.wire](without_dialect(body))
+            body, checks[question.provider.wire](without_dialect(body))
         ):
-            if (asked.provider.name, path) not in DIALECTS:
-                wrong[asked.provider.name, path] = f"{asked.name}: {mine} became {remaining}"
+            if (question.provider.name, path) not in DIALECTS:
+                wrong[question.provider.name, path] = f"{question.name}: {mine} became {remaining}"
     assert not wrong
 
 
 async def test_a_paused_turn_that_goes_back_is_the_sdks_request(fake_api: FakeAPI) -> None:
-    """What came over the wire, searches and all, is what the SDK lets one send."""
+    """The SDK accepts the turn that was received, with its searches, as part of a request."""
     fake_api.script(
         finish="paused", thinking="hm", text="I search.", sources=[{"url": "https://e.com/", "title": "E"}]
     )
@@ -76,13 +76,13 @@ def checkers() -> dict[str, Any]:
 
 
 def solid(value: Any) -> Any:
-    """The SDKs' `Iterable` fields come back as iterators that check as they go, what was received as their models."""
+    """Plain lists and dictionaries: the SDKs return iterators, which validate as they go, and models."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, dict):
-        return {name: solid(each) for name, each in value.items()}
+        return {name: solid(item) for name, item in value.items()}
     if isinstance(value, list) or hasattr(value, "__next__"):
-        return [solid(each) for each in value]
+        return [solid(item) for item in value]
     return value
 
 
@@ -93,10 +93,10 @@ def gemini(body: dict[str, Any]) -> dict[str, Any]:
     parts = {"systemInstruction": types.Content, "generationConfig": types.GenerationConfig}
 
     def checked(kind: Any, value: Any) -> Any:
-        read = kind.model_validate(value, extra="forbid")
-        return read.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        content = kind.model_validate(value, extra="forbid")
+        return content.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     return {
-        name: [checked(kinds[name], each) for each in value] if name in kinds else checked(parts[name], value)
+        name: [checked(kinds[name], item) for item in value] if name in kinds else checked(parts[name], value)
         for name, value in body.items()
     }
