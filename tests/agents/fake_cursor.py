@@ -1,4 +1,4 @@
-"""Stands in for `cursor-agent`, whose program cannot be had here: its documented command line and events.
+"""Stands in for `cursor-agent`, which needs an account: its documented command line and events.
 
 It asks the fake's OpenAI endpoint (STAND_IN_URL), so that the drivers' conformance suite can steer it like the
 real agents. Standard library only.

@@ -14,7 +14,7 @@ from counsel.types import Call, Limits, Text, Thinking, ToolUse, Turn
 CLEAN = Exit(0)
 
 
-def asked(agent: str, session: str | None = None, **fields: Any) -> AgentRequest:
+def request_to(agent: str, session: str | None = None, **fields: Any) -> AgentRequest:
     call = Call((Turn("user", "look"),), session=session)
     base: dict[str, Any] = {
         "agent": AGENTS[agent],
@@ -32,5 +32,5 @@ def asked(agent: str, session: str | None = None, **fields: Any) -> AgentRequest
 
 def parts(steps: list[Step]) -> tuple[str, str, list[str]]:
     text = "".join(step.delta for step in steps if isinstance(step, Text))
-    thought = "".join(step.delta for step in steps if isinstance(step, Thinking))
-    return text, thought, [step.call.name for step in steps if isinstance(step, ToolUse)]
+    thinking = "".join(step.delta for step in steps if isinstance(step, Thinking))
+    return text, thinking, [step.call.name for step in steps if isinstance(step, ToolUse)]

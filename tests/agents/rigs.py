@@ -1,7 +1,7 @@
 """Each agent set up against the loopback fake: a home of its own, its config, its keys, its program.
 
-Claude Code, Codex, Gemini CLI and OpenCode are the real ones from npm. Cursor's CLI cannot be had without an account:
-`stand_in_cursor.py` speaks its documented interface instead.
+Claude Code, Codex, Gemini CLI and OpenCode are the real ones from npm. Cursor's CLI needs an account: `fake_cursor.py`
+has its documented interface instead.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Rig:
 
     @property
     def patience(self) -> float:
-        """Long enough for a first word on a busy machine, short enough for a test that waits for it in vain."""
+        """Seconds: long enough for a first word on a busy machine, short enough for a test that waits in vain."""
         return {"claude": 3.0, "codex": 3.0, "gemini": 6.0, "cursor": 1.0, "opencode": 12.0}[self.name]
 
     def logged_out(self, fake: FakeAPI) -> Caller:
-        """Without key and login; a Codex without provider of its own would ask OpenAI, which is the fake here."""
+        """A caller without key and login. Codex without a custom provider asks OpenAI, which is the fake here."""
         if self.name == "codex":
             config = self.home / ".codex" / "config.toml"
             config.write_text(f'model = "gpt-5.1"\nopenai_base_url = "{fake.v1}"\n')
@@ -182,16 +182,16 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
 
 
 def starts_once(rig: Rig) -> None:
-    """Gemini CLI starts itself again with more memory: half of its start. counsel removes the variable that says no."""
+    """Gemini CLI restarts itself with more memory, which is half of its start. counsel removes the variable against it."""
     path = rig.project.parent / "bin" / "gemini"
     path.unlink()
     script(path, f'GEMINI_CLI_NO_RELAUNCH=true exec "{real("gemini")}" "$@"')
 
 
 def trust(home: Path, project: Path) -> None:
-    """The user trusts the project, so agents are started in it (test_hostile.py has the other folders)."""
-    trusted = {"projects": {os.path.realpath(project): {"hasTrustDialogAccepted": True}}}
-    (home / ".claude.json").write_text(json.dumps(trusted))
+    """The user trusts the project, so agents are started in it (test_hostile_folder.py has the other folders)."""
+    document = {"projects": {os.path.realpath(project): {"hasTrustDialogAccepted": True}}}
+    (home / ".claude.json").write_text(json.dumps(document))
 
 
 def distrust(rig: Rig) -> Rig:

@@ -1,4 +1,4 @@
-"""What Claude Code may read of folders that nobody has told it to trust."""
+"""What Claude Code may read of folders that it was not told to trust."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agents.reading import asked
+from agents.reading import request_to
 from counsel.agents.claude import run as claude
 from counsel.caller import Caller
 from counsel.types import Call, Turn
 
 
 @pytest.mark.parametrize(
-    ("trusted", "with_file", "only_users", "noted"),
+    ("trusted_folders", "with_file", "only_users", "named_folder"),
     [
         ({"cwd", "other"}, set(), False, None),
         ({"cwd", "other"}, {"cwd"}, False, None),
@@ -26,20 +26,20 @@ from counsel.types import Call, Turn
 def test_settings_of_an_untrusted_folder_are_left_out(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    trusted: set[str],
+    trusted_folders: set[str],
     with_file: set[str],
     only_users: bool,
-    noted: str | None,
+    named_folder: str | None,
 ) -> None:
     for name in ("cwd", "other"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(claude, "_trusts", lambda request, folder: folder.name in trusted)
+    monkeypatch.setattr(claude, "_trusts", lambda request, folder: folder.name in trusted_folders)
     monkeypatch.setattr(
         claude,
         "_project_file",
         lambda folder, request: folder / "CLAUDE.md" if folder.name in with_file else None,
     )
-    request = asked(
+    request = request_to(
         "claude",
         caller=Caller(cwd=tmp_path / "cwd"),
         env={"HOME": str(tmp_path)},
@@ -50,7 +50,7 @@ def test_settings_of_an_untrusted_folder_are_left_out(
     assert [folder.name for folder in request.other_folders] == ["other"]
     command = claude.command(request)
     assert ("--setting-sources" in command.argv) == only_users
-    assert ("--strict-mcp-config" in command.argv) == ("cwd" not in trusted)
-    assert (noted is not None) == any("its own settings" in note for note in command.notes)
-    if noted:
-        assert str(tmp_path / noted / "CLAUDE.md") in command.notes[0]
+    assert ("--strict-mcp-config" in command.argv) == ("cwd" not in trusted_folders)
+    assert (named_folder is not None) == any("its own settings" in note for note in command.notes)
+    if named_folder:
+        assert str(tmp_path / named_folder / "CLAUDE.md") in command.notes[0]

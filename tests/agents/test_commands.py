@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import counsel
-from agents.reading import asked
+from agents.reading import request_to
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
@@ -43,7 +43,7 @@ IMAGE = Image("image/png", b"\x89PNG\r\n\x1a\npixels", "a.png")
 
 def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, AgentRequest]]:
     env = {"HOME": str(home), "OPENAI_API_KEY": "hush-hush", "COUNSEL_HOME": str(home / "counsel")}
-    plain = asked(agent, env=env, caller=here("cli", env, project), cwd=project, start=project)
+    plain = request_to(agent, env=env, caller=here("cli", env, project), cwd=project, start=project)
     call = replace(plain.call, cwd=project)
     plain = replace(plain, call=call)
     yield "plain", plain
@@ -85,16 +85,16 @@ def furnish(home: Path, project: Path, *, trusted: bool) -> None:
     config.write_text('{"mcp": {"mine": {"type": "local", "command": ["python3", "-m", "x"]}}}')
 
 
-def shown(command: Command, request: AgentRequest) -> list[str]:
-    added = {name: value for name, value in command.env.items() if request.env.get(name) != value}
-    removed = [name for name in request.env if name not in command.env]
-    sent = command.stdin.decode().splitlines()
+def description(command: Command, request: AgentRequest) -> list[str]:
+    added_variables = {name: value for name, value in command.env.items() if request.env.get(name) != value}
+    removed_names = [name for name in request.env if name not in command.env]
+    lines = command.stdin.decode().splitlines()
     parts = [
         "argv " + json.dumps(command.argv[1:]),
         f"in {command.cwd}",
-        *(f"env {name}={value}" for name, value in sorted(added.items())),
-        *(f"without {name}" for name in removed),
-        *(f"stdin {line}" for line in sent),
+        *(f"env {name}={value}" for name, value in sorted(added_variables.items())),
+        *(f"without {name}" for name in removed_names),
+        *(f"stdin {line}" for line in lines),
         *(f"note {note}" for note in command.notes),
     ]
     return parts + (["stdin stays open"] if command.dialog else [])
@@ -102,8 +102,8 @@ def shown(command: Command, request: AgentRequest) -> list[str]:
 
 def dialog(reader: Any, *replies: dict[str, Any]) -> list[str]:
     """What a reader sends after each of these replies."""
-    sent = [step for line in replies for step in reader.feed(line) if isinstance(step, Send)]
-    return [f"sends {json.dumps(step.message)}" for step in sent]
+    messages = [step for line in replies for step in reader.feed(line) if isinstance(step, Send)]
+    return [f"sends {json.dumps(step.message)}" for step in messages]
 
 
 def codex_dialog(request: AgentRequest) -> list[str]:
@@ -127,7 +127,7 @@ def test_every_request_of_every_agent(tmp_path: Path, monkeypatch: pytest.Monkey
             home, project = tmp_path / name / kind / "home", tmp_path / name / kind / "project"
             furnish(home, project, trusted=kind == TRUSTED)
             request = dict(requests(agent, home, project))[kind]
-            lines += [f"# {name}: {kind}", *shown(command(request), request)]
+            lines += [f"# {name}: {kind}", *description(command(request), request)]
             if name in DIALOGS:
                 lines += DIALOGS[name](request)
             lines = [line.replace(str(tmp_path / name / kind), "TOP") for line in lines]

@@ -1,4 +1,4 @@
-"""What counsel promises of every agent, proved on each: the same tests for all drivers."""
+"""What counsel promises of every agent: the same tests for all drivers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from counsel.errors import (
 )
 from counsel.types import Call, Event, Finished, Image, Knobs, Limits, Notice, Text, UsageReport
 from fake import FakeAPI
-from fake import marked as told
+from fake import marked as marker
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC"
@@ -62,14 +62,14 @@ def ask(rig: Rig, call: Call, limits: Limits = LIMITS, caller: Caller | None = N
     return driver.answer(call, caller or rig.caller(), limits)
 
 
-async def whole(events: AsyncIterator[Event]) -> tuple[str, list[Event]]:
-    seen = [event async for event in events]
-    return text_of(seen), seen
+async def collect(events: AsyncIterator[Event]) -> tuple[str, list[Event]]:
+    collected = [event async for event in events]
+    return text_of(collected), collected
 
 
-async def into(seen: list[Event], events: AsyncIterator[Event]) -> None:
+async def collect_into(collected: list[Event], events: AsyncIterator[Event]) -> None:
     async for event in events:
-        seen.append(event)
+        collected.append(event)
 
 
 def text_of(events: list[Event]) -> str:
@@ -77,152 +77,155 @@ def text_of(events: list[Event]) -> str:
 
 
 def last(rig: Rig, fake: FakeAPI) -> str:
-    """All that the model was last asked, as text."""
+    """The newest request to the model, as text."""
     return str([call.body for call in fake.calls if call.vendor == rig.vendor][-1])
 
 
 async def test_answers(rig: Rig, fake_api: FakeAPI) -> None:
     fake_api.script(times=None, usage={"input": 11, "output": 3})
-    text, events = await whole(ask(rig, rig.call("say pong")))
+    text, events = await collect(ask(rig, rig.call("say pong")))
     assert text.strip().endswith("says: say pong")
     finished = events[-1]
     assert isinstance(finished, Finished)
     assert finished.session
     assert finished.reason == "stop"
-    used = [event.usage for event in events if isinstance(event, UsageReport)]
-    assert [(each.input, each.output) for each in used[-1:]] == ([(11, 3)] if rig.reports_usage else [])
+    usages = [event.usage for event in events if isinstance(event, UsageReport)]
+    assert [(usage.input, usage.output) for usage in usages[-1:]] == ([(11, 3)] if rig.reports_usage else [])
     assert marked(rig) == []
 
 
 async def test_text_is_live(rig: Rig, fake_api: FakeAPI) -> None:
-    """The first words are there while the model still holds back the rest."""
+    """The first words arrive before the model sends the rest."""
     fake_api.script(times=None, text="one two three", deltas=3, gate="rest", gate_after=1)
     async with aclosing(ask(rig, rig.call("count"))) as events:  # type: ignore[type-var]
-        seen: list[Event] = []
+        collected: list[Event] = []
         async for event in events:
-            seen.append(event)
-            if text_of(seen):
+            collected.append(event)
+            if text_of(collected):
                 fake_api.open_gate("rest")
-    assert text_of(seen) == "one two three"
-    assert len([event for event in seen if isinstance(event, Text)]) > 1
+    assert text_of(collected) == "one two three"
+    assert len([event for event in collected if isinstance(event, Text)]) > 1
 
 
 async def test_goes_on_with_its_own_session(rig: Rig, fake_api: FakeAPI) -> None:
-    _, first = await whole(ask(rig, rig.call("my name is Ada")))
+    _, first = await collect(ask(rig, rig.call("my name is Ada")))
     session = first[-1].session  # type: ignore[union-attr]
     again = rig.call("my name is Ada", text_of(first), "what is my name", session=session)
-    text, events = await whole(ask(rig, again))
+    text, events = await collect(ask(rig, again))
     assert text.strip().endswith("says: what is my name")
-    asked = last(rig, fake_api)
-    assert "my name is Ada" in asked
-    assert "<conversation>" not in asked  # it remembers by itself
+    request_text = last(rig, fake_api)
+    assert "my name is Ada" in request_text
+    assert "<conversation>" not in request_text  # it remembers by itself
     assert not [event for event in events if isinstance(event, Notice)]
     assert events[-1].session == session  # type: ignore[union-attr]
 
 
 async def test_usage_is_of_this_turn(rig: Rig, fake_api: FakeAPI) -> None:
     fake_api.script(times=None, usage={"input": 100, "output": 10})
-    _, first = await whole(ask(rig, rig.call("one")))
+    _, first = await collect(ask(rig, rig.call("one")))
     session = first[-1].session  # type: ignore[union-attr]
-    _, second = await whole(ask(rig, rig.call("one", "1", "two", session=session)))
+    _, second = await collect(ask(rig, rig.call("one", "1", "two", session=session)))
     before = [event.usage for event in first if isinstance(event, UsageReport)][-1:]
-    used = [event.usage for event in second if isinstance(event, UsageReport)][-1:]
-    assert [(each.input, each.output) for each in used] == ([(100, 10)] if rig.reports_usage else [])
-    assert [each.cost_usd for each in used] == [each.cost_usd for each in before]
+    usages = [event.usage for event in second if isinstance(event, UsageReport)][-1:]
+    assert [(usage.input, usage.output) for usage in usages] == ([(100, 10)] if rig.reports_usage else [])
+    assert [usage.cost_usd for usage in usages] == [usage.cost_usd for usage in before]
 
 
 async def test_a_lost_session_is_made_again_and_reported(rig: Rig, fake_api: FakeAPI) -> None:
     call = rig.call("my name is Ada", "hello Ada", "what is my name", session=str(uuid.uuid4()))
-    text, events = await whole(ask(rig, call))
+    text, events = await collect(ask(rig, call))
     assert "what is my name" in text
-    asked = last(rig, fake_api)
-    assert "my name is Ada" in asked
-    assert "<conversation>" in asked
+    request_text = last(rig, fake_api)
+    assert "my name is Ada" in request_text
+    assert "<conversation>" in request_text
     (notice,) = [event for event in events if isinstance(event, Notice) and event.kind == "warning"]
     assert "session" in notice.text
 
 
 async def test_history_without_a_session_is_packed(rig: Rig, fake_api: FakeAPI) -> None:
-    await whole(ask(rig, rig.call("my name is Ada", "hello Ada", "what is my name")))
-    asked = last(rig, fake_api)
-    assert "my name is Ada" in asked
-    assert "<conversation>" in asked
+    await collect(ask(rig, rig.call("my name is Ada", "hello Ada", "what is my name")))
+    request_text = last(rig, fake_api)
+    assert "my name is Ada" in request_text
+    assert "<conversation>" in request_text
 
 
 async def test_sees_an_image(rig: Rig, fake_api: FakeAPI) -> None:
     png = Image("image/png", PNG, "pixel.png")
-    await whole(ask(rig, rig.call("what is this", images=(png,))))
-    asked = last(rig, fake_api)
-    assert "what is this" in asked
+    await collect(ask(rig, rig.call("what is this", images=(png,))))
+    request_text = last(rig, fake_api)
+    assert "what is this" in request_text
     (path,) = (rig.project / ".counsel" / "assets").glob("*.png")
     assert await asyncio.to_thread(path.read_bytes) == PNG
     if rig.name in {"claude", "codex", "opencode"}:
-        assert base64.b64encode(PNG).decode() in asked
+        assert base64.b64encode(PNG).decode() in request_text
     else:
-        assert str(path) in asked[asked.index("<images_input>") : asked.index("</images_input>")]
+        assert (
+            str(path)
+            in request_text[request_text.index("<images_input>") : request_text.index("</images_input>")]
+        )
 
 
 async def test_files_are_named_for_it_to_read(rig: Rig, fake_api: FakeAPI) -> None:
-    wanted = rig.project / "notes.txt"
-    wanted.write_text("zebra 4711")
-    await whole(ask(rig, replace(rig.call("read it"), files=(wanted,))))
-    asked = last(rig, fake_api)
-    assert str(wanted) in asked
-    assert "zebra 4711" not in asked
+    file = rig.project / "notes.txt"
+    file.write_text("zebra 4711")
+    await collect(ask(rig, replace(rig.call("read it"), files=(file,))))
+    request_text = last(rig, fake_api)
+    assert str(file) in request_text
+    assert "zebra 4711" not in request_text
 
 
 async def test_settings_it_does_not_know_are_named(rig: Rig, fake_api: FakeAPI) -> None:
     call = replace(rig.call("q"), knobs=Knobs(temperature=0.5, media_resolution="MEDIA_RESOLUTION_LOW"))
-    _, events = await whole(ask(rig, call))
+    _, events = await collect(ask(rig, call))
     notices = [event for event in events if isinstance(event, Notice)]
     assert {notice.kind for notice in notices} == {"left_out"}
     assert [notice.data["setting"] for notice in notices] == ["temperature", "media_resolution"]
 
 
 async def test_a_refused_key(rig: Rig, fake_api: FakeAPI) -> None:
-    with pytest.raises(AuthenticationFailed) as failed:
-        await whole(ask(rig, rig.call(f"q {told(error='auth')}")))
-    assert KEY not in str(failed.value.as_dict())
-    assert failed.value.hint
-    assert failed.value.provider == rig.name
+    with pytest.raises(AuthenticationFailed) as excinfo:
+        await collect(ask(rig, rig.call(f"q {marker(error='auth')}")))
+    assert KEY not in str(excinfo.value.as_dict())
+    assert excinfo.value.hint
+    assert excinfo.value.provider == rig.name
     assert marked(rig) == []
 
 
 async def test_not_logged_in(rig: Rig, fake_api: FakeAPI) -> None:
-    with pytest.raises(AuthenticationFailed) as failed:
-        await whole(ask(rig, rig.call("q"), caller=rig.logged_out(fake_api)))
-    assert AGENTS[rig.name].login in str(failed.value.hint)
+    with pytest.raises(AuthenticationFailed) as excinfo:
+        await collect(ask(rig, rig.call("q"), caller=rig.logged_out(fake_api)))
+    assert AGENTS[rig.name].login in str(excinfo.value.hint)
     assert marked(rig) == []
 
 
 async def test_a_rate_limit(rig: Rig, fake_api: FakeAPI) -> None:
-    with pytest.raises(RateLimited) as failed:
-        await whole(ask(rig, rig.call(f"q {told(status=429)}")))
-    assert failed.value.provider == rig.name
+    with pytest.raises(RateLimited) as excinfo:
+        await collect(ask(rig, rig.call(f"q {marker(status=429)}")))
+    assert excinfo.value.provider == rig.name
     assert marked(rig) == []
 
 
 async def test_a_vendor_that_cannot_be_reached(rig: Rig, fake_api: FakeAPI) -> None:
     caller = rig.caller()
     await fake_api.stop()
-    with pytest.raises(UpstreamError) as failed:
-        await whole(ask(rig, rig.call("q"), replace(LIMITS, total=40.0), caller))
-    assert failed.value.provider == rig.name
+    with pytest.raises(UpstreamError) as excinfo:
+        await collect(ask(rig, rig.call("q"), replace(LIMITS, total=40.0), caller))
+    assert excinfo.value.provider == rig.name
     assert marked(rig) == []
 
 
 async def test_a_hang_ends_at_the_limit(rig: Rig, fake_api: FakeAPI) -> None:
-    seen: list[Event] = []
-    call = rig.call(f"q {told(text='so far', deltas=1, hang_after=1)}")
-    with pytest.raises(TimedOut) as failed:
-        await into(seen, ask(rig, call, replace(LIMITS, total=rig.patience)))
-    assert failed.value.fields.get("partial", "") == text_of(seen)
+    collected: list[Event] = []
+    call = rig.call(f"q {marker(text='so far', deltas=1, hang_after=1)}")
+    with pytest.raises(TimedOut) as excinfo:
+        await collect_into(collected, ask(rig, call, replace(LIMITS, total=rig.patience)))
+    assert excinfo.value.fields.get("partial", "") == text_of(collected)
     assert marked(rig) == []
 
 
 async def test_cancel_leaves_no_process(rig: Rig, fake_api: FakeAPI) -> None:
     async def run() -> None:
-        await whole(ask(rig, rig.call(f"q {told(text='so far', hang_after=1)}")))
+        await collect(ask(rig, rig.call(f"q {marker(text='so far', hang_after=1)}")))
 
     task = asyncio.create_task(run())
     await fake_api.wait_for(vendor=rig.vendor, deltas=1, timeout=30)
@@ -236,18 +239,18 @@ async def test_cancel_leaves_no_process(rig: Rig, fake_api: FakeAPI) -> None:
 
 async def test_a_crash_keeps_the_partial_text(rig: Rig, fake_api: FakeAPI) -> None:
     async def killed() -> None:
-        async for event in ask(rig, rig.call(f"q {told(text='so far', deltas=1, hang_after=1)}")):
+        async for event in ask(rig, rig.call(f"q {marker(text='so far', deltas=1, hang_after=1)}")):
             if isinstance(event, Text):
                 _kill_the_agent(rig)
 
-    with pytest.raises(UpstreamError) as failed:
+    with pytest.raises(UpstreamError) as excinfo:
         await killed()
-    assert failed.value.partial == "so far"
+    assert excinfo.value.partial == "so far"
     assert marked(rig) == []
 
 
 def _kill_the_agent(rig: Rig) -> None:
-    """Every process of the run but the supervisor, as the out-of-memory killer would."""
+    """Kill every process of the run but the supervisor, as the out-of-memory killer would."""
     for pid in marked(rig):
         try:
             if b"supervisor.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -256,7 +259,7 @@ def _kill_the_agent(rig: Rig) -> None:
             continue
 
 
-# JSON, and of no shape that any of the interfaces has.
+# JSON in a shape that none of the interfaces has.
 MISSHAPEN = (
     {"type": "assistant", "message": "x"},
     {"type": "result", "status": "success", "subtype": "success", "stats": [1], "usage": [1], "is_error": 1},
@@ -275,7 +278,7 @@ async def test_garbage_is_no_answer(rig: Rig, body: str) -> None:
     script(program, body)
     text, provider = "", rig.name
     try:
-        text, _ = await whole(ask(rig, rig.call("q")))  # the engine fails an empty answer
+        text, _ = await collect(ask(rig, rig.call("q")))  # the engine fails an empty answer
     except UpstreamError as error:
         provider = str(error.provider)
     assert (text, provider) == ("", rig.name)
@@ -283,16 +286,16 @@ async def test_garbage_is_no_answer(rig: Rig, body: str) -> None:
 
 
 async def test_not_installed(rig: Rig) -> None:
-    with pytest.raises(AgentUnavailable) as failed:
-        await whole(ask(rig, rig.call("q"), caller=rig.caller(PATH="/nonexistent")))
-    assert failed.value.agent == rig.name
-    assert failed.value.hint
+    with pytest.raises(AgentUnavailable) as excinfo:
+        await collect(ask(rig, rig.call("q"), caller=rig.caller(PATH="/nonexistent")))
+    assert excinfo.value.agent == rig.name
+    assert excinfo.value.hint
 
 
 async def test_reads_only_by_default(rig: Rig, fake_api: FakeAPI) -> None:
     fake_api.script(times=None, tool_calls=[rig.writes], text="I tried")
     try:
-        text, _ = await whole(ask(rig, rig.call("write a file")))
+        text, _ = await collect(ask(rig, rig.call("write a file")))
         assert "I tried" in text
     except CounselError:
         pass  # refusing the whole turn is as safe
@@ -300,10 +303,10 @@ async def test_reads_only_by_default(rig: Rig, fake_api: FakeAPI) -> None:
 
 
 async def test_many_at_once_get_their_own_answers(rig: Rig, fake_api: FakeAPI) -> None:
-    """Eight, or three of those that take seconds of two cores to start."""
+    """Eight, or three of an agent whose start takes two cores for seconds."""
 
     async def one(number: int) -> str:
-        text, _ = await whole(ask(rig, rig.call(f"number {number} of many"), replace(LIMITS, total=120.0)))
+        text, _ = await collect(ask(rig, rig.call(f"number {number} of many"), replace(LIMITS, total=120.0)))
         return text.strip()
 
     count = 3 if rig.name in ("gemini", "opencode") else 8

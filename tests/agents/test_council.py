@@ -1,4 +1,4 @@
-"""Real agents in a council: they vote, judge and review like models, and nothing tells them who the others are."""
+"""Real agents in a council: they vote, judge and review like models, and do not learn who the others are."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def caller(fake_api: FakeAPI, tmp_path: Path) -> Caller:
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    made = await open_engine(tmp_path / "counsel")
-    yield made
-    await made.close()
+    instance = await open_engine(tmp_path / "counsel")
+    yield instance
+    await instance.close()
 
 
 async def test_one_agent_votes_and_another_judges(engine: Engine, caller: Caller, fake_api: FakeAPI) -> None:

@@ -1,4 +1,4 @@
-"""What `driver.answer` does for every agent: with an agent that prints the lines which a test gives it."""
+"""What `driver.answer` does for every agent, tested with one that prints the lines of a test."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Reader(driver.Reader):
         }
         return [make[kind](value)]
 
-    def finish(self, ended: Exit) -> list[Step]:
-        return finished_or_fail(self.request, self._finished, ended)
+    def finish(self, exit_: Exit) -> list[Step]:
+        return finished_or_fail(self.request, self._finished, exit_)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def agent(command: Callable[[AgentRequest], Command], **more: Any) -> AgentDrive
     )
 
 
-async def asked(
+async def ask(
     agent_driver: AgentDriver, caller: Caller, limits: Limits | None = None, **call: Any
 ) -> tuple[list[Event], CounselError | None]:
     events: list[Event] = []
@@ -124,7 +124,7 @@ async def asked(
 
 async def test_an_answer_is_its_events_and_ends_when_the_reader_is_done(caller: Caller) -> None:
     command = prints({"think": "hm"}, "no json", {"text": "Ber"}, {"text": "lin."}, {"end": True}, {"odd": 1})
-    events, error = await asked(agent(command), caller, session="s1")
+    events, error = await ask(agent(command), caller, session="s1")
     assert (events, error) == (
         [Thinking("hm"), Text("Ber"), Text("lin."), Finished("stop", session="s1")],
         None,
@@ -133,18 +133,18 @@ async def test_an_answer_is_its_events_and_ends_when_the_reader_is_done(caller: 
 
 async def test_what_the_reader_sends_reaches_the_agent(caller: Caller) -> None:
     command = prints({"send": "Bonn?"}, then='read line; echo "$line"; echo \'{"end": true}\'')
-    events, error = await asked(agent(command), caller)
+    events, error = await ask(agent(command), caller)
     assert (events[0], error) == (Text("Bonn?"), None)
 
 
 async def test_notes_of_a_command_are_warnings(caller: Caller) -> None:
-    events, _ = await asked(agent(prints({"end": True}, notes=("left out",))), caller)
+    events, _ = await ask(agent(prints({"end": True}, notes=("left out",))), caller)
     assert events[0] == Notice("warning", "left out")
 
 
 async def test_settings_that_an_agent_does_not_know_are_named(caller: Caller) -> None:
     knobs = Knobs(temperature=0.0, effort="low", web_search=False)
-    events, _ = await asked(
+    events, _ = await ask(
         agent(prints({"end": True}), supported_knobs=frozenset({"effort"})), caller, knobs=knobs
     )
     assert events[0] == Notice(
@@ -153,7 +153,7 @@ async def test_settings_that_an_agent_does_not_know_are_named(caller: Caller) ->
 
 
 async def test_a_folder_that_is_gone_is_named(caller: Caller, tmp_path: Path) -> None:
-    _, error = await asked(agent(prints()), caller, cwd=tmp_path / "gone")
+    _, error = await ask(agent(prints()), caller, cwd=tmp_path / "gone")
     assert isinstance(error, NotFound)
     assert str(tmp_path / "gone") in error.message
 
@@ -162,21 +162,21 @@ async def test_an_agent_that_is_not_installed_is_named_with_its_command(
     caller: Caller, tmp_path: Path
 ) -> None:
     (tmp_path / "bin" / "cursor-agent").unlink()
-    _, error = await asked(agent(prints()), caller)
+    _, error = await ask(agent(prints()), caller)
     assert isinstance(error, AgentUnavailable)
     assert "`cursor-agent` is not on the PATH" in error.message
 
 
 async def test_variables_of_an_agent_are_added_and_taken_away(caller: Caller) -> None:
-    seen: list[AgentRequest] = []
+    requests: list[AgentRequest] = []
 
     def command(request: AgentRequest) -> Command:
-        seen.append(request)
+        requests.append(request)
         return prints({"end": True})(request)
 
     settings: dict[str, str | None] = {"ADDED": "1", "NO_COLOR": None, "ABSENT": None}
-    await asked(agent(command, env=lambda _: settings), caller)
-    env = seen[0].env
+    await ask(agent(command, env=lambda _: settings), caller)
+    env = requests[0].env
     assert env["ADDED"] == "1"
     assert not {"NO_COLOR", "ABSENT"} & set(env)
 
@@ -187,7 +187,7 @@ async def test_variables_of_an_agent_are_added_and_taken_away(caller: Caller) ->
 async def test_a_session_that_could_be_an_option_is_not_passed_on(
     caller: Caller, name: str, kept: bool
 ) -> None:
-    events, _ = await asked(agent(prints({"end": True})), caller, session=name)
+    events, _ = await ask(agent(prints({"end": True})), caller, session=name)
     assert events == [Finished("stop", session=name if kept else None)]
 
 
@@ -196,7 +196,7 @@ async def test_a_lost_session_is_told_and_asked_again_without_it(caller: Caller)
         lines = [{"lost": True}] if request.session else [{"text": "again"}, {"end": True}]
         return prints(*lines)(request)
 
-    events, error = await asked(agent(command), caller, session="s1")
+    events, error = await ask(agent(command), caller, session="s1")
     assert error is None
     assert isinstance(events[0], Notice)
     assert events[0].data == {"session": "lost"}
@@ -213,20 +213,20 @@ async def test_a_busy_agent_is_started_again_as_often_as_there_are_pauses(
         starts.append("start")
         return prints({"busy": True} if len(starts) < 3 else {"end": True})(request)
 
-    assert (await asked(agent(command), caller))[1] is None
+    assert (await ask(agent(command), caller))[1] is None
     assert len(starts) == 3
     starts.clear()
     monkeypatch.setattr(driver, "_PAUSES", (0.0,))
-    _, error = await asked(agent(command), caller)
+    _, error = await ask(agent(command), caller)
     assert isinstance(error, UpstreamError)
     assert len(starts) == 2
 
 
 async def test_an_older_release_is_asked_the_other_way(caller: Caller) -> None:
-    other = AskMethod(prints({"text": "other"}, {"end": True}), Reader)
-    events, error = await asked(agent(prints({"unsupported": True}), fallback=other), caller)
+    fallback = AskMethod(prints({"text": "other"}, {"end": True}), Reader)
+    events, error = await ask(agent(prints({"unsupported": True}), fallback=fallback), caller)
     assert (events[0], error) == (Text("other"), None)
-    _, error = await asked(agent(prints({"unsupported": True})), caller)
+    _, error = await ask(agent(prints({"unsupported": True})), caller)
     assert isinstance(error, UpstreamError)
     assert "none of the methods" in error.message
 
@@ -238,7 +238,7 @@ async def test_a_failure_without_a_login_is_the_login_and_keeps_the_text(
     caller: Caller, login: bool | None, kind: type[CounselError]
 ) -> None:
     command = prints({"text": "half"}, {"fail": "it broke"})
-    events, error = await asked(agent(command, login=lambda _: (login, "")), caller)
+    events, error = await ask(agent(command, login=lambda _: (login, "")), caller)
     assert events == [Text("half")]
     assert type(error) is kind
     assert "it broke" in error.message
@@ -247,7 +247,7 @@ async def test_a_failure_without_a_login_is_the_login_and_keeps_the_text(
 
 async def test_a_line_that_cannot_be_read_is_named_by_its_kind(caller: Caller) -> None:
     command = prints({"text": "half"}, {"odd": 1, "type": "news"})
-    _, error = await asked(agent(command), caller)
+    _, error = await ask(agent(command), caller)
     assert isinstance(error, UpstreamError)
     assert error.message == "Cursor failed: it wrote a line that counsel cannot read (news)"
     assert error.fields["partial"] == "half"
@@ -255,7 +255,7 @@ async def test_a_line_that_cannot_be_read_is_named_by_its_kind(caller: Caller) -
 
 async def test_too_much_output_ends_the_answer(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MAX_OUTPUT", 1000)
-    _, error = await asked(agent(prints({"think": "x" * 2000}, then="sleep 60")), caller)
+    _, error = await ask(agent(prints({"think": "x" * 2000}, then="sleep 60")), caller)
     assert isinstance(error, UpstreamError)
     assert "it wrote more than 64 MB and was stopped" in error.message
     assert "partial" not in error.fields
@@ -263,7 +263,7 @@ async def test_too_much_output_ends_the_answer(caller: Caller, monkeypatch: pyte
 
 async def test_time_that_is_up_ends_the_answer_and_keeps_the_text(caller: Caller) -> None:
     command = prints({"text": "half"}, then="exec sleep 60")
-    events, error = await asked(agent(command), caller, Limits(total=1.5))
+    events, error = await ask(agent(command), caller, Limits(total=1.5))
     assert isinstance(error, TimedOut)
     assert "did not finish within 1.5 s" in error.message
     assert error.fields.get("partial", "") == "".join(
@@ -273,15 +273,15 @@ async def test_time_that_is_up_ends_the_answer_and_keeps_the_text(caller: Caller
 
 async def test_withdrawn_text_counts_until_other_text_comes(caller: Caller) -> None:
     lines: list[dict[str, object]] = [{"text": "Ham"}, {"withdraw": "Ham"}, {"think": "hm"}]
-    events, error = await asked(agent(prints(*lines, {"text": "Ber"}, {"fail": "x"})), caller)
+    events, error = await ask(agent(prints(*lines, {"text": "Ber"}, {"fail": "x"})), caller)
     assert events == [Text("Ham"), Thinking("hm"), Withdrawn("Ham", "lost"), Text("Ber")]
     assert error is not None
     assert error.fields["partial"] == "Ber"
-    events, error = await asked(agent(prints(*lines, {"fail": "x"})), caller)
+    events, error = await ask(agent(prints(*lines, {"fail": "x"})), caller)
     assert events == [Text("Ham"), Thinking("hm")]
     assert error is not None
     assert error.fields["partial"] == "Ham"
-    events, _ = await asked(agent(prints(*lines, {"end": True})), caller)
+    events, _ = await ask(agent(prints(*lines, {"end": True})), caller)
     assert events[2:] == [Withdrawn("Ham", "lost"), Finished("stop")]
 
 
@@ -289,6 +289,6 @@ async def test_a_program_that_cannot_be_started_is_to_be_reinstalled(caller: Cal
     def command(request: AgentRequest) -> Command:
         return Command((str(tmp_path / "gone"),), request.cwd, {})
 
-    _, error = await asked(agent(command), caller)
+    _, error = await ask(agent(command), caller)
     assert isinstance(error, AgentUnavailable)
     assert "could not be started" in error.message

@@ -1,4 +1,4 @@
-"""The readers over recorded streams: what each agent said, as our events."""
+"""The readers over recorded streams of each agent, and the events that they give."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked, parts
+from agents.reading import CLEAN, parts, request_to
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
@@ -26,10 +26,10 @@ from counsel.types import Call, Finished, Notice, Text, Thinking, Turn, UsageRep
 STREAMS = Path(__file__).resolve().parents[1] / "golden" / "streams"
 
 
-def read(reader: Any, stream: str, ended: Exit = CLEAN) -> list[Step]:
+def read(reader: Any, stream: str, exit_: Exit = CLEAN) -> list[Step]:
     lines = [json.loads(line) for line in (STREAMS / f"{stream}.jsonl").read_text().splitlines()]
     steps = [step for line in lines for step in reader.feed(line)]
-    return [*steps, *reader.finish(ended)]
+    return [*steps, *reader.finish(exit_)]
 
 
 TWICE = "It says note.\n\nIt says note."  # the fake says its text before and after the tool
@@ -50,7 +50,7 @@ TWICE = "It says note.\n\nIt says note."  # the fake says its text before and af
 def test_a_recorded_answer(
     reader: Callable[[AgentRequest], Any], agent: str, stream: str, text: str, thought: str, tools: list[str]
 ) -> None:
-    steps = read(reader(asked(agent)), stream)
+    steps = read(reader(request_to(agent)), stream)
     assert parts(steps) == (text, thought, tools)
     finished = steps[-1]
     assert isinstance(finished, Finished)
@@ -72,11 +72,11 @@ def test_a_recorded_answer(
 def test_usage_is_read_from_each_agents_events(
     reader: Callable[[AgentRequest], Any], agent: str, stream: str, expected: tuple[int, int, float | None]
 ) -> None:
-    steps = read(reader(asked(agent)), stream)
-    used = [step.usage for step in steps if isinstance(step, UsageReport)][-1]
-    assert (used.input, used.output) == expected[:2]
+    steps = read(reader(request_to(agent)), stream)
+    usage = [step.usage for step in steps if isinstance(step, UsageReport)][-1]
+    assert (usage.input, usage.output) == expected[:2]
     if expected[2]:
-        assert used.cost_usd == pytest.approx(expected[2])
+        assert usage.cost_usd == pytest.approx(expected[2])
 
 
 @pytest.mark.parametrize(
@@ -90,28 +90,28 @@ def test_usage_is_read_from_each_agents_events(
 def test_a_recorded_rate_limit(
     reader: Callable[[AgentRequest], Any], agent: str, stream: str, ended: Exit
 ) -> None:
-    with pytest.raises(RateLimited) as failed:
-        read(reader(asked(agent)), stream, ended)
-    assert failed.value.provider == agent
+    with pytest.raises(RateLimited) as excinfo:
+        read(reader(request_to(agent)), stream, ended)
+    assert excinfo.value.provider == agent
 
 
-def test_success_that_is_none() -> None:
+def test_claudes_success_with_is_error_is_a_failure() -> None:
     """Claude Code's `subtype` says "success" when `is_error` says otherwise."""
     line = {"type": "result", "subtype": "success", "is_error": True, "result": "API Error: hush-hush"}
-    with pytest.raises(UpstreamError) as failed:
-        claude.Reader(asked("claude")).feed(line)
-    assert "hush-hush" not in str(failed.value)
+    with pytest.raises(UpstreamError) as excinfo:
+        claude.Reader(request_to("claude")).feed(line)
+    assert "hush-hush" not in str(excinfo.value)
 
 
 def test_claude_is_not_waited_for_when_its_key_is_refused() -> None:
     retry = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
     with pytest.raises(AuthenticationFailed):
-        claude.Reader(asked("claude")).feed(retry)
+        claude.Reader(request_to("claude")).feed(retry)
 
 
 def test_claude_says_when_it_tries_again() -> None:
     retry = {"type": "system", "subtype": "api_retry", "error_status": 529, "retry_delay_ms": 2000}
-    (notice,) = claude.Reader(asked("claude")).feed(retry)
+    (notice,) = claude.Reader(request_to("claude")).feed(retry)
     assert isinstance(notice, Notice)
     assert notice.kind == "retry"
 
@@ -119,22 +119,22 @@ def test_claude_says_when_it_tries_again() -> None:
 def test_a_helper_of_claude_is_not_the_answer() -> None:
     reply = {"id": "m", "content": [{"type": "text", "text": "inner"}]}
     line = {"type": "assistant", "parent_tool_use_id": "t1", "message": reply}
-    assert claude.Reader(asked("claude")).feed(line) == []
+    assert claude.Reader(request_to("claude")).feed(line) == []
 
 
 def test_lost_sessions() -> None:
     session = "11111111-1111-4111-8111-111111111111"
     with pytest.raises(LostSession):
-        read(claude.Reader(asked("claude", session)), "claude_lost", Exit(1))
-    refused = {"id": 3, "error": {"code": -32600, "message": "no rollout found for thread id"}}
+        read(claude.Reader(request_to("claude", session)), "claude_lost", Exit(1))
+    refusal = {"id": 3, "error": {"code": -32600, "message": "no rollout found for thread id"}}
     with pytest.raises(LostSession):
-        codex.Reader(asked("codex", session)).feed(refused)
+        codex.Reader(request_to("codex", session)).feed(refusal)
     with pytest.raises(LostSession):
-        gemini.Reader(asked("gemini", session)).finish(Exit(42, "Error resuming session"))
+        gemini.Reader(request_to("gemini", session)).finish(Exit(42, "Error resuming session"))
     with pytest.raises(LostSession):
-        cursor.Reader(asked("cursor", session)).finish(Exit(1, "Error: Chat 111 not found"))
+        cursor.Reader(request_to("cursor", session)).finish(Exit(1, "Error: Chat 111 not found"))
     with pytest.raises(LostSession):
-        codex_exec.ExecReader(asked("codex", session)).finish(Exit(1, "no rollout found"))
+        codex_exec.ExecReader(request_to("codex", session)).finish(Exit(1, "no rollout found"))
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_lost_sessions() -> None:
 def test_how_an_agent_without_an_answer_ended(ended: Exit, words: str) -> None:
     for reader, agent in ((claude.Reader, "claude"), (codex.Reader, "codex"), (cursor.Reader, "cursor")):
         with pytest.raises(UpstreamError, match=words):
-            reader(asked(agent)).finish(ended)
+            reader(request_to(agent)).finish(ended)
 
 
 def test_codex_is_never_left_waiting_for_a_person() -> None:
-    reader = codex.Reader(asked("codex"))
+    reader = codex.Reader(request_to("codex"))
     for number, method in enumerate(codex.DECLINE):
         send, notice = reader.feed({"id": number, "method": method, "params": {}})
         assert isinstance(send, Send)
@@ -166,44 +166,44 @@ def test_codex_is_never_left_waiting_for_a_person() -> None:
 
 def test_a_codex_without_app_server_is_asked_the_other_way() -> None:
     with pytest.raises(MethodUnsupported):
-        codex.Reader(asked("codex")).finish(Exit(2, "error: unrecognized subcommand 'app-server'"))
+        codex.Reader(request_to("codex")).finish(Exit(2, "error: unrecognized subcommand 'app-server'"))
 
 
 def test_a_thread_of_a_helper_of_codex_is_not_the_answer() -> None:
-    reader = codex.Reader(asked("codex"))
+    reader = codex.Reader(request_to("codex"))
     reader.feed({"id": 3, "result": {"thread": {"id": "mine"}}})
     delta = {"threadId": "other", "itemId": "i", "delta": "inner"}
     assert reader.feed({"method": "item/agentMessage/delta", "params": delta}) == []
 
 
 def test_what_codex_says_while_it_works_is_thought_not_answer() -> None:
-    reader = codex.Reader(asked("codex"))
+    reader = codex.Reader(request_to("codex"))
     reader.feed({"id": 3, "result": {"thread": {"id": "t"}}})
     item = {"type": "agentMessage", "id": "i", "phase": "commentary"}
     reader.feed({"method": "item/started", "params": {"item": item}})
     reply = reader.feed({"method": "item/agentMessage/delta", "params": {"itemId": "i", "delta": "looking"}})
     assert reply == [Thinking("looking")]
-    done = {"method": "turn/completed", "params": {"turn": {"status": "completed"}}}
-    assert reader.feed(done) == [Text("looking")]  # better than an empty answer
+    end = {"method": "turn/completed", "params": {"turn": {"status": "completed"}}}
+    assert reader.feed(end) == [Text("looking")]  # better than an empty answer
 
 
 def test_gemini_is_ended_after_our_number_of_tries() -> None:
-    reader = gemini.Reader(asked("gemini"))
+    reader = gemini.Reader(request_to("gemini"))
     assert not reader.stderr_line("Attempt 1 failed with status 429. Retrying with backoff...")
     assert reader.stderr_line("Attempt 2 failed with status 429. Retrying with backoff...")
-    with pytest.raises(RateLimited) as failed:
+    with pytest.raises(RateLimited) as excinfo:
         reader.finish(Exit(-15))
-    assert failed.value.message.endswith("it failed 2 times")
+    assert excinfo.value.message.endswith("it failed 2 times")
 
 
 def test_only_the_message_of_a_vendors_error_is_shown() -> None:
-    reader = gemini.Reader(asked("gemini"))
+    reader = gemini.Reader(request_to("gemini"))
     body = '{"error":{"code":429,"message":"Resource has been exhausted.","status":"X"}}'
     assert reader.stderr_line(f"Attempt 2 failed with status 429. Retrying with backoff... _ApiError: {body}")
-    with pytest.raises(RateLimited) as failed:
+    with pytest.raises(RateLimited) as excinfo:
         reader.finish(Exit(-15))
-    assert failed.value.message.endswith("it failed 2 times: Resource has been exhausted.")
-    assert 'no {"error": 5}' in asked("codex").fail('no {"error": 5}').message
+    assert excinfo.value.message.endswith("it failed 2 times: Resource has been exhausted.")
+    assert 'no {"error": 5}' in request_to("codex").fail('no {"error": 5}').message
 
 
 @pytest.mark.parametrize(
@@ -218,12 +218,12 @@ def test_only_the_message_of_a_vendors_error_is_shown() -> None:
 )
 def test_gemini_ends_without_an_answer(code: int, stderr: str, expected: type[Exception]) -> None:
     with pytest.raises(expected):
-        gemini.Reader(asked("gemini")).finish(Exit(code, stderr))
+        gemini.Reader(request_to("gemini")).finish(Exit(code, stderr))
 
 
 def test_a_process_id_is_no_status() -> None:
-    """`(node:14293)` in a warning holds the digits of a status; it means nothing."""
-    reader = cursor.Reader(asked("cursor"))
+    """`(node:14293)` in a warning contains the digits of a status, but is none."""
+    reader = cursor.Reader(request_to("cursor"))
     with pytest.raises(UpstreamError):
         reader.finish(Exit(1, "(node:14293) ExperimentalWarning: something"))
 
@@ -239,12 +239,12 @@ def test_unknown_lines_are_passed_over() -> None:
     names = ["claude", "codex", "codex", "gemini", "cursor"]
     for line in ({}, {"type": "new"}, {"type": None}, {"type": "system"}, {"method": "new/thing"}):
         for reader, name in zip(readers, names, strict=True):
-            assert reader(asked(name)).feed(line) == []
+            assert reader(request_to(name)).feed(line) == []
 
 
 def test_a_prompt_that_an_agent_finds_too_long() -> None:
-    """Codex's own limit, as it says it; the vendors' words are read the same way."""
-    failure = asked("codex").fail("Input exceeds the maximum length of 1048576 characters.")
+    """Codex reports its own limit in these words; the vendors' words are read the same way."""
+    failure = request_to("codex").fail("Input exceeds the maximum length of 1048576 characters.")
     assert failure.code == "CONTEXT_LENGTH_EXCEEDED"
 
 
@@ -264,7 +264,7 @@ def test_neither_prompt_nor_key_is_on_a_command_line(
     env = {"HOME": str(tmp_path), "CODEX_API_KEY": "hush-hush", "ANTHROPIC_API_KEY": "hush-hush"}
     call = Call((Turn("user", "a private question"),), system="a private instruction")
     caller = Caller(cwd=tmp_path, settings=load({**env, "COUNSEL_HOME": str(tmp_path / "counsel")}))
-    started = command(asked(agent, call=call, caller=caller, env=env, cwd=tmp_path, start=tmp_path))
-    words = " ".join(started.argv)
+    start = command(request_to(agent, call=call, caller=caller, env=env, cwd=tmp_path, start=tmp_path))
+    words = " ".join(start.argv)
     assert "private" not in words
     assert "hush" not in words

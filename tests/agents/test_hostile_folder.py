@@ -1,4 +1,4 @@
-"""A folder that wants to run something, or to have the user's key, through an agent that only reads."""
+"""A folder that tries to run something, or to get the user's key, through an agent that only reads."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from fake import FakeAPI
 real = [pytest.mark.client, pytest.mark.xdist_group("agents")]
 AGENTS = [pytest.param(name, marks=real) for name in ("claude", "codex", "gemini")]
 AGENTS.append(pytest.param("opencode", marks=[*real, pytest.mark.slow]))  # seconds to start
-# What an agent takes all the same, and the documentation says so: Gemini CLI reads GEMINI.md of every folder it is given.
-TAKEN = {"gemini": {"TRAP-GEMINI"}}
+# What an agent reads nevertheless, as documented: Gemini CLI reads GEMINI.md of every folder that it is given.
+ACCEPTED = {"gemini": {"TRAP-GEMINI"}}
 SECRETS = ("secret-of-env", "secret-of-ssh", "secret-with-blank", "secret-of-plain", "secret-of-command")
 
 
 @pytest.fixture
 def canaries(tmp_path: Path) -> Path:
-    """Where nothing must come into being."""
+    """A folder that must stay empty."""
     (tmp_path / "canaries").mkdir()
     return tmp_path / "canaries"
 
 
-async def asked(
+async def ask(
     rig: Rig, words: str = "hello", limits: Limits = LIMITS, cwd: Path | None = None
 ) -> list[Event]:
     driver = resolve(rig.name)
@@ -47,7 +47,7 @@ async def asked(
     ]
 
 
-def sprung(canaries: Path) -> list[str]:
+def sprung_traps(canaries: Path) -> list[str]:
     return [path.name for path in canaries.iterdir()]
 
 
@@ -65,8 +65,8 @@ def lay(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
     (rig.home / "link").symlink_to(outer / "repository")
     python = {"command": sys.executable, "args": ["-m", "mine"]}
     content = rig.home / ".claude.json"
-    known = json.loads(content.read_text()) if content.exists() else {}
-    content.write_text(json.dumps({**known, "mcpServers": {"mine": {"type": "stdio", **python}}}))
+    document = json.loads(content.read_text()) if content.exists() else {}
+    content.write_text(json.dumps({**document, "mcpServers": {"mine": {"type": "stdio", **python}}}))
     if rig.name == "codex":
         config = rig.home / ".codex" / "config.toml"
         config.write_text(
@@ -95,27 +95,27 @@ async def test_a_hostile_repository_runs_nothing_and_says_nothing(
     async with FakeAPI() as thief:
         lay(rig, canaries, thief)
         if kind == "link":  # a link in a trusted folder lends no trust to where it leads
-            trusted = {str(rig.home): {"hasTrustDialogAccepted": True}}
+            projects = {str(rig.home): {"hasTrustDialogAccepted": True}}
             document = json.loads((rig.home / ".claude.json").read_text())
-            (rig.home / ".claude.json").write_text(json.dumps({**document, "projects": trusted}))
+            (rig.home / ".claude.json").write_text(json.dumps({**document, "projects": projects}))
             (rig.home / ".gemini").mkdir(exist_ok=True)
             (rig.home / ".gemini" / "trustedFolders.json").write_text(
                 json.dumps({str(rig.home): "TRUST_FOLDER"})
             )
-        events = await asked(rig, "/evil hello", cwd=where(rig, kind))
+        events = await ask(rig, "/evil hello", cwd=where(rig, kind))
         assert text_of(events).endswith("/evil hello")
         assert not thief.requests
-    assert not sprung(canaries)
+    assert not sprung_traps(canaries)
     words = set(re.findall(r"TRAP-[\w-]+", json.dumps([request.body for request in fake_api.requests])))
-    assert words <= TAKEN.get(name, set())
+    assert words <= ACCEPTED.get(name, set())
 
 
 async def _no_key_from_gemini(rig: Rig, thief: FakeAPI, cwd: Path) -> None:
-    """Google itself cannot be reached from a test, so the call fails; the thief must not have seen it."""
+    """Google cannot be reached from a test, so the call fails; the thief must not have seen it."""
     del rig.env["GOOGLE_GEMINI_BASE_URL"]  # the user has no address of their own
     rig.env["HTTPS_PROXY"] = "http://127.0.0.1:9"  # nothing leaves this machine
     with pytest.raises(CounselError):
-        await asked(rig, limits=replace(LIMITS, total=12.0), cwd=cwd)
+        await ask(rig, limits=replace(LIMITS, total=12.0), cwd=cwd)
     assert not thief.requests
 
 
@@ -125,7 +125,7 @@ async def _no_key_from_gemini(rig: Rig, thief: FakeAPI, cwd: Path) -> None:
 async def test_a_folder_gets_no_key_from_gemini(
     trusted: bool, fake_api: FakeAPI, tmp_path: Path, canaries: Path
 ) -> None:
-    """Also not where the user trusts the folder in another agent: Gemini CLI itself was not told to."""
+    """Even if the user trusts the folder in another agent: Gemini CLI itself was not told to trust it."""
     rig = RIGS["gemini"](fake_api, tmp_path)
     async with FakeAPI() as thief:
         hostile_folder.lay(rig.project, canaries, thief.url)
@@ -137,7 +137,7 @@ async def test_a_folder_gets_no_key_from_gemini(
 async def test_a_folder_that_the_agent_trusts_keeps_what_it_brings(
     name: str, fake_api: FakeAPI, tmp_path: Path, canaries: Path
 ) -> None:
-    """The traps are real: told to trust the folder, each agent springs them."""
+    """The traps are real: each agent springs them when it was told to trust the folder."""
     rig = RIGS[name](fake_api, tmp_path)
     if name == "codex":
         config = rig.home / ".codex" / "config.toml"
@@ -148,8 +148,8 @@ async def test_a_folder_that_the_agent_trusts_keeps_what_it_brings(
     async with FakeAPI() as thief:
         hostile_folder.lay(rig.project, canaries, thief.url)
         with suppress(CounselError):
-            await asked(rig)
-    assert sprung(canaries)
+            await ask(rig)
+    assert sprung_traps(canaries)
 
 
 # ── words of a prompt that an agent would act on ─────────────────────────────────────────────────────
@@ -187,11 +187,11 @@ async def test_text_of_a_prompt_reads_no_file_and_runs_no_command(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     words = start + "\n".join(MENTIONS)
-    await asked(rig, words)
-    sent = json.dumps([request.body for request in fake_api.calls], ensure_ascii=False)
-    assert not [secret for secret in SECRETS if secret in sent]
-    plain = sent.replace("\\\\@", "@")
-    assert all(json.dumps(each, ensure_ascii=False)[1:-1] in plain for each in MENTIONS)
+    await ask(rig, words)
+    bodies = json.dumps([request.body for request in fake_api.calls], ensure_ascii=False)
+    assert not [secret for secret in SECRETS if secret in bodies]
+    plain = bodies.replace("\\\\@", "@")
+    assert all(json.dumps(mention, ensure_ascii=False)[1:-1] in plain for mention in MENTIONS)
 
 
 def test_geminis_prompt_explains_a_backslash_before_an_at() -> None:
@@ -204,16 +204,16 @@ def test_geminis_prompt_explains_a_backslash_before_an_at() -> None:
 
 
 def test_trust_is_judged_by_the_real_folder(tmp_path: Path) -> None:
-    trusted, evil = tmp_path / "trusted", tmp_path / "evil"
-    trusted.mkdir()
+    trusted_folder, evil = tmp_path / "trusted", tmp_path / "evil"
+    trusted_folder.mkdir()
     evil.mkdir()
-    (trusted / "link").symlink_to(evil)
-    known = {"projects": {str(trusted): {"hasTrustDialogAccepted": True}}}
-    (tmp_path / ".claude.json").write_text(json.dumps(known))
+    (trusted_folder / "link").symlink_to(evil)
+    document = {"projects": {str(trusted_folder): {"hasTrustDialogAccepted": True}}}
+    (tmp_path / ".claude.json").write_text(json.dumps(document))
     env = {"HOME": str(tmp_path)}
-    assert start_folder.trusted("claude", workspace_of(env, trusted))
-    assert not start_folder.trusted("claude", workspace_of(env, trusted / "link"))
-    assert not start_folder.trusted("claude", workspace_of(env, trusted / ".." / "evil"))
+    assert start_folder.trusted("claude", workspace_of(env, trusted_folder))
+    assert not start_folder.trusted("claude", workspace_of(env, trusted_folder / "link"))
+    assert not start_folder.trusted("claude", workspace_of(env, trusted_folder / ".." / "evil"))
 
 
 def test_a_distrusted_folder_inside_a_trusted_one_is_not_trusted(tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def test_a_distrusted_folder_inside_a_trusted_one_is_not_trusted(tmp_path: Path)
     (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
     rules = {str(tmp_path): "TRUST_FOLDER", str(tmp_path / "link"): "DO_NOT_TRUST"}
     (tmp_path / ".gemini" / "trustedFolders.json").write_text(json.dumps(rules))
-    here = workspace_of({"HOME": str(tmp_path)}, tmp_path / "a" / "b")
-    assert trust.by_agent("gemini", here) is False
-    assert not start_folder.trusted("gemini", here)
+    workspace = workspace_of({"HOME": str(tmp_path)}, tmp_path / "a" / "b")
+    assert trust.by_agent("gemini", workspace) is False
+    assert not start_folder.trusted("gemini", workspace)
 
 
 async def test_a_relative_configuration_folder_is_not_taken_from_the_project(
@@ -234,11 +234,11 @@ async def test_a_relative_configuration_folder_is_not_taken_from_the_project(
     rig.name = "claude"
     script(tmp_path / "bin" / "claude", 'env > "$HOME/seen"')
     rig.env |= {"CLAUDE_CONFIG_DIR": "mine", "ANTHROPIC_API_KEY": "key"}
-    known = {"projects": {str(rig.project): {"hasTrustDialogAccepted": True}}}
+    document = {"projects": {str(rig.project): {"hasTrustDialogAccepted": True}}}
     (rig.project / "mine").mkdir()
-    (rig.project / "mine" / ".claude.json").write_text(json.dumps(known))
+    (rig.project / "mine" / ".claude.json").write_text(json.dumps(document))
     with pytest.raises(CounselError):
-        await asked(rig)
+        await ask(rig)
     assert "CLAUDE_CONFIG_DIR" not in (rig.home / "seen").read_text()
 
 
@@ -255,8 +255,8 @@ async def test_a_projects_interpreter_is_not_run(
     (tmp_path / "bin" / "cursor-agent").write_text("#!/usr/bin/env node\n")
     rig.env["PATH"] = path.format(bin=tmp_path / "bin", project=rig.project) + ":/usr/bin:/bin"
     with pytest.raises(CounselError):
-        await asked(rig)
-    assert not sprung(canaries)
+        await ask(rig)
+    assert not sprung_traps(canaries)
 
 
 async def test_an_untrusted_project_is_named_and_nothing_of_it_is_in_the_start_folder(
@@ -268,7 +268,7 @@ async def test_an_untrusted_project_is_named_and_nothing_of_it_is_in_the_start_f
         'pwd > "$HOME/where"; ls -A > "$HOME/there"; env > "$HOME/seen"; cat > "$HOME/read"',
     )
     with pytest.raises(CounselError):
-        await asked(rig)
+        await ask(rig)
     start = (rig.home / "where").read_text().strip()
     assert start.startswith(str(rig.home / "counsel" / "run" / "agents" / "cursor"))
     assert (rig.home / "there").read_text().split() == [".gemini"]
@@ -281,9 +281,9 @@ async def test_an_untrusted_project_is_named_and_nothing_of_it_is_in_the_start_f
 @pytest.mark.xdist_group("agents")
 async def test_claude_says_what_was_left_out(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = distrust(RIGS["claude"](fake_api, tmp_path))
-    assert not [event for event in await asked(rig) if isinstance(event, Notice)]
+    assert not [event for event in await ask(rig) if isinstance(event, Notice)]
     (rig.project / ".claude" / "skills").mkdir(parents=True)
-    notes = [event.text for event in await asked(rig) if isinstance(event, Notice)]
+    notes = [event.text for event in await ask(rig) if isinstance(event, Notice)]
     assert len(notes) == 1
     assert str(rig.project / ".claude") in notes[0]
     assert "Run `claude` there once to trust it" in notes[0]
@@ -299,7 +299,7 @@ async def test_asking_changes_no_setting_of_the_user(
     settings = [rig.home / ".codex" / "config.toml", rig.home / ".gemini" / "settings.json"]
     settings.append(rig.home / ".config" / "opencode" / "opencode.json")
     before = [path.read_bytes() for path in settings if path.exists()]
-    await asked(rig)
+    await ask(rig)
     assert [path.read_bytes() for path in settings if path.exists()] == before
     assert not (rig.home / ".gemini" / "trustedFolders.json").exists()
 
@@ -311,12 +311,12 @@ async def test_an_untrusted_project_can_be_read_and_written_as_allowed(
     rig = distrust(RIGS[name](fake_api, tmp_path))
     rig.env |= {"COUNSEL_AGENT_SANDBOX": "workspace-write", "CODEX_SANDBOX_MODE": "workspace-write"}
     fake_api.script(times=None, tool_calls=[rig.writes], text="done")
-    await asked(rig)
+    await ask(rig)
     assert (rig.project / "touched").exists()
 
 
 def test_the_start_folder_follows_the_users_own_dotenv(tmp_path: Path) -> None:
-    """Gemini CLI takes the first `.env` on its way up: it must be the user's own or none, never COUNSEL_HOME/.env."""
+    """Gemini CLI reads the first `.env` upwards: it must be the user's own or none, never COUNSEL_HOME/.env."""
     home, project = tmp_path / "home", tmp_path / "project"
     (home / ".gemini").mkdir(parents=True)
     project.mkdir()

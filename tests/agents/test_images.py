@@ -22,20 +22,20 @@ def test_named_by_content_and_private(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert keep(tmp_path, Image("image/png", IMAGE.data, "other name")) == path
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 def test_ignored_by_git(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     keep(tmp_path, IMAGE)
-    shown = subprocess.run(
+    status = subprocess.run(
         ["git", "status", "--short", "--untracked-files=all"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert shown.stdout == ""
+    assert status.stdout == ""
 
 
 def test_an_own_ignore_file_is_left_alone(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_half_an_image_is_written_again(tmp_path: Path) -> None:
     assert keep(tmp_path, IMAGE).read_bytes() == IMAGE.data
 
 
-def test_only_what_agents_see(tmp_path: Path) -> None:
+def test_an_image_type_that_agents_do_not_support_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotAllowed):
         keep(tmp_path, Image("image/svg+xml", b"<svg/>", "a.svg"))
 
@@ -85,6 +85,6 @@ def test_a_project_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: 
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
     monkeypatch.setattr(Path, "mkdir", refused)
-    with pytest.raises(FileNotAllowed, match="could not be stored") as raised:
+    with pytest.raises(FileNotAllowed, match="could not be stored") as excinfo:
         keep(tmp_path, IMAGE)
-    assert raised.value.fields["file"] == str(tmp_path)
+    assert excinfo.value.fields["file"] == str(tmp_path)

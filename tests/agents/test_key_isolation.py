@@ -1,4 +1,4 @@
-"""What COUNSEL_HOME/.env holds is counsel's alone: no agent that it starts gets any of it, whichever way the call came in."""
+"""The values in COUNSEL_HOME/.env are for counsel alone: no agent that it starts gets them, whatever the interface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A home whose `cursor-agent` writes down what it got."""
+    """A home whose `cursor-agent` records its environment."""
     (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in OWN.items()))
     (tmp_path / "bin").mkdir()
     script(
@@ -53,9 +53,9 @@ def env(home: Path) -> dict[str, str]:
 
 
 def check(home: Path) -> None:
-    seen = (home / "seen").read_text()
-    assert "CURSOR_API_KEY=the-callers-own" in seen
-    assert not [value for value in OWN.values() if value in seen]
+    variables = (home / "seen").read_text()
+    assert "CURSOR_API_KEY=the-callers-own" in variables
+    assert not [value for value in OWN.values() if value in variables]
 
 
 @pytest.mark.parametrize("way", [(), ("--standalone",)])
@@ -85,22 +85,24 @@ async def test_a_client_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...
 
 async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = await open_engine(home)
-    met: list[Caller] = []
-    monkeypatch.setattr(engine, "register_caller", met.append)
+    callers: list[Caller] = []
+    monkeypatch.setattr(engine, "register_caller", callers.append)
     try:
         server = app.build(engine, settings.load(env(home)), host="127.0.0.1", secret="s" * 40)
         await server.close()
     finally:
         await engine.close()
-    assert met[0].env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]  # counsel itself has it
-    assert not [value for value in OWN.values() if value in environment.for_agent(met[0], "cursor").values()]
+    assert callers[0].env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]  # counsel itself has it
+    assert not [
+        value for value in OWN.values() if value in environment.for_agent(callers[0], "cursor").values()
+    ]
 
 
 def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
-    """The ask-service and every program with the client go this way."""
-    sent = caller_to_json(here("test", env(home), home))
-    assert not [value for value in OWN.values() if value in str(sent)]
-    caller = caller_from_json(sent)
+    """The askModel service and every program with the Python client use this path."""
+    document = caller_to_json(here("test", env(home), home))
+    assert not [value for value in OWN.values() if value in str(document)]
+    caller = caller_from_json(document)
     assert caller.env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]
     variables = environment.for_agent(caller, "cursor")
     assert variables["CURSOR_API_KEY"] == "the-callers-own"

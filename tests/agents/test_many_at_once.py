@@ -1,4 +1,4 @@
-"""Eight real agents at once through one daemon: no cross-talk, and it goes on answering others."""
+"""Eight real agents at once through one daemon: each gets its own answer, and the daemon still answers others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_eight_agents_at_once_and_the_daemon_answers_meanwhile(
     caller = Caller("test", cwd=tmp_path, settings=settings.load(env))
     engine = await connect(caller)
     try:
-        asked = [
+        jobs = [
             await engine.submit(
                 ChatRequest(prompt=f"number {n} of eight", model="claude"), caller, background=True
             )
@@ -47,7 +47,7 @@ async def test_eight_agents_at_once_and_the_daemon_answers_meanwhile(
         quick = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller)
         assert (await engine.wait(quick)).to_json()["content"] == "gpt-5 says: hello"
         fake_process.open_gate("hold")
-        answers = await asyncio.gather(*(engine.wait(job) for job in asked))
+        answers = await asyncio.gather(*(engine.wait(job) for job in jobs))
         for n, answer in enumerate(answers):
             assert answer.content.strip().endswith(f"says: number {n} of eight")
     finally:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agents.reading import asked
+from agents.reading import request_to
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
 from counsel.agents.codex import run as codex
@@ -411,22 +411,22 @@ STREAMS: dict[str, tuple[str, list[dict[str, Any]], Exit]] = {
 }
 
 
-def outcome(reader: str, lines: list[Any], ended: Exit, session: str | None) -> list[str]:
+def outcome(reader: str, lines: list[Any], exit_: Exit, session: str | None) -> list[str]:
     agent, make = READERS[reader]
-    request = replace(asked(agent, session, env={"HOME": "/nowhere"}), limits=Limits(attempts=2))
-    reading, shown = make(request), []
+    request = replace(request_to(agent, session, env={"HOME": "/nowhere"}), limits=Limits(attempts=2))
+    line_reader, results = make(request), []
     try:
         for line in lines:
-            shown += [repr(step) for step in reading.feed(line)]
-        shown += [f"done: {reading.done}", *(repr(step) for step in reading.finish(ended))]
+            results += [repr(step) for step in line_reader.feed(line)]
+        results += [f"done: {line_reader.done}", *(repr(step) for step in line_reader.finish(exit_))]
     except CounselError as error:
         fields = {name: value for name, value in error.fields.items() if name != "hint"}
-        shown.append(f"{type(error).__name__} {json.dumps(fields, sort_keys=True, default=str)}")
+        results.append(f"{type(error).__name__} {json.dumps(fields, sort_keys=True, default=str)}")
     except (LostSession, MethodUnsupported, Busy) as error:
-        shown.append(type(error).__name__)
+        results.append(type(error).__name__)
     except (AttributeError, LookupError, TypeError, ValueError):
-        shown.append("cannot be read")
-    return shown
+        results.append("cannot be read")
+    return results
 
 
 def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -436,7 +436,7 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from places(inner, (*place, key))
 
 
-def changed(line: Any, place: tuple[Any, ...], value: object) -> Any:
+def with_value(line: Any, place: tuple[Any, ...], value: object) -> Any:
     line = copy.deepcopy(line)
     parent = line
     for key in place[:-1]:
@@ -451,24 +451,27 @@ def changed(line: Any, place: tuple[Any, ...], value: object) -> Any:
 def variants(lines: list[Any]) -> Iterator[tuple[str, list[Any]]]:
     for number, line in enumerate(lines):
         for place in places(line):
-            where = f"line {number + 1}, {'.'.join(map(str, place))}"
+            label = f"line {number + 1}, {'.'.join(map(str, place))}"
             for name, value in (("missing", GONE), ("null", None)):
-                yield f"{where} {name}", [*lines[:number], changed(line, place, value), *lines[number + 1 :]]
+                yield (
+                    f"{label} {name}",
+                    [*lines[:number], with_value(line, place, value), *lines[number + 1 :]],
+                )
 
 
 def report() -> Iterator[str]:
-    for title, (reader, lines, ended) in STREAMS.items():
-        outcomes = {session: outcome(reader, lines, ended, session) for session in (None, SESSION)}
+    for title, (reader, lines, exit_) in STREAMS.items():
+        outcomes = {session: outcome(reader, lines, exit_, session) for session in (None, SESSION)}
         for session, base in outcomes.items():
             if session and base == outcomes[None]:
                 continue
             yield from ["", f"# {title}{', in its session' if session else ''}", *base]
             problems: dict[str, list[str]] = {}
-            for where, others in variants(lines):
-                shown = outcome(reader, others, ended, session)
-                difference = [row for row in difflib.ndiff(base, shown) if row[0] in "+-"]
-                problems.setdefault("\n".join(difference), []).append(where)
-            yield from (f"## {'; '.join(where)}\n{rows}" for rows, where in problems.items() if rows)
+            for places, other_lines in variants(lines):
+                result = outcome(reader, other_lines, exit_, session)
+                difference = [row for row in difflib.ndiff(base, result) if row[0] in "+-"]
+                problems.setdefault("\n".join(difference), []).append(places)
+            yield from (f"## {'; '.join(places)}\n{rows}" for rows, places in problems.items() if rows)
 
 
 def test_a_field_that_is_missing_or_null_changes_no_more_than_this() -> None:

@@ -1,4 +1,4 @@
-"""What an agent's vendor sends instead of an answer: the real agents report it in their own words."""
+"""What an agent's vendor sends instead of an answer, and how the real agents report it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked
+from agents.reading import CLEAN, request_to
 from agents.rigs import LIMITS, RIGS, Rig, starts_once
 from counsel.agents import failures
 from counsel.agents.claude import run as claude
@@ -51,23 +51,23 @@ def route_to(rig: Rig) -> Route:
 
 
 async def outcome(rig: Rig) -> tuple[str, list[Event], CounselError | None]:
-    """The text that stands, the events, and the failure that the engine makes of them."""
+    """The final text, the events, and the failure that the engine makes of them."""
     driver = resolve(rig.name)
     assert driver is not None
-    text, seen = "", list[Event]()
+    text, collected = "", list[Event]()
     limits = replace(LIMITS, total=50.0)
     try:
         async for event in driver.answer(rig.call("Where?"), rig.caller(), limits):
-            seen.append(event)
+            collected.append(event)
             if isinstance(event, Text):
                 text += event.delta
             elif isinstance(event, Withdrawn):
                 text = text.removesuffix(event.text)
     except CounselError as error:
-        return text, seen, error
-    finished = seen[-1]
+        return text, collected, error
+    finished = collected[-1]
     assert isinstance(finished, Finished)
-    return text, seen, empty_answers.failure(route_to(rig), finished, text)
+    return text, collected, empty_answers.failure(route_to(rig), finished, text)
 
 
 @pytest.mark.client
@@ -79,14 +79,14 @@ async def test_a_real_agent_without_an_answer_is_a_failure_that_says_what_it_is(
     fake_api: FakeAPI, tmp_path: Path, agent: str, shape: str, code: str
 ) -> None:
     Shape(shape, EXPECTED[shape]).play(fake_api)
-    _, seen, error = await outcome(rig_of(agent, fake_api, tmp_path))
+    _, events, error = await outcome(rig_of(agent, fake_api, tmp_path))
     assert error is not None
     assert (error.code, error.provider) == (code, agent)
     if shape == "anthropic-refusal":
         assert error.fields["vendor_reason"] == "cyber"
         assert error.fields["recommended_model"] == "claude-opus-4-8"
     if shape in {"anthropic-refusal", "gemini-recitation"}:  # what was used up is paid for all the same
-        assert [event.usage.output for event in seen if isinstance(event, UsageReport)][-1] > 0
+        assert [event.usage.output for event in events if isinstance(event, UsageReport)][-1] > 0
     if shape == "gemini-per_minute":
         assert error.fields["retry_after"] == pytest.approx(48.1)
     elif isinstance(error, RateLimited):
@@ -98,21 +98,21 @@ async def test_a_real_agent_without_an_answer_is_a_failure_that_says_what_it_is(
 async def test_what_the_refused_model_said_is_no_part_of_the_next_ones_answer(
     fake_api: FakeAPI, tmp_path: Path
 ) -> None:
-    refused = Shape("anthropic-refusal_midway", {}).file.read_text(encoding="utf-8")
+    refusal = Shape("anthropic-refusal_midway", {}).file.read_text(encoding="utf-8")
     for number in (1, 2):
-        fake_api.script(raw=refused.replace("msg_1", f"msg_{number}"))
-    text, seen, error = await outcome(rig_of("claude", fake_api, tmp_path))
+        fake_api.script(raw=refusal.replace("msg_1", f"msg_{number}"))
+    text, events, error = await outcome(rig_of("claude", fake_api, tmp_path))
     assert error is None
     assert text.count("First you need") == 1  # the first was stopped and stands; the second was taken back
     assert " says: " in text
-    notices = [event.text for event in seen if isinstance(event, Notice)]
+    notices = [event.text for event in events if isinstance(event, Notice)]
     assert any("refused (cyber): Claude Code asks claude-" in notice for notice in notices)
 
 
 # ── the same from single lines ──
 
 
-def fed(reader: Any, *lines: dict[str, Any]) -> list[Step]:
+def feed_all(reader: Any, *lines: dict[str, Any]) -> list[Step]:
     steps = [step for line in lines for step in reader.feed(line)]
     return [*steps, *reader.finish(CLEAN)]
 
@@ -128,9 +128,11 @@ def test_a_refusal_of_claudes_last_model_is_one() -> None:
         "result": "API Error: Opus' safeguards flagged this message.",
         "usage": {"input_tokens": 60, "output_tokens": 10},
     }
-    used, finished = fed(claude.Reader(asked("claude")), {"type": "stream_event", "event": event}, result)
-    assert isinstance(used, UsageReport)
-    assert used.usage.output == 10
+    report, finished = feed_all(
+        claude.Reader(request_to("claude")), {"type": "stream_event", "event": event}, result
+    )
+    assert isinstance(report, UsageReport)
+    assert report.usage.output == 10
     assert isinstance(finished, Finished)
     assert finished.reason == "filtered"
     assert finished.vendor == {"reason": "cyber", "text": "No.", "recommended_model": "opus"}
@@ -165,7 +167,7 @@ def test_claude_asks_another_model(retracted: list[str], said: list[Any]) -> Non
         text("Berlin."),
         {"type": "result", "subtype": "success", "result": "Berlin.", "stop_reason": "end_turn"},
     ]
-    steps = fed(claude.Reader(asked("claude")), *lines)
+    steps = feed_all(claude.Reader(request_to("claude")), *lines)
     assert [
         step.delta if isinstance(step, Text) else step for step in steps if isinstance(step, Text | Withdrawn)
     ] == said
@@ -193,9 +195,9 @@ def test_gemini_says_why_there_is_no_answer(message: str, reason: str) -> None:
         {"type": "error", "severity": "error", "message": message},
         {"type": "result", "status": "error", "stats": {"input_tokens": 32, "output_tokens": 20}},
     ]
-    used, finished = fed(gemini.Reader(asked("gemini")), *lines)
-    assert isinstance(used, UsageReport)
-    assert used.usage.total == 52
+    report, finished = feed_all(gemini.Reader(request_to("gemini")), *lines)
+    assert isinstance(report, UsageReport)
+    assert report.usage.total == 52
     assert isinstance(finished, Finished)
     assert (finished.reason, finished.vendor) == (reason, {"text": message})
 
@@ -206,7 +208,7 @@ def test_another_error_of_gemini_is_repeated() -> None:
         {"type": "result", "status": "error"},
     ]
     with pytest.raises(UpstreamError, match="Maximum session turns exceeded"):
-        fed(gemini.Reader(asked("gemini")), *lines)
+        feed_all(gemini.Reader(request_to("gemini")), *lines)
 
 
 def test_a_turn_of_codex_that_used_up_its_output_ends_there() -> None:
@@ -216,7 +218,9 @@ def test_a_turn_of_codex_that_used_up_its_output_ends_there() -> None:
         {"id": 3, "result": {"thread": {"id": "t"}}},
         {"method": "turn/completed", "params": {"threadId": "t", "turn": turn}},
     ]
-    (finished,) = [step for step in fed(codex.Reader(asked("codex")), *lines) if isinstance(step, Finished)]
+    (finished,) = [
+        step for step in feed_all(codex.Reader(request_to("codex")), *lines) if isinstance(step, Finished)
+    ]
     assert finished.reason == "length"
 
 
@@ -230,7 +234,7 @@ def test_a_turn_of_codex_that_used_up_its_output_ends_there() -> None:
     ],
 )
 def test_opencode_shows_the_vendors_words_and_not_its_log(logged: str, shown: str) -> None:
-    reader = opencode.Reader(asked("opencode"))
+    reader = opencode.Reader(request_to("opencode"))
     line = f'timestamp=2026 level=ERROR message="stream error" session.id=ses_429 {logged}'
     message = reader.retry_message(line)
     assert message == (line if shown == "nothing of the kind" else shown)

@@ -1,4 +1,4 @@
-"""What is OpenCode's own: its configuration of a call, and when it is asked at all."""
+"""What only OpenCode does: its configuration for a call, and when it is not asked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from counsel.errors import AuthenticationFailed, CounselError, ModelNotFound, Ra
 from counsel.types import Call, Finished, Notice, Text, Thinking, ToolCall, ToolUse, Turn, Usage, UsageReport
 
 
-def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **env: str) -> AgentRequest:
+def request_to_opencode(
+    tmp_path: Path, words: str = "hello", level: Level = "read-only", **env: str
+) -> AgentRequest:
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel"), "OPENAI_API_KEY": KEY, **env}
@@ -40,18 +42,18 @@ def an_ask(tmp_path: Path, words: str = "hello", level: Level = "read-only", **e
     )
 
 
-def config(ask: AgentRequest) -> dict[str, object]:
-    return json.loads(run.command(ask).env["OPENCODE_CONFIG_CONTENT"])  # type: ignore[no-any-return]
+def config(request: AgentRequest) -> dict[str, object]:
+    return json.loads(run.command(request).env["OPENCODE_CONFIG_CONTENT"])  # type: ignore[no-any-return]
 
 
 def test_no_permission_of_the_users_widens_the_level(tmp_path: Path) -> None:
-    """Ours is an agent of its own, whose rules come last, the refusal of everything first among them."""
+    """Our own agent's rules come last, and the first of them denies everything."""
     arguments = {
         "permission": {"*": "allow"},
         "agent": {"counsel": {"permission": {"bash": "allow"}}},
         "theme": "x",
     }
-    content = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(arguments)))
+    content = config(request_to_opencode(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(arguments)))
     assert (content["default_agent"], content["theme"]) == ("counsel", "x")
     permission = content["agent"]["counsel"]["permission"]  # type: ignore[index]
     assert next(iter(permission.items())) == ("*", "deny")
@@ -66,7 +68,7 @@ def test_no_permission_of_the_users_widens_the_level(tmp_path: Path) -> None:
 
 def test_no_setting_of_the_users_runs_the_projects_programs_or_shares_the_session(tmp_path: Path) -> None:
     arguments = {"lsp": {"x": {"command": ["./x"]}}, "autoupdate": True, "snapshot": True, "share": "auto"}
-    content = config(an_ask(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(arguments)))
+    content = config(request_to_opencode(tmp_path, OPENCODE_CONFIG_CONTENT=json.dumps(arguments)))
     assert {name: content[name] for name in arguments} == {
         "lsp": False,
         "autoupdate": False,
@@ -76,16 +78,16 @@ def test_no_setting_of_the_users_runs_the_projects_programs_or_shares_the_sessio
 
 
 def test_the_projects_own_settings_are_read_only_where_it_is_trusted(tmp_path: Path) -> None:
-    untrusted = run.command(an_ask(tmp_path)).env
-    assert untrusted["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
-    assert untrusted["OPENCODE_DISABLE_CLAUDE_CODE_PROMPT"] == "1"
-    trusted = run.command(_in_place(an_ask(tmp_path))).env
-    assert "OPENCODE_DISABLE_PROJECT_CONFIG" not in trusted
+    untrusted_env = run.command(request_to_opencode(tmp_path)).env
+    assert untrusted_env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    assert untrusted_env["OPENCODE_DISABLE_CLAUDE_CODE_PROMPT"] == "1"
+    trusted_env = run.command(_in_place(request_to_opencode(tmp_path))).env
+    assert "OPENCODE_DISABLE_PROJECT_CONFIG" not in trusted_env
 
 
 def test_the_users_own_servers_are_off_in_an_untrusted_folder(tmp_path: Path) -> None:
-    ask = an_ask(tmp_path)
-    file = Path(ask.env["HOME"]) / ".config" / "opencode" / "opencode.json"
+    request = request_to_opencode(tmp_path)
+    file = Path(request.env["HOME"]) / ".config" / "opencode" / "opencode.json"
     file.parent.mkdir(parents=True)
     ours = ["/usr/bin/python3", "-E", "-P", "-m", "counsel", "stdio", "--as", "opencode"]
     servers = {
@@ -94,36 +96,38 @@ def test_the_users_own_servers_are_off_in_an_untrusted_folder(tmp_path: Path) ->
         "counsel": {"type": "local", "command": ours},
     }
     file.write_text(json.dumps({"mcp": servers}))
-    assert config(ask)["mcp"] == {"mine": {"enabled": False}}
-    assert "(mine)" in run.command(ask).notes[0]
+    assert config(request)["mcp"] == {"mine": {"enabled": False}}
+    assert "(mine)" in run.command(request).notes[0]
 
 
 def test_a_prompt_is_no_command(tmp_path: Path) -> None:
-    reader = run.Reader(an_ask(tmp_path, "/compact"))
+    reader = run.Reader(request_to_opencode(tmp_path, "/compact"))
     assert reader.prompt_text().startswith("The project is in")  # started elsewhere
-    ask = an_ask(tmp_path, "  /compact")
-    assert run.Reader(_in_place(ask)).prompt_text() == "The message starts here:\n  /compact"
-    assert run.Reader(_in_place(an_ask(tmp_path, "and/or"))).prompt_text() == "and/or"
+    request = request_to_opencode(tmp_path, "  /compact")
+    assert run.Reader(_in_place(request)).prompt_text() == "The message starts here:\n  /compact"
+    assert run.Reader(_in_place(request_to_opencode(tmp_path, "and/or"))).prompt_text() == "and/or"
 
 
-def _in_place(ask: AgentRequest) -> AgentRequest:
-    return replace(ask, start=ask.cwd)
+def _in_place(request: AgentRequest) -> AgentRequest:
+    return replace(request, start=request.cwd)
 
 
 def test_without_a_login_it_is_not_asked(tmp_path: Path) -> None:
     """It would send the question to free models of its own service."""
-    ask = an_ask(tmp_path, OPENAI_API_KEY="")
-    assert login(ask.caller) == (False, "")
+    request = request_to_opencode(tmp_path, OPENAI_API_KEY="")
+    assert login(request.caller) == (False, "")
     with pytest.raises(AuthenticationFailed, match="not logged in"):
-        run.command(ask)
-    data = Path(ask.env["HOME"]) / ".local" / "share" / "opencode"
+        run.command(request)
+    data = Path(request.env["HOME"]) / ".local" / "share" / "opencode"
     data.mkdir(parents=True)
     (data / "auth.json").write_text('{"anthropic": {"type": "api", "key": "k"}}')
-    assert login(ask.caller) == (True, "its own login")
+    assert login(request.caller) == (True, "its own login")
 
 
 def test_variables_that_lead_into_an_untrusted_folder_are_left_out(tmp_path: Path) -> None:
-    env = run.command(an_ask(tmp_path, OPENCODE_CONFIG="evil.json", XDG_CONFIG_HOME=".config")).env
+    env = run.command(
+        request_to_opencode(tmp_path, OPENCODE_CONFIG="evil.json", XDG_CONFIG_HOME=".config")
+    ).env
     assert "OPENCODE_CONFIG" not in env
     assert "XDG_CONFIG_HOME" not in env
     assert env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
@@ -132,14 +136,14 @@ def test_variables_that_lead_into_an_untrusted_folder_are_left_out(tmp_path: Pat
 # ── the protocol ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def begun(tmp_path: Path) -> acp.Reader:
-    reader = run.Reader(_in_place(an_ask(tmp_path)))
-    (opened,) = reader.feed({"id": 1, "result": {"protocolVersion": 1}})
-    assert isinstance(opened, Send)
-    assert opened.message["method"] == "session/new"
-    (asked,) = reader.feed({"id": 2, "result": {"sessionId": "ses_1"}})
-    assert isinstance(asked, Send)
-    assert asked.message["method"] == "session/prompt"
+def reader_in_a_turn(tmp_path: Path) -> acp.Reader:
+    reader = run.Reader(_in_place(request_to_opencode(tmp_path)))
+    (opening,) = reader.feed({"id": 1, "result": {"protocolVersion": 1}})
+    assert isinstance(opening, Send)
+    assert opening.message["method"] == "session/new"
+    (prompt,) = reader.feed({"id": 2, "result": {"sessionId": "ses_1"}})
+    assert isinstance(prompt, Send)
+    assert prompt.message["method"] == "session/prompt"
     return reader
 
 
@@ -150,7 +154,7 @@ def chunk(text: str, message: str, session: str = "ses_1") -> dict[str, object]:
 
 
 def test_messages_are_separated_and_other_sessions_are_ignored(tmp_path: Path) -> None:
-    reader = begun(tmp_path)
+    reader = reader_in_a_turn(tmp_path)
     lines = [chunk("a", "1"), chunk("b", "1"), chunk("x", "9", "ses_2"), chunk("c", "2")]
     steps = [step for line in lines for step in reader.feed(line)]
     assert [step.delta for step in steps if isinstance(step, Text)] == ["a", "b", "\n\nc"]
@@ -162,7 +166,7 @@ def update(kind: str, **fields: object) -> dict[str, object]:
 
 
 def test_thoughts_and_tools_are_separate_from_the_answer(tmp_path: Path) -> None:
-    reader = begun(tmp_path)
+    reader = reader_in_a_turn(tmp_path)
     tool = {"toolCallId": "t1", "title": "read", "rawInput": {"path": "a"}}
     lines = [
         update("agent_thought_chunk", content={"type": "text", "text": "hm"}),
@@ -191,8 +195,8 @@ def test_thoughts_and_tools_are_separate_from_the_answer(tmp_path: Path) -> None
     ],
 )
 def test_how_a_turn_ends_and_what_it_used(tmp_path: Path, stopped: str, reason: str) -> None:
-    """It counts cached and reasoning tokens on their own; ours contain them."""
-    reader = begun(tmp_path)
+    """It counts cached and reasoning tokens separately; our counts include them."""
+    reader = reader_in_a_turn(tmp_path)
     usage = {
         "inputTokens": 10,
         "outputTokens": 4,
@@ -208,22 +212,22 @@ def test_how_a_turn_ends_and_what_it_used(tmp_path: Path, stopped: str, reason: 
 
 def test_a_turn_that_was_cancelled_is_no_answer(tmp_path: Path) -> None:
     with pytest.raises(UpstreamError, match="ended with cancelled"):
-        begun(tmp_path).feed({"id": 3, "result": {"stopReason": "cancelled"}})
+        reader_in_a_turn(tmp_path).feed({"id": 3, "result": {"stopReason": "cancelled"}})
 
 
 def test_a_session_goes_on_or_is_lost(tmp_path: Path) -> None:
-    reader = run.Reader(replace(_in_place(an_ask(tmp_path)), session="ses_0"))
-    (opened,) = reader.feed({"id": 1, "result": {}})
-    assert isinstance(opened, Send)
-    assert opened.message["method"] == "session/resume"
-    assert opened.message["params"]["sessionId"] == "ses_0"
-    (asked,) = reader.feed({"id": 2, "result": {}})  # it repeats the id only for a new session
-    assert isinstance(asked, Send)
-    assert asked.message["params"]["sessionId"] == "ses_0"
+    reader = run.Reader(replace(_in_place(request_to_opencode(tmp_path)), session="ses_0"))
+    (opening,) = reader.feed({"id": 1, "result": {}})
+    assert isinstance(opening, Send)
+    assert opening.message["method"] == "session/resume"
+    assert opening.message["params"]["sessionId"] == "ses_0"
+    (prompt,) = reader.feed({"id": 2, "result": {}})  # it repeats the id only for a new session
+    assert isinstance(prompt, Send)
+    assert prompt.message["params"]["sessionId"] == "ses_0"
     with pytest.raises(LostSession):
         run.Reader(reader.request).feed({"id": 2, "error": {"message": "not found"}})
     with pytest.raises(UpstreamError):  # without a session there is none to lose
-        run.Reader(_in_place(an_ask(tmp_path))).feed({"id": 2, "error": {"message": "broken"}})
+        run.Reader(_in_place(request_to_opencode(tmp_path))).feed({"id": 2, "error": {"message": "broken"}})
 
 
 @pytest.mark.parametrize(
@@ -238,14 +242,14 @@ def test_a_session_goes_on_or_is_lost(tmp_path: Path) -> None:
 def test_its_errors_have_no_status_but_a_message(
     tmp_path: Path, message: str, error: type[CounselError]
 ) -> None:
-    with pytest.raises(error) as failed:
-        begun(tmp_path).feed({"id": 3, "error": {"message": message}})
-    assert message.removeprefix("Internal error: ") in str(failed.value)
-    assert "Internal error" not in str(failed.value)
+    with pytest.raises(error) as excinfo:
+        reader_in_a_turn(tmp_path).feed({"id": 3, "error": {"message": message}})
+    assert message.removeprefix("Internal error: ") in str(excinfo.value)
+    assert "Internal error" not in str(excinfo.value)
 
 
 def test_what_it_asks_permission_for_is_refused(tmp_path: Path) -> None:
-    reader = begun(tmp_path)
+    reader = reader_in_a_turn(tmp_path)
     options = [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
     answer, note = reader.feed(
         {
@@ -257,25 +261,25 @@ def test_what_it_asks_permission_for_is_refused(tmp_path: Path) -> None:
     assert isinstance(answer, Send)
     assert answer.message["result"] == {"outcome": {"outcome": "selected", "optionId": "no"}}
     assert isinstance(note, Notice)
-    (refused,) = reader.feed({"id": 8, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
-    assert isinstance(refused, Send)
-    assert "error" in refused.message
+    (refusal,) = reader.feed({"id": 8, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
+    assert isinstance(refusal, Send)
+    assert "error" in refusal.message
 
 
 def test_a_limit_that_it_only_logs_ends_it(tmp_path: Path) -> None:
-    reader = begun(tmp_path)
+    reader = reader_in_a_turn(tmp_path)
     line = 'level=ERROR message="stream error" error.error="AI_APICallError: Rate limit reached"'
     assert reader.stderr_line(line)
     with pytest.raises(RateLimited):
         reader.finish(Exit(-15))
 
 
-def test_one_that_starts_beside_another_is_started_again(tmp_path: Path) -> None:
+def test_an_opencode_that_loses_the_race_for_its_database_is_started_again(tmp_path: Path) -> None:
     """Measured with eight at once in a new home: those that lose the race for the first tables end with exit code 1."""
-    ended = Exit(
+    exit_ = Exit(
         1, "DrizzleQueryError: Failed query: CREATE TABLE `workspace` ( … FOREIGN KEY (`project_id`) …"
     )
     with pytest.raises(Busy):
-        run.Reader(an_ask(tmp_path)).finish(ended)
+        run.Reader(request_to_opencode(tmp_path)).finish(exit_)
     with pytest.raises(UpstreamError):  # once it was asked, it may have cost something
-        begun(tmp_path).finish(ended)
+        reader_in_a_turn(tmp_path).finish(exit_)

@@ -1,4 +1,4 @@
-"""The runner with real processes: what comes out, and that nothing stays."""
+"""Agents as real processes: their output, and that nothing stays behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def marked(mark: str) -> list[int]:
 
 
 async def there(mark: str, count: int) -> list[int]:
-    """That many live ones. A process that is turning into another program has no environment for a moment."""
+    """Wait for this many live processes. During `exec`, a process has no environment for a moment."""
     async with asyncio.timeout(30):
         while len(result := marked(mark)) != count:
             await asyncio.sleep(0.02)
@@ -50,16 +50,16 @@ async def there(mark: str, count: int) -> list[int]:
 
 async def gone(pids: list[int]) -> None:
     for pid in pids:
-        ended = asyncio.Event()
+        exited = asyncio.Event()
         try:
-            watched = os.pidfd_open(pid)
+            descriptor = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        asyncio.get_running_loop().add_reader(watched, ended.set)
+        asyncio.get_running_loop().add_reader(descriptor, exited.set)
         async with asyncio.timeout(20):
-            await ended.wait()
-        asyncio.get_running_loop().remove_reader(watched)
-        os.close(watched)
+            await exited.wait()
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
 
 
 async def collect(command: Command, limits: Limits | None = None) -> tuple[list[Any], process.Exit]:
@@ -101,10 +101,10 @@ async def test_no_descriptor_of_ours_is_open_in_it(tmp_path: Path) -> None:
 
 
 async def test_stdin_is_written_and_closed(tmp_path: Path) -> None:
-    sent = b"x" * 2_000_000
+    data = b"x" * 2_000_000
     code = "import sys, json; print(json.dumps({'got': len(sys.stdin.read())}))"
-    lines, _ = await collect(python(code, tmp_path, stdin=sent))
-    assert lines == [{"got": len(sent)}]
+    lines, _ = await collect(python(code, tmp_path, stdin=data))
+    assert lines == [{"got": len(data)}]
 
 
 async def test_an_agent_that_reads_nothing_is_no_deadlock(tmp_path: Path) -> None:
@@ -241,17 +241,17 @@ async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> No
         asyncio.run(main())
     """
     env = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), "MARK": mark}
-    started = await asyncio.create_subprocess_exec(
+    daemon_process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", textwrap.dedent(daemon)),
         cwd=tmp_path,
         env=env,
         stdout=asyncio.subprocess.PIPE,
     )
-    assert started.stdout is not None
-    assert await started.stdout.readline() == b"ready\n"
+    assert daemon_process.stdout is not None
+    assert await daemon_process.stdout.readline() == b"ready\n"
     family = await there(mark, 6)
-    started.kill()
-    await started.wait()
+    daemon_process.kill()
+    await daemon_process.wait()
     await gone(family)
     assert marked(mark) == []
 

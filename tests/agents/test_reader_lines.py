@@ -1,4 +1,4 @@
-"""What the readers of Claude Code, Gemini CLI and Cursor make of single lines: amounts, reasons, repetitions."""
+"""What the readers of Claude Code, Gemini CLI and Cursor make of single lines: tokens, reasons, repetitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked
+from agents.reading import CLEAN, request_to
 from counsel.agents.claude import run as claude
 from counsel.agents.cursor import run as cursor
 from counsel.agents.failures import LostSession
@@ -22,7 +22,7 @@ def claude_event(**event: object) -> dict[str, Any]:
 
 
 def test_claudes_tokens_and_why_it_ended() -> None:
-    reader = claude.Reader(asked("claude"))
+    reader = claude.Reader(request_to("claude"))
     reader.feed(
         {
             "type": "assistant",
@@ -49,8 +49,8 @@ def test_claudes_tokens_and_why_it_ended() -> None:
     }
     (report,) = reader.feed(line)
     assert isinstance(report, UsageReport)
-    spent = report.usage
-    assert (spent.input, spent.output, spent.reasoning, spent.cache_read, spent.cache_write) == (
+    tokens = report.usage
+    assert (tokens.input, tokens.output, tokens.reasoning, tokens.cache_read, tokens.cache_write) == (
         16,
         5,
         3,
@@ -65,7 +65,7 @@ def test_claudes_tokens_and_why_it_ended() -> None:
 
 
 def test_claude_says_why_it_refused() -> None:
-    reader = claude.Reader(asked("claude"))
+    reader = claude.Reader(request_to("claude"))
     details = {"category": "cyber", "explanation": "It is not safe.", "recommended_model": None}
     assert reader.feed(claude_event(type="message_delta", delta={"stop_details": details})) == []
     reader.feed({"type": "result", "subtype": "success", "result": "no", "stop_reason": "refusal"})
@@ -75,7 +75,7 @@ def test_claude_says_why_it_refused() -> None:
 
 
 def test_claude_takes_back_blocks_of_a_stream_that_broke() -> None:
-    reader = claude.Reader(asked("claude"))
+    reader = claude.Reader(request_to("claude"))
 
     def text(words: str, index: int) -> list[Any]:
         delta = {"type": "text_delta", "text": words}
@@ -83,16 +83,18 @@ def test_claude_takes_back_blocks_of_a_stream_that_broke() -> None:
 
     reader.feed(claude_event(type="message_start", message={"id": "m1"}))
     assert text("One.", 0) + text(" Tw", 1) + text("o", 1) == [Text("One."), Text(" Tw"), Text("o")]
-    abandoned = {"type": "stream_event", "event": {}, "abandoned_blocks": {"from_block_index": 1}}
-    assert reader.feed(abandoned) == [
+    abandoned_line = {"type": "stream_event", "event": {}, "abandoned_blocks": {"from_block_index": 1}}
+    assert reader.feed(abandoned_line) == [
         Withdrawn(" Two", "Claude Code lost the model's stream and asks again.")
     ]
-    assert reader.feed(abandoned) == []
+    assert reader.feed(abandoned_line) == []
     reader.feed(claude_event(type="message_start", message={"id": "m2"}))
     assert text("Three.", 0) == [Text("\n\nThree.")]
     assert text("", 0) == []
-    thought = claude_event(type="content_block_delta", delta={"type": "thinking_delta", "thinking": "hm"})
-    assert reader.feed(thought) == [Thinking("hm")]
+    thinking_line = claude_event(
+        type="content_block_delta", delta={"type": "thinking_delta", "thinking": "hm"}
+    )
+    assert reader.feed(thinking_line) == [Thinking("hm")]
 
 
 @pytest.mark.parametrize(
@@ -107,13 +109,13 @@ def test_claude_takes_back_blocks_of_a_stream_that_broke() -> None:
 )
 def test_why_claude_failed(line: dict[str, Any], session: str | None, expected: str) -> None:
     with pytest.raises(CounselError, match=expected):
-        claude.Reader(asked("claude", session)).feed({"type": "result", **line})
+        claude.Reader(request_to("claude", session)).feed({"type": "result", **line})
 
 
-def test_a_conversation_that_claude_has_not_any_more() -> None:
+def test_a_session_that_claude_no_longer_has() -> None:
     line = {"type": "result", "is_error": True, "result": "No conversation found with id"}
     with pytest.raises(LostSession):
-        claude.Reader(asked("claude", "s")).feed(line)
+        claude.Reader(request_to("claude", "s")).feed(line)
 
 
 def test_claudes_retries_are_told_with_their_pause() -> None:
@@ -124,17 +126,17 @@ def test_claudes_retries_are_told_with_their_pause() -> None:
         "retry_delay_ms": 3400,
         "error": "overloaded",
     }
-    (notice,) = claude.Reader(asked("claude")).feed(line)
+    (notice,) = claude.Reader(request_to("claude")).feed(line)
     assert notice == Notice("retry", "Claude Code retries in 3 s (overloaded).", {"status": 529})
-    assert claude.Reader(asked("claude")).feed({"type": "system", "subtype": "init"}) == []
-    assert claude.Reader(asked("claude")).feed({"type": "new"}) == []
+    assert claude.Reader(request_to("claude")).feed({"type": "system", "subtype": "init"}) == []
+    assert claude.Reader(request_to("claude")).feed({"type": "new"}) == []
 
 
 # ── Gemini CLI and Cursor ────────────────────────────────────────────────────────────────────────────
 
 
 def test_geminis_tokens_and_the_model_that_wrote_most() -> None:
-    reader = gemini.Reader(asked("gemini"))
+    reader = gemini.Reader(request_to("gemini"))
     reader.feed({"type": "init", "session_id": "s", "model": "auto"})
     models = {"flash": {"output_tokens": 3}, "pro": {"output_tokens": 9}}
     stats = {"input_tokens": 10, "output_tokens": 12, "cached": 4, "models": models}
@@ -144,7 +146,7 @@ def test_geminis_tokens_and_the_model_that_wrote_most() -> None:
 
 
 def test_geminis_answer_is_not_repeated_at_its_end() -> None:
-    reader = gemini.Reader(asked("gemini"))
+    reader = gemini.Reader(request_to("gemini"))
     reader.feed({"type": "message", "role": "assistant", "content": "All of it.", "delta": True})
     assert reader.feed({"type": "message", "role": "assistant", "content": "All of it."}) == []
     assert reader.feed({"type": "message", "role": "user", "content": "look"}) == []
@@ -153,7 +155,7 @@ def test_geminis_answer_is_not_repeated_at_its_end() -> None:
 
 
 def test_geminis_tools_and_warnings() -> None:
-    reader = gemini.Reader(asked("gemini"))
+    reader = gemini.Reader(request_to("gemini"))
     call = {"type": "tool_use", "tool_id": "t", "tool_name": "read_file", "parameters": {"path": "a"}}
     assert reader.feed(call) == [ToolUse(ToolCall("t", "read_file", {"path": "a"}))]
     assert reader.feed({"type": "error", "severity": "warning", "message": "careful hush-hush"}) == [
@@ -163,7 +165,7 @@ def test_geminis_tools_and_warnings() -> None:
 
 
 def test_cursors_text_is_not_repeated_and_tools_separate_it() -> None:
-    reader = cursor.Reader(asked("cursor"))
+    reader = cursor.Reader(request_to("cursor"))
 
     def events_of(text: str, **fields: object) -> list[Any]:
         content = [{"type": "text", "text": text}]

@@ -1,4 +1,4 @@
-"""What the readers of Codex and of ACP make of single lines: amounts, failures, answers to an agent's questions."""
+"""What the readers of Codex and of ACP make of single lines: tokens, failures, replies to an agent's questions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked
+from agents.reading import CLEAN, request_to
 from counsel.agents import acp
 from counsel.agents.codex import run as codex
 from counsel.agents.driver import Busy, MethodUnsupported, Send
@@ -18,29 +18,29 @@ from counsel.settings import Settings
 from counsel.types import Finished, Notice, Text, Thinking, ToolCall, ToolUse, Usage, UsageReport, Withdrawn
 
 
-def code_of(caught: pytest.ExceptionInfo[CounselError]) -> str:
-    return caught.value.code
+def code_of(excinfo: pytest.ExceptionInfo[CounselError]) -> str:
+    return excinfo.value.code
 
 
 # ── Codex ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def codex_in_a_turn(**fields: Any) -> codex.Reader:
-    reader = codex.Reader(asked("codex", **fields))
+    reader = codex.Reader(request_to("codex", **fields))
     reader.feed({"id": 1, "result": {}})
     reader.feed({"id": 3, "result": {"thread": {"id": "th"}, "model": "gpt-5-codex"}})
     reader.feed({"id": 4, "result": {"turn": {"id": "tu"}}})
     return reader
 
 
-def used(total: int, **last: int) -> dict[str, Any]:
+def usage_line(total: int, **last: int) -> dict[str, Any]:
     usage = {"total": {"totalTokens": total}, "last": last}
     return {"method": "thread/tokenUsage/updated", "params": {"turnId": "tu", "tokenUsage": usage}}
 
 
 def test_codexs_tokens_of_all_calls_of_the_turn_are_added() -> None:
     reader = codex_in_a_turn()
-    first = used(
+    first = usage_line(
         15,
         inputTokens=10,
         outputTokens=5,
@@ -50,7 +50,7 @@ def test_codexs_tokens_of_all_calls_of_the_turn_are_added() -> None:
     )
     assert reader.feed(first) == [UsageReport(Usage(10, 5, 2, 4, 1))]
     assert reader.feed(first) == [], "it is reported twice"
-    second = used(
+    second = usage_line(
         40,
         inputTokens=20,
         outputTokens=5,
@@ -83,14 +83,14 @@ def test_codexs_tokens_of_all_calls_of_the_turn_are_added() -> None:
 )
 def test_why_codexs_turn_failed(info: object, code: str) -> None:
     error = {"message": "It broke.", "codexErrorInfo": info}
-    with pytest.raises(CounselError, match=r"It broke\.") as caught:
+    with pytest.raises(CounselError, match=r"It broke\.") as excinfo:
         codex_in_a_turn().feed(
             {"method": "turn/completed", "params": {"turn": {"status": "failed", "error": error}}}
         )
-    assert code_of(caught) == code
+    assert code_of(excinfo) == code
     statuses = {"serverOverloaded": 503}
     if isinstance(info, str) and info in statuses:
-        assert caught.value.status == statuses[info]
+        assert excinfo.value.status == statuses[info]
 
 
 def test_codexs_end_names_the_model_and_the_thread() -> None:
@@ -138,14 +138,14 @@ def test_codex_without_a_network_is_ended_after_our_number_of_tries() -> None:
 def test_codex_refuses(line: dict[str, Any], session: str | None, expected: type[Exception]) -> None:
     line["error"]["message"] = "It broke, because."
     with pytest.raises(expected, match=r"It broke, because\." if expected is CounselError else None):
-        codex.Reader(asked("codex", session)).feed(line)
+        codex.Reader(request_to("codex", session)).feed(line)
 
 
 def test_a_codex_that_does_not_start() -> None:
     with pytest.raises(MethodUnsupported):
-        codex.Reader(asked("codex")).finish(Exit(2, "unknown command"))
+        codex.Reader(request_to("codex")).finish(Exit(2, "unknown command"))
     with pytest.raises(Busy):
-        codex.Reader(asked("codex")).finish(Exit(1, "the state runtime is locked"))
+        codex.Reader(request_to("codex")).finish(Exit(1, "the state runtime is locked"))
     with pytest.raises(CounselError):
         codex_in_a_turn().finish(Exit(2, "state runtime"))
 
@@ -167,7 +167,7 @@ def test_codexs_tools(kind: str, field: str, value: object) -> None:
 
 def test_codex_is_told_what_it_may_do_and_which_key_it_has() -> None:
     caller = Caller(settings=Settings(codex_api_key="sk-1", codex_approval_policy="on-failure"))
-    reader = codex.Reader(asked("codex", caller=caller, model="o5"))
+    reader = codex.Reader(request_to("codex", caller=caller, model="o5"))
     first, login = reader.feed({"id": 1, "result": {}})
     assert isinstance(first, Send)
     assert isinstance(login, Send)
@@ -189,16 +189,16 @@ def test_codexs_questions_are_declined(method: str) -> None:
     assert answer.message == {"id": 9, "result": codex.DECLINE[method]}
     assert isinstance(notice, Notice)
     assert method in notice.text
-    (other,) = codex_in_a_turn().feed({"id": 9, "method": "new/question", "params": {}})
-    assert isinstance(other, Send)
-    assert other.message["error"]["code"] == -32601
+    (refusal,) = codex_in_a_turn().feed({"id": 9, "method": "new/question", "params": {}})
+    assert isinstance(refusal, Send)
+    assert refusal.message["error"]["code"] == -32601
 
 
 # ── the agent client protocol ────────────────────────────────────────────────────────────────────────
 
 
 def acp_in_a_turn(**fields: Any) -> acp.Reader:
-    reader = acp.Reader(asked("opencode", **fields))
+    reader = acp.Reader(request_to("opencode", **fields))
     reader.feed({"id": acp._HELLO, "result": {}})
     reader.feed({"id": acp._SESSION, "result": {"sessionId": "s1"}})
     return reader
@@ -234,7 +234,7 @@ def test_how_an_agents_turn_ended(reason: str, finish: str) -> None:
     assert reader.finish(CLEAN) == [Finished(finish, session="s1")]  # type: ignore[arg-type]
 
 
-def test_an_end_that_is_none() -> None:
+def test_an_agents_cancelled_turn_is_a_failure() -> None:
     with pytest.raises(CounselError, match="its turn ended with cancelled"):
         acp_in_a_turn().feed({"id": acp._TURN, "result": {"stopReason": "cancelled"}})
 
@@ -253,18 +253,18 @@ def test_an_end_that_is_none() -> None:
     ],
 )
 def test_why_an_agents_turn_failed(message: str, code: str) -> None:
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         acp_in_a_turn().feed({"id": acp._TURN, "error": {"message": message}})
-    assert code_of(caught) == code
-    assert "Internal error:" not in caught.value.message
+    assert code_of(excinfo) == code
+    assert "Internal error:" not in excinfo.value.message
 
 
 def test_a_session_that_is_gone() -> None:
     with pytest.raises(LostSession):
-        acp.Reader(asked("opencode", "old")).feed({"id": acp._SESSION, "error": {"message": "m"}})
+        acp.Reader(request_to("opencode", "old")).feed({"id": acp._SESSION, "error": {"message": "m"}})
     with pytest.raises(CounselError):
-        acp.Reader(asked("opencode")).feed({"id": acp._SESSION, "error": {"message": "m"}})
-    (opening,) = acp.Reader(asked("opencode", "old")).feed({"id": acp._HELLO, "result": {}})
+        acp.Reader(request_to("opencode")).feed({"id": acp._SESSION, "error": {"message": "m"}})
+    (opening,) = acp.Reader(request_to("opencode", "old")).feed({"id": acp._HELLO, "result": {}})
     assert isinstance(opening, Send)
     assert (opening.message["method"], opening.message["params"]["sessionId"]) == ("session/resume", "old")
 
@@ -307,6 +307,6 @@ def test_an_agents_questions_are_refused() -> None:
     answer, _ = acp_in_a_turn().feed(line)
     assert isinstance(answer, Send)
     assert answer.message["result"] == {"outcome": {"outcome": "cancelled"}}
-    (other,) = acp_in_a_turn().feed({"id": 9, "method": "fs/read_text_file", "params": {}})
-    assert isinstance(other, Send)
-    assert other.message["error"]["code"] == -32601
+    (refusal,) = acp_in_a_turn().feed({"id": 9, "method": "fs/read_text_file", "params": {}})
+    assert isinstance(refusal, Send)
+    assert refusal.message["error"]["code"] == -32601

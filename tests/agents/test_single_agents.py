@@ -27,11 +27,11 @@ PNG = base64.b64decode(
 )
 
 
-async def told(name: str, call: Call, caller: Caller) -> tuple[str, list[Event]]:
+async def ask(name: str, call: Call, caller: Caller) -> tuple[str, list[Event]]:
     driver = resolve(name)
     assert driver is not None
-    seen = [event async for event in driver.answer(call, caller, LIMITS)]
-    return "".join(event.delta for event in seen if isinstance(event, Text)), seen
+    events = [event async for event in driver.answer(call, caller, LIMITS)]
+    return "".join(event.delta for event in events if isinstance(event, Text)), events
 
 
 async def git_init(folder: Path) -> None:
@@ -45,7 +45,7 @@ async def test_gemini_can_open_the_images_that_git_ignores(fake_api: FakeAPI, tm
     path = keep(rig.project, Image("image/png", PNG))
     reading = [{"name": "read_file", "arguments": {"file_path": str(path)}}]
     fake_api.script(times=None, tool_calls=reading, text="a red square")
-    await told("gemini", rig.call("what is it", images=(Image("image/png", PNG),)), rig.caller())
+    await ask("gemini", rig.call("what is it", images=(Image("image/png", PNG),)), rig.caller())
     assert base64.b64encode(PNG).decode() in str(fake_api.last.body)
 
 
@@ -56,16 +56,16 @@ async def test_a_codex_without_app_server(fake_api: FakeAPI, tmp_path: Path) -> 
     words = "echo \"error: unrecognized subcommand 'app-server'\" >&2; exit 2"
     script(program, f'if [ "$1" = app-server ]; then {words}; fi\nexec {real("codex")} "$@"')
     png = Image("image/png", PNG)
-    text, first = await told("codex", rig.call("my name is Ada", images=(png,)), rig.caller())
+    text, first = await ask("codex", rig.call("my name is Ada", images=(png,)), rig.caller())
     assert text.endswith("says: my name is Ada")
     assert base64.b64encode(PNG).decode() in str(fake_api.last.body)
     session = first[-1].session  # type: ignore[union-attr]
     again = rig.call("my name is Ada", text, "what is my name", session=session)
-    text, _ = await told("codex", again, rig.caller())
+    text, _ = await ask("codex", again, rig.caller())
     assert text.endswith("says: what is my name")
     assert "my name is Ada" in str(fake_api.last.body)
-    lost = replace(again, session="11111111-1111-4111-8111-111111111111")
-    text, _ = await told("codex", lost, rig.caller())
+    lost_call = replace(again, session="11111111-1111-4111-8111-111111111111")
+    text, _ = await ask("codex", lost_call, rig.caller())
     assert text.endswith("what is my name")
     assert "<conversation>" in str(fake_api.last.body)
     assert marked(rig) == []
@@ -76,18 +76,18 @@ async def test_codex_with_a_key_of_its_own_writes_it_nowhere(fake_api: FakeAPI, 
     caller = rig.logged_out(fake_api)
     fake_api.keys = {"codex-key-5678"}
     caller = here("codex", {**caller.env, "CODEX_API_KEY": "codex-key-5678"}, rig.project)
-    text, _ = await told("codex", rig.call("hello"), caller)
+    text, _ = await ask("codex", rig.call("hello"), caller)
     assert text.endswith("says: hello")
-    stored = [
+    files = [
         path for path in rig.home.rglob("*") if path.is_file() and b"codex-key-5678" in path.read_bytes()
     ]
-    assert stored == []
+    assert files == []
 
 
 async def test_settings_reach_codex(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS["codex"](fake_api, tmp_path)
     call = replace(rig.call("q"), knobs=Knobs(effort="high", web_search=True))
-    await told("codex:gpt-5.2", call, rig.caller())
+    await ask("codex:gpt-5.2", call, rig.caller())
     body = fake_api.last.body
     assert body["model"] == "gpt-5.2"
     assert body["reasoning"]["effort"] == "high"
@@ -97,7 +97,7 @@ async def test_settings_reach_codex(fake_api: FakeAPI, tmp_path: Path) -> None:
 async def test_settings_reach_claude(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS["claude"](fake_api, tmp_path)
     call = replace(rig.call("q"), knobs=Knobs(effort="high", web_search=True))
-    _, events = await told("claude:claude-sonnet-5", call, rig.caller())
+    _, events = await ask("claude:claude-sonnet-5", call, rig.caller())
     body = fake_api.last.body
     assert body["model"] == "claude-sonnet-5"
     assert body["output_config"]["effort"] == "high"
@@ -111,7 +111,7 @@ async def test_codex_works_and_says_with_what(fake_api: FakeAPI, tmp_path: Path)
     (rig.project / "note.txt").write_text("zebra 4711")
     calls = [{"name": "exec_command", "arguments": {"cmd": "cat note.txt"}}]
     fake_api.script(times=None, tool_calls=calls, text="read")
-    _, events = await told("codex", rig.call("read it"), rig.caller())
+    _, events = await ask("codex", rig.call("read it"), rig.caller())
     assert [event.call.name for event in events if isinstance(event, ToolUse)] == ["commandExecution"]
     assert "zebra 4711" in str(fake_api.last.body)
 
@@ -120,7 +120,7 @@ async def test_codex_works_and_says_with_what(fake_api: FakeAPI, tmp_path: Path)
 async def test_writing_is_possible_when_the_user_set_it(name: str, fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS[name](fake_api, tmp_path)
     fake_api.script(times=None, tool_calls=[rig.writes], text="done")
-    await told(name, rig.call("write"), rig.caller(COUNSEL_AGENT_SANDBOX="workspace-write"))
+    await ask(name, rig.call("write"), rig.caller(COUNSEL_AGENT_SANDBOX="workspace-write"))
     assert (rig.project / "touched").read_text() == "x"
 
 
@@ -160,11 +160,11 @@ async def test_text_of_a_stream_that_broke_is_taken_back(
     engine = await open_engine(rig.home / "counsel")
     try:
         job = await engine.submit(request, replace(caller, client="test"))
-        text, seen, reports = "", [], []
+        text, texts, reports = "", [], []
         async for event in engine.follow(job):
             if event.kind in {"text", "restarted"}:
                 text = text[: event.data["offset"]] + event.data.get("text", "")
-                seen.append(text)
+                texts.append(text)
             if event.kind == "restarted":
                 reports.append((event.data["model"], event.data["next"], event.data["reason"]))
         result = (await engine.wait(job)).to_json()
@@ -172,7 +172,7 @@ async def test_text_of_a_stream_that_broke_is_taken_back(
         await engine.close()
     assert result["content"] == text == "I look.\n\ngood1 good2 good3"
     assert reports == [(name, name, "retried")]
-    assert any(words.endswith("void1 ") for words in seen)
+    assert any(words.endswith("void1 ") for words in texts)
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
@@ -185,9 +185,9 @@ async def test_text_that_is_never_repeated_is_the_partial_answer(
         config.write_text(config.read_text().replace("stream_max_retries = 0", "stream_max_retries = 1"))
     fake_api.script(text="half of it", cut_after=1, cut="end", vendor=rig.vendor)
     fake_api.script(status=400, times=None, vendor=rig.vendor)
-    with pytest.raises(CounselError) as failed:
-        await told(name, rig.call("look"), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
-    assert failed.value.partial == "half"
+    with pytest.raises(CounselError) as excinfo:
+        await ask(name, rig.call("look"), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
+    assert excinfo.value.partial == "half"
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["new", "resumed"])
@@ -198,13 +198,13 @@ async def test_gemini_says_nothing_of_a_stream_that_broke_but_writes_down_what_c
     starts_once(rig)
     session = None
     if again:
-        _, before = await told("gemini", rig.call("one"), rig.caller())
+        _, before = await ask("gemini", rig.call("one"), rig.caller())
         session = before[-1].session  # type: ignore[union-attr]
     fake_api.script(text="void1 void2 void3", cut_after=2, cut="end", vendor="gemini")
     fake_api.script(text="good1 good2 good3", vendor="gemini")
     reply = ("one", "1", "two") if again else ("one",)
-    _, seen = await told("gemini", rig.call(*reply, session=session), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
-    void, right = seen[-3:-1]
+    _, events = await ask("gemini", rig.call(*reply, session=session), rig.caller(COUNSEL_MAX_ATTEMPTS="3"))
+    void, right = events[-3:-1]
     assert void == Withdrawn(
         "void1 void2 good1 good2 good3", "Gemini CLI lost the model's stream and asked again."
     )

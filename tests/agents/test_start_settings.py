@@ -1,4 +1,4 @@
-"""Before anything is started: levels, environment, names, versions, logins."""
+"""What is decided before an agent starts: levels, environment, names, versions, logins."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def test_an_agent_gets_the_callers_environment_without_marks(home: Path) -> None
         "GEMINI_CLI": "1",
     }
     own = {"COUNSEL_TOKEN": "t", "SESSION_ID": "s", "PERMISSION_MODE": "yolo"}
-    stored = {
+    user_variables = {
         "ANTHROPIC_API_KEY": "k",
         "CLAUDE_CODE_OAUTH_TOKEN": "o",
         "CLAUDE_CONFIG_DIR": "/c",
         "LANG": "C",
     }
-    env = environment.for_agent(caller(home, **marks, **own, **stored), "claude")
+    env = environment.for_agent(caller(home, **marks, **own, **user_variables), "claude")
     assert not (marks.keys() | own.keys()) & env.keys()
-    assert stored.items() <= env.items()
+    assert user_variables.items() <= env.items()
 
 
 def test_keys_of_counsels_own_file_stay_with_counsel(home: Path) -> None:
@@ -276,11 +276,11 @@ def test_errors_never_repeat_a_key() -> None:
 def test_the_prompt() -> None:
     turns = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
     call = Call(turns, system="Be brief.", files=(Path("/p/a.txt"), Path("/p/b")), ranges=("", "1-2, 9-12"))
-    fresh, going_on = prompt.compose(call, history=True), prompt.compose(call, history=False)
-    assert all(word in fresh for word in ("Be brief.", "one", "two", "three"))
-    assert "\n- /p/a.txt\n- /p/b (lines 1-2, 9-12)\n" in fresh
-    assert fresh.index("</conversation>") < fresh.index("three")
-    assert "one" not in going_on
+    with_history, with_session = prompt.compose(call, history=True), prompt.compose(call, history=False)
+    assert all(word in with_history for word in ("Be brief.", "one", "two", "three"))
+    assert "\n- /p/a.txt\n- /p/b (lines 1-2, 9-12)\n" in with_history
+    assert with_history.index("</conversation>") < with_history.index("three")
+    assert "one" not in with_session
     assert "<conversation>" not in prompt.compose(Call(turns[-1:]), history=True)
 
 
@@ -291,7 +291,7 @@ def test_the_images_block_is_closed_and_numbered() -> None:
 
 
 def test_images_of_earlier_turns_are_sent_only_with_the_history() -> None:
-    one, two = Image("image/png", b"1"), Image("image/png", b"2")
-    call = Call((Turn("user", "a", (one,)), Turn("assistant", "b"), Turn("user", "c", (two,))))
-    assert prompt.images(call, history=True) == (one, two)
-    assert prompt.images(call, history=False) == (two,)
+    first, second = Image("image/png", b"1"), Image("image/png", b"2")
+    call = Call((Turn("user", "a", (first,)), Turn("assistant", "b"), Turn("user", "c", (second,))))
+    assert prompt.images(call, history=True) == (first, second)
+    assert prompt.images(call, history=False) == (second,)

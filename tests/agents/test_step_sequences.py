@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.reading import asked
+from agents.reading import request_to
 from agents.test_event_readers import STREAMS
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import exec as codex_exec
@@ -34,20 +34,20 @@ READERS: dict[str, tuple[str, Callable[[AgentRequest], Any]]] = {
 
 def reader_of(stream: str) -> Any:
     agent, reader = next(READERS[name] for name in READERS if stream.startswith(name))
-    return reader(asked(agent))
+    return reader(request_to(agent))
 
 
-def steps(stream: str, lines: list[Any], ended: Exit) -> list[str]:
-    reader, shown = reader_of(stream), []
+def steps(stream: str, lines: list[Any], exit_: Exit) -> list[str]:
+    reader, results = reader_of(stream), []
     try:
         for line in lines:
-            shown += [repr(step) for step in reader.feed(line)]
-        shown += [repr(step) for step in reader.finish(ended)]
+            results += [repr(step) for step in reader.feed(line)]
+        results += [repr(step) for step in reader.finish(exit_)]
     except CounselError as error:
-        shown.append(
+        results.append(
             f"{type(error).__name__} {json.dumps({k: v for k, v in error.fields.items() if k != 'hint'}, sort_keys=True, default=str)}"
         )
-    return shown
+    return results
 
 
 def test_every_recorded_stream_gives_these_steps() -> None:

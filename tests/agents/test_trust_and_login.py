@@ -53,7 +53,7 @@ def gemini_says(home: Path, rules: dict[str, str]) -> None:
     put(home / ".gemini" / "trustedFolders.json", rules)
 
 
-def test_nobody_was_asked(home: Path, project: Path) -> None:
+def test_without_an_answer_of_the_user_no_agent_trusts_the_folder(home: Path, project: Path) -> None:
     workspace = Workspace(home, {}, project)
     assert [trust.by_agent(name, workspace) for name in ("claude", "codex", "gemini", "cursor")] == [None] * 4
     assert not trust.trusted(workspace)

@@ -1,4 +1,4 @@
-"""An agent starts the user's own MCP servers where it works: in an untrusted folder they stay off."""
+"""An agent starts the user's own MCP servers in its working folder: if that is untrusted, they stay off."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def canary(tmp_path: Path) -> Path:
 
 
 def set_up(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path, *, plugin: bool = False) -> Rig:
-    """A user with servers of their own in a folder that has the module which they import."""
+    """A user whose servers import a module that the folder has."""
     rig = distrust(RIGS[name](fake_api, tmp_path))
     (rig.project / "trap.py").write_text(f"open({str(canary)!r}, 'a').write('sprung ')")
     if plugin:
@@ -44,13 +44,13 @@ def set_up(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path, *, plugin
 
 
 def add_a_plugin(rig: Rig) -> None:
-    """One that the user has enabled, with a server of the same kind."""
+    """A plugin that the user has enabled, with such a server."""
     servers = {"mcpServers": {"brought": {"command": sys.executable, "args": ["-m", "trap"]}}}
     if rig.name == "claude":
         market = rig.home / "market"
         source = {"source": {"source": "directory", "path": str(market)}}
         offer = {"name": "plug", "source": "./plug"}
-        known = {**source, "installLocation": str(market), "lastUpdated": "2026-11-15T00:00:00.000Z"}
+        marketplace = {**source, "installLocation": str(market), "lastUpdated": "2026-11-15T00:00:00.000Z"}
         put(
             market / ".claude-plugin" / "marketplace.json",
             {"name": "mk", "owner": {"name": "a"}, "plugins": [offer]},
@@ -59,7 +59,7 @@ def add_a_plugin(rig: Rig) -> None:
             market / "plug" / ".claude-plugin" / "plugin.json",
             {"name": "plug", "version": "1.0.0", **servers},
         )
-        put(rig.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": known})
+        put(rig.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": marketplace})
         settings = {"enabledPlugins": {"plug@mk": True}, "extraKnownMarketplaces": {"mk": source}}
         put(rig.home / ".claude" / "settings.json", settings)
     elif rig.name == "codex":
@@ -85,9 +85,9 @@ def there(path: Path) -> bool:
 def trust(rig: Rig) -> None:
     if rig.name in ("claude", "opencode"):  # OpenCode has no dialog of its own
         path = rig.home / ".claude.json"
-        known = json.loads(path.read_text()) if path.exists() else {}
+        document = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(
-            json.dumps({**known, "projects": {str(rig.project): {"hasTrustDialogAccepted": True}}})
+            json.dumps({**document, "projects": {str(rig.project): {"hasTrustDialogAccepted": True}}})
         )
     elif rig.name == "codex":
         path = rig.home / ".codex" / "config.toml"
@@ -97,7 +97,7 @@ def trust(rig: Rig) -> None:
         path.write_text(json.dumps({str(rig.project): "TRUST_FOLDER"}))
 
 
-async def asked(rig: Rig) -> list[Event]:
+async def ask(rig: Rig) -> list[Event]:
     driver = resolve(rig.name)
     assert driver is not None
     return [event async for event in driver.answer(rig.call("hello"), rig.caller(), LIMITS)]
@@ -112,7 +112,7 @@ async def test_they_stay_off_in_an_untrusted_folder(
     name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
     rig = set_up(name, fake_api, tmp_path, canary)
-    events = await asked(rig)
+    events = await ask(rig)
     assert text_of(events).endswith("hello")
     assert not there(canary)
     notes = [event.text for event in events if isinstance(event, Notice)]
@@ -120,13 +120,13 @@ async def test_they_stay_off_in_an_untrusted_folder(
 
 
 @pytest.mark.parametrize("name", [*AGENTS, SLOW])
-async def test_they_are_there_in_a_folder_that_the_agent_trusts(
+async def test_they_start_in_a_folder_that_the_agent_trusts(
     name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
     """The trap is real."""
     rig = set_up(name, fake_api, tmp_path, canary)
     trust(rig)
-    events = await asked(rig)
+    events = await ask(rig)
     assert text_of(events).endswith("hello")
     assert there(canary)
     assert not any("MCP servers" in event.text for event in events if isinstance(event, Notice))
@@ -134,7 +134,7 @@ async def test_they_are_there_in_a_folder_that_the_agent_trusts(
 
 @pytest.mark.parametrize("name", [*AGENTS, SLOW])
 async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path) -> None:
-    """Its own entry takes nothing from the folder; without it no agent could ask another."""
+    """counsel's own entry loads nothing from the folder; without it no agent could ask another."""
     rig = set_up(name, fake_api, tmp_path, canary)
     note = f"open({str(tmp_path / 'began')!r}, 'w').close()"
     args = (
@@ -150,7 +150,7 @@ async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Pa
     )  # a stand-in that says it was started
     own = Server("counsel", command=sys.executable, args=args, env={"API_KEY": "topsecret"})
     Servers(workspace_of(rig.env, rig.project), tmp_path / "backups").add([own], [name])
-    events = await asked(rig)
+    events = await ask(rig)
     assert there(tmp_path / "began")
     assert not there(canary)
     (note,) = [event.text for event in events if isinstance(event, Notice) and "MCP servers" in event.text]
@@ -159,13 +159,13 @@ async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Pa
 
 @pytest.mark.parametrize("trusts", [False, True])
 @pytest.mark.parametrize("name", AGENTS)
-async def test_nor_do_those_that_plugins_bring(
+async def test_servers_of_plugins_stay_off_in_an_untrusted_folder(
     name: str, trusts: bool, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
     rig = set_up(name, fake_api, tmp_path, canary, plugin=True)
     if trusts:
         trust(rig)
-    events = await asked(rig)
+    events = await ask(rig)
     assert text_of(events).endswith("hello")
     assert there(canary) is trusts
     assert any("brought" in event.text for event in events if isinstance(event, Notice)) is not trusts

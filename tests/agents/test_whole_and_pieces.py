@@ -1,4 +1,4 @@
-"""An agent's text in pieces, whole, or both: it is read once."""
+"""An agent's text arrives in pieces, as a whole, or both: it counts once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked, parts
+from agents.reading import CLEAN, parts, request_to
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
@@ -15,7 +15,7 @@ from counsel.agents.gemini import run as gemini
 from counsel.types import Finished
 
 
-def fed(reader: Any, *lines: dict[str, Any]) -> list[Step]:
+def feed_all(reader: Any, *lines: dict[str, Any]) -> list[Step]:
     steps = [step for line in lines for step in reader.feed(line)]
     return [*steps, *reader.finish(CLEAN)]
 
@@ -53,7 +53,7 @@ def codex_piece(text: str, number: str = "m1") -> dict[str, Any]:
     ids=["pieces and whole", "whole", "a part in pieces", "after a comment", "nothing but a comment"],
 )
 def test_codex_says_the_same_in_pieces_and_whole(items: list[dict[str, Any]]) -> None:
-    assert parts(fed(codex.Reader(asked("codex")), *codex_lines(*items)))[0] == "Berlin."
+    assert parts(feed_all(codex.Reader(request_to("codex")), *codex_lines(*items)))[0] == "Berlin."
 
 
 def test_codex_messages_of_a_turns_end_count() -> None:
@@ -62,7 +62,7 @@ def test_codex_messages_of_a_turns_end_count() -> None:
         {"type": "agentMessage", "id": "m0", "text": "One."},
         {"type": "agentMessage", "id": "m1", "text": "Two."},
     ]
-    assert parts(fed(codex.Reader(asked("codex")), *lines))[0] == "One.\n\nTwo."
+    assert parts(feed_all(codex.Reader(request_to("codex")), *lines))[0] == "One.\n\nTwo."
 
 
 def claude_piece(text: str, message: str = "a") -> list[dict[str, Any]]:
@@ -92,24 +92,24 @@ def claude_result(text: str, stop: str = "end_turn") -> dict[str, Any]:
     ids=["pieces and whole", "whole", "a part in pieces", "the result alone", "a block in no piece"],
 )
 def test_claude_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -> None:
-    assert parts(fed(claude.Reader(asked("claude")), *lines))[0] == "Berlin."
+    assert parts(feed_all(claude.Reader(request_to("claude")), *lines))[0] == "Berlin."
 
 
 def test_a_last_message_of_claude_that_came_with_the_result_alone_counts() -> None:
     lines = [*claude_piece("I look."), claude_whole("I look."), claude_result("Berlin.")]
-    assert parts(fed(claude.Reader(asked("claude")), *lines))[0] == "I look.\n\nBerlin."
+    assert parts(feed_all(claude.Reader(request_to("claude")), *lines))[0] == "I look.\n\nBerlin."
 
 
 @pytest.mark.parametrize("words", ["", " ", "(no content)", "No response requested."])
-def test_what_claude_shows_for_no_answer_is_none(words: str) -> None:
-    assert not parts(fed(claude.Reader(asked("claude")), claude_result(words)))[0].strip()
+def test_claudes_placeholder_for_no_answer_is_no_text(words: str) -> None:
+    assert not parts(feed_all(claude.Reader(request_to("claude")), claude_result(words)))[0].strip()
 
 
 def test_a_refusal_of_claude_says_why() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "No.", "recommended_model": "opus"}
     delta = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}
     lines = ({"type": "stream_event", "event": delta}, claude_result("", "refusal"))
-    finished = fed(claude.Reader(asked("claude")), *lines)[-1]
+    finished = feed_all(claude.Reader(request_to("claude")), *lines)[-1]
     assert isinstance(finished, Finished)
     assert finished.reason == "filtered"
     assert finished.vendor == {"reason": "cyber", "text": "No.", "recommended_model": "opus"}
@@ -132,10 +132,10 @@ def test_gemini_says_the_same_in_pieces_and_whole(pieces: list[tuple[str, bool |
         for text, delta in pieces
     ]
     last = {"type": "result", "status": "success", "stats": {}, "response": "Berlin."}
-    assert parts(fed(gemini.Reader(asked("gemini")), *lines, last))[0] == "Berlin."
+    assert parts(feed_all(gemini.Reader(request_to("gemini")), *lines, last))[0] == "Berlin."
 
 
-def cursor_said(text: str, *, piece: bool) -> dict[str, Any]:
+def cursor_message(text: str, *, piece: bool) -> dict[str, Any]:
     message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
     return {"type": "assistant", "message": message} | ({"timestamp_ms": 1} if piece else {})
 
@@ -144,28 +144,28 @@ def cursor_said(text: str, *, piece: bool) -> dict[str, Any]:
     "lines",
     [
         [
-            cursor_said("Ber", piece=True),
-            cursor_said("lin.", piece=True),
-            cursor_said("Berlin.", piece=False),
+            cursor_message("Ber", piece=True),
+            cursor_message("lin.", piece=True),
+            cursor_message("Berlin.", piece=False),
         ],
-        [cursor_said("Berlin.", piece=False)],
-        [cursor_said("Ber", piece=True), cursor_said("Berlin.", piece=False)],
+        [cursor_message("Berlin.", piece=False)],
+        [cursor_message("Ber", piece=True), cursor_message("Berlin.", piece=False)],
         [],
     ],
     ids=["pieces and whole", "whole", "a part in pieces", "the result alone"],
 )
 def test_cursor_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -> None:
     last = {"type": "result", "subtype": "success", "is_error": False, "result": "Berlin."}
-    assert parts(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "Berlin."
+    assert parts(feed_all(cursor.Reader(request_to("cursor")), *lines, last))[0] == "Berlin."
 
 
 def test_whole_text_of_cursor_after_its_tools_counts() -> None:
     tool = {"type": "tool_call", "subtype": "started", "call_id": "1", "tool_call": {"readToolCall": {}}}
     lines = [
-        cursor_said("I look.", piece=True),
-        cursor_said("I look.", piece=False),
+        cursor_message("I look.", piece=True),
+        cursor_message("I look.", piece=False),
         tool,
-        cursor_said("Berlin.", piece=False),
+        cursor_message("Berlin.", piece=False),
     ]
     last = {"type": "result", "subtype": "success", "is_error": False, "result": "I look.Berlin."}
-    assert parts(fed(cursor.Reader(asked("cursor")), *lines, last))[0] == "I look.\n\nBerlin."
+    assert parts(feed_all(cursor.Reader(request_to("cursor")), *lines, last))[0] == "I look.\n\nBerlin."

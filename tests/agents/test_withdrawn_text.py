@@ -1,4 +1,4 @@
-"""Text that an agent takes back or corrects."""
+"""Text that an agent withdraws or corrects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.reading import CLEAN, asked
+from agents.reading import CLEAN, request_to
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import run as codex
 from counsel.agents.gemini import run as gemini
@@ -27,14 +27,14 @@ def _claude_event(kind: str, message: str, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("first", "void", "again"), [(0, "One. Tw", "Two."), (1, "Tw", "\n\nTwo.")])
 def test_claude_takes_back_the_blocks_that_it_abandons(first: int, void: str, again: str) -> None:
-    """As 2.x says it when a stream breaks: from this block on the message is asked for again, as another one."""
-    reader = claude.Reader(asked("claude"))
-    lost = {"abandoned_blocks": {"api_message_id": "m1", "from_block_index": first}}
+    """When a stream breaks, Claude Code 2.x requests the message again from this block on, as another message."""
+    reader = claude.Reader(request_to("claude"))
+    abandoned = {"abandoned_blocks": {"api_message_id": "m1", "from_block_index": first}}
     lines = [
         _claude_event("message_start", "m1"),
         _claude_piece("m1", 0, "One. "),
         _claude_piece("m1", 1, "Tw"),
-        _claude_event("message_stop", "m1", **lost),
+        _claude_event("message_stop", "m1", **abandoned),
         _claude_event("message_start", "m2"),
         _claude_piece("m2", 0, "Two."),
     ]
@@ -51,7 +51,7 @@ def _codex(method: str, item: str = "", **params: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("whole", "void", "again"), [(False, ["One."], "Two."), (True, [], "\n\nTwo.")])
 def test_codex_takes_back_a_message_that_was_not_complete(whole: bool, void: list[str], again: str) -> None:
-    reader = codex.Reader(asked("codex"))
+    reader = codex.Reader(request_to("codex"))
     lines = [
         _codex("item/started", "m1"),
         _codex("item/agentMessage/delta", "m1", delta="One."),
@@ -105,7 +105,7 @@ def test_gemini_is_corrected_by_its_own_record(
     (chats / "session-2026-01-02T00-00-other000.jsonl").write_text(json.dumps(RECORD[0]))
     lines = b"\n".join(json.dumps(entry).encode() for entry in RECORD)
     (chats / "session-2026-01-02T00-00-abcdef01.jsonl").write_bytes(lines + b"\n" + half)
-    reader = gemini.Reader(asked("gemini", env={"HOME": str(tmp_path)}, cwd=tmp_path))
+    reader = gemini.Reader(request_to("gemini", env={"HOME": str(tmp_path)}, cwd=tmp_path))
     session = {"session_id": "abcdef01-0000", "timestamp": "2026-01-02T00:00:00.500Z"}
     reader.feed({"type": "init", **session})
     for piece in pieces:

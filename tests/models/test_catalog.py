@@ -451,7 +451,7 @@ models = ["mistral-small-9"]
 
 
 def test_ids_are_spelled_as_the_vendors_spell_them() -> None:
-    """Every id that is sent is in genai-prices' data under its provider, with one exception, which the specification sets."""
+    """Every id that is sent is in genai-prices' data under its provider. One id differs from what is sent."""
     models = catalog_rows.shipped().models.values()
     assert [model.id for model in models if model.id != model.wire_id] == ["deepseek-coder-v2.5"]
     providers = {provider.id: provider for provider in data.providers}
