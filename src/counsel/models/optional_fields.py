@@ -14,20 +14,20 @@ class RefusedFields:
     def __init__(self) -> None:
         self._refused: set[tuple[str, str | None, str, str]] = set()  # address, key, model, field
 
-    def body(self, prepared: Prepared, endpoint: Endpoint, model: Model) -> dict[str, object]:
+    def body(self, request: Prepared, endpoint: Endpoint, model: Model) -> dict[str, object]:
         """The request's body without the fields that were refused before."""
-        body = prepared.body
-        for field in prepared.optional:
+        body = request.body
+        for field in request.optional:
             if _key(endpoint, model, field) in self._refused:
                 body = _without(body, field.split("."))
         return body
 
-    def add(self, report: ErrorReport, prepared: Prepared, endpoint: Endpoint, model: Model) -> bool:
+    def add(self, report: ErrorReport, request: Prepared, endpoint: Endpoint, model: Model) -> bool:
         """Whether the vendor refused an optional field for the first time, so that a request without it may succeed."""
         if report.kind != "refused":
             return False
         message = f"{report.field} {report.message}"
-        keys = {_key(endpoint, model, field) for field in prepared.optional if field in message}
+        keys = {_key(endpoint, model, field) for field in request.optional if field in message}
         new = keys - self._refused
         if len(self._refused) >= _MAX_REMEMBERED:
             self._refused.clear()

@@ -71,8 +71,8 @@ class TeamCalls:
         reservation = await call.budget.reserve(call, model) if call.budget else None
         if reservation:
             call = limited(call, reservation)
-        prepared = ALL_WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
-        attempts = _Attempts(self, call, model, endpoint, prepared, limits, ends, reservation)
+        request = ALL_WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
+        attempts = _Attempts(self, call, model, endpoint, request, limits, ends, reservation)
         try:
             async for event in attempts.events():
                 yield event
@@ -80,22 +80,22 @@ class TeamCalls:
             if reservation:
                 reservation.settle(attempts.usage)
             if attempts.may_run and not (call.is_handed_over and call.is_handed_over()):
-                self._start_cancelling(prepared, endpoint)
+                self._start_cancelling(request, endpoint)
 
-    def _start_cancelling(self, prepared: Prepared, endpoint: Endpoint) -> None:
-        if _KEY in prepared.headers:
-            task = asyncio.ensure_future(self._cancel(prepared, endpoint))
+    def _start_cancelling(self, request: Prepared, endpoint: Endpoint) -> None:
+        if _KEY in request.headers:
+            task = asyncio.ensure_future(self._cancel(request, endpoint))
             self.endings.add(task)
             task.add_done_callback(self.endings.discard)
 
-    async def _cancel(self, prepared: Prepared, endpoint: Endpoint) -> None:
-        headers = {name: value for name, value in prepared.headers.items() if name != _KEY}
-        body = strict_json.encode({"key": prepared.headers[_KEY]})
+    async def _cancel(self, request: Prepared, endpoint: Endpoint) -> None:
+        headers = {name: value for name, value in request.headers.items() if name != _KEY}
+        body = strict_json.encode({"key": request.headers[_KEY]})
         until = asyncio.get_running_loop().time() + _ENDING.total
         with suppress(OSError, CounselError, http1.DeadlineExceeded):
             for _ in range(_ENDING_ATTEMPTS):
                 response = await self.sender.send(
-                    f"{prepared.url}/cancel", headers, _ENDING, endpoint, until=until, body=body
+                    f"{request.url}/cancel", headers, _ENDING, endpoint, until=until, body=body
                 )
                 try:
                     answer = await response_bodies.json_object(response, endpoint, until)
@@ -112,7 +112,7 @@ class _Attempts:
     call: Call
     model: Model
     endpoint: Endpoint
-    prepared: Prepared
+    request: Prepared
     limits: Limits
     ends: float
     reservation: Reservation | None
@@ -210,7 +210,7 @@ class _Attempts:
         return Exchange(
             self.calls.sender,
             RefusedFields(),
-            self.prepared,
+            self.request,
             deadlines,
             self.model,
             request_tokens=self.call.tokens,

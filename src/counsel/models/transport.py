@@ -176,15 +176,15 @@ def limited(call: Call, reservation: Reservation) -> Call:
     return replace(call, output_limit=min(limits)) if limits else call
 
 
-def _changed_settings(prepared: Prepared, model: Model) -> list[Notice]:
+def _changed_settings(request: Prepared, model: Model) -> list[Notice]:
     """Notices about the caller's settings that are not sent as requested."""
     left_out = [
         Notice("left_out", f"{model.id} does not take {name}: it was left out.", {"setting": name})
-        for name in prepared.left_out
+        for name in request.left_out
     ]
     adapted = [
         Notice("adapted", change.why, {"setting": change.setting, "asked": change.asked, "sent": change.sent})
-        for change in prepared.adapted
+        for change in request.adapted
     ]
     return [*left_out, *adapted]
 
