@@ -507,7 +507,7 @@ def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(
     assert any("is damaged: it is not a database" in what for what in repaired(env))
     assert path.read_bytes() == before
     assert any("A new one was made from the backup of" in what for what in repaired(env, "--yes"))
-    (aside,) = recovery.asides(path)
+    (aside,) = recovery.damaged_files(path)
     assert aside.read_bytes() == before
     after = json.loads(counsel(env, "--json").stdout)["findings"]
     assert any("is intact" in row["what"] for row in after)

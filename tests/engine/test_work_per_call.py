@@ -119,7 +119,7 @@ async def test_the_row_of_a_job_that_cannot_run_again_waits_for_its_end(
     stored: bool,
 ) -> None:
     """One commit instead of two; a job that another process could continue is on the disk while it runs."""
-    monkeypatch.setattr("counsel.engine.store.sqlite.jobs._UNREPEATED", 3600)
+    monkeypatch.setattr("counsel.engine.store.sqlite.jobs._UNRESUMABLE_DELAY", 3600)
     fake_api.script(gate="answer")
     request = CompletionRequest(model="gpt-5", turns=(Turn("user", "q"),), stored=stored)
     job = await engine.submit(request, caller())

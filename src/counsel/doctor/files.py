@@ -121,7 +121,7 @@ def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
             "info",
             f"{counted(len(copies), 'backup')}, the newest from {made}: {copies[0].parent}",
         )
-    for moved in recovery.asides(path):
+    for moved in recovery.damaged_files(path):
         todo = "Its readable rows were copied to the new database. Delete it when nothing is missing."
         yield Finding("database", "warn", f"{moved} is a damaged database that was moved aside", todo)
 

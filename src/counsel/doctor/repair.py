@@ -64,7 +64,7 @@ def _modes(home: Path) -> Iterator[Finding]:
 
 def _database(path: Path, confirm: Confirm) -> Iterator[Finding]:
     if files.identity(path) is None:
-        newest = backups.newest_sound(path)
+        newest = backups.newest_intact(path)
         if newest is None:
             yield Finding("repair", "ok", "there is no database yet")
         elif not confirm(f"{path} is missing. Restore the backup {newest.name}?"):
@@ -72,7 +72,7 @@ def _database(path: Path, confirm: Confirm) -> Iterator[Finding]:
         else:
             yield _replaced(path, "it was missing")
         return
-    with closing(files.Opened(path)) as opened:
+    with closing(files.OpenFile(path)) as opened:
         damage = recovery.examine(opened, thorough=True)
     if damage is None:
         yield Finding("repair", "ok", f"{path} is intact")
@@ -84,7 +84,7 @@ def _database(path: Path, confirm: Confirm) -> Iterator[Finding]:
 
 
 def _replaced(path: Path, why: str) -> Finding:
-    with closing(opening.on_disk(path, why=why)) as place:
+    with closing(opening.on_disk(path, cause=why)) as place:
         return Finding("repair", "ok", place.problem or f"another process has already replaced {path}")
 
 

@@ -80,7 +80,7 @@ async def test_a_sound_file_is_left_alone(database: Database) -> None:
     before = database.path.stat().st_ino
     database.examine().result(30)
     assert (database.path.stat().st_ino, database.problem) == (before, None)
-    assert recovery.asides(database.path) == []
+    assert recovery.damaged_files(database.path) == []
 
 
 async def test_a_quick_write_into_a_deleted_file_is_not_lost(database: Database) -> None:
@@ -107,7 +107,7 @@ async def test_a_file_that_is_emptied_or_overwritten_is_moved_aside(
     database.examine().result(30)
     await database.write(put("b"))
     assert "b" in on_disk(path)
-    (aside,) = recovery.asides(path)
+    (aside,) = recovery.damaged_files(path)
     assert aside.read_bytes() == content
     assert aside.name in (database.problem or "")
 
@@ -121,7 +121,7 @@ async def test_a_file_that_is_cut_in_half_is_moved_aside_and_its_rows_saved(path
     saved = on_disk(path)
     assert "new" in saved
     assert len(saved) > 50, "what was in the first half is read"
-    assert recovery.asides(path)
+    assert recovery.damaged_files(path)
     database.close()
 
 
@@ -131,7 +131,7 @@ async def test_damage_that_a_read_finds_is_repaired_and_the_read_answered(path: 
     overwrite(path, 4096 * 60, 4096 * 40)
     result = await database.search("SELECT key, length(reply) FROM answers")
     assert len(result) > 50
-    assert len(recovery.asides(path)) == 1
+    assert len(recovery.damaged_files(path)) == 1
     assert "A new one was made from" in (database.problem or "")
     database.close()
 
@@ -146,7 +146,7 @@ async def test_damage_that_a_quick_read_finds_is_repaired_and_the_read_answered(
         database = Database(path)
         overwrite(path, 4096 * 60, 4096 * 40)
         assert read(database) > 50
-        assert len(recovery.asides(path)) == number
+        assert len(recovery.damaged_files(path)) == number
         database.close()
         path.unlink()
 
@@ -156,7 +156,7 @@ async def test_damage_that_a_write_finds_is_repaired_and_the_write_made(path: Pa
     database = Database(path)
     overwrite(path, 4096 * 60, 4096 * 40)
     await database.write(lambda db: db.execute("UPDATE answers SET expires = 2, reply = reply || 'y'"))
-    assert len(recovery.asides(path)) == 1
+    assert len(recovery.damaged_files(path)) == 1
     assert on_disk(path)
     database.close()
 
@@ -188,7 +188,7 @@ async def test_what_is_locked_is_not_taken_for_damaged(path: Path, database: Dat
         other.execute("BEGIN EXCLUSIVE")
         assert database.check() is None
         other.execute("ROLLBACK")
-    assert recovery.asides(path) == []
+    assert recovery.damaged_files(path) == []
 
 
 async def test_what_is_kept_in_memory_goes_to_the_disk_when_that_works_again(
@@ -268,7 +268,7 @@ def test_of_several_processes_one_moves_it_aside_and_all_continue_with_the_new_o
             each.answered()
     for each in writers:
         each.end()
-    asides = recovery.asides(path)
+    asides = recovery.damaged_files(path)
     assert len(asides) == (0 if spoil == "delete" else 1)
     assert on_disk(path) >= {
         f"{name}-{n}" for name in "abc" for n in ((0, 1, 2) if spoil == "delete" else (1, 2))
@@ -283,7 +283,7 @@ def test_another_programs_file_is_moved_aside_and_left_as_it_is(path: Path) -> N
     notes = "these are my notes, not a database, and long enough to be told apart from one" * 20
     path.write_text(notes)
     database = Database(path)
-    (aside,) = recovery.asides(path)
+    (aside,) = recovery.damaged_files(path)
     assert aside.read_text() == notes
     assert "it is not a database" in (database.problem or "")
     assert not database.in_memory
@@ -296,7 +296,7 @@ def test_another_programs_database_is_moved_aside(path: Path) -> None:
         other.execute("CREATE TABLE notes (a)")
         other.execute("PRAGMA user_version=1")
     database = Database(path)
-    assert len(recovery.asides(path)) == 1
+    assert len(recovery.damaged_files(path)) == 1
     assert not database.in_memory
     database.close()
 

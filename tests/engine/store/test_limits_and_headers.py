@@ -50,13 +50,13 @@ def test_a_file_that_was_cut_short_is_seen(tmp_path: Path, page: int) -> None:
         db.execute("CREATE TABLE t (x)")
         db.execute("INSERT INTO t VALUES (?)", ("x" * 3 * page,))
         db.commit()
-    opened = files.Opened(path)
-    assert opened.spoilt() is None
-    assert not opened.shortened()
+    opened = files.OpenFile(path)
+    assert opened.header_damage() is None
+    assert not opened.is_truncated()
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 1)
-    assert opened.shortened()
+    assert opened.is_truncated()
     path.write_bytes(b"x" * 200)
-    assert files.Opened(path).spoilt() == "it is not a database"
+    assert files.OpenFile(path).header_damage() == "it is not a database"
     path.write_bytes(b"")
-    assert files.Opened(path).spoilt() == "it is empty"
+    assert files.OpenFile(path).header_damage() == "it is empty"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counsel.engine.store.sqlite import backups
-from counsel.engine.store.sqlite.connections import patiently
+from counsel.engine.store.sqlite.connections import retry_while_locked
 
 
 class Step:
@@ -25,18 +25,18 @@ class Step:
 
 def test_a_step_is_tried_until_the_lock_is_free() -> None:
     step = Step(3)
-    patiently(step)
+    retry_while_locked(step)
     assert step.tries == 4
 
 
 def test_waiting_has_an_end_and_is_for_locks_only() -> None:
     step = Step(1_000)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        patiently(step, seconds=0.05)
+        retry_while_locked(step, seconds=0.05)
     assert 1 < step.tries < 1_000
     other = Step(5, "disk I/O error")
     with pytest.raises(sqlite3.OperationalError, match="disk"):
-        patiently(other)
+        retry_while_locked(other)
     assert other.tries == 1
 
 

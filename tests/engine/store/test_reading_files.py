@@ -171,7 +171,7 @@ def test_another_programs_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_is_open_as_long_as_someone_uses_it(file: Path) -> None:
     before = len(list(Path("/dev/fd").iterdir()))
-    users = [files.Opened(file) for _ in range(3)]
+    users = [files.OpenFile(file) for _ in range(3)]
     assert len(list(Path("/dev/fd").iterdir())) == before + 1, "one for all"
     for user in users:
         assert user.size == file.stat().st_size

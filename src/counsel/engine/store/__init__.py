@@ -1,4 +1,4 @@
-"""Everything that is stored. `protocol.py` is what the engine uses; SQL stays inside `sqlite/` and `postgres/`."""
+"""The store. The engine uses `protocol.py`; SQL stays inside `sqlite/` and `postgres/`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ DATABASE = "counsel.db"
 def open_store(home: Path, *, database: str | None = None, without_loop: bool = False) -> Store:
     """The store of a COUNSEL_HOME. Several processes may open it at once.
 
-    `database`: the URL of a PostgreSQL database, which several servers share; "": the home's own file; None: as the
-    setting says. `without_loop`: for a command that only reads; its coroutines never wait.
+    `database`: the URL of a PostgreSQL database, which several servers share; "": the home's own file; None: the
+    setting decides. `without_loop`: for a command that only reads; the store's coroutines never wait.
     """
     url = _setting(home) if database is None else database
-    if url:  # nothing is connected yet: that happens with the first read or write
-        opened: Store = _postgres("store").PostgresStore(url, without_loop=without_loop)
-        return opened
-    from counsel.engine.store.sqlite.store import SqliteStore  # which imports this package
+    if url:  # connects on the first read or write
+        store: Store = _postgres("store").PostgresStore(url, without_loop=without_loop)
+        return store
+    from counsel.engine.store.sqlite.store import SqliteStore  # it imports this package
 
     return SqliteStore(home / DATABASE, without_loop=without_loop)
 
 
 def open_lookup(home: Path, database: str = "") -> Lookup:
-    """Ids of a COUNSEL_HOME, or of a PostgreSQL database, without opening its store: quick, and nothing is written."""
+    """Look up ids in a COUNSEL_HOME or a PostgreSQL database without opening its store: fast, and writes nothing."""
     if database:
-        opened: Lookup = _postgres("lookup").PostgresLookup(database)
-        return opened
+        lookup: Lookup = _postgres("lookup").PostgresLookup(database)
+        return lookup
     from counsel.engine.store.sqlite.lookup import SqliteLookup
 
     return SqliteLookup(home / DATABASE)
@@ -58,7 +58,7 @@ def administration() -> ModuleType:
 def import_history(
     path: Path, url: str, person: str | None, *, dry_run: bool, progress: Callable[[str], None]
 ) -> ImportReport:
-    """Add the history of a SQLite database to a PostgreSQL one, as a person's (their folded name)."""
+    """Add the history of a SQLite database to a PostgreSQL one. `person`: the owner's folded name."""
     from counsel.engine.store.sqlite import snapshot
 
     importing = _postgres("importing")

@@ -1,4 +1,4 @@
-"""The audit log as it is stored: who did what, when. PostgreSQL only."""
+"""The stored audit log: who did what, when. PostgreSQL only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AuditRecord:
 
 class AuditStore(Protocol):
     def add(self, record: AuditRecord, expires: float) -> Pending[None]:
-        """Nobody waits for it; it shares a commit with what is written next."""
+        """Nobody waits for it, so it shares the commit of the next write."""
 
     async def read(self, since: float, person: str | None, limit: int) -> list[AuditRecord]:
         """Newest first. `person`: a name in its folded form, or an id."""

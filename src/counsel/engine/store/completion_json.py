@@ -1,4 +1,4 @@
-"""A completion's request as JSON, for jobs that must be able to run again."""
+"""A completion's request as JSON, so that its job can run again."""
 
 from __future__ import annotations
 

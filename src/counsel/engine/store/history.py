@@ -1,4 +1,4 @@
-"""A person's stored history as a whole, to be brought into another store; and what was brought."""
+"""The whole stored history of a person, for import into another store, and the report of an import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row: TypeAlias = Mapping[str, Any]  # by column; lists are lists
 
 
 class History(Protocol):
-    """What a SQLite database holds. Reading it changes nothing."""
+    """What a SQLite database contains. Reading it changes nothing."""
 
     problem: str | None  # that some of it could not be read
 
@@ -39,16 +39,16 @@ class History(Protocol):
 
 @dataclass(slots=True)
 class ImportReport:
-    """How much was added, and what was not."""
+    """What was added, and what was not."""
 
     conversations: int = 0
     messages: int = 0
     jobs: int = 0
     usage: int = 0
     images: int = 0
-    present: int = 0  # conversations and jobs that were there before
+    present: int = 0  # conversations and jobs that were already there
     open_jobs: list[str] = field(default_factory=list)  # they stay where they are
-    renamed: dict[str, str] = field(default_factory=dict)  # ids that belonged to others
+    renamed: dict[str, str] = field(default_factory=dict)  # new ids, by old ids that belonged to others
     untagged: list[str] = field(default_factory=list)  # conversations whose tag was taken
     diverged: list[str] = field(default_factory=list)  # conversations that were continued in both places
     problem: str | None = None

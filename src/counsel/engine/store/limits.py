@@ -1,4 +1,4 @@
-"""Limits of people, groups and providers as they are stored. PostgreSQL only."""
+"""Stored limits of people, groups and providers. PostgreSQL only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LimitRow:
     month: float | None = None
     per_minute: int | None = None
     at_once: int | None = None
-    shown: str = ""  # a person's name; else the same as `name`
+    shown: str = ""  # the name to display: a person's name, else `name`
 
     @property
     def is_empty(self) -> bool:
@@ -32,4 +32,4 @@ class LimitStore(Protocol):
         """All of them, by kind and name."""
 
     def set(self, row: LimitRow) -> Pending[None]:
-        """Instead of the one before; an empty one removes it."""
+        """Replace the limit; an empty one removes it."""

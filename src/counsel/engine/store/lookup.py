@@ -1,4 +1,4 @@
-"""What people's commands look ids up in: `sqlite/lookup.py` and `postgres/lookup.py` implement it."""
+"""Looking up ids for commands: `sqlite/lookup.py` and `postgres/lookup.py` implement it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from counsel.engine.store.records import Entry
 
 
 class Lookup(Protocol):
-    """Jobs and conversations by the beginning of their ids, for people's commands. Raises nothing, and never waits long."""
+    """Jobs and conversations by the beginning of their ids, for commands. Raises nothing, and never waits long."""
 
     readable: bool  # False: the database cannot be read, and nothing is found
 
@@ -20,12 +20,12 @@ class Lookup(Protocol):
         """Newest first."""
 
     def newest_job(self, project: str | None = None, *, running: bool = False) -> Entry | None:
-        """Of a project, or of all; `running`: only of those that have not ended."""
+        """Of a project, or of all; `running`: only jobs that have not ended."""
 
     def conversation(self, name: str) -> Entry | None: ...
 
     def conversations(self, prefix: str, limit: int = 50) -> list[Entry]:
-        """The last used first."""
+        """Most recently used first."""
 
     def newest_conversation(self, project: str) -> Entry | None:
-        """The last used of a project, with an answer or on its way to one; not one whose only call failed."""
+        """The project's most recently used one that has an answer or waits for one; not one whose only call failed."""

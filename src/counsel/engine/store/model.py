@@ -1,4 +1,4 @@
-"""What is stored of a job as a whole: its question, complete, so that it can run again after a crash; who asked; each reply."""
+"""What is stored of a job: the complete request, so that it can run again after a crash; its caller; each reply."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from counsel.types import Effort, Knobs, MediaResolution, Position, Usage, Verbo
 _DEFAULT_TEMPERATURE = {
     "consensus": 0.2,
     "review": 0.2,
-}  # where it differs from what the wires send by themselves
+}  # where it differs from the wires' default
 
 
 class Part(NamedTuple):
-    """A file's block inside of a question's text."""
+    """The place of a file's content in a question's text."""
 
     key: str  # path and range
     sha: str  # of its lines
@@ -64,7 +64,7 @@ _settings = attrgetter(*SETTINGS)
 class ReviewSubject(TypedDict, total=False):
     """What a review compares."""
 
-    offset: int  # where `Task.text` has the diff
+    offset: int  # of the diff in `Task.text`
     about: str
     left_out: list[LeftOutFile]
     root: str  # of the repository
@@ -78,33 +78,33 @@ class Task:
     models: tuple[str, ...]
     images: tuple[str, ...] = ()  # blobs
     files: tuple[str, ...] = ()
-    ranges: tuple[str, ...] = ()  # of `files`, one each
+    ranges: tuple[str, ...] = ()  # one per file of `files`
     sources: tuple[Source, ...] = ()
-    parts: tuple[Part, ...] = ()  # the position of each file in `text`; the first of `sources`, one each
+    parts: tuple[Part, ...] = ()  # where each file is in `text`; one per source, for the first of `sources`
     temperature: float | None = None
     reasoning_effort: Effort | None = None
     verbosity: Verbosity | None = None
     use_websearch: bool = False
     media_resolution: MediaResolution | None = None
-    export: tuple[str, ...] = ()  # the folder to export to, and the one that it must not leave
+    export: tuple[str, ...] = ()  # the folder to export to, and the folder that must contain it
     tools: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()  # of `models`, one each, or none at all
-    stances: tuple[str, ...] = ()  # the same
-    judge: str | None = None  # `auto`: no model is left for it
+    roles: tuple[str, ...] = ()  # one per model, or empty
+    stances: tuple[str, ...] = ()  # one per model, or empty
+    judge: str | None = None  # `auto`: no other model is available as judge
     choices: tuple[str, ...] = ()
-    refine: str = ""  # empty: as `cross_feedback` says, in jobs of older releases, too
+    refine: str = ""  # empty: `cross_feedback` decides, also in jobs of older releases
     rounds: int | None = None  # None: two
     order: str = ""  # empty: parallel
     cross_feedback: bool = False
     feedback_prompt: str | None = None
     system: str | None = None
     schema: dict[str, object] | None = None
-    max_cost_usd: float | None = None  # of all its calls
+    max_cost_usd: float | None = None  # for all its calls together
     tag: str | None = None
-    project: str = ""  # where tags are looked for
+    project: str = ""  # where tags are looked up
     completion: CompletionRequest | None = None
     review: ReviewSubject | None = None
-    stateless: bool = False  # no conversation: its client has the turns
+    stateless: bool = False  # no conversation: the client keeps the turns
 
     @property
     def refines(self) -> str:
@@ -119,30 +119,30 @@ class Task:
         )
 
     def settings(self) -> dict[str, object]:
-        """What the caller set, for readers of the conversation; without what was left to us."""
+        """The settings that the caller chose, for readers of the conversation; defaults are omitted."""
         values = zip(SETTINGS, _settings(self), strict=True)
-        chosen = {name: value for name, value in values if value or (value == 0 and value is not False)}
-        chosen["models"] = list(self.models)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
+        settings = {name: value for name, value in values if value or (value == 0 and value is not False)}
+        settings["models"] = list(self.models)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
 
     @property
     def can_run_again(self) -> bool:
-        """In another process, from what is stored."""
+        """Whether another process can run it from what is stored."""
         return self.completion is None or self.completion.stored
 
     def asked_for(self, setting: str) -> bool:
-        """False for a setting that the caller left to us: no notice is needed when a model does not take it."""
+        """Whether the caller chose it. If not, no notice is needed when a model does not support it."""
         return getattr(self, setting, True) is not None
 
     def dump(self, *, with_messages: bool = False) -> str:
-        """`with_messages`: also of a completion that is not stored; another process runs it."""
+        """`with_messages`: also the messages of a completion that is not stored, because another process runs it."""
         data: dict[str, object] = dict(zip(_TASK_FIELDS, _task_values(self), strict=True))
         data["sources"] = [source.to_json() for source in self.sources]
         if self.text == self.prompt:
             del data["text"]
         if self.max_cost_usd is None:
             del data["max_cost_usd"]
-        for name in _OF_CONSENSUS:
+        for name in _OMITTED_IF_EMPTY:
             if not data[name]:
                 del data[name]
         if self.completion is None:
@@ -167,7 +167,7 @@ def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_OF_CONSENSUS = (
+_OMITTED_IF_EMPTY = (
     "roles",
     "stances",
     "judge",
@@ -176,7 +176,7 @@ _OF_CONSENSUS = (
     "rounds",
     "order",
     "review",
-)  # few jobs have them
+)  # set in few jobs
 _TASK_FIELDS = tuple(row.name for row in fields(Task))
 _task_values = attrgetter(*_TASK_FIELDS)
 _NO_USAGE = Usage()
@@ -184,7 +184,7 @@ _NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One finished call, as it is memoised."""
+    """One finished call, stored so that a resumed job does not repeat it."""
 
     text: str
     provider: str
@@ -200,12 +200,12 @@ class Reply:
     tools: tuple[ToolRun, ...] = ()  # calls of shared tools
     parts: tuple[AnswerPart, ...] = ()  # of a completion
     vendor: Mapping[str, str] = field(default_factory=dict)  # of a completion: why it ended
-    position: Position | None = None  # of a refined answer: what its author stated in its last line
-    is_json: bool = False  # asked for by counsel: a vote, a verdict, findings
+    position: Position | None = None  # of a refined answer, as its last line states it
+    is_json: bool = False  # requested by counsel: a vote, a verdict or findings
 
     @property
     def shown(self) -> str:
-        """The text that live views have of it."""
+        """The text that live views display."""
         return live_json.shown(self.text) if self.is_json else self.text
 
     def dump(self) -> str:
@@ -223,14 +223,14 @@ class Reply:
 
     @classmethod
     def load(cls, text: str) -> Reply:
-        """A newer release may have written fields that this one does not know, an older one fewer."""
+        """Ignores unknown fields, which a newer release wrote, and accepts that an older one wrote fewer."""
         data = json.loads(text)
-        used = {name: value for name, value in data.pop("usage", {}).items() if name in _USAGE_FIELDS}
-        known = {name: _frozen(value) for name, value in data.items() if name in _REPLY_FIELDS}
-        known["notices"] = tuple(map(AnswerNotice.from_json, data.get("notices", ())))
-        known["parts"] = tuple(map(answer_parts.from_json, data.get("parts", ())))
-        known["tools"] = tuple(map(ToolRun.from_json, data.get("tools", ())))
-        return cls(**{"provider": "", "model": "", **known, "usage": Usage(**used)})
+        usage = {name: value for name, value in data.pop("usage", {}).items() if name in _USAGE_FIELDS}
+        values = {name: _frozen(value) for name, value in data.items() if name in _REPLY_FIELDS}
+        values["notices"] = tuple(map(AnswerNotice.from_json, data.get("notices", ())))
+        values["parts"] = tuple(map(answer_parts.from_json, data.get("parts", ())))
+        values["tools"] = tuple(map(ToolRun.from_json, data.get("tools", ())))
+        return cls(**{"provider": "", "model": "", **values, "usage": Usage(**usage)})
 
 
 _REPLY_FIELDS = tuple(row.name for row in fields(Reply))

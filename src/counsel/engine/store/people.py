@@ -1,4 +1,4 @@
-"""People and their tokens as they are stored, and what the engine asks the store about them. PostgreSQL only."""
+"""Stored people and their tokens, and what the engine asks the store about them. PostgreSQL only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from counsel.engine.store.protocol import Pending
 from counsel.lazy_dataclass import dataclass
 from counsel.people import Person, Role
 
-CHANGED = "people"  # `Store.wait_for_change` wakes on it when a person or a token was changed, in any process
+CHANGED = "people"  # `Store.wait_for_change` wakes on it when any process changes a person or a token
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PersonRecord:
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Who sent a request, and with what."""
+    """Who sent a request, and with which token."""
 
     person: Person
     token: str  # its id
@@ -62,15 +62,15 @@ class PeopleStore(Protocol):
         """By name, each with its tokens that have not expired."""
 
     async def usage(self, since: float) -> list[PersonUsage]:
-        """Of everyone who made calls since then, most expensive first."""
+        """Of everyone who made calls since then, the most expensive first."""
 
-    async def named(self, folded: str) -> PersonRecord | None: ...
+    async def named(self, folded_name: str) -> PersonRecord | None: ...
 
     async def signed_in(self, sha: str) -> SignedIn | None:
         """The person whose token has this hash, unless it has expired or the person is disabled."""
 
     async def still_valid(self, tokens: Collection[str]) -> set[str]:
-        """Those of the tokens' ids that still sign in."""
+        """The ids of tokens that are still valid."""
 
     def add(self, person: Person, folded: str, token: TokenRecord, sha: str) -> Pending[bool]:
         """False: the name is taken."""
@@ -83,10 +83,10 @@ class PeopleStore(Protocol):
         groups: Sequence[str] | None = None,
         keep_admin: bool = True,
     ) -> Pending[bool]:
-        """False, without a change: it is the last admin, who would be none."""
+        """False, without a change: this is the last admin, who would not be one any more."""
 
     def set_disabled(self, person: str, at: float | None, *, keep_admin: bool = True) -> Pending[bool]:
-        """False, without a change: it is the last admin."""
+        """False, without a change: this is the last admin."""
 
     def add_token(
         self, person: str, token: TokenRecord, sha: str, *, others_end: float | None

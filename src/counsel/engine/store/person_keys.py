@@ -1,4 +1,4 @@
-"""Keys of vendors that people have brought, encrypted, as they are stored. PostgreSQL only."""
+"""People's own keys for vendors, stored encrypted. PostgreSQL only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class PersonKeyStore(Protocol):
     async def stored(self, person: str) -> dict[str, float]:
         """When each was stored, by provider."""
 
-    def set(self, person: str, provider: str, sealed: bytes, at: float) -> Pending[None]: ...
+    def set(self, person: str, provider: str, ciphertext: bytes, at: float) -> Pending[None]: ...
 
     def remove(self, person: str, provider: str) -> Pending[bool]: ...
 
     async def all(self) -> Mapping[tuple[str, str], bytes]:
-        """By person and provider: for another secret key."""
+        """By person and provider, to encrypt them with another secret key."""
 
     def reseal(self, person: str, provider: str, before: bytes, after: bytes) -> Pending[bool]:
-        """Unless the person has stored another one meanwhile."""
+        """Replace one, unless the person has stored another one meanwhile."""

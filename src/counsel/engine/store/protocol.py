@@ -1,11 +1,11 @@
-"""The store as the engine sees it: operations on jobs, conversations, usage records and cached answers.
+"""The store as the engine uses it: operations on jobs, conversations, usage records and cached answers.
 
 `docs/internals/store.md` has the whole contract. In short:
 
-- A write starts when its method is called, and writes take effect in the order of the calls. Awaiting what comes back
-  means waiting until it is durable, or raises `StoreError`; a write that is not awaited logs its failure.
+- A write starts when its method is called, and writes take effect in the order of the calls. Awaiting the returned
+  `Pending` waits until the write is durable, or raises `StoreError`; a write that is not awaited logs its failure.
 - A write with a `Fence` changes nothing unless the job is open and belongs to that owner and attempt.
-- Reads see every write of this store that was awaited, and what other processes have committed.
+- Reads see every awaited write of this store, and what other processes have committed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Pending(Protocol[T_co]):
-    """A write on its way. Awaiting it is optional; cancelling who awaits does not stop it."""
+    """A write in progress. Awaiting it is optional; cancelling the awaiting task does not stop it."""
 
     def __await__(self) -> Generator[object, None, T_co]: ...
 
@@ -70,7 +70,7 @@ class JobStore(Protocol):
     # ── writes ───────────────────────────────────────────────────────────────────────────────────────
 
     def submit(self, job: NewJob, *, may_wait: bool = False) -> Pending[Submitted]:
-        """Write a new job down, and its conversation. A tag joins the conversation that the tag names.
+        """Store a new job and its conversation. A job with a tag joins the conversation that the tag names.
 
         `may_wait`: no caller awaits it, so it may share the next write's commit.
         """
@@ -79,13 +79,13 @@ class JobStore(Protocol):
         """Take an open job from an owner that is dead, as its next attempt. None: another process was faster."""
 
     def detach(self, job: str) -> Pending[None]:
-        """From now on it is a background job: it continues without its caller."""
+        """Make it a background job, which continues without its caller."""
 
     def release(self, owner: str, *, keep: bool) -> Pending[None]:
-        """The owner ends in good order: its open jobs have no owner. `keep`: synchronous ones are detached, too."""
+        """The owner shuts down: its open jobs have no owner any more. `keep`: synchronous ones are detached, too."""
 
     def request_cancel(self, job: str, member: str | None = None) -> Pending[bool]:
-        """Ask the owner to stop an open job, or one of its models. False: the job is over, or unknown."""
+        """Ask the owner to stop an open job, or one of its models. False: the job has ended or is unknown."""
 
     def progress(self, fence: Fence, completed: int) -> Pending[None]: ...
 
@@ -96,14 +96,14 @@ class JobStore(Protocol):
     def finish(
         self, fence: Fence, end: JobEnd, *, foreground: bool = False, alone: bool = False
     ) -> Pending[None]:
-        """End a job together with the turn that it adds to its conversation; raises `LostJob` without a change.
+        """End a job and add its turn to the conversation; raises `LostJob`, without a change, if it is not ours.
 
-        `foreground`: its caller waits for it, on this machine, so it may be done some milliseconds before it is on disk.
-        `alone`: no other job of this process is about to end, so there is no commit to share.
+        `foreground`: the caller waits on this machine, so the write may resolve some milliseconds before it is on disk.
+        `alone`: no other job of this process is about to end and share the commit.
         """
 
     async def delete_job(self, job: str) -> bool:
-        """A job that has ended, from the backups, too; its turn stays in its conversation. False: there was none."""
+        """Delete an ended job, also from the backups; its turn stays in its conversation. False: there was none."""
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -115,22 +115,24 @@ class JobStore(Protocol):
         """Keys of jobs that begin with this prefix of ASCII letters, digits and `-`."""
 
     async def task(self, job: str) -> Task | None:
-        """What was asked; None: there is no such job."""
+        """The job's request; None: there is no such job."""
 
     async def existing_jobs(self, jobs: Collection[str]) -> set[str]:
-        """Those of the ids that are jobs."""
+        """The ids that belong to jobs."""
 
     async def recent_jobs(self, limit: int) -> list[JobRecord]:
         """Newest first."""
 
-    async def jobs_page(self, limit: int, chosen: JobFilter, cursor: str | None = None) -> Page[JobRecord]:
+    async def jobs_page(
+        self, limit: int, job_filter: JobFilter, cursor: str | None = None
+    ) -> Page[JobRecord]:
         """Newest first. Raises `InvalidArgument` for a cursor that is not a page's `next`."""
 
     async def outcomes(self, jobs: Collection[str]) -> dict[str, JobOutcome]:
-        """Of those that have ended."""
+        """Of the jobs that have ended."""
 
     async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
-        """All that have not ended. Of one conversation: in the order of its turns."""
+        """All that have not ended; those of one conversation in the order of its turns."""
 
     async def earlier_jobs(self, job: str) -> list[JobRecord]:
         """Open jobs of the same conversation that come before this one, of any owner, in the order of turns."""
@@ -138,7 +140,7 @@ class JobStore(Protocol):
     async def newest_job(self, conversation: str) -> JobDetail | None: ...
 
     async def jobs_without_turn(self, conversation: str) -> list[JobWithoutTurn]:
-        """Jobs that run, or ended without a result, and of which the conversation has nothing; oldest first."""
+        """Jobs that run or ended without a result, and have no message in the conversation; oldest first."""
 
     async def standing(self, jobs: Sequence[str]) -> list[JobStanding]: ...
 
@@ -150,12 +152,12 @@ class CallStore(Protocol):
     """A job's calls to models: their replies, their events and the images that they send."""
 
     def mark_attempt(self, fence: Fence) -> Pending[None]:
-        """A call of this attempt goes out: `stuck` grows, until a reply is remembered."""
+        """This attempt sends a call: `stuck` grows by one; `remember` resets it."""
 
     def remember(self, fence: Fence, key: str, slot: str, reply: Reply, usage: UsageRecord) -> Pending[None]:
-        """Keep a finished call under its key, with its usage; drop the partial text that it replaces.
+        """Store a finished call under its key, with its usage; delete the partial text that it replaces.
 
-        A reply was paid for, so it is stored even when the job was lost. The first one under a key stays.
+        A reply has been paid for, so it is stored even if the job was lost. The first one under a key stays.
         """
 
     async def reply(self, job: str, key: str) -> Reply | None: ...
@@ -166,26 +168,26 @@ class CallStore(Protocol):
     async def has_replies(self, job: str) -> bool: ...
 
     def append(self, fence: Fence, events: Iterable[JobEvent]) -> Pending[None]:
-        """Add events of the job. Nothing when the job was lost."""
+        """Add events to the job; nothing if the job was lost."""
 
     async def events(self, job: str, after: int) -> list[JobEvent]:
-        """In order of `seq`, behind `after`."""
+        """Those with a `seq` greater than `after`, in order."""
 
     async def last_seq(self, job: str) -> int: ...
 
     async def slots_with_text(self, job: str) -> list[str]:
-        """Models that had begun to answer, and had not finished."""
+        """Models that have begun to answer and have not finished."""
 
     async def waiting(self, job: str) -> Wait | None:
-        """What a job, or a model of it, waits for by its events."""
+        """What a job, or one of its models, waits for, according to its events."""
 
     def mark(self, job: str) -> int:
-        """Before reading a job that another process runs: what `wait_for_change` needs. "": any job."""
+        """For `wait_for_change`: take it before reading a job that another process runs. "": any job."""
 
     async def wait_for_change(self, job: str, mark: int, seconds: float) -> None:
-        """Until the job may have changed since the mark, in whatever process, at most so long.
+        """Wait until any process may have changed the job since the mark, at most `seconds`.
 
-        A hint: read again in any case.
+        It is a hint: read the job again in any case.
         """
 
     def put_blobs(self, blobs: Sequence[Blob]) -> Pending[None]: ...
@@ -198,15 +200,15 @@ class ConversationStore(Protocol):
         """None when it has expired."""
 
     async def conversations(self, limit: int, *, offset: int = 0) -> list[Conversation]:
-        """Those with messages, the last used first."""
+        """Those with messages, most recently used first."""
 
     async def search(self, words: str, limit: int) -> list[SearchHit]:
-        """Conversations in which every word occurs, the last used first."""
+        """Conversations in which every word occurs, most recently used first."""
 
     async def conversations_page(
         self, limit: int, words: str = "", cursor: str | None = None
     ) -> Page[SearchHit]:
-        """Those in which every word occurs, the last used first; also those whose questions all failed or were stopped."""
+        """Like `search`, page by page; also conversations whose questions all failed or were stopped."""
 
     async def messages(self, conversation: str) -> list[Message]: ...
 
@@ -216,18 +218,18 @@ class ConversationStore(Protocol):
     async def agent_session(self, conversation: str, agent: str) -> AgentSession | None: ...
 
     async def newest_tag(self, project: str, session: str | None = None) -> str | None:
-        """The tag that was used last: among a session's own, or among those that belong to no session."""
+        """The most recently used tag: of a session, or of those that belong to no session."""
 
     def set_title(self, conversation: str, title: str, *, instead_of: str) -> Pending[None]:
         """Unless the title was changed meanwhile."""
 
     async def delete_conversation(self, conversation: str) -> bool:
-        """With its finished jobs, from the backups, too. False: there was none."""
+        """Delete it with its finished jobs, also from the backups. False: there was none."""
 
 
 class UsageStore(Protocol):
     def record_usage(self, usage: UsageRecord) -> Pending[None]:
-        """Of a call that no job remembers: it failed, or was about a job."""
+        """For a call without `remember`: it failed, or made a job's title."""
 
     async def usage(self, since: float) -> list[UsageRecord]: ...
 
@@ -243,22 +245,22 @@ class BudgetStore(Protocol):
     """Reservations of money. What counts against a limit: usage records, settled reservations, and open ones."""
 
     def reserve(self, requests: Sequence[ReservationRequest], at: float) -> Pending[list[ReservationOutcome]]:
-        """Decide about all of them together, in one transaction with every other process: an outcome for each.
+        """Decide on all requests together, in one transaction that no other process overlaps: one outcome each.
 
-        As many as fit with their `least` output are granted, in order; what is left beyond that is divided evenly.
-        Raises `StoreError` where limits of all processes cannot be kept: without a file that they share.
+        Those that fit with their `least` output are granted, in order; what remains beyond that is divided evenly.
+        Raises `StoreError` if limits that all processes share cannot be enforced, because they share no file.
         """
 
     def settle(self, reservation: str, usd: float, at: float) -> Pending[None]:
-        """The request is over and has cost this much. It counts until its usage record is stored."""
+        """The request has ended and cost this much. The cost counts here until its usage record is stored."""
 
     def drop_reservations(self, *, ids: Collection[str] = (), owners: Collection[str] = ()) -> Pending[None]:
-        """Open ones whose request was not sent, or whose process is dead. Settled ones stay."""
+        """Delete open ones: their request was not sent, or their process is dead. Settled ones stay."""
 
     async def open_reservations(self) -> list[OpenReservation]: ...
 
     async def budget_states(self, limits: Sequence[BudgetLimit]) -> list[BudgetState]:
-        """One for each."""
+        """One for each limit."""
 
 
 class Upkeep(Protocol):
@@ -272,22 +274,22 @@ class Upkeep(Protocol):
         """False when the home folder was deleted, moved or replaced while it was open."""
 
     def is_current(self) -> bool:
-        """False for a moment when the database itself was deleted or replaced: nothing may be tidied up by it."""
+        """False for a moment after the database itself was deleted or replaced: do not clean up by what it says."""
 
     async def flush(self) -> None:
-        """Until every write that was called before is durable, or has failed."""
+        """Wait until every earlier write is durable, or has failed."""
 
     def look(self) -> None:
         """Notice damage, and return to a disk that works again. Costs microseconds; called every two seconds."""
 
     async def check(self) -> None:
-        """After an unclean end: read everything once, and repair what is damaged."""
+        """After an unclean shutdown: read everything once, and repair what is damaged."""
 
     async def sweep(self, max_bytes: int = 0) -> int:
-        """Delete what has expired, keep within the limit (0: none), free space; how many jobs were deleted."""
+        """Delete what has expired, stay within the limit (0: none), free space; return how many jobs were deleted."""
 
     async def back_up(self) -> None:
-        """If a backup is due."""
+        """Make a backup if one is due."""
 
     async def close(self) -> None: ...
 
@@ -298,10 +300,10 @@ class McpSessions(Protocol):
     def open(self, name: str, person: str, state: str) -> Pending[None]: ...
 
     async def use(self, name: str, person: str) -> str | None:
-        """The state of this person's session, which lives on from now; None: there is none."""
+        """The state of this person's session, whose lifetime begins again; None: there is none."""
 
     async def uses(self, name: str) -> int:
-        """How often it was used, by any server; 0 when it is over."""
+        """How often any server has used it; 0 if it has ended."""
 
     def close(self, name: str) -> Pending[None]: ...
 
@@ -312,7 +314,7 @@ class Uploads(Protocol):
     def add(self, name: str, person: str, file: str, data: bytes) -> Pending[None]: ...
 
     async def read(self, name: str, person: str) -> tuple[str, bytes] | None:
-        """The file's name and content; None where this person has no such upload."""
+        """The file's name and content; None if this person has no such upload."""
 
 
 class TeamStore(Protocol):
@@ -334,55 +336,55 @@ class TeamStore(Protocol):
     def person_keys(self) -> PersonKeyStore: ...
 
     def scoped(self, person: str) -> Store:
-        """The store as a person sees it ("": whoever belongs to no team): rows of others do not exist there.
+        """The store as a person sees it ("": callers who belong to no team): without the rows of others.
 
-        For interfaces. It reads, cancels, deletes and shares what is the person's own; it runs no jobs.
+        For interfaces. It reads, cancels, deletes and shares the person's own rows; it runs no jobs.
         """
 
     def of_team(self) -> Store:
-        """What people have shared with the team: conversations and their images, to be read."""
+        """What people have shared with the team: conversations and their images, read-only."""
 
     async def sharings(self, conversations: Collection[str]) -> dict[str, Sharing]:
-        """Of those that are shared."""
+        """Of the conversations that are shared."""
 
     def share(self, conversation: str, at: float | None) -> Pending[bool]:
-        """Let the team read a conversation from now on, or (None) no longer. False: there is none."""
+        """Let the team read a conversation from now on, or (None) no longer. False: there is no such conversation."""
 
 
 class Presence(Protocol):
-    """Which owners of jobs live, on several machines."""
+    """Which owners of jobs are alive, on several machines."""
 
-    gaps: int  # how often others may have thought that this process was dead
+    gaps: int  # how often other processes may have considered this one dead
 
     async def hold(self, owner: str) -> None:
-        """Show from now on that this owner lives; returns when the others can see it."""
+        """Show from now on that this owner is alive; return when other processes can see it."""
 
     def is_sure(self) -> bool:
-        """Whether no other process can take our owners for dead."""
+        """Whether no other process can consider our owners dead."""
 
     async def sure(self) -> None:
-        """Until `is_sure`."""
+        """Wait until `is_sure`."""
 
     def may_judge(self) -> bool:
-        """False shortly after the database was away: others have not had the time to show that they live."""
+        """False shortly after an outage of the database: other owners need time to show that they are alive."""
 
     async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]: ...
 
     async def release(self, owner: str) -> None:
-        """It owns nothing any more."""
+        """The owner has no jobs any more."""
 
 
 class Health(Protocol):
     async def check(self) -> None:
-        """Raises `StoreError` when the database cannot be reached, `ConfigInvalid` when its tables do not fit."""
+        """Raises `StoreError` when the database cannot be reached, `ConfigInvalid` when its tables do not match."""
 
     async def queue(self) -> QueueState: ...
 
 
 class Queue(Protocol):
-    """Who may work on which job. Each is one statement."""
+    """Which worker may run which job."""
 
-    worker: int | None  # this process's number; None: it is not registered
+    worker: int | None  # this process's number; None: not registered
     on_change: Callable[[], None]  # called when a row may be free
 
     async def register(self) -> int: ...
@@ -393,10 +395,10 @@ class Queue(Protocol):
         """False: this worker is not registered any more."""
 
     def serve(self, queues: Sequence[str]) -> None:
-        """Tell the others from which queues this process takes jobs, when it has room."""
+        """Tell other processes from which queues this one takes jobs when it has capacity."""
 
     async def is_served(self, job: str) -> bool:
-        """Whether a living process takes jobs from the queue of this one."""
+        """Whether a live process takes jobs from this job's queue."""
 
     async def fetch(self, queues: Sequence[str]) -> dict[str, Any] | None:
         """Take the next row, in procrastinate's form."""
@@ -405,13 +407,13 @@ class Queue(Protocol):
         """Delete it, if it is still ours and our job has ended."""
 
     async def retry(self, row: QueuedRow, seconds: float) -> None:
-        """Offer it to all after so many seconds, if it is still ours."""
+        """Offer it to all workers after `seconds`, if it is still ours."""
 
     async def reap(self, dead_after: float) -> int:
-        """Offer what workers had taken that have not shown for so many seconds that they live; how many."""
+        """Offer again what workers without a heartbeat for `dead_after` seconds had taken; return how many."""
 
     async def give_back_strays(self, owner: str, active: Collection[int]) -> None:
-        """Offer rows that this worker has and neither works on nor owns the job of."""
+        """Offer again the rows that this worker holds although it neither runs nor owns their jobs."""
 
     async def jobs_of(self, owner: str) -> list[str]:
         """Open jobs of this owner."""
@@ -422,12 +424,12 @@ class Queue(Protocol):
         """Open jobs, with their owners, that have no row, are to be cancelled, or are older than jobs are kept."""
 
     async def turns_behind(self, jobs: Collection[str]) -> list[tuple[str, str]]:
-        """Those of them that nobody has taken yet, that a caller waits for, and that are not the first open turn of
-        their conversation; each with the first.
+        """The jobs that nobody has taken yet, that a caller waits for, and that are not the first open turn of
+        their conversation; each with that first turn.
         """
 
     async def enqueue_missing(self, jobs: Collection[str]) -> None:
-        """Offer those of them that have no row."""
+        """Offer the jobs that have no row."""
 
     async def defer_periodic(self, name: str, queue: str, moment: int) -> None: ...
 
@@ -435,7 +437,7 @@ class Queue(Protocol):
 
 
 class Team(Protocol):
-    """What servers on several machines share beside what is stored."""
+    """What servers on several machines share besides stored data."""
 
     @property
     def health(self) -> Health: ...
@@ -447,7 +449,7 @@ class Team(Protocol):
     def queue(self) -> Queue: ...
 
     async def secret(self) -> bytes:
-        """The key of all callers' fingerprints; made by the first server that asks."""
+        """The key of all callers' fingerprints; the first server that needs it makes it."""
 
 
 class Store(JobStore, CallStore, ConversationStore, UsageStore, BudgetStore, TeamStore, Upkeep, Protocol):

@@ -1,4 +1,4 @@
-"""What goes into the store and comes out of it. Frozen: a record says what was true when it was read."""
+"""Records that the store takes and returns. They are frozen: a record describes the state when it was read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class QueuedRow:
-    """A row of the queue as its worker took it: what it writes about it later counts only if nothing has changed."""
+    """A row of the queue as its worker took it. The worker's later changes apply only if the row is still the same."""
 
     id: int
     attempts: int
@@ -55,10 +55,10 @@ class QueuedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A job to be written down, with the conversation that it begins or continues."""
+    """A job to store, with the conversation that it starts or continues."""
 
     id: str
-    key: str | None  # the call's own: the same key gives the same job
+    key: str | None  # of the call: the same key gives the same job
     conversation: str
     task: Task
     origin: Origin
@@ -66,18 +66,18 @@ class NewJob:
     created: float
     owner: str
     attempt: int
-    fingerprint: str  # of the keys that it needs
-    expires: float  # when the conversation does
+    fingerprint: str  # of the API keys that it needs
+    expires: float  # when the conversation expires
     keep_days: int  # after the job's end
     title: str
-    may_continue: bool = True  # False: the conversation's name was made for this job
-    queue: QueueEntry | None = None  # of a team
+    may_continue: bool = True  # False: the conversation's id was made for this job
+    queue: QueueEntry | None = None  # in a team
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    is_new: bool  # False: the same call was written down before
-    conversation: str  # a tag may name another one than the job asked for
+    is_new: bool  # False: the same call was stored before
+    conversation: str  # not the requested one if the job's tag names another
     is_ours: bool = True  # False: it waits in the team's queue
 
 
@@ -95,8 +95,8 @@ class JobRecord:
     finished: float | None
     owner: str
     attempt: int
-    stuck: int  # attempts in a row in which calls went out and none finished
-    cancel: bool  # it was cancelled
+    stuck: int  # consecutive attempts that sent calls and finished none
+    cancel: bool  # cancellation was requested
     fingerprint: str
     models: tuple[str, ...]
     total: int
@@ -113,7 +113,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail(JobRecord):
-    """A job with what it ended with."""
+    """A job with its result or its error."""
 
     result: Result | None
     error: CounselError | None
@@ -121,7 +121,7 @@ class JobDetail(JobRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs a list has. None: any."""
+    """Which jobs a list includes. None: any."""
 
     status: Status | None = None
     tool: str | None = None
@@ -131,7 +131,7 @@ class JobFilter:
 
 
 class Page(NamedTuple, Generic[T]):
-    """A part of a list; `next` is where the following part starts, None after the last."""
+    """One page of a list. `next` is the cursor of the following page, None on the last one."""
 
     rows: list[T]
     next: str | None
@@ -139,7 +139,7 @@ class Page(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class AdoptedJob:
-    """A job of a dead owner, as its new owner needs it."""
+    """A job of a dead owner, with what its new owner needs to run it."""
 
     record: JobRecord
     task: Task
@@ -160,7 +160,7 @@ class JobStanding:
 
 @dataclass(frozen=True, slots=True)
 class JobWithoutTurn:
-    """A job of a conversation whose question is not a message: it runs, failed, or was cancelled."""
+    """A job whose question is not a message of its conversation: it runs, failed or was cancelled."""
 
     id: str
     status: Status
@@ -175,7 +175,7 @@ class JobWithoutTurn:
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """Who answered a job that has ended, and what it cost."""
+    """The model that answered a job that has ended, and the cost."""
 
     model: str | None  # None: several models, or none
     provider: str | None
@@ -218,7 +218,7 @@ class NewTurn:
     provider: str | None
     model: str | None
     expires: float
-    session: tuple[str, str] | None = None  # agent, and its own session
+    session: tuple[str, str] | None = None  # an agent, and the id of its own session
 
     @property
     def size(self) -> int:
@@ -252,13 +252,13 @@ class Sharing:
 @dataclass(frozen=True, slots=True)
 class SearchHit:
     conversation: Conversation
-    text: str | None  # the newest message with the first word
+    text: str | None  # the newest message that contains the first word
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
     id: str
-    messages: int  # of the conversation, that it has seen
+    messages: int  # how many messages of the conversation it has seen
 
 
 # ── the end of a job ─────────────────────────────────────────────────────────────────────────────────
@@ -268,21 +268,21 @@ PartialTurn: TypeAlias = Callable[[Mapping[str, Reply]], "NewTurn | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCompleted:
-    """An end with a result. `result` gets the number of messages that the conversation has now; it may be called again."""
+    """An end with a result. `result` gets the number of messages in the conversation; it may be called repeatedly."""
 
     status: Status
     result: Callable[[int], Result]
     turn: NewTurn
     completed: int
     usage: tuple[UsageRecord, ...] = ()
-    has_events: bool = True  # False: nothing of this job was ever appended
-    is_kept: bool = True  # False: its caller has the answer, and nobody can ask for it again
-    task: str | None = None  # without the messages that it had only to reach this process
+    has_events: bool = True  # False: the job appended no events
+    is_kept: bool = True  # False: the caller has the answer, and nobody can request it again
+    task: str | None = None  # replaces the stored one, whose messages only had to reach this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStopped:
-    """An end without a result. `turn` makes a turn of the answers that had been remembered; it may be called again."""
+    """An end without a result. `turn` makes a turn from the stored replies; it may be called repeatedly."""
 
     status: Status
     error: CounselError
@@ -298,7 +298,7 @@ JobEnd: TypeAlias = JobCompleted | JobStopped
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """One call to a model, whatever it was for."""
+    """One call to a model, whatever its purpose."""
 
     at: float
     job: str
@@ -314,8 +314,8 @@ class UsageRecord:
     cache_read: int
     cache_write: int
     cost: float | None
-    project: str = ""  # the job's folder; "": not known
-    reservations: tuple[str, ...] = ()  # made for this call: its cost is now here, no longer there
+    project: str = ""  # the job's folder; "": unknown
+    reservations: tuple[str, ...] = ()  # made for this call; the record's cost replaces theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,25 +344,25 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimit:
-    """The most that some calls may cost: of one job, or of a period, to all providers or one."""
+    """The most that calls may cost: those of one job or of a period, to all providers or to one."""
 
     usd: float
-    since: float  # costs from then on count
+    since: float  # earlier costs do not count
     job: str = ""  # "": of all jobs
     provider: str = ""  # "": to all providers
-    share: float = 1.0  # how much of what is left one call may take, unless it needs more for a short answer
+    share: float = 1.0  # of the remaining budget, for one call, unless a short answer needs more
     person: str = ""  # "": of everyone
     group: str = ""  # all its members together
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes spend from it, too."""
+        """Whether other processes spend from it as well."""
         return not self.job
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """The most calls of a person, a group or to a provider: within a minute, or at the same time."""
+    """The most calls by a person or a group, or to a provider, per minute or at the same time."""
 
     per: Literal["minute", "at_once"]
     most: int
@@ -373,7 +373,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class RateState:
-    """What counts against it. `frees`: when the next call fits, if that is known and none does now."""
+    """The calls that count against a rate limit. `frees`: when the next call fits, if none fits now and it is known."""
 
     count: int
     frees: float | None = None
@@ -381,7 +381,7 @@ class RateState:
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """What is counted against a limit: costs of calls that are over, and what is reserved for those that run."""
+    """What counts against a limit: the cost of finished calls, and what is reserved for running ones."""
 
     spent: float
     reserved: float
@@ -402,7 +402,7 @@ class ReservationRequest:
     input_usd: float
     usd_per_token: float  # of output
     least: int
-    fair: int  # taken even if it is more than the share of what is left
+    fair: int  # granted even if it is more than the share of the remaining budget
     most: int
     limits: tuple[BudgetLimit, ...]
     person: str = ""
@@ -418,23 +418,23 @@ class Granted:
 
     tokens: int  # of output
     usd: float
-    lowered_by: int | None  # which of the limits made it fewer than `most`
+    lowered_by: int | None  # index of the limit that made it fewer than `most`
 
 
 @dataclass(frozen=True, slots=True)
 class NotGranted:
-    """Nothing was reserved: not even the least fits."""
+    """Nothing was reserved: not even `least` fits."""
 
-    limit: int  # which one
+    limit: int  # index
     state: BudgetState
     needed: float
 
 
 @dataclass(frozen=True, slots=True)
 class TooMany:
-    """Nothing was reserved: so many calls are not allowed."""
+    """Nothing was reserved: a rate limit is reached."""
 
-    rate: int  # which one
+    rate: int  # index
     state: RateState
 
 

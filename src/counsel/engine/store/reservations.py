@@ -1,4 +1,4 @@
-"""Which reservations fit into their limits: the same for every store, which reads the states and keeps what is granted."""
+"""Which reservations fit into their limits. All stores use this: they read the states and store what is granted."""
 
 from __future__ import annotations
 
@@ -34,48 +34,52 @@ def decide(
     states: Mapping[BudgetLimit, BudgetState],
     rates: Mapping[RateLimit, RateState] | None = None,
 ) -> list[ReservationOutcome]:
-    """One outcome for each, in order."""
-    left = {limit: state.left(limit) for limit, state in states.items()}
+    """One outcome for each request, in order."""
+    remaining = {limit: state.left(limit) for limit, state in states.items()}
     counts = {rate: state.count for rate, state in (rates or {}).items()}
-    refused: dict[str, NotGranted | TooMany] = {}
+    refusals: dict[str, NotGranted | TooMany] = {}
     granted: list[ReservationRequest] = []
     for request in requests:
         full = next((n for n, rate in enumerate(request.rates) if counts[rate] >= rate.most), None)
         if full is not None:
             rate = request.rates[full]
             frees = (rates or {})[rate].frees
-            refused[request.id] = TooMany(full, RateState(counts[rate], frees))
+            refusals[request.id] = TooMany(full, RateState(counts[rate], frees))
             continue
-        needed = request.cost(request.least)
-        short = next((n for n, limit in enumerate(request.limits) if left[limit] + _TINY < needed), None)
+        least_cost = request.cost(request.least)
+        short = next(
+            (n for n, limit in enumerate(request.limits) if remaining[limit] + _TINY < least_cost), None
+        )
         if short is not None:
             limit = request.limits[short]
-            others = left[limit] - states[limit].left(limit)  # taken by those before it
-            state = BudgetState(states[limit].spent, states[limit].reserved - others)
-            refused[request.id] = NotGranted(short, state, needed)
+            change = remaining[limit] - states[limit].left(limit)  # by the requests before this one
+            state = BudgetState(states[limit].spent, states[limit].reserved - change)
+            refusals[request.id] = NotGranted(short, state, least_cost)
             continue
         granted.append(request)
         for rate in request.rates:
             counts[rate] += 1
         for limit in request.limits:
-            left[limit] -= needed
-    outcomes = {request.id: _divide(request, left, granted) for request in granted}
-    return [refused.get(request.id) or outcomes[request.id] for request in requests]
+            remaining[limit] -= least_cost
+    outcomes = {request.id: _divide(request, remaining, granted) for request in granted}
+    return [refusals.get(request.id) or outcomes[request.id] for request in requests]
 
 
 def _divide(
-    request: ReservationRequest, left: Mapping[BudgetLimit, float], granted: Sequence[ReservationRequest]
+    request: ReservationRequest, remaining: Mapping[BudgetLimit, float], granted: Sequence[ReservationRequest]
 ) -> Granted:
-    """The least output, and a part of what is left when everyone has that."""
+    """The least output, and a part of what remains when each granted request has its least."""
     tokens, lowered_by = request.most, None
     for number, limit in enumerate(request.limits):
-        sharing = sum(limit in other.limits for other in granted)
-        most = left[limit] / sharing
-        share = max(most * limit.share, min(most, (request.fair - request.least) * request.usd_per_token))
-        allowed = tokens
+        peer_count = sum(limit in peer.limits for peer in granted)
+        equal_part = remaining[limit] / peer_count
+        share = max(
+            equal_part * limit.share, min(equal_part, (request.fair - request.least) * request.usd_per_token)
+        )
+        affordable = tokens
         if request.usd_per_token > 0:
-            more = (max(0.0, share) + _TINY) / request.usd_per_token  # infinite for the largest limits
-            allowed = request.least + int(min(more, request.most))
-        if allowed < tokens:
-            tokens, lowered_by = allowed, number
+            extra = (max(0.0, share) + _TINY) / request.usd_per_token  # infinite for the largest limits
+            affordable = request.least + int(min(extra, request.most))
+        if affordable < tokens:
+            tokens, lowered_by = affordable, number
     return Granted(tokens, request.cost(tokens), lowered_by)

@@ -1,4 +1,4 @@
-"""Sessions of a team's console, and sign-ins with an issuer, as they are stored. PostgreSQL only."""
+"""Stored sessions of a team's console, and sign-ins with an issuer. PostgreSQL only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counsel.people import Person
 class NewSession:
     id: str
     sha: str  # of the secret in the browser's cookie
-    person: str  # the id, or that of the operator
+    person: str  # an id, or the operator's
     origin: str  # what it depends on: a token's id, a hash of the operator's token, or the issuer
     began: float
     expires: float
@@ -22,7 +22,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """Of a person who is not disabled. `person` is None for the operator, who is not in the table of people."""
+    """A session of someone who is not disabled. `person` is None for the operator, who has no row among the people."""
 
     id: str
     person: Person | None
@@ -34,35 +34,35 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Someone whom an issuer knows, and who they are here."""
+    """An identity that an issuer verified, and the person that it belongs to."""
 
     issuer: str
     subject: str
     folded: str  # the verified e-mail address as a person's name; "": none
-    new: Person | None  # is added if no person is known by that name; None: nobody is added
+    new: Person | None  # added if no person has that name; None: nobody is added
 
 
 class SessionStore(Protocol):
-    """Every end of a session wakes all servers (`people.CHANGED`)."""
+    """Ending a session wakes all servers (`people.CHANGED`)."""
 
     async def find(self, sha: str, now: float) -> SessionRecord | None:
-        """The session, unless it is over, its person disabled, or the token that it came from was ended."""
+        """The session, unless it has expired, its person is disabled, or the token that it came from was ended."""
 
     async def still_valid(self, sessions: Collection[str], now: float) -> set[str]:
-        """Those of the ids that are not over."""
+        """The ids whose sessions have not ended."""
 
     def start(self, session: NewSession, *, most: int) -> Pending[None]:
-        """And delete what is over; a person's oldest makes room beyond `most`."""
+        """Store it, delete expired ones, and of a person's sessions beyond `most` the least recently used."""
 
     def touch(self, session: str, used: float, expires: float) -> Pending[None]: ...
 
     def end(self, session: str) -> Pending[bool]: ...
 
     def begin_sign_in(self, state: str, now: float, expires: float) -> Pending[None]:
-        """A browser is sent to the issuer; the answer may arrive at another server."""
+        """Store that a browser was sent to the issuer: the answer may arrive at another server."""
 
     def take_sign_in(self, state: str, now: float) -> Pending[bool]:
-        """True once, and before it expires."""
+        """True only the first time, and before it expires."""
 
     def identify(self, subject: Subject, now: float) -> Pending[Person | None]:
-        """The person who has signed in; None: nobody may, or the person is disabled."""
+        """The person who has signed in; None: nobody here has this identity, or the person is disabled."""

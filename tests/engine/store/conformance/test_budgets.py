@@ -171,7 +171,7 @@ async def test_a_store_that_others_do_not_share_refuses_to_keep_a_common_limit(s
     if store.problem is None:
         assert await reserve(store, wanted(DAY)) == [0.5]
         return
-    with pytest.raises(StoreError, match="budget cannot be kept"):
+    with pytest.raises(StoreError, match="budget cannot be enforced"):
         await store.reserve([wanted(DAY)], NOW)
 
 

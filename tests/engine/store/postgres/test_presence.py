@@ -32,7 +32,7 @@ async def age(store: PostgresStore, owner: str, seconds: float) -> None:
 
 
 async def until_locked(store: PostgresStore, owner: str, *, is_locked: bool) -> None:
-    query = f"SELECT {presence._HELD} FROM counsel.owners o WHERE name = %s"
+    query = f"SELECT {presence._IS_LOCKED} FROM counsel.owners o WHERE name = %s"
     async with asyncio.timeout(60):
         while bool((await store.database.rows(query, owner))[0][0]) is not is_locked:
             await asyncio.sleep(0.05)

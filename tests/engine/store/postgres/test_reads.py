@@ -102,10 +102,10 @@ def test_which_failures_another_connection_may_not_have(error: Exception, lost: 
 async def test_a_command_reads_without_an_event_loop(url: str) -> None:
     reads = Database(url, without_loop=True)
     assert await reads.rows("SELECT 1 + %s", 2) == [(3,)]
-    connection = reads._here
+    connection = reads._sync_connection
     assert connection is not None
     assert await reads.row("SELECT %s", "a\0b") == ("a\ufffdb",)
-    assert reads._here is connection
+    assert reads._sync_connection is connection
     with pytest.raises(StoreError):
         await reads.rows("SELECT nonsense")
     await reads.close()

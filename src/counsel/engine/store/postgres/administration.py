@@ -1,4 +1,4 @@
-"""What `counsel database` does: see whether a database fits this release, and migrate it."""
+"""What `counsel database` does: check whether a database matches this release, and migrate it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Status:
 
 def status(url: str) -> Status:
     """Raises `StoreError` when the database cannot be reached."""
-    return _connected(url, _status)
+    return _with_connection(url, _status)
 
 
 def migrate(url: str) -> tuple[int, int]:
@@ -36,11 +36,11 @@ def migrate(url: str) -> tuple[int, int]:
         before = schema.migrate(connection, info).version
         return before, max(before, schema.VERSION)
 
-    return _connected(url, work)
+    return _with_connection(url, work)
 
 
 def _status(connection: psycopg.Connection[Any], info: str) -> Status:
-    state = schema.state_here(connection)
+    state = schema.state_sync(connection)
     problem: ConfigInvalid | None = None
     try:
         schema.check(state, info)
@@ -58,7 +58,7 @@ def _status(connection: psycopg.Connection[Any], info: str) -> Status:
     )
 
 
-def _connected(url: str, work: Callable[[psycopg.Connection[Any], str], T]) -> T:
+def _with_connection(url: str, work: Callable[[psycopg.Connection[Any], str], T]) -> T:
     info = connections.conninfo(url)
     try:
         with psycopg.connect(info, autocommit=True) as connection:

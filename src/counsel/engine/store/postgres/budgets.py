@@ -1,6 +1,6 @@
-"""Reservations: what calls that run may cost, and what settled ones did until their usage record is there.
+"""Reservations: what running calls may cost, and what settled ones cost until their usage record is stored.
 
-Servers decide one after another, under an advisory lock that is held until the commit: the sums that one has read stay
+Servers decide one after another, under an advisory lock that is held until the commit: the sums that a server read stay
 true until its own reservations are visible to the next.
 """
 
@@ -62,7 +62,7 @@ class Budgets:
                 reservation,
             )
 
-        return self.database.write(work, may_wait=True)  # the usage record follows, and ends it
+        return self.database.write(work, may_wait=True)  # the usage record follows, and replaces it
 
     def drop_reservations(self, *, ids: Collection[str] = (), owners: Collection[str] = ()) -> Pending[None]:
         async def work(db: Transaction) -> None:
@@ -82,25 +82,23 @@ class Budgets:
         return [await _state(self.database.row, limit) for limit in limits]
 
 
-async def recorded(db: Transaction, reserved: Sequence[str], cost: float | None) -> None:
-    """A usage record was stored: its cost replaces the reservations'. Without one, theirs still count."""
+async def replace_with_cost(db: Transaction, ids: Sequence[str], cost: float | None) -> None:
+    """A usage record was stored: its cost replaces its reservations'. Without a cost, settled ones still count."""
     condition = "" if cost is not None else " AND open"
-    await db.execute(
-        f"DELETE FROM counsel.reservations WHERE id = ANY(%s::text[]){condition}", list(reserved)
-    )
+    await db.execute(f"DELETE FROM counsel.reservations WHERE id = ANY(%s::text[]){condition}", list(ids))
 
 
 async def _lock(db: Transaction, limits: Sequence[BudgetLimit], rates: Sequence[RateLimit]) -> None:
     """One lock for everything that servers share, one for each job; always in this order."""
-    shared = ["budgets"] if rates or any(limit.is_shared for limit in limits) else []
-    for name in shared + sorted({f"budget of job {limit.job}" for limit in limits if limit.job}):
+    shared_locks = ["budgets"] if rates or any(limit.is_shared for limit in limits) else []
+    for name in shared_locks + sorted({f"budget of job {limit.job}" for limit in limits if limit.job}):
         await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", name)
 
 
 async def _state(row: Callable[..., Awaitable[Row | None]], limit: BudgetLimit) -> BudgetState:
     """In one statement, so in one snapshot: a cost that moves from a reservation to its usage record counts once."""
-    condition, values = _matching(limit.person, limit.group, limit.provider, limit.job)
-    # An open one counts in every period: its cost belongs to the one in which it ends.
+    condition, values = _condition(limit.person, limit.group, limit.provider, limit.job)
+    # An open reservation counts in every period: its cost belongs to the period in which it ends.
     sums = await row(
         f"SELECT (SELECT COALESCE(SUM(cost), 0) FROM counsel.usage WHERE at >= %s{condition}) "
         f"+ (SELECT COALESCE(SUM(usd), 0) FROM counsel.reservations WHERE NOT open AND at >= %s{condition}), "
@@ -114,16 +112,16 @@ async def _state(row: Callable[..., Awaitable[Row | None]], limit: BudgetLimit) 
     return BudgetState(*map(float, sums or (0, 0)))
 
 
-def _matching(person: str, group: str, provider: str, job: str = "") -> tuple[str, tuple[str, ...]]:
-    chosen = {"job": job, "provider": provider, "person": person}
-    conditions = [f" AND {name} = %s" for name, value in chosen.items() if value]
+def _condition(person: str, group: str, provider: str, job: str = "") -> tuple[str, tuple[str, ...]]:
+    columns = {"job": job, "provider": provider, "person": person}
+    conditions = [f" AND {name} = %s" for name, value in columns.items() if value]
     if group:
         conditions.append(" AND person IN (SELECT person FROM counsel.members WHERE group_name = %s)")
-    return "".join(conditions), (*filter(None, chosen.values()), *([group] if group else []))
+    return "".join(conditions), (*filter(None, columns.values()), *([group] if group else []))
 
 
 async def _count(row: Callable[..., Awaitable[Row | None]], rate: RateLimit, now: float) -> RateState:
-    condition, values = _matching(rate.person, rate.group, rate.provider)
+    condition, values = _condition(rate.person, rate.group, rate.provider)
     if rate.per == "at_once":
         counts = await row(f"SELECT count(*) FROM counsel.reservations WHERE open{condition}", *values)
         return RateState(counts[0] if counts else 0)
@@ -139,7 +137,7 @@ async def _count(row: Callable[..., Awaitable[Row | None]], rate: RateLimit, now
 
 
 async def _note_start(db: Transaction, row: ReservationRequest, at: float) -> None:
-    """Only where someone counts calls per minute."""
+    """Store when a call starts, if a limit counts calls per minute."""
     if any(rate.per == "minute" for rate in row.rates):
         await db.execute("DELETE FROM counsel.call_starts WHERE at <= %s", at - _MINUTE)
         await db.execute(

@@ -1,4 +1,4 @@
-"""Writes that share one transaction, and how it is found out whether a commit without an answer took effect."""
+"""Writes that share one transaction, and how to find out whether a commit without an answer took effect."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LONGEST_PAYLOAD = 200  # bytes of a job's id in a notification; PostgreSQL take
 
 
 class Transaction:
-    """What a write works with: statements inside the transaction that it shares with others."""
+    """What a write gets: statements inside the transaction that it shares with others."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.changed: dict[str, None] = {}  # jobs whose followers should look; in order
+        self.changed: dict[str, None] = {}  # jobs whose followers should read again; in order
 
     async def execute(self, text: str, *values: object) -> int:
-        """How many rows it concerned."""
+        """Return how many rows were affected."""
         return (await self._connection.execute(text.encode(), bound(values))).rowcount
 
     async def row(self, text: str, *values: object) -> Row | None:
@@ -44,7 +44,7 @@ class Transaction:
         self.changed[job] = None
 
     async def commit(self) -> None:
-        """With the notifications, in one round trip. Only the ids: followers read what has changed."""
+        """Commit and notify in one round trip. Notifications have only ids: followers read what has changed."""
         statement: sql.SQL | sql.Composed = sql.SQL("COMMIT")
         if self.changed:
             payloads = [clean(job) if len(job.encode()) <= _LONGEST_PAYLOAD else "" for job in self.changed]
@@ -57,33 +57,33 @@ Work: TypeAlias = Callable[[Transaction], Awaitable[T]]
 
 
 class Write(Generic[T]):
-    """A write on its way. Cancelling the task that awaits it does not stop it."""
+    """A write in progress. Cancelling the task that awaits it does not stop it."""
 
     def __init__(self, work: Work[T]) -> None:
         self.work = work
-        self._done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._done.add_done_callback(self._log_failure)
-        self._awaited = False
+        self._future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._future.add_done_callback(self._log_failure)
+        self._is_awaited = False
 
     def __await__(self) -> Generator[object, None, T]:
-        self._awaited = True
-        return asyncio.shield(self._done).__await__()
+        self._is_awaited = True
+        return asyncio.shield(self._future).__await__()
 
     def done(self) -> bool:
-        return self._done.done()
+        return self._future.done()
 
     def exception(self) -> BaseException | None:
-        return self._done.exception()
+        return self._future.exception()
 
     def settle(self, outcome: Outcome) -> None:
         if outcome.error is None:
-            self._done.set_result(outcome.value)
+            self._future.set_result(outcome.value)
         else:
-            self._done.set_exception(outcome.error)
+            self._future.set_exception(outcome.error)
 
-    def _log_failure(self, done: asyncio.Future[T]) -> None:
-        error = done.exception()
-        if error is not None and not self._awaited:
+    def _log_failure(self, future: asyncio.Future[T]) -> None:
+        error = future.exception()
+        if error is not None and not self._is_awaited:
             log.error("a write failed: %s", error)
 
 
@@ -99,23 +99,23 @@ class Commit:
 
     connection: Connection
     xid: str = ""  # the server's number of the transaction
-    sent: bool = False  # COMMIT went out: without an answer it may have taken effect
+    sent: bool = False  # COMMIT was sent: without an answer it may have taken effect
     outcomes: list[Outcome] = field(default_factory=list)
     changed: Sequence[str] = ()
 
     async def run(self, batch: Sequence[Write[object]]) -> None:
-        """All together; if one of them fails, all again in savepoints, so that it spoils no other.
+        """Run all together; if one of them fails, run all again in savepoints, so that it affects no other.
 
-        Raises `psycopg.Error` when it is not the fault of a single write; nothing has taken effect then, unless `sent`.
+        Raises `psycopg.Error` if no single write is at fault; then nothing has taken effect, unless `sent`.
         """
         try:
             try:
                 await self._together(batch)
             except Exception as error:
-                if _is_the_databases(error):
+                if _is_database_failure(error):
                     raise
                 await self.connection.execute("ROLLBACK")
-                await self._apart(batch)
+                await self._in_savepoints(batch)
         except BaseException:
             await _roll_back(self.connection)
             raise
@@ -125,18 +125,18 @@ class Commit:
         self.outcomes = [Outcome(await write.work(db)) for write in batch]
         await self._commit(db)
 
-    async def _apart(self, batch: Sequence[Write[object]]) -> None:
+    async def _in_savepoints(self, batch: Sequence[Write[object]]) -> None:
         db = await self._begin()
-        self.outcomes = [await self._attempt(db, write) for write in batch]
+        self.outcomes = [await self._in_savepoint(db, write) for write in batch]
         await self._commit(db)
 
-    async def _attempt(self, db: Transaction, write: Write[object]) -> Outcome:
+    async def _in_savepoint(self, db: Transaction, write: Write[object]) -> Outcome:
         before = dict(db.changed)
         await self.connection.execute("SAVEPOINT write")
         try:
             value = await write.work(db)
         except Exception as error:
-            if _is_the_databases(error):
+            if _is_database_failure(error):
                 raise
             db.changed = before
             await self.connection.execute("ROLLBACK TO write")
@@ -159,9 +159,9 @@ class Commit:
 
 
 async def was_committed(connection: Connection, xid: str) -> bool:
-    """On a new connection, about a commit whose answer was lost. The server knows: nothing has to be guessed.
+    """Ask on a new connection about a commit whose answer was lost: the server knows, so nothing is guessed.
 
-    A transaction whose connection is gone may still be open on the server, with its locks; it is ended then.
+    A transaction whose connection is gone may still be open on the server, with its locks; then it is ended.
     """
     while True:
         cursor = await connection.execute("SELECT pg_xact_status(%s::text::xid8)", [xid])
@@ -173,7 +173,7 @@ async def was_committed(connection: Connection, xid: str) -> bool:
 
 
 async def end_transaction(connection: Connection, xid: str) -> None:
-    """Of ours that the server has not yet noticed to be cut off: the same writes would wait for its locks."""
+    """End our transaction if the server has not noticed yet that we are cut off: a retry would wait for its locks."""
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE backend_xid = %s::text::xid8::xid AND pid != pg_backend_pid()",
@@ -190,8 +190,8 @@ async def _roll_back(connection: Connection) -> None:
         await connection.close()
 
 
-def _is_the_databases(error: BaseException) -> bool:
-    """No write is to blame: a lost connection, a full disk, a deadlock."""
+def _is_database_failure(error: BaseException) -> bool:
+    """Whether no write is to blame: a lost connection, a full disk, a deadlock."""
     return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) or connections.is_lost(error)
 
 

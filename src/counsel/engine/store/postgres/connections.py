@@ -20,7 +20,7 @@ Row: TypeAlias = tuple[Any, ...]
 Connection: TypeAlias = psycopg.AsyncConnection[Row]
 OLDEST_SERVER = 130000  # pg_current_xact_id()
 
-# Without keepalives a connection whose other end is gone is noticed after two hours. The URL may say otherwise.
+# Without keepalives it takes two hours to notice that a connection's other end is gone. The URL may override them.
 _OPTIONS = {
     "application_name": "counsel",
     "connect_timeout": 10,
@@ -32,7 +32,7 @@ _OPTIONS = {
 }
 # The connection was lost or not accepted: shutdown, crash, start-up, too many connections, a standby.
 _CONNECTION_STATES = {"57P01", "57P02", "57P03", "53300", "25006"}
-# The server answered, and will answer the same next time. A refused connection has no code, only words.
+# The server answered, and will answer the same next time. A refused connection has a message, but no code.
 _REFUSED = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry|(database|role) \".*\" does not exist"
     r"|certificate verify failed|does not support SSL"
@@ -56,7 +56,7 @@ def conninfo(url: str) -> str:
 
 
 def name(info: str) -> str:
-    """Which database it is, without its password."""
+    """The database and its host in words, without the password."""
     options = conninfo_to_dict(info)
     host = options.get("host") or options.get("hostaddr") or "this machine"
     return f"PostgreSQL database {options.get('dbname') or 'of the user'} on {host}"
@@ -68,15 +68,15 @@ async def connect(info: str) -> Connection:
 
 @contextlib.contextmanager
 def cancellable() -> Iterator[None]:
-    """Raises a cancellation that was swallowed inside.
+    """Raises again a cancellation that was swallowed inside.
 
     psycopg and its pool use `asyncio.wait_for`, which loses a cancellation on Python 3.11 when what it waits for is done
     at that moment: a cancelled job would continue, and a task that is awaited after its cancellation would never end.
     """
     task = asyncio.current_task()
-    before = task.cancelling() if task else 0
+    cancellations = task.cancelling() if task else 0
     yield
-    if task and task.cancelling() > before:
+    if task and task.cancelling() > cancellations:
         raise asyncio.CancelledError
 
 
@@ -88,7 +88,7 @@ async def end(task: asyncio.Task[None]) -> None:
 
 
 def clean(text: str) -> str:
-    """PostgreSQL's text holds neither NUL nor half a character: both become U+FFFD. JSON has escapes for them."""
+    """PostgreSQL's text allows neither NUL nor lone surrogates: both become U+FFFD. JSON has escapes for them."""
     return sound(text.replace("\0", "\ufffd") if "\0" in text else text)
 
 
@@ -100,12 +100,12 @@ def _bound(value: object) -> object:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, (list, tuple)):
-        return [_bound(each) for each in value]
+        return [_bound(item) for item in value]
     return value
 
 
 def is_lost(error: BaseException) -> bool:
-    """The connection failed, not the statement: the same on another connection may work."""
+    """The connection failed, not the statement, which may work on another connection."""
     if isinstance(error, psycopg.InterfaceError):  # "the connection is closed"
         return True
     if not isinstance(error, psycopg.Error):
@@ -136,5 +136,5 @@ def unreachable(info: str, error: BaseException) -> StoreError:
 
 
 def remedy(error: BaseException) -> str | None:
-    """For an error that names what is wrong, and not what to do."""
+    """A hint for an error that says what is wrong, but not what to do."""
     return NO_RIGHTS if isinstance(error, errors.InsufficientPrivilege) else None

@@ -58,23 +58,23 @@ class Conversations:
     async def conversations_page(
         self, limit: int, words: str = "", cursor: str | None = None
     ) -> Page[SearchHit]:
-        parts = [part.lower() for part in words.split()]
+        terms = [term.lower() for term in words.split()]
         sql = (
             f"SELECT {_RECORD}, (SELECT m.text FROM counsel.messages m WHERE m.conversation = c.id "
             "AND strpos(lower(m.text), %s) > 0 ORDER BY m.n DESC LIMIT 1) "
             f"FROM counsel.conversations c WHERE c.expires > %s AND (c.messages > 0 OR {_STOPPED})"
         )
-        values: list[object] = [parts[0] if parts else "", time.time()]
+        values: list[object] = [terms[0] if terms else "", time.time()]
         if cursor is not None:
             sql += " AND (c.updated, c.id) < (%s, %s)"
             updated, name = paging.parse(cursor)
             values += [float(updated), name]
-        for part in parts:
+        for term in terms:
             sql += (
                 " AND (strpos(lower(concat_ws(' ', c.title, c.id)), %s) > 0 OR EXISTS "
                 "(SELECT 1 FROM counsel.messages m WHERE m.conversation = c.id AND strpos(lower(m.text), %s) > 0))"
             )
-            values += [part, part]
+            values += [term, term]
         rows = await self.database.rows(
             sql + " ORDER BY c.updated DESC, c.id DESC LIMIT %s", *values, limit + 1
         )
@@ -138,7 +138,7 @@ class Conversations:
         return self.database.write(work)
 
     async def delete_conversation(self, conversation: str) -> bool:
-        """Backups of the server keep it until they are deleted."""
+        """The server's backups keep it until they are deleted."""
 
         async def work(db: Transaction) -> bool:
             await db.execute(
@@ -158,7 +158,7 @@ class Conversations:
 
     def share(self, conversation: str, at: float | None) -> Pending[bool]:
         async def work(db: Transaction) -> bool:
-            # who shared it first, and when, stays
+            # sharing it again keeps the first time
             value = "COALESCE(shared, %s)" if at is not None else "%s"
             sql = f"UPDATE counsel.conversations SET shared = {value}::float8 WHERE id = %s AND expires > %s"
             return await db.execute(sql, at, conversation, time.time()) == 1
@@ -167,7 +167,7 @@ class Conversations:
 
 
 async def add_turn(db: Transaction, turn: NewTurn) -> int:
-    """Append messages at the end, wherever that is by now; the conversation's new length."""
+    """Append messages at the conversation's current end; return its new length."""
     row = await db.row(
         "SELECT messages FROM counsel.conversations WHERE id = %s FOR NO KEY UPDATE", turn.conversation
     )
@@ -208,9 +208,9 @@ async def add_turn(db: Transaction, turn: NewTurn) -> int:
 
 
 async def lock_tag(db: Transaction, project: str, tag: str, person: str = "") -> None:
-    """Until the commit: of two first jobs with the same tag, the second finds the first one's conversation."""
-    whose = f" and {person}" if person else ""
-    await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"tag {tag} of {project}{whose}")
+    """Lock a tag until the commit: of two first jobs with it, the second then finds the first one's conversation."""
+    owner = f" and {person}" if person else ""
+    await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"tag {tag} of {project}{owner}")
 
 
 async def with_tag(db: Transaction, project: str, tag: str, person: str = "") -> str | None:

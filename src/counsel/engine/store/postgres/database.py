@@ -31,12 +31,12 @@ _CONNECT = 3.0  # seconds that a read waits for a connection of the pool before 
 
 
 class Database:
-    """Nothing is connected before the first read or write."""
+    """Connects on the first read or write."""
 
     def __init__(self, url: str, *, without_loop: bool = False) -> None:
         self.info = connections.conninfo(url)
         self._without_loop = without_loop
-        self._here: psycopg.Connection[Row] | None = None  # without a loop
+        self._sync_connection: psycopg.Connection[Row] | None = None  # without a loop
         self._pool: AsyncConnectionPool[connections.Connection] | None = None
         self._failure: psycopg.Error | None = None  # why the pool has no connection
         self._opening = asyncio.Lock()
@@ -54,10 +54,10 @@ class Database:
         return rows[0] if rows else None
 
     async def rows(self, sql: str, *values: object) -> list[Row]:
-        """Read; once more on another connection when one was lost. Raises `StoreError`."""
+        """Read, again on another connection when one was lost. Raises `StoreError`."""
         if self._without_loop:
-            return self._rows_here(sql, values)
-        until = time.monotonic() + PATIENCE
+            return self._rows_sync(sql, values)
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 with connections.cancellable():
@@ -66,7 +66,7 @@ class Database:
             except (psycopg.Error, OSError) as error:
                 cause = self._failure or error
                 if (
-                    time.monotonic() > until
+                    time.monotonic() > deadline
                     or not connections.is_lost(error)
                     or connections.is_refused(cause)
                 ):
@@ -80,14 +80,14 @@ class Database:
         await self.writer.close()
         if self._pool is not None:
             await self._pool.close()
-        if self._here is not None:
-            self._here.close()
+        if self._sync_connection is not None:
+            self._sync_connection.close()
 
     def _listen(self) -> None:
         self.listener.start()
 
     async def _ready(self) -> None:
-        """Open the pool, and see once that the tables are ours. Raises `ConfigInvalid`, or psycopg's errors."""
+        """Open the pool, and check once that the tables match. Raises `ConfigInvalid`, or psycopg's errors."""
         if self._checked:
             return
         async with self._opening:
@@ -103,7 +103,7 @@ class Database:
         database = self
 
         class Pooled(psycopg.AsyncConnection[Row]):
-            """The pool itself only says for how long it has waited, and logs each attempt."""
+            """Stores why connecting failed: the pool itself only says how long it has waited, and logs each attempt."""
 
             @classmethod
             async def connect(cls, conninfo: str = "", **options: Any) -> Self:
@@ -135,12 +135,12 @@ class Database:
         async with self._pool.connection() as connection:
             return await (await connection.execute(sql.encode(), bound(values))).fetchall()
 
-    def _rows_here(self, sql: str, values: tuple[object, ...]) -> list[Row]:
+    def _rows_sync(self, sql: str, values: tuple[object, ...]) -> list[Row]:
         try:
-            if self._here is None:
-                self._here = psycopg.connect(self.info, autocommit=True)
-                schema.check(schema.state_here(self._here), self.info)
-            return self._here.execute(sql.encode(), bound(values)).fetchall()
+            if self._sync_connection is None:
+                self._sync_connection = psycopg.connect(self.info, autocommit=True)
+                schema.check(schema.state_sync(self._sync_connection), self.info)
+            return self._sync_connection.execute(sql.encode(), bound(values)).fetchall()
         except psycopg.Error as error:
             raise connections.unreachable(self.info, error) from error
 

@@ -14,7 +14,7 @@ from counsel.requests import Status
 from counsel.types import Json
 
 
-def ended(fence: Fence, end: JobEnd) -> Work[None]:
+def end_job(fence: Fence, end: JobEnd) -> Work[None]:
     return _completed(fence, end) if isinstance(end, JobCompleted) else _stopped(fence, end)
 
 
@@ -33,19 +33,17 @@ def _completed(fence: Fence, end: JobCompleted) -> Work[None]:
         await usage.insert(db, end.usage)
         if end.has_events:
             await replies.drop_text(db, fence.job)
-        await queue.remove(
-            db, fence.job
-        )  # last: whoever submits to the conversation locks in this order, too
+        await queue.remove(db, fence.job)  # last: a submission to the conversation locks in this order, too
 
     return work
 
 
 def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
-    """The text of calls that had not finished stays in the events, unless the error has it."""
+    """The text of unfinished calls stays in the events, unless the error has it."""
 
     async def work(db: Transaction) -> None:
         await fencing.check(fence, db)
-        if turn := end.turn(await replies.remembered(db.rows, fence.job)):
+        if turn := end.turn(await replies.replies_by_key(db.rows, fence.job)):
             await conversations.add_turn(db, turn)
         await _end(db, fence.job, end.status, error=end.error.as_dict(), task=end.task)
         if end.error.partial or (isinstance(end.error, UpstreamError) and end.error.failed):
@@ -81,16 +79,16 @@ async def _end(
 
 
 def outcome(result: Json | None, error: Json | None) -> list[Any]:
-    """The fields of `JobOutcome`. Stored by themselves: lists of jobs do not read whole answers."""
-    about: Json = (result or {}).get("metadata") or {}
-    costs = error or {}
-    cost = about.get("cost_usd")
-    tokens = (about.get("usage") or {}).get("total_tokens")
-    complete = about.get("cost_complete")
+    """The fields of `JobOutcome`, stored separately so that lists of jobs need not read whole answers."""
+    metadata: Json = (result or {}).get("metadata") or {}
+    failure = error or {}
+    cost = metadata.get("cost_usd")
+    tokens = (metadata.get("usage") or {}).get("total_tokens")
+    complete = metadata.get("cost_complete")
     return [
-        about.get("model"),
-        about.get("provider"),
-        costs.get("cost_usd") if cost is None else cost,
+        metadata.get("model"),
+        metadata.get("provider"),
+        failure.get("cost_usd") if cost is None else cost,
         True if complete is None else bool(complete),
-        ((costs.get("usage") or {}).get("total_tokens") if tokens is None else tokens) or 0,
+        ((failure.get("usage") or {}).get("total_tokens") if tokens is None else tokens) or 0,
     ]

@@ -1,5 +1,5 @@
-"""Whether a job still belongs to who writes for it. The job's row stays locked until the commit, so no other process
-adopts the job between the check and the write.
+"""Whether a job still belongs to the process that writes for it. Its row stays locked until the commit, so no other
+process adopts the job between the check and the write.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ class Health:
         self._database = database
 
     async def check(self) -> None:
-        """Raises `StoreError` when the database cannot be used, `ConfigInvalid` when its tables do not fit.
+        """Raises `StoreError` when the database cannot be used, `ConfigInvalid` when its tables do not match.
 
-        Reading alone proves little: with all connections in use elsewhere, a pool that is connected reads on, while
+        Reading alone proves little: with all connections in use elsewhere, a connected pool can still read, while
         nothing can be written and no call is sent.
         """
         schema.check(await schema.state(self._database.rows), self._database.info)
@@ -44,4 +44,4 @@ class Health:
 
 
 async def _nothing(_: Transaction) -> None:
-    """A transaction of its own."""
+    """An empty transaction."""

@@ -1,4 +1,4 @@
-"""A person's history from elsewhere, added to the database in one transaction. A second time adds only what is new."""
+"""Adds a person's history from elsewhere to the database, in one transaction. A second import adds only what is new."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from counsel.errors import InvalidArgument
 
 _LOCK = 0x636F756E696D70  # one import at a time
 _BATCH = 200  # rows in one round trip
-_IDS = uuid.UUID("6c2b1d0e-51c7-4d6b-9a0b-2f6f1e6f7a11")  # of ids that had to be changed
+_NAMESPACE = uuid.UUID("6c2b1d0e-51c7-4d6b-9a0b-2f6f1e6f7a11")  # of ids that had to be changed
 _KINDS = ("job_", "conv_", "consensus_", "ask_", "review_")
 _USAGE = (
     *("at", "job", "tool", "provider", "model", "client", "ms", "code", "input", "output"),
@@ -65,11 +65,11 @@ _MESSAGE = ("conversation", "n", "role", "text", "asked", "images", "about", "jo
 def add(
     url: str, history: History, person: str | None, *, dry_run: bool, progress: Callable[[str], None]
 ) -> ImportReport:
-    """Add what is not there yet. `person`: the folded name of whoever it belongs to. Raises `InvalidArgument`, `StoreError`."""
+    """Add what is not there yet. `person`: the owner's folded name. Raises `InvalidArgument` and `StoreError`."""
     info = connections.conninfo(url)
     try:
         with psycopg.connect(info, autocommit=True) as connection:
-            schema.check(schema.state_here(connection), info)
+            schema.check(schema.state_sync(connection), info)
             with connection.transaction(force_rollback=dry_run):
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
                 return _Import(connection, history, _person(connection, person), progress).run()
@@ -77,17 +77,17 @@ def add(
         raise connections.unreachable(info, error) from error
 
 
-def _person(connection: psycopg.Connection[Any], folded: str | None) -> str:
-    if folded is None:
+def _person(connection: psycopg.Connection[Any], folded_name: str | None) -> str:
+    if folded_name is None:
         if connection.execute("SELECT 1 FROM counsel.people LIMIT 1").fetchone():
             raise InvalidArgument(
                 "This database has people: whose history is it?", hint="Name the person with --person NAME."
             )
         return ""
-    row = connection.execute("SELECT id FROM counsel.people WHERE folded = %s", [folded]).fetchone()
+    row = connection.execute("SELECT id FROM counsel.people WHERE folded = %s", [folded_name]).fetchone()
     if row is None:
         raise InvalidArgument(
-            f"There is no person {folded!r} in this database.", hint="`counsel people list` shows them."
+            f"There is no person {folded_name!r} in this database.", hint="`counsel people list` shows them."
         )
     return str(row[0])
 
@@ -106,13 +106,13 @@ class _Import:
         self._progress = progress
         self._report = ImportReport(problem=history.problem)
         self._images: set[str] = set()
-        self._job_ids: dict[str, str] = {}  # as they are here
-        self._names: dict[str, str] = {}  # of conversations, the same
+        self._job_ids: dict[str, str] = {}  # ids in this database, by ids in the history
+        self._names: dict[str, str] = {}  # the same for conversations
 
     def run(self) -> ImportReport:
         self._report.open_jobs = self._history.open_jobs()
         jobs = {row["id"]: row["created"] for row in self._history.jobs()}
-        self._job_ids = self._own_ids("jobs", jobs)
+        self._job_ids = self._ids("jobs", jobs)
         for row in self._history.conversations():
             self._conversation(row)
             self._progress(f"{self._report.conversations} conversations")
@@ -126,13 +126,13 @@ class _Import:
 
     # ── ids ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _own_ids(self, table: str, created: dict[str, float]) -> dict[str, str]:
-        """Each id as it is, or another one where someone else has it; the same one each time."""
-        taken = self._owners(table, list(created))
+    def _ids(self, table: str, creation_times: dict[str, float]) -> dict[str, str]:
+        """Each id unchanged, or a new one if someone else has it; later imports choose the same new one."""
+        owners = self._owners(table, list(creation_times))
         ids = {}
-        for name, at in created.items():
-            owner = taken.get(name)
-            ids[name] = name if owner in {None, (self._person, at)} else self._other(name, at)
+        for name, at in creation_times.items():
+            owner = owners.get(name)
+            ids[name] = name if owner in {None, (self._person, at)} else self._new_id(name, at)
             if ids[name] != name:
                 self._report.renamed[name] = ids[name]
         return ids
@@ -141,22 +141,22 @@ class _Import:
         sql = f"SELECT id, person, created FROM counsel.{table} WHERE id = ANY(%s::text[])"
         return {row[0]: (row[1], row[2]) for row in self._db.execute(sql.encode(), bound([list(ids)]))}
 
-    def _other(self, name: str, at: float) -> str:
-        made = str(uuid.uuid5(_IDS, f"{self._person}\n{name}\n{at}"))
+    def _new_id(self, name: str, at: float) -> str:
+        digest = str(uuid.uuid5(_NAMESPACE, f"{self._person}\n{name}\n{at}"))
         kind = next((kind for kind in _KINDS if name.startswith(kind)), None)
-        return f"{kind}{made}" if kind else f"{name[:100]}-{made[:8]}"
+        return f"{kind}{digest}" if kind else f"{name[:100]}-{digest[:8]}"
 
     # ── conversations ────────────────────────────────────────────────────────────────────────────────
 
     def _conversation(self, row: Row) -> None:
-        name = self._own_ids("conversations", {row["id"]: row["created"]})[row["id"]]
+        name = self._ids("conversations", {row["id"]: row["created"]})[row["id"]]
         self._names[row["id"]] = name
         messages = list(self._history.messages(row["id"]))
-        stored = self._db.execute(
+        cursor = self._db.execute(
             "SELECT messages FROM counsel.conversations WHERE id = %s FOR UPDATE", [name]
         )
-        known = stored.fetchone()
-        if known is None:
+        existing = cursor.fetchone()
+        if existing is None:
             values = {
                 **row,
                 "id": name,
@@ -166,13 +166,13 @@ class _Import:
             }
             self._insert("conversations", _CONVERSATION, [values])
             self._report.conversations += 1
-            self._add(name, messages)
+            self._add_messages(name, messages)
         elif not self._continues(name, messages):
             self._report.diverged.append(row["id"])
-        elif known[0] >= len(messages):
+        elif existing[0] >= len(messages):
             self._report.present += 1
         else:
-            self._add(name, messages[known[0] :])
+            self._add_messages(name, messages[existing[0] :])
             self._db.execute(
                 "UPDATE counsel.conversations SET messages = %s, updated = GREATEST(updated, %s), "
                 "expires = GREATEST(expires, %s), provider = %s, model = %s WHERE id = %s",
@@ -180,27 +180,27 @@ class _Import:
             )
 
     def _continues(self, name: str, messages: Sequence[Row]) -> bool:
-        """Whether one is the beginning of the other: what is here, and what comes."""
-        stored = self._db.execute(
+        """Whether the stored messages and the new ones agree as far as both go."""
+        rows = self._db.execute(
             "SELECT role, md5(text) FROM counsel.messages WHERE conversation = %s ORDER BY n", [name]
         ).fetchall()
-        coming = [(row["role"], _md5(row["text"])) for row in messages[: len(stored)]]
-        return stored[: len(coming)] == coming
+        new_rows = [(row["role"], _md5(row["text"])) for row in messages[: len(rows)]]
+        return rows[: len(new_rows)] == new_rows
 
     def _tag(self, row: Row) -> str | None:
-        """No tag names two conversations of a person in one folder: the one that is here keeps it."""
+        """None if a stored conversation has the tag: no tag names two conversations of a person in one folder."""
         if row["tag"] is None:
             return None
-        taken = self._db.execute(
+        conflict = self._db.execute(
             "SELECT 1 FROM counsel.conversations WHERE left(project, 200) = left(%s, 200) AND project = %s "
             "AND tag = %s AND person = %s AND expires > %s",
             bound([row["project"], row["project"], row["tag"], self._person, time.time()]),
         ).fetchone()
-        if taken:
+        if conflict:
             self._report.untagged.append(row["id"])
-        return None if taken else row["tag"]
+        return None if conflict else row["tag"]
 
-    def _add(self, name: str, messages: Sequence[Row]) -> None:
+    def _add_messages(self, name: str, messages: Sequence[Row]) -> None:
         rows = [
             {**row, "conversation": name, "job": self._job_ids.get(row["job"], row["job"])}
             for row in messages
@@ -229,7 +229,7 @@ class _Import:
             "background": bool(row["background"]),
             "cancel": bool(row["cancel"]),
             "images": images,
-            "result": None if result is None else _renamed(result, row["id"], job, name),
+            "result": None if result is None else _with_ids(result, row["id"], job, name),
             "outcome": strict_json.dumps(outcome(result, error)),
             "person": self._person,
         }
@@ -243,10 +243,10 @@ class _Import:
         self._report.jobs += 1
 
     def _free_name(self, row: Row) -> str:
-        """Of a conversation that has expired, or of a call that has none: not one of somebody else's."""
+        """For a job whose conversation has expired, or that has none: a name that is not someone else's."""
         name = str(row["conversation"])
-        stored = self._owners("conversations", [name]).get(name)
-        self._names[name] = name if stored is None or stored[0] == self._person else self._other(name, 0.0)
+        owner = self._owners("conversations", [name]).get(name)
+        self._names[name] = name if owner is None or owner[0] == self._person else self._new_id(name, 0.0)
         return self._names[name]
 
     def _turn(self, name: str, turns: dict[str, int]) -> int:
@@ -265,36 +265,36 @@ class _Import:
     def _blobs(self) -> None:
         for sha in sorted(self._images):
             if blob := self._history.blob(sha):
-                added = self._db.execute(
+                cursor = self._db.execute(
                     "INSERT INTO counsel.blobs (sha, media_type, data, at) VALUES (%s, %s, %s, %s) "
                     "ON CONFLICT (sha) DO NOTHING",
                     [sha, *blob, time.time()],
                 )
-                self._report.images += added.rowcount
+                self._report.images += cursor.rowcount
                 self._progress(f"{self._report.images} images")
 
     def _usage(self) -> None:
-        """Records have no key: as many equal ones as there are in the history."""
+        """Records have no key: equal ones are added until there are as many as in the history."""
         columns = ", ".join(_USAGE)
-        known = Counter(
+        counts = Counter(
             self._db.execute(
                 f"SELECT {columns} FROM counsel.usage WHERE person = %s".encode(), [self._person]
             )
         )
-        fresh = []
+        records = []
         for row in self._history.usage():
             record = {**row, "job": self._job_ids.get(row["job"], row["job"]), "person": self._person}
-            same = tuple(bound([record[name] for name in _USAGE]))
-            if known[same]:
-                known[same] -= 1
+            key = tuple(bound([record[name] for name in _USAGE]))
+            if counts[key]:
+                counts[key] -= 1
             else:
-                fresh.append(record)
-        self._insert("usage", (*_USAGE, "person"), fresh)
-        self._report.usage = len(fresh)
+                records.append(record)
+        self._insert("usage", (*_USAGE, "person"), records)
+        self._report.usage = len(records)
 
     def _insert(self, table: str, columns: Sequence[str], rows: Sequence[Row] | Iterator[Row]) -> None:
-        names, marks = ", ".join(columns), ", ".join(["%s"] * len(columns))
-        sql = f"INSERT INTO counsel.{table} ({names}) VALUES ({marks})".encode()
+        names, placeholders = ", ".join(columns), ", ".join(["%s"] * len(columns))
+        sql = f"INSERT INTO counsel.{table} ({names}) VALUES ({placeholders})".encode()
         batch: list[list[object]] = []
         for row in rows:
             batch.append(bound([row[name] for name in columns]))
@@ -309,8 +309,8 @@ def _md5(text: str) -> str:
     return hashlib.md5(connections.clean(text).encode(), usedforsecurity=False).hexdigest()
 
 
-def _renamed(result: dict[str, Any], before: str, job: str, conversation: str) -> str:
-    """A result names its job and its conversation."""
+def _with_ids(result: dict[str, Any], before: str, job: str, conversation: str) -> str:
+    """The result as JSON, with the ids of its job and conversation in this database."""
     if result.get("job_id") == before:
         result["job_id"] = job
     if isinstance(result.get("continuation"), dict) and "id" in result["continuation"]:

@@ -1,7 +1,7 @@
-"""Jobs: from being written down to their end.
+"""Jobs, from their submission to their end.
 
 The order of a conversation's turns is `turn`. It is taken under the lock on the conversation's row, so a turn that is
-visible has all its predecessors before it; a sequence alone gives numbers that are committed in another order.
+visible has all its predecessors before it; numbers of a sequence alone would be committed in another order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from counsel.engine.store.model import Origin, Task
 from counsel.engine.store.postgres import fencing, queue, submission
 from counsel.engine.store.postgres.commits import Transaction, Work
 from counsel.engine.store.postgres.connections import Row
-from counsel.engine.store.postgres.endings import ended
+from counsel.engine.store.postgres.endings import end_job
 from counsel.engine.store.postgres.scope import Statements
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
@@ -121,10 +121,10 @@ class Jobs:
         foreground: bool = False,  # noqa: ARG002 - the server commits for all
         alone: bool = False,  # noqa: ARG002
     ) -> Pending[None]:
-        return self.database.write(ended(fence, end))
+        return self.database.write(end_job(fence, end))
 
     async def delete_job(self, job: str) -> bool:
-        """Backups of the server keep it until they are deleted."""
+        """The server's backups keep it until they are deleted."""
 
         async def work(db: Transaction) -> bool:
             db.notify(job)
@@ -158,8 +158,10 @@ class Jobs:
     async def recent_jobs(self, limit: int) -> list[JobRecord]:
         return await self._records("ORDER BY created DESC, number DESC LIMIT %s", limit)
 
-    async def jobs_page(self, limit: int, chosen: JobFilter, cursor: str | None = None) -> Page[JobRecord]:
-        where, values = _conditions(chosen)
+    async def jobs_page(
+        self, limit: int, job_filter: JobFilter, cursor: str | None = None
+    ) -> Page[JobRecord]:
+        where, values = _conditions(job_filter)
         if cursor is not None:
             where.append("(created, number) < (%s, %s)")
             created, number = paging.parse(cursor, numbered=True)
@@ -170,9 +172,9 @@ class Jobs:
             *values,
             limit + 1,
         )
-        shown = rows[:limit]
-        following = paging.cursor(shown[-1][_CREATED], shown[-1][-1]) if len(rows) > limit else None
-        return Page([_record(row[:-1]) for row in shown], following)
+        page = rows[:limit]
+        next_cursor = paging.cursor(page[-1][_CREATED], page[-1][-1]) if len(rows) > limit else None
+        return Page([_record(row[:-1]) for row in page], next_cursor)
 
     async def outcomes(self, jobs: Collection[str]) -> dict[str, JobOutcome]:
         rows = await self.database.rows(
@@ -267,16 +269,16 @@ def _without_turn(row: Row) -> JobWithoutTurn:
     return JobWithoutTurn(job, status, title, created, tuple(models), task.prompt, task.images, files, end)
 
 
-def _conditions(chosen: JobFilter) -> tuple[list[str], list[object]]:
-    columns = {"status": chosen.status, "tool": chosen.tool, "conversation": chosen.conversation}
-    where = [f"{name} = %s" for name, value in columns.items() if value is not None]
+def _conditions(job_filter: JobFilter) -> tuple[list[str], list[object]]:
+    columns = {"status": job_filter.status, "tool": job_filter.tool, "conversation": job_filter.conversation}
+    conditions = [f"{name} = %s" for name, value in columns.items() if value is not None]
     values: list[object] = [value for value in columns.values() if value is not None]
-    if chosen.model is not None:
-        where.append("%s = ANY(models)")
-        values.append(chosen.model)
-    for word in (chosen.words or "").lower().split():
-        where.append(
+    if job_filter.model is not None:
+        conditions.append("%s = ANY(models)")
+        values.append(job_filter.model)
+    for word in (job_filter.words or "").lower().split():
+        conditions.append(
             "strpos(lower(concat_ws(' ', title, summary, id, conversation, array_to_string(models, ' '))), %s) > 0"
         )
         values.append(word)
-    return where, values
+    return conditions, values

@@ -1,6 +1,6 @@
-"""The process's one LISTEN connection: it hears of changes, and shows that this process lives (`presence.py`).
+"""The process's one LISTEN connection: it receives notifications, and shows that this process is alive (`presence.py`).
 
-It is used every few seconds, so that a connection that died silently is noticed, and is made again when it is lost.
+It is used every few seconds, so that its silent death is noticed, and is opened again when it is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counsel.engine.store.postgres.presence import BEAT, Presence
 from counsel.errors import CounselError
 
 log = logging.getLogger("counsel.store")
-_AGAIN = (0.1, 1.0)  # seconds before the first and the later attempts to connect again
+_PAUSES = (0.1, 1.0)  # seconds before the first and the later attempts to connect again
 
 
 class Listener:
@@ -28,13 +28,13 @@ class Listener:
         self,
         info: str,
         ready: Callable[[], Awaitable[None]],
-        own: Callable[[], int],
+        own_pid: Callable[[], int],
         changes: Changes,
         presence: Presence,
     ) -> None:
         self._info = info
         self._ready = ready
-        self._own = own  # our writer's session, whose changes are known here
+        self._own_pid = own_pid  # our writer's session, whose changes are known here
         self._changes = changes
         self._presence = presence
         self._task: asyncio.Task[None] | None = None
@@ -42,9 +42,9 @@ class Listener:
         self.on_queue: Callable[[], None] = lambda: None  # a job of the queue may be free
 
     def start(self) -> None:
-        """When it is needed first: a command that only reads does not listen."""
+        """Called when it is first needed: a command that only reads does not listen."""
         if self._task is None:
-            with contextlib.suppress(RuntimeError):  # no event loop: no one can wait
+            with contextlib.suppress(RuntimeError):  # no event loop, so nobody can wait
                 self._task = asyncio.get_running_loop().create_task(self._run(), name="counsel-listen")
 
     async def close(self) -> None:
@@ -52,12 +52,12 @@ class Listener:
             await connections.end(self._task)
 
     async def _run(self) -> None:
-        pause, longest = _AGAIN
+        pause, longest = _PAUSES
         while True:
             try:
                 await self._ready()
                 async with await connections.connect(self._info) as connection:
-                    pause = _AGAIN[0]
+                    pause = _PAUSES[0]
                     await self._listen(connection)
             except (psycopg.Error, OSError, CounselError) as error:
                 level = logging.DEBUG if self._is_lost else logging.WARNING  # each attempt would be a line
@@ -71,14 +71,14 @@ class Listener:
     async def _listen(self, connection: Connection) -> None:
         await connection.execute(f"LISTEN {CHANNEL}; LISTEN {QUEUE_CHANNEL}".encode())
         if self._is_lost:
-            log.warning("there is a LISTEN connection again")
+            log.warning("the LISTEN connection is back")
             self._is_lost = False
-        self._changes.report_all()  # what was notified while no one listened
+        self._changes.report_all()  # notifications sent meanwhile were missed
         self.on_queue()
         while True:
             await self._presence.beat(connection)
             async for notification in connection.notifies(timeout=BEAT):
                 if notification.channel == QUEUE_CHANNEL:
                     self.on_queue()
-                elif notification.pid != self._own():
+                elif notification.pid != self._own_pid():
                     self._changes.report([notification.payload])

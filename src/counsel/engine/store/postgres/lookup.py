@@ -1,6 +1,6 @@
 """Jobs and conversations by the beginning of their ids, for commands that must be quick, such as shell completion.
 
-As `sqlite/lookup.py`: a database that cannot be read is no error. `readable` is False, and nothing is found.
+As in `sqlite/lookup.py`, a database that cannot be read raises nothing: `readable` is False, and the results are empty.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST = 50
 class PostgresLookup:
     def __init__(self, url: str) -> None:
         self.readable = True
-        self._scope = scope.of_person("")  # a command is nobody's of the team: it finds no person's work
+        self._scope = scope.of_person("")  # a command belongs to nobody in the team: it sees no person's jobs
         self._connection: psycopg.Connection[Any] | None = None
         try:
             info = connections.conninfo(url)
@@ -45,11 +45,11 @@ class PostgresLookup:
 
     def jobs(self, prefix: str, limit: int = _MOST) -> list[Entry]:
         """Newest first."""
-        condition, values = _beginning("j.id", prefix)
+        condition, values = _prefix_condition("j.id", prefix)
         return self._entries(f"{_JOB} WHERE {condition} ORDER BY j.created DESC LIMIT %s", *values, limit)
 
     def newest_job(self, project: str | None = None, *, running: bool = False) -> Entry | None:
-        """Of a project, or of all; `running`: only of those that have not ended."""
+        """Of a project, or of all; `running`: only jobs that have not ended."""
         conditions = ["j.status = 'processing'"] if running else []
         conditions += ["c.project = %s"] if project is not None else []
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -62,13 +62,13 @@ class PostgresLookup:
         return self._first(f"{_CONVERSATION} WHERE c.id = %s AND c.expires > %s", name, time.time())
 
     def conversations(self, prefix: str, limit: int = _MOST) -> list[Entry]:
-        """The last used first."""
-        condition, values = _beginning("c.id", prefix)
+        """Most recently used first."""
+        condition, values = _prefix_condition("c.id", prefix)
         sql = f"{_CONVERSATION} WHERE {condition} AND c.expires > %s ORDER BY c.updated DESC LIMIT %s"
         return self._entries(sql, *values, time.time(), limit)
 
     def newest_conversation(self, project: str) -> Entry | None:
-        """The last used of a project, with an answer or on its way to one; not one whose only call failed."""
+        """The project's most recently used one that has an answer or waits for one; not one whose only call failed."""
         sql = (
             f"{_CONVERSATION} WHERE c.project = %s AND c.expires > %s AND (c.messages > 0 OR EXISTS (SELECT 1 FROM "
             "counsel.jobs j WHERE j.status = 'processing' AND j.conversation = c.id)) ORDER BY c.updated DESC LIMIT 1"
@@ -91,8 +91,8 @@ class PostgresLookup:
         return []
 
 
-def _beginning(column: str, prefix: str) -> tuple[str, Sequence[str]]:
-    """A condition that an index serves: ids are compared by their bytes (`COLLATE "C"`)."""
+def _prefix_condition(column: str, prefix: str) -> tuple[str, Sequence[str]]:
+    """A condition that can use an index: ids are compared by their bytes (`COLLATE "C"`)."""
     if not prefix:
         return "TRUE", ()
     return f"{column} >= %s AND {column} < %s", (prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))

@@ -6,8 +6,8 @@ from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.protocol import Pending
 
-IDLE = 3_600.0  # seconds after which a session that nobody used is over
-MOST = 1_000  # of one person: those that were not used for longest make room
+IDLE = 3_600.0  # seconds after which an unused session ends
+MOST = 1_000  # of one person: of more, the least recently used are deleted
 _FRESH = "seen > clock_timestamp() - make_interval(secs => %s)"
 
 
@@ -33,7 +33,7 @@ class McpSessions:
         return self._database.write(work)
 
     async def use(self, name: str, person: str) -> str | None:
-        """The state of this person's session, which lives on from now; None: there is none."""
+        """The state of this person's session, whose lifetime begins again; None: there is none."""
         row = await self._database.row(
             "UPDATE counsel.mcp_sessions SET seen = clock_timestamp(), uses = uses + 1 "
             f"WHERE id = %s AND person = %s AND {_FRESH} RETURNING state",
@@ -44,7 +44,7 @@ class McpSessions:
         return row[0] if row else None
 
     async def uses(self, name: str) -> int:
-        """How often it was used, by any server; 0 when it is over."""
+        """How often any server has used it; 0 if it has ended."""
         row = await self._database.row("SELECT uses FROM counsel.mcp_sessions WHERE id = %s", name)
         return int(row[0]) if row else 0
 

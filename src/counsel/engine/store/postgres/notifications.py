@@ -1,6 +1,6 @@
-"""Who waits for a change of which job. A notification is a hint and may get lost; reading is the truth.
+"""Waiting for changes of jobs. A notification is a hint and may get lost; only reading is reliable.
 
-One LISTEN connection per process, whatever number of followers: idle listeners make every commit on the server slower.
+One LISTEN connection per process, however many followers: idle listeners make every commit on the server slower.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 
-_MOST = 10_000  # jobs whose last change is known; older changes wake whoever asks
+_MOST = 10_000  # jobs whose last change is stored; for all others an old mark counts as changed
 _ANY = ""
 
 
@@ -40,7 +40,7 @@ class Changes:
             _, self._everything = self._last.popitem(last=False)
 
     def report_all(self) -> None:
-        """Notifications may have been lost: everyone looks."""
+        """Notifications may have been lost: wake everyone."""
         self._count += 1
         self._everything = self._count
         for job in list(self._waiting):

@@ -1,4 +1,4 @@
-"""People, their groups and their tokens. Every change wakes all servers, so that what has ended ends everywhere."""
+"""People, their groups and their tokens. Every change wakes all servers, so that it takes effect on all of them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class People:
         )
         return [PersonUsage(*row) for row in rows]
 
-    async def named(self, folded: str) -> PersonRecord | None:
-        records = await self._records("p.folded = %s", folded)
+    async def named(self, folded_name: str) -> PersonRecord | None:
+        records = await self._records("p.folded = %s", folded_name)
         return records[0] if records else None
 
     async def _records(self, condition: str, *values: object) -> list[PersonRecord]:
@@ -49,10 +49,13 @@ class People:
             [row[0] for row in people],
             time.time(),
         )
-        own: dict[str, list[TokenRecord]] = {}
+        tokens_by_person: dict[str, list[TokenRecord]] = {}
         for person, *token in tokens:
-            own.setdefault(person, []).append(TokenRecord(*token))
-        return [PersonRecord(_person(row), row[4], row[5], tuple(own.get(row[0], ()))) for row in people]
+            tokens_by_person.setdefault(person, []).append(TokenRecord(*token))
+        return [
+            PersonRecord(_person(row), row[4], row[5], tuple(tokens_by_person.get(row[0], ())))
+            for row in people
+        ]
 
     async def signed_in(self, sha: str) -> SignedIn | None:
         row = await self._database.row(
@@ -74,7 +77,7 @@ class People:
 
     def add(self, person: Person, folded: str, token: TokenRecord, sha: str) -> Pending[bool]:
         async def work(db: Transaction) -> bool:
-            added = await db.execute(
+            count = await db.execute(
                 "INSERT INTO counsel.people (id, name, folded, role, created) VALUES (%s, %s, %s, %s, %s) "
                 "ON CONFLICT (folded) DO NOTHING",
                 person.id,
@@ -83,11 +86,11 @@ class People:
                 person.role,
                 token.created,
             )
-            if added:
+            if count:
                 await _set_groups(db, person.id, person.groups)
                 await _add_token(db, person.id, token, sha)
                 db.notify(CHANGED)
-            return bool(added)
+            return bool(count)
 
         return self._database.write(work)
 
@@ -179,7 +182,7 @@ async def _add_token(db: Transaction, person: str, token: TokenRecord, sha: str)
 
 
 async def _is_last_admin(db: Transaction, person: str) -> bool:
-    """Under a lock: of two admins who disable each other at the same time, one stays."""
+    """Takes a lock: of two admins who disable each other at the same time, one stays."""
     await db.row("SELECT pg_advisory_xact_lock(hashtextextended('admins', 0))")
     row = await db.row(
         "SELECT count(*) FILTER (WHERE id = %s), count(*) FROM counsel.people WHERE role = 'admin' AND disabled IS NULL",

@@ -1,4 +1,4 @@
-"""People's own keys, encrypted; each goes with its person."""
+"""People's own keys, encrypted; they are deleted with the person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PersonKeys:
         rows = await self._database.rows(
             "SELECT provider, sealed FROM counsel.person_keys WHERE person = %s", person
         )
-        return {provider: bytes(sealed) for provider, sealed in rows}
+        return {provider: bytes(ciphertext) for provider, ciphertext in rows}
 
     async def stored(self, person: str) -> dict[str, float]:
         rows = await self._database.rows(
@@ -25,14 +25,14 @@ class PersonKeys:
         )
         return dict(rows)
 
-    def set(self, person: str, provider: str, sealed: bytes, at: float) -> Pending[None]:
+    def set(self, person: str, provider: str, ciphertext: bytes, at: float) -> Pending[None]:
         async def work(db: Transaction) -> None:
             await db.execute(
                 "INSERT INTO counsel.person_keys (person, provider, sealed, stored) VALUES (%s, %s, %s, %s) "
                 "ON CONFLICT (person, provider) DO UPDATE SET sealed = excluded.sealed, stored = excluded.stored",
                 person,
                 provider,
-                sealed,
+                ciphertext,
                 at,
             )
 
@@ -51,17 +51,17 @@ class PersonKeys:
 
     async def all(self) -> Mapping[tuple[str, str], bytes]:
         rows = await self._database.rows("SELECT person, provider, sealed FROM counsel.person_keys")
-        return {(person, provider): bytes(sealed) for person, provider, sealed in rows}
+        return {(person, provider): bytes(ciphertext) for person, provider, ciphertext in rows}
 
     def reseal(self, person: str, provider: str, before: bytes, after: bytes) -> Pending[bool]:
         async def work(db: Transaction) -> bool:
-            changed = await db.execute(
+            count = await db.execute(
                 "UPDATE counsel.person_keys SET sealed = %s WHERE person = %s AND provider = %s AND sealed = %s",
                 after,
                 person,
                 provider,
                 before,
             )
-            return changed == 1
+            return count == 1
 
         return self._database.write(work)

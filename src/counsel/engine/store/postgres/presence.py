@@ -1,8 +1,8 @@
-"""Which owners of jobs live, for servers on several machines (docs/decisions/23-presence-in-postgresql.md).
+"""Which owners of jobs are alive, for servers on several machines (docs/decisions/23-presence-in-postgresql.md).
 
 An owner has a row that it renews every two seconds, by the database's clock, and a lock that belongs to its LISTEN
-connection. It counts as dead when its row is old, or sooner when its lock is free, too. Both can be wrong about a process
-that lives (it was suspended, its connection was cut): the fence makes a wrong guess harmless.
+connection. It counts as dead when its row is old, or sooner if its lock is free as well. Both can be wrong about a live
+process (it was suspended, its connection was cut): the fence makes a wrong guess harmless.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ DEAD_AFTER = 15.0  # seconds without a renewal
 DEAD_UNLOCKED = (
     5.0  # the same, when the connection is gone, too: its owner connects again within a second or two
 )
-SURE = DEAD_UNLOCKED - 1.0  # seconds after a renewal for which no other process can think that we are dead
-SETTLING = DEAD_UNLOCKED  # seconds of our own renewals before we judge others
+SURE = DEAD_UNLOCKED - 1.0  # seconds after a renewal in which no other process can consider us dead
+SETTLING = DEAD_UNLOCKED  # seconds of our own renewals before we may declare others dead
 _LOCKS = 0x636F756E  # the class of our advisory locks
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # also counts while the machine sleeps
-_HELD = (
+_IS_LOCKED = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     f"AND classid = {_LOCKS} AND objid = o.id)"
@@ -35,7 +35,7 @@ def _now() -> float:
 
 
 class Presence:
-    """The owners in this process, and what the database knows of others."""
+    """The owners in this process, and the state of others according to the database."""
 
     def __init__(self, start: Callable[[], None], rows: Callable[..., Awaitable[list[Row]]]) -> None:
         self._start = start
@@ -43,40 +43,40 @@ class Presence:
         self._names: set[str] = set()
         self.queues: Sequence[str] = ()  # from which this process takes jobs
         self._locked: tuple[Connection | None, set[str]] = (None, set())
-        self._rowless: dict[str, float] = {}  # owners without a row, and since when we know
+        self._rowless: dict[str, float] = {}  # owners without a row: when we first saw that
         self._renewed = asyncio.Event()
-        self.confirmed = float("-inf")  # by our clock: when the last successful renewal was begun
+        self.confirmed = float("-inf")  # by our clock: when the last successful renewal began
         self._steady = float("inf")  # by our clock: since when renewals have been without a gap
-        self.gaps = 0  # how often renewals were so far apart that others may have thought us dead
+        self.gaps = 0  # how often renewals were so far apart that others may have considered us dead
 
     async def hold(self, owner: str) -> None:
-        """Show from now on that this owner lives; returns when the others can see it."""
+        """Show from now on that this owner is alive; return when other processes can see it."""
         self._names.add(owner)
         self._renewed.clear()
         self._start()
         await self._renewed.wait()
 
     def is_sure(self) -> bool:
-        """Whether no other process can take our owners for dead. Else no new call should be sent."""
+        """Whether no other process can consider our owners dead. If not, no new call should be sent."""
         return _now() - self.confirmed < SURE
 
     async def sure(self) -> None:
-        """Until `is_sure`: at once, or with the next renewal."""
+        """Wait until `is_sure`: not at all, or for the next renewal."""
         while not self.is_sure():
             self._renewed.clear()
             self._start()
             await self._renewed.wait()
 
     def is_seen(self) -> bool:
-        """Whether the others can still see that this process lives, if it owns jobs."""
+        """Whether other processes can still see that this one is alive, if it owns jobs."""
         return not self._names or _now() - self.confirmed < DEAD_UNLOCKED
 
     def may_judge(self) -> bool:
-        """Whether others had the time to renew their rows, too: after the database was away, or we, all rows are old."""
+        """Whether others had time to renew their rows: after an outage of the database or of us, all rows are old."""
         return self.is_sure() and _now() - self._steady > SETTLING
 
     async def release(self, owner: str) -> None:
-        """It owns nothing any more."""
+        """The owner has no jobs any more."""
         self._names.discard(owner)
         await self._rows("DELETE FROM counsel.owners WHERE name = %s RETURNING name", owner)
 
@@ -84,10 +84,10 @@ class Presence:
         return {owner for owner, state in (await self.states(owners)).items() if state == "dead"}
 
     async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]:
-        """Of each. Without a row nothing is known at first; a living owner would have one again within seconds."""
+        """One for each. Without a row an owner is unknown at first: a live one would have one again within seconds."""
         rows = await self._rows(
             "SELECT name, extract(epoch FROM clock_timestamp() - seen)::float8 AS age, "
-            f"{_HELD} FROM counsel.owners o WHERE name = ANY(%s)",
+            f"{_IS_LOCKED} FROM counsel.owners o WHERE name = ANY(%s)",
             list(owners),
         )
         states: dict[str, Literal["alive", "dead", "unknown"]] = {}
@@ -102,7 +102,7 @@ class Presence:
         return states
 
     async def beat(self, connection: Connection) -> None:
-        """Renew our rows and have our locks. Raises when the connection is lost."""
+        """Renew our rows and take our locks. Raises when the connection is lost."""
         names = set(self._names)
         if not names:
             await connection.execute("SELECT 1")  # notices a connection that died silently
@@ -122,7 +122,7 @@ class Presence:
             self._renewed.set()
 
     async def _lock(self, connection: Connection, ids: dict[str, int]) -> None:
-        """Never waits: the lock of our own connection that was cut may still be there for a while."""
+        """Never waits: our own earlier connection, if it was cut, may still hold the lock for a while."""
         if self._locked[0] is not connection:
             self._locked = (connection, set())
         for name in ids.keys() - self._locked[1]:

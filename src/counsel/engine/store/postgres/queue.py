@@ -1,8 +1,8 @@
-"""Who may work on which job: rows of procrastinate, beside our own (docs/decisions/27-procrastinate.md).
+"""Which worker may run which job: procrastinate's rows, beside our own (docs/decisions/27-procrastinate.md).
 
-A row is written, taken and deleted in the transactions that write, adopt and end our job, so both always agree. Finishing
-and retrying a row requires that it is still the same attempt of the same worker: procrastinate's own functions match the id
-alone, and a worker that was suspended ended other workers' jobs (5 of 5 in a measurement).
+A row is written, taken and deleted in the transactions that store, adopt and end our job, so both always agree.
+Finishing or retrying a row requires that it is still the same attempt of the same worker: procrastinate's own functions
+match the id alone, and a worker that was suspended ended other workers' jobs (5 of 5 in a measurement).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROWS = "counsel_queue.procrastinate_jobs"
 _WORKERS = "counsel_queue.procrastinate_workers"
 _COLUMNS = "id, status::text, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts, worker_id"
 _MINE = "id = %s AND status = 'doing' AND attempts = %s AND worker_id = %s"
-_AGAIN = "status = 'todo', worker_id = NULL, abort_requested = FALSE, attempts = attempts + 1"
+_GIVE_BACK = "status = 'todo', worker_id = NULL, abort_requested = FALSE, attempts = attempts + 1"
 _FREE_LOCK = f"NOT EXISTS (SELECT 1 FROM {_ROWS} o WHERE o.lock = %s AND o.status = 'doing' AND o.id != %s)"
 
 
@@ -29,22 +29,22 @@ _FREE_LOCK = f"NOT EXISTS (SELECT 1 FROM {_ROWS} o WHERE o.lock = %s AND o.statu
 
 
 async def put(db: Transaction, job: NewJob, conversation: str, entry: QueueEntry) -> tuple[int, bool]:
-    """A row for a new job: its number, and whether its own process runs it at once."""
+    """Insert a row for a new job; return its number, and whether this process runs the job at once."""
     lock = None if job.task.stateless else conversation
-    ticket, here = await _insert(db, job.id, entry, lock)
-    if lock is not None and not here:
-        # Else a waiting client's turn would overtake the earlier ones of its conversation.
+    ticket, runs_here = await _insert(db, job.id, entry, lock)
+    if lock is not None and not runs_here:
+        # Otherwise a waiting client's turn would overtake the earlier ones of its conversation.
         await db.execute(
             f"UPDATE {_ROWS} SET priority = %s WHERE lock = %s AND status IN ('todo', 'doing') AND priority < %s",
             entry.priority,
             lock,
             entry.priority,
         )
-    return ticket, here
+    return ticket, runs_here
 
 
 async def _insert(db: Transaction, job: str, entry: QueueEntry, lock: str | None) -> tuple[int, bool]:
-    """Taken by the entry's worker, if there is one and no earlier turn of the conversation has yet to end."""
+    """The entry's worker has the row at once, if there is one and no earlier turn of the conversation is open."""
     row = await db.row(
         f"INSERT INTO {_ROWS} (queue_name, task_name, priority, lock, args, status, worker_id) "
         "SELECT %s, %s, %s, place.lock, %s::jsonb, "
@@ -65,7 +65,7 @@ async def _insert(db: Transaction, job: str, entry: QueueEntry, lock: str | None
 
 
 async def claim(db: Transaction, ticket: int | None, worker: int | None) -> None:
-    """The job was adopted without its row, such as by a person who cancels it."""
+    """Take the row of a job that was adopted without it, for example by a person who cancels the job."""
     if ticket is None or worker is None:
         return
     row = await db.row(f"SELECT lock FROM {_ROWS} WHERE id = %s FOR UPDATE", ticket)
@@ -82,7 +82,7 @@ async def claim(db: Transaction, ticket: int | None, worker: int | None) -> None
 
 
 async def remove(db: Transaction, job: str) -> None:
-    """The job has ended. Workers are told when a later turn of its conversation waits."""
+    """Delete the row of an ended job; tell the workers if a later turn of its conversation waits."""
     row = await db.row(
         f"WITH gone AS (DELETE FROM {_ROWS} WHERE id = (SELECT ticket FROM counsel.jobs WHERE id = %s) RETURNING lock) "
         f"SELECT EXISTS (SELECT 1 FROM {_ROWS} o JOIN gone ON o.lock = gone.lock WHERE o.status = 'todo')",
@@ -93,11 +93,11 @@ async def remove(db: Transaction, job: str) -> None:
 
 
 async def give_back(db: Transaction, tickets: Collection[int | None]) -> None:
-    """Their jobs were released: any worker may take them."""
+    """Offer the rows of released jobs to all workers."""
     numbers = [ticket for ticket in tickets if ticket is not None]
     if numbers:
         await db.execute(
-            f"UPDATE {_ROWS} SET {_AGAIN}, scheduled_at = NULL WHERE id = ANY(%s) AND status = 'doing'",
+            f"UPDATE {_ROWS} SET {_GIVE_BACK}, scheduled_at = NULL WHERE id = ANY(%s) AND status = 'doing'",
             numbers,
         )
         await _announce(db)
@@ -111,7 +111,7 @@ async def _announce(db: Transaction) -> None:
 
 
 class Queue:
-    """Each is one statement, so that nothing is left half done."""
+    """Each method is one statement or one transaction, so that nothing is left half done."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -142,7 +142,7 @@ class Queue:
         return await self._database.row(sql, self.worker) is not None
 
     def serve(self, queues: Sequence[str]) -> None:
-        self._database.presence.queues = queues  # the others see it within two seconds
+        self._database.presence.queues = queues  # other processes see it within two seconds
 
     async def is_served(self, job: str) -> bool:
         row = await self._database.row(
@@ -166,7 +166,7 @@ class Queue:
         return dict(zip([name.partition("::")[0] for name in _COLUMNS.split(", ")], row, strict=True))
 
     async def finish(self, row: QueuedRow) -> None:
-        """Delete it, unless our job is still open: its end could not be stored yet, and deletes the row then."""
+        """Delete it, unless our job is still open: then its end could not be stored yet, and will delete the row."""
         await self._database.row(
             f"DELETE FROM {_ROWS} WHERE {_MINE} AND NOT EXISTS (SELECT 1 FROM counsel.jobs j "
             f"WHERE j.ticket = {_ROWS}.id AND j.status = 'processing') RETURNING id",
@@ -176,9 +176,9 @@ class Queue:
         )
 
     async def retry(self, row: QueuedRow, seconds: float) -> None:
-        """Later, by whichever worker."""
+        """Offer it to all workers after `seconds`."""
         await self._database.row(
-            f"UPDATE {_ROWS} SET {_AGAIN}, scheduled_at = clock_timestamp() + make_interval(secs => %s) "
+            f"UPDATE {_ROWS} SET {_GIVE_BACK}, scheduled_at = clock_timestamp() + make_interval(secs => %s) "
             f"WHERE {_MINE} RETURNING id",
             seconds,
             row.id,
@@ -187,14 +187,14 @@ class Queue:
         )
 
     async def reap(self, dead_after: float) -> int:
-        """Give back what workers without a heartbeat had taken; how many. Every process does it: no job of its own
-        that could get stuck itself.
+        """Offer again what workers without a heartbeat had taken; return how many. Every process does it: a job for it
+        could itself get stuck.
         """
         rows = await self._database.rows(
             f"WITH stale AS (SELECT j.id FROM {_ROWS} j LEFT JOIN {_WORKERS} w ON w.id = j.worker_id "
             "WHERE j.status = 'doing' AND (w.id IS NULL OR w.last_heartbeat < clock_timestamp() - make_interval(secs => %s)) "
             "FOR UPDATE OF j SKIP LOCKED), "
-            f"back AS (UPDATE {_ROWS} SET {_AGAIN} FROM stale WHERE {_ROWS}.id = stale.id RETURNING {_ROWS}.id) "
+            f"back AS (UPDATE {_ROWS} SET {_GIVE_BACK} FROM stale WHERE {_ROWS}.id = stale.id RETURNING {_ROWS}.id) "
             "SELECT pg_notify(%s, json_build_object('type', 'job_inserted', 'job_id', id)::text) FROM back",
             dead_after,
             QUEUE_CHANNEL,
@@ -202,9 +202,9 @@ class Queue:
         return len(rows)
 
     async def give_back_strays(self, owner: str, active: Collection[int]) -> None:
-        """Rows that this worker has without knowing it: the answer to its statement was lost with a connection."""
+        """Offer again rows that this worker holds unknowingly: the answer to its statement was lost on the way."""
         await self._database.rows(
-            f"UPDATE {_ROWS} SET {_AGAIN} WHERE status = 'doing' AND worker_id = %s AND id != ALL(%s) "
+            f"UPDATE {_ROWS} SET {_GIVE_BACK} WHERE status = 'doing' AND worker_id = %s AND id != ALL(%s) "
             f"AND NOT EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.ticket = {_ROWS}.id AND j.owner = %s "
             "AND j.status = 'processing') RETURNING id",
             self.worker,
@@ -217,8 +217,8 @@ class Queue:
         return [row[0] for row in await self._database.rows(sql, owner)]
 
     async def unattended(self) -> list[tuple[str, str]]:
-        """Without a row: of an earlier release, imported, or the row was deleted by hand. Or to be ended: cancelled,
-        or so old that nobody waits for its keys any longer.
+        """Jobs without a row are of an earlier release, were imported, or lost it by hand. The others are to be ended:
+        cancelled, or so old that waiting for their keys makes no sense.
         """
         rows = await self._database.rows(
             "SELECT j.id, j.owner FROM counsel.jobs j WHERE j.status = 'processing' "
@@ -253,7 +253,7 @@ class Queue:
             await self._database.write(work)
 
     async def release_job(self, job: str, owner: str) -> None:
-        """One that belongs to this process by its row, and that it does not run."""
+        """Release a job that belongs to this process by its row, but does not run here."""
 
         async def work(db: Transaction) -> None:
             row = await db.row(
@@ -269,7 +269,7 @@ class Queue:
         await self._database.write(work)
 
     async def defer_periodic(self, name: str, queue: str, moment: int) -> None:
-        """One row per moment, whichever servers try."""
+        """One row per moment, however many servers try."""
         await self._database.row(
             "SELECT counsel_queue.procrastinate_defer_periodic_job_v2(%s, %s, NULL, %s, 0, '', %s, %s::jsonb)",
             queue,

@@ -1,6 +1,6 @@
-"""The tables of the queue: procrastinate's own, in the schema `counsel_queue`, made by our migrations.
+"""The tables of the queue: procrastinate's own, in the schema `counsel_queue`, created by our migrations.
 
-`procrastinate schema --apply` is not idempotent and knows nothing of our versions. What it would apply is read from the
+`procrastinate schema --apply` is not idempotent and ignores our schema versions. What it would apply is read from the
 installed package. `SCHEMA` is its hash: another release of procrastinate needs a migration of its own.
 """
 
@@ -14,8 +14,8 @@ from counsel.errors import ConfigInvalid
 
 SCHEMA = "c70ec4b400a60ad9592787653aae5ae77ae41bf801d56b5bd2712751a07f2009"  # 3.10
 
-# Its functions name their tables without a schema: they get a search path, so that ours need none.
-_AROUND = """
+# Its functions name their tables without a schema: they get a search path, so that our connections need none.
+_WRAPPER = """
     CREATE SCHEMA counsel_queue;
     SET LOCAL search_path TO counsel_queue;
     {schema}
@@ -31,17 +31,17 @@ _AROUND = """
 
 
 def sql() -> str:
-    """Raises `ConfigInvalid` where another release of procrastinate is installed, or none."""
-    text = _installed()
+    """Raises `ConfigInvalid` if another release of procrastinate is installed, or none."""
+    text = _installed_sql()
     if text is None or hashlib.sha256(text.encode()).hexdigest() != SCHEMA:
         raise ConfigInvalid(
             "The queue of a team needs procrastinate 3.10.",
             hint="Run `pip install 'counsel[team]'`, then migrate again.",
         )
-    return _AROUND.replace("{schema}", text)
+    return _WRAPPER.replace("{schema}", text)
 
 
-def _installed() -> str | None:
+def _installed_sql() -> str | None:
     """Read as a file: importing procrastinate takes a quarter of a second."""
     try:
         path = metadata.distribution("procrastinate").locate_file("procrastinate/sql/schema.sql")

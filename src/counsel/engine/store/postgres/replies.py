@@ -31,7 +31,7 @@ class Replies:
     database: Statements
 
     def remember(self, fence: Fence, key: str, slot: str, reply: Reply, usage: UsageRecord) -> Pending[None]:
-        dumped = reply.dump()
+        reply_json = reply.dump()
 
         async def work(db: Transaction) -> None:
             await db.execute(
@@ -39,7 +39,7 @@ class Replies:
                 "WHERE id = %s FOR KEY SHARE ON CONFLICT DO NOTHING",
                 key,
                 time.time(),
-                dumped,
+                reply_json,
                 fence.job,
             )
             await usage_.insert(db, [usage])
@@ -59,7 +59,7 @@ class Replies:
         return Reply.load(row[0]) if row else None
 
     async def replies(self, job: str) -> dict[str, Reply]:
-        return await remembered(self.database.rows, job)
+        return await replies_by_key(self.database.rows, job)
 
     async def has_replies(self, job: str) -> bool:
         return await self.database.row("SELECT 1 FROM counsel.calls WHERE job = %s LIMIT 1", job) is not None
@@ -97,7 +97,7 @@ class Replies:
         return [row[0] for row in rows]
 
     async def waiting(self, job: str) -> Wait | None:
-        """The first `waiting` event behind which nothing has happened."""
+        """The first `waiting` event that no other event of its slot follows."""
         row = await self.database.row(
             "SELECT data FROM counsel.events e WHERE job = %s AND kind = 'waiting' AND NOT EXISTS (SELECT 1 FROM "
             "counsel.events l WHERE l.job = e.job AND l.seq > e.seq AND l.slot = e.slot) ORDER BY seq LIMIT 1",
@@ -115,7 +115,9 @@ class Replies:
     # ── images ───────────────────────────────────────────────────────────────────────────────────────
 
     def put_blobs(self, blobs: Sequence[Blob]) -> Pending[None]:
-        rows = sorted((blob.sha, blob.media_type, blob.data) for blob in blobs)  # one order of locks for all
+        rows = sorted(
+            (blob.sha, blob.media_type, blob.data) for blob in blobs
+        )  # the same order of locks everywhere
 
         async def work(db: Transaction) -> None:
             for row in rows:
@@ -135,11 +137,11 @@ class Replies:
         return {row[0]: Blob(*row) for row in rows}
 
 
-async def remembered(rows: Callable[..., Awaitable[list[Row]]], job: str) -> dict[str, Reply]:
-    stored = await rows("SELECT key, reply FROM counsel.calls WHERE job = %s ORDER BY key", job)
-    return {row[0]: Reply.load(row[1]) for row in stored}
+async def replies_by_key(rows: Callable[..., Awaitable[list[Row]]], job: str) -> dict[str, Reply]:
+    records = await rows("SELECT key, reply FROM counsel.calls WHERE job = %s ORDER BY key", job)
+    return {row[0]: Reply.load(row[1]) for row in records}
 
 
 async def drop_text(db: Transaction, job: str) -> None:
-    """The result has it."""
+    """Delete partial text that the result contains."""
     await db.execute("DELETE FROM counsel.events WHERE job = %s AND kind = 'text'", job)

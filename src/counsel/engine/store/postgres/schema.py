@@ -1,4 +1,4 @@
-"""The tables as a list of migrations, which `counsel database migrate` applies; a server that starts changes nothing.
+"""The tables as a list of migrations, which `counsel database migrate` applies; a server that starts applies none.
 
 A migration only adds: releases that know an earlier version keep running while servers are upgraded one by one. The last
 migration names the oldest version whose statements still work with it (`works_for`).
@@ -17,10 +17,8 @@ from counsel.engine.store.records import StoreError
 from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
 
-_LOCK = 0x636F756E73656C  # of those who migrate at the same time, one at a time
-LOCK_MS = (
-    3_000  # that a migration waits for a table: servers wait behind it, and others think them dead after 5 s
-)
+_LOCK = 0x636F756E73656C  # one migration at a time
+LOCK_MS = 3_000  # that a migration waits for a table: servers queue behind it, and count as dead after 5 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ MIGRATIONS: Sequence[Migration] = (
         );
         """,
     ),
-    # People of a team and what is theirs. A server of the first version writes rows of nobody (person ''), which no
+    # People of a team and their data. A server of the first version writes rows of nobody (person ''), which no
     # person sees.
     Migration(
         1,
@@ -146,7 +144,7 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX messages_images ON counsel.messages USING gin (images);
         """,
     ),
-    # What all servers know and nobody else: the key of the callers' fingerprints.
+    # What only the servers know: the key of the callers' fingerprints.
     Migration(
         1,
         """
@@ -212,7 +210,7 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX audit_expires ON counsel.audit (expires);
         """,
     ),
-    # From which queues an owner takes jobs. NULL: a release that does not tell, so perhaps from any.
+    # From which queues an owner takes jobs. NULL: its release does not say, so perhaps from any.
     Migration(1, "ALTER TABLE counsel.owners ADD COLUMN queues TEXT[]"),
 )
 VERSION = len(MIGRATIONS)
@@ -243,18 +241,18 @@ class State:
     works_for: int
 
 
-async def state(read: Callable[[str], Awaitable[list[Row]]]) -> State:
-    server, encoding, exists = (await read(_STATE))[0]
-    return _state(server, encoding, await read(_APPLIED) if exists else [])
+async def state(query: Callable[[str], Awaitable[list[Row]]]) -> State:
+    server, encoding, exists = (await query(_STATE))[0]
+    return _state(server, encoding, await query(_APPLIED) if exists else [])
 
 
-def state_here(connection: psycopg.Connection[Any]) -> State:
+def state_sync(connection: psycopg.Connection[Any]) -> State:
     server, encoding, exists = connection.execute(_STATE).fetchall()[0]
     return _state(server, encoding, connection.execute(_APPLIED).fetchall() if exists else [])
 
 
-def _state(server: int, encoding: str, applied: Sequence[Row]) -> State:
-    version, works_for = applied[0] if applied else (0, 0)
+def _state(server: int, encoding: str, rows: Sequence[Row]) -> State:
+    version, works_for = rows[0] if rows else (0, 0)
     return State(server, encoding, version, works_for)
 
 
@@ -277,11 +275,11 @@ def check(state: State, info: str) -> None:
 
 
 def check_rights(connection: psycopg.Connection[Any], info: str) -> None:
-    """Raises `ConfigInvalid` when the role may not write in counsel's tables."""
+    """Raises `ConfigInvalid` when the role may not write to counsel's tables."""
     row = connection.execute(_READ_ONLY).fetchone()
     if row is not None and row[1]:
         raise ConfigInvalid(
-            f"The role {row[0]} may not write in {row[1]} of the tables of the {connections.name(info)}.",
+            f"The role {row[0]} may not write to {row[1]} of the tables of the {connections.name(info)}.",
             hint=connections.NO_RIGHTS,
         )
 
@@ -305,16 +303,16 @@ def _too_new(state: State, where: str) -> ConfigInvalid:
 
 
 def migrate(connection: psycopg.Connection[Any], info: str) -> State:
-    """Apply what is missing in one transaction, under a lock; the state before.
+    """Apply what is missing in one transaction, under a lock; return the state before.
 
-    Raises `ConfigInvalid`, or `StoreError` when a transaction that has been open for long keeps a table.
+    Raises `ConfigInvalid`, or `StoreError` if a long transaction keeps a table locked.
     """
     try:
         return _migrate(connection, info)
     except psycopg.errors.LockNotAvailable as error:
         raise StoreError(
-            f"The {connections.name(info)} is in use by a transaction that takes long, such as a backup.",
-            hint="Migrate when it has ended. Nothing was changed: the servers would have waited for it, too.",
+            f"A long transaction, such as a backup, is using the {connections.name(info)}.",
+            hint="Migrate when it has ended. Nothing was changed, because the servers would have had to wait, too.",
         ) from error
 
 
@@ -322,7 +320,7 @@ def _migrate(connection: psycopg.Connection[Any], info: str) -> State:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         connection.execute(f"SET LOCAL lock_timeout = {LOCK_MS}".encode())
-        before = state_here(connection)
+        before = state_sync(connection)
         _check_server(before, info)
         if before.works_for > VERSION:
             raise _too_new(before, connections.name(info))

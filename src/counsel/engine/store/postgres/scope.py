@@ -1,7 +1,7 @@
 """What one person sees of the store, or what the team shares: the same queries, on fewer rows.
 
-A statement's tables are replaced by their visible rows here, in the one place that all statements of a scoped store go
-through. So a query that is added later cannot forget whose rows it may read, and a table without a rule is refused.
+A statement's tables are replaced by their visible rows here, the one place that all statements of a scoped store pass
+through. So a later query cannot forget whose rows it may read, and a table without a rule is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ID = re.compile(
     r"[a-z][a-z0-9_]{0,63}|"
-).fullmatch  # ids of people are ours; "" is whoever belongs to no team
+).fullmatch  # we make the ids of people; "" stands for callers who belong to no team
 _TABLE = re.compile(r"\bcounsel\.(\w+)")
 _CHANGE = re.compile(r"(UPDATE|DELETE FROM|INSERT INTO) counsel\.(\w+)")
 _CHANGEABLE = frozenset({"jobs", "conversations", "answers"})
@@ -36,7 +36,7 @@ _NAMES = "SELECT id, name FROM counsel.people"  # who shared a conversation
 
 
 class Statements(Protocol):
-    """A database as the parts of a store use it."""
+    """The part of a database that the parts of a store use."""
 
     @property
     def listener(self) -> Listener: ...
@@ -59,32 +59,32 @@ class Scope:
         self._changeable = changeable
 
     def statement(self, sql: str) -> str:
-        """The statement on visible rows only. Raises `Internal` where there is no rule for that."""
+        """The statement on visible rows only. Raises `Internal` if there is no rule for it."""
         change = _CHANGE.match(sql)
         start = change.end() if change else 0
         if _CHANGE.search(sql, start) or not (change or sql.startswith("SELECT ")):
-            raise Internal("A person's view of the store takes no such statement.")
+            raise Internal("A person's view of the store does not accept this statement.")
         tables = dict.fromkeys(_TABLE.findall(sql, start))
         if unknown := tables.keys() - self._rows.keys():
             raise Internal(f"A person's view of the store has no rows of {', '.join(unknown)}.")
         rest = _TABLE.sub(r"visible_\1", sql[start:])
         if change:
-            rest = self._changed(change[1], change[2], rest)
+            rest = self._change_statement(change[1], change[2], rest)
         visible = ", ".join(f"visible_{name} AS NOT MATERIALIZED ({self._rows[name]})" for name in tables)
         return f"WITH {visible} {rest}" if visible else rest
 
-    def _changed(self, verb: str, table: str, rest: str) -> str:
+    def _change_statement(self, verb: str, table: str, rest: str) -> str:
         if table not in self._changeable:
             raise Internal(f"A person's view of the store does not change {table}.")
         if verb == "INSERT INTO":
-            if table != "answers":  # its rows name their person themselves
+            if table != "answers":  # the statement itself names the person of these rows
                 raise Internal(f"A person's view of the store does not add {table}.")
             return f"{verb} counsel.{table}{rest}"
         head, where, condition = rest.partition(" WHERE ")
         if not where or " RETURNING " in condition:
             raise Internal(f"A person's view of the store does not change all {table}.")
-        own = self._rows[table].partition(" WHERE ")[2]
-        return f"{verb} counsel.{table}{head} WHERE {own} AND ({condition})"
+        is_own = self._rows[table].partition(" WHERE ")[2]
+        return f"{verb} counsel.{table}{head} WHERE {is_own} AND ({condition})"
 
 
 def of_person(person: str) -> Scope:
@@ -97,10 +97,10 @@ def of_person(person: str) -> Scope:
         f"EXISTS (SELECT 1 FROM counsel.conversations c WHERE c.id = t.conversation AND c.{is_own})"
     )
     in_jobs = f'EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.images @> ARRAY[b.sha COLLATE "default"] AND j.{is_own})'
-    owned = ("jobs", "conversations", "usage", "reservations", "answers")
+    owned_tables = ("jobs", "conversations", "usage", "reservations", "answers")
     return Scope(
         {
-            **{table: f"SELECT * FROM counsel.{table} WHERE {is_own}" for table in owned},
+            **{table: f"SELECT * FROM counsel.{table} WHERE {is_own}" for table in owned_tables},
             **{table: f"SELECT t.* FROM counsel.{table} t WHERE {by_job}" for table in ("calls", "events")},
             **{
                 table: f"SELECT t.* FROM counsel.{table} t WHERE {by_conversation}"
@@ -114,26 +114,26 @@ def of_person(person: str) -> Scope:
 
 
 def shared() -> Scope:
-    """Conversations that their owners have shared: to be read, with their images, and nothing else."""
-    read = "shared IS NOT NULL"
-    nothing = ("jobs", "usage", "reservations", "answers", "calls", "events", "sessions")
+    """Conversations that their owners have shared, with their images, read-only."""
+    is_shared = "shared IS NOT NULL"
+    empty_tables = ("jobs", "usage", "reservations", "answers", "calls", "events", "sessions")
     return Scope(
         {
-            **{table: f"SELECT * FROM counsel.{table} WHERE FALSE" for table in nothing},
+            **{table: f"SELECT * FROM counsel.{table} WHERE FALSE" for table in empty_tables},
             "people": _NAMES,
-            "conversations": f"SELECT * FROM counsel.conversations WHERE {read}",
+            "conversations": f"SELECT * FROM counsel.conversations WHERE {is_shared}",
             "messages": "SELECT t.* FROM counsel.messages t WHERE EXISTS "
-            f"(SELECT 1 FROM counsel.conversations c WHERE c.id = t.conversation AND c.{read})",
-            "blobs": f"SELECT b.* FROM counsel.blobs b WHERE {_IN_MESSAGES.format(f'c.{read}')}",
+            f"(SELECT 1 FROM counsel.conversations c WHERE c.id = t.conversation AND c.{is_shared})",
+            "blobs": f"SELECT b.* FROM counsel.blobs b WHERE {_IN_MESSAGES.format(f'c.{is_shared}')}",
         }
     )
 
 
 class ScopedTransaction(Transaction):
-    def __init__(self, whole: Transaction, scope: Scope) -> None:
-        super().__init__(whole._connection)  # noqa: SLF001 - the same transaction
+    def __init__(self, transaction: Transaction, scope: Scope) -> None:
+        super().__init__(transaction._connection)  # noqa: SLF001 - the same transaction
         self._scope = scope
-        self.changed = whole.changed
+        self.changed = transaction.changed
 
     async def execute(self, sql: str, *values: object) -> int:
         return await super().execute(self._scope.statement(sql), *values)
@@ -148,27 +148,27 @@ class ScopedTransaction(Transaction):
 class ScopedDatabase:
     """`Statements` on the rows of a scope."""
 
-    def __init__(self, whole: Database, scope: Scope) -> None:
-        self._whole = whole
+    def __init__(self, database: Database, scope: Scope) -> None:
+        self._database = database
         self._scope = scope
 
     @property
     def listener(self) -> Listener:
-        return self._whole.listener
+        return self._database.listener
 
     @property
     def changes(self) -> Changes:
-        return self._whole.changes
+        return self._database.changes
 
     def write(self, work: Work[T], *, may_wait: bool = False) -> Write[T]:
         async def scoped(db: Transaction) -> T:
             return await work(ScopedTransaction(db, self._scope))
 
-        return self._whole.write(scoped, may_wait=may_wait)
+        return self._database.write(scoped, may_wait=may_wait)
 
     async def row(self, sql: str, *values: object) -> Row | None:
         rows = await self.rows(sql, *values)
         return rows[0] if rows else None
 
     async def rows(self, sql: str, *values: object) -> list[Row]:
-        return await self._whole.rows(self._scope.statement(sql), *values)
+        return await self._database.rows(self._scope.statement(sql), *values)

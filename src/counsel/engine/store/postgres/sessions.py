@@ -1,4 +1,4 @@
-"""Sessions of a team's console: any server accepts them, and an end is an end everywhere."""
+"""Sessions of a team's console: every server accepts them, and ending one ends it on all servers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from counsel.engine.store.protocol import Pending
 from counsel.engine.store.sessions import NewSession, SessionRecord, Subject
 from counsel.people import OPERATOR, Person
 
-_MOST_SIGN_INS = 10_000  # begun and not ended; the oldest make room: anyone can begin one
+_MOST_SIGN_INS = 10_000  # unfinished ones; the oldest of more are deleted, since anyone can begin one
 _GROUPS = "ARRAY(SELECT group_name FROM counsel.members m WHERE m.person = p.id ORDER BY group_name)"
-# A token that was ended or has expired ends the sessions that began with it; `origin` of others is no token's id.
+# A session that began with a token ends with it; the `origin` of other sessions is not a token's id.
 _VALID = (
     "s.expires > %s AND (s.person = %s OR (p.id IS NOT NULL AND p.disabled IS NULL)) "
     "AND (s.origin NOT LIKE 't\\_%%' OR EXISTS (SELECT 1 FROM counsel.tokens t "
@@ -64,13 +64,13 @@ class Sessions:
                 session.began,
                 session.expires,
             )
-            removed = await db.execute(
+            count = await db.execute(
                 "DELETE FROM counsel.console_sessions WHERE id IN (SELECT id FROM counsel.console_sessions "
                 "WHERE person = %s ORDER BY used DESC, id OFFSET %s)",
                 session.person,
                 most,
             )
-            if removed:
+            if count:
                 db.notify(CHANGED)
 
         return self._database.write(work)
@@ -122,29 +122,29 @@ class Sessions:
 
     def identify(self, subject: Subject, now: float) -> Pending[Person | None]:
         async def work(db: Transaction) -> Person | None:
-            # one sign-in of the same subject after another: both would add the person
+            # sign-ins of one subject one after another: two at once would both add the person
             await db.row(
                 "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
                 f"identity {subject.issuer} {subject.subject}",
             )
-            known = await db.row(
+            identity = await db.row(
                 "SELECT person FROM counsel.identities WHERE issuer = %s AND subject = %s",
                 subject.issuer,
                 subject.subject,
             )
-            person = known[0] if known else await _linked(db, subject, now)
+            person = identity[0] if identity else await _link(db, subject, now)
             return None if person is None else await _active(db, person)
 
         return self._database.write(work)
 
 
-async def _linked(db: Transaction, subject: Subject, now: float) -> str | None:
-    """The person of that name, if no other subject of this issuer is linked to them; else a new one."""
+async def _link(db: Transaction, subject: Subject, now: float) -> str | None:
+    """Link the subject to the person of that name, or to a new one. None: not allowed, disabled, or already linked."""
     if not subject.folded:
         return None
     row = await db.row("SELECT id, disabled, name FROM counsel.people WHERE folded = %s", subject.folded)
     if row is not None and row[2].lower() != subject.folded:
-        return None  # it only looks like this address
+        return None  # the name only resembles this address
     if row is None:
         if subject.new is None:
             return None
@@ -158,10 +158,10 @@ async def _linked(db: Transaction, subject: Subject, now: float) -> str | None:
         )
         row = (subject.new.id, None, subject.new.name)
         db.notify(CHANGED)
-    taken = await db.row(
+    existing_link = await db.row(
         "SELECT 1 FROM counsel.identities WHERE issuer = %s AND person = %s", subject.issuer, row[0]
     )
-    if row[1] is not None or taken:
+    if row[1] is not None or existing_link:
         return None
     await db.execute(
         "INSERT INTO counsel.identities (issuer, subject, person, linked) VALUES (%s, %s, %s, %s)",

@@ -26,7 +26,7 @@ from counsel.errors import Internal
 
 
 class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
-    """Backups, damaged files and free space are the server's own business: `look`, `check` and `back_up` do nothing."""
+    """The server takes care of backups, damaged files and free space: `look`, `check` and `back_up` do nothing."""
 
     database: Database
 
@@ -103,20 +103,20 @@ class PostgresStore(Jobs, Replies, Conversations, Usage, Budgets):
 
 
 class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
-    """What a person sees. It belongs to the whole store, which runs jobs and is closed."""
+    """One person's view of a store. Only the store itself runs jobs and is closed."""
 
-    def __init__(self, whole: PostgresStore, rows: scope.Scope, person: str = "") -> None:
-        self._whole = whole
-        self.team = whole.team
-        self.database = scope.ScopedDatabase(whole.database, rows)
+    def __init__(self, store: PostgresStore, rows: scope.Scope, person: str = "") -> None:
+        self._store = store
+        self.team = store.team
+        self.database = scope.ScopedDatabase(store.database, rows)
         self.person = person
-        self.mcp_sessions = whole.mcp_sessions  # each call names its person
-        self.uploads = whole.uploads
+        self.mcp_sessions = store.mcp_sessions  # each call names its person
+        self.uploads = store.uploads
         self.running: Callable[[], Sequence[NewJob]] = tuple
 
     @property
     def problem(self) -> str | None:
-        return self._whole.problem
+        return self._store.problem
 
     def is_home(self) -> bool:
         return True
@@ -125,7 +125,7 @@ class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
         return True
 
     async def flush(self) -> None:
-        await self._whole.flush()
+        await self._store.flush()
 
     def look(self) -> None:
         pass
@@ -144,30 +144,30 @@ class ScopedStore(Jobs, Replies, Conversations, Usage, Budgets):
 
     @property
     def people(self) -> People:
-        return self._whole.people
+        return self._store.people
 
     @property
     def audit(self) -> AuditLog:
-        return self._whole.audit
+        return self._store.audit
 
     @property
     def sessions(self) -> Sessions:
-        return self._whole.sessions
+        return self._store.sessions
 
     @property
     def limits(self) -> Limits:
-        return self._whole.limits
+        return self._store.limits
 
     @property
     def person_keys(self) -> PersonKeys:
-        return self._whole.person_keys
+        return self._store.person_keys
 
     def scoped(self, person: str) -> ScopedStore:
-        return self._whole.scoped(person)
+        return self._store.scoped(person)
 
     def of_team(self) -> ScopedStore:
-        return self._whole.of_team()
+        return self._store.of_team()
 
 
 async def _nothing(_: Transaction) -> None:
-    """The writer is first in, first out: what was queued before is written."""
+    """The writer works in order, so everything queued before has been written."""

@@ -1,4 +1,4 @@
-"""A new job, together with the conversation that it begins or continues."""
+"""Storing a new job, with the conversation that it starts or continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def insert(job: NewJob) -> Work[Submitted]:
             name = await conversations.with_tag(db, job.task.project, job.task.tag, person) or name
         if not job.task.stateless:
             await _conversation(db, name, job)
-        # The same call may have been sent to two servers, and the other one was first at the lock.
+        # The same call may have been sent to two servers, and the other one got the lock first.
         if await _exists(db, job.id):
             return Submitted(is_new=False, conversation=job.conversation)
         ticket, is_ours = await queue.put(db, job, name, job.queue) if job.queue else (None, True)
@@ -42,7 +42,7 @@ def insert(job: NewJob) -> Work[Submitted]:
 
 
 async def _check_key(db: Transaction, key: str, prefix: str) -> None:
-    """A client's key is for one question, also when two servers get it with two at the same moment."""
+    """A client's key is for one question, even if two servers get it with different ones at the same moment."""
     await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"key {prefix}")
     sql = "SELECT 1 FROM counsel.jobs WHERE key >= %s AND key < %s AND key != %s LIMIT 1"
     if await db.row(sql, prefix, f"{prefix}~", key):
@@ -56,17 +56,17 @@ async def _exists(db: Transaction, job: str) -> bool:
 
 
 async def _conversation(db: Transaction, name: str, job: NewJob) -> None:
-    """Its row stays locked until the commit: whoever submits to it waits, and gets a later turn."""
+    """Its row stays locked until the commit: other submissions to it wait, and get a later turn."""
     if await _upsert(db, name, job):
         return
-    # It has expired, or it is someone else's; intake has refused that unless it came into being a moment ago.
+    # It has expired, or it is someone else's, which intake refuses unless it was created a moment ago.
     await db.execute("DELETE FROM counsel.conversations WHERE id = %s AND expires < %s", name, job.created)
     if not await _upsert(db, name, job):
         raise NotFound(f"There is no conversation {name}.")
 
 
 async def _upsert(db: Transaction, name: str, job: NewJob) -> bool:
-    stored = await db.execute(
+    count = await db.execute(
         "INSERT INTO counsel.conversations "
         "(id, created, updated, expires, tool, project, client, tag, title, person) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
@@ -85,11 +85,11 @@ async def _upsert(db: Transaction, name: str, job: NewJob) -> bool:
         owners_seen_by(job.origin.owner),
         job.created,
     )
-    return stored == 1
+    return count == 1
 
 
 async def _job(db: Transaction, conversation: str, job: NewJob, ticket: int | None) -> None:
-    """Behind every job of the conversation that exists, also when the conversation itself was deleted meanwhile."""
+    """Insert it after every job of the conversation that exists, even if the conversation itself was deleted."""
     task = job.task
     await db.execute(
         "INSERT INTO counsel.jobs (id, key, tool, conversation, turn, status, background, created, owner, attempt, "
@@ -106,7 +106,7 @@ async def _job(db: Transaction, conversation: str, job: NewJob, ticket: int | No
         job.attempt,
         job.fingerprint,
         job.origin.dump(),
-        task.dump(with_messages=not job.owner),  # whoever takes it from the queue knows only this
+        task.dump(with_messages=not job.owner),  # the worker that takes it from the queue has only this
         task.models,
         task.images,
         len(task.models),

@@ -1,4 +1,4 @@
-"""What servers on several machines share beside what is stored: presence, the queue, and one secret."""
+"""What servers on several machines share besides stored data: presence, the queue, and one secret."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Team:
         return self._database.presence
 
     async def secret(self) -> bytes:
-        """Read first: that fails at once where the database cannot be used, and a write would wait for it."""
-        read = "SELECT value FROM counsel.secrets WHERE name = 'fingerprints'"
-        row = await self._database.row(read)
+        """Reads first: if the database cannot be used, a read fails at once, while a write would wait for it."""
+        select = "SELECT value FROM counsel.secrets WHERE name = 'fingerprints'"
+        row = await self._database.row(select)
         if row is None:
             value = secrets.token_bytes(_LENGTH)
 
@@ -40,6 +40,6 @@ class Team:
                 )
 
             await self._database.write(work)
-            row = await self._database.row(read)
+            row = await self._database.row(select)
         assert row is not None
         return bytes(row[0])

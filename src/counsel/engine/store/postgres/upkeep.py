@@ -1,6 +1,6 @@
-"""Keeping the database small: what has expired is deleted in small steps. Servers that do it at the same time do no harm.
+"""Keeps the database small: deletes what has expired in small steps. Several servers may do it at the same time.
 
-PostgreSQL's own vacuum makes the space usable again. A limit of bytes concerns what is stored, without compression.
+PostgreSQL's own vacuum makes the space usable again. The limit counts bytes without compression.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _STEP = 100  # rows in one statement
 _USAGE = 400 * 86400  # seconds
 _BLOB_AGE = 3600  # seconds: an image is stored before the job that refers to it
 _OWNER_AGE = 86400  # seconds
-_SHRINK_TO = 0.9  # of the limit, when it was passed
-_ROW = 200  # bytes of a row, beside its long columns
+_SHRINK_TO = 0.9  # of the limit, once it is exceeded
+_ROW = 200  # bytes of a row, besides its long columns
 _UNUSED = "id NOT IN (SELECT conversation FROM counsel.jobs WHERE status = 'processing')"
 
 
 async def sweep(database: Database, limit: int = 0) -> int:
-    """Delete what has expired, keep within `limit` bytes (0: none); how many jobs were deleted."""
+    """Delete what has expired, stay within `limit` bytes (0: none); return how many jobs were deleted."""
     deleted = await _expired(database)
     if limit:
         deleted += await _within(database, limit)
@@ -32,8 +32,10 @@ async def sweep(database: Database, limit: int = 0) -> int:
 
 async def _expired(database: Database) -> int:
     now = time.time()
-    old = "finished < %s - 86400 AND finished + keep_days * 86400.0 < %s"  # the first half is the index's
-    deleted = await _delete(database, "jobs", "id", old, now, now)
+    job_condition = (
+        "finished < %s - 86400 AND finished + keep_days * 86400.0 < %s"  # the first half is the index's
+    )
+    deleted = await _delete(database, "jobs", "id", job_condition, now, now)
     await _delete(database, "conversations", "id", f"expires < %s AND {_UNUSED}", now)
     await _delete(database, "answers", "key", "expires < %s", now)
     await _delete(database, "audit", "id", "expires < %s", now)
@@ -48,9 +50,9 @@ async def _expired(database: Database) -> int:
         _OWNER_AGE,
     )
     for table, seconds in (("mcp_sessions", mcp_sessions.IDLE), ("uploads", uploads.KEEP)):
-        moment = "seen" if table == "mcp_sessions" else "created"
+        column = "seen" if table == "mcp_sessions" else "created"
         await _delete(
-            database, table, "id", f"{moment} < clock_timestamp() - make_interval(secs => %s)", seconds
+            database, table, "id", f"{column} < clock_timestamp() - make_interval(secs => %s)", seconds
         )
     await _unused_blobs(database)
     return deleted
@@ -68,7 +70,7 @@ async def _unused_blobs(database: Database) -> None:
 
 
 async def _delete(database: Database, table: str, key: str, condition: str, *values: object) -> int:
-    """Find them, then delete them in steps, each row only if it still is as it was found."""
+    """Find rows, then delete them in steps, each only if the condition still holds; return how many were deleted."""
     rows = await database.rows(f"SELECT {key} FROM counsel.{table} WHERE {condition}", *values)
     deleted = 0
     for start in range(0, len(rows), _STEP):
@@ -79,21 +81,21 @@ async def _delete(database: Database, table: str, key: str, condition: str, *val
 async def _step(
     database: Database, table: str, key: str, rows: Sequence[Row], condition: str, *values: object
 ) -> int:
-    """One statement, and a pause of the same length: half of the server's time is for others."""
+    """Delete in one statement, then pause as long as that took: half of the server's time is left to others."""
     began = time.monotonic()
-    deleted = await database.rows(
+    deleted_rows = await database.rows(
         f"DELETE FROM counsel.{table} WHERE {key} = ANY(%s) AND {condition} RETURNING 1",
         [row[0] for row in rows],
         *values,
     )
     await asyncio.sleep(min(time.monotonic() - began, 1.0))
-    return len(deleted)
+    return len(deleted_rows)
 
 
 # ── a limit of bytes ─────────────────────────────────────────────────────────────────────────────────
 
-_OVER = "status != 'processing'"
-_LONG = {  # columns that may be long; their lengths are known without reading them
+_ENDED = "status != 'processing'"
+_LONG = {  # columns that may be long; PostgreSQL knows their lengths without reading them
     "answers": ("reply",),
     "events": ("data",),
     "calls": ("reply",),
@@ -103,18 +105,18 @@ _LONG = {  # columns that may be long; their lengths are known without reading t
     "uploads": ("data",),
     "usage": (),
 }
-_ORDER = (  # what is deleted first; open jobs, and conversations with one, never are
+_ORDER = (  # what is deleted first; open jobs and their conversations are never deleted
     ("answers", "key", "TRUE", "expires"),
     ("uploads", "id", "TRUE", "created"),
-    ("events", "job", f"job IN (SELECT id FROM counsel.jobs WHERE {_OVER})", "job"),
-    ("jobs", "id", _OVER, "finished"),
+    ("events", "job", f"job IN (SELECT id FROM counsel.jobs WHERE {_ENDED})", "job"),
+    ("jobs", "id", _ENDED, "finished"),
     ("conversations", "id", _UNUSED, "updated"),
     ("usage", "id", "TRUE", "at"),
 )
 
 
 async def _within(database: Database, limit: int) -> int:
-    """Oldest first, from the cheapest to lose to the most valuable."""
+    """Delete the oldest rows of each table, the least valuable tables first; return how many jobs were deleted."""
     if await size(database) <= limit:
         return 0
     deleted = 0

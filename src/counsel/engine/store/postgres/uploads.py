@@ -1,4 +1,4 @@
-"""Files that people sent over HTTP, for a question that may reach another server."""
+"""Files that people sent over HTTP, for questions that may reach another server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from counsel.engine.store.protocol import Pending
 
 KEEP = 86_400.0  # seconds
 MOST_FILES = 500  # of one person
-MOST_BYTES = 512 * 1024 * 1024  # of one person's together
+MOST_BYTES = 512 * 1024 * 1024  # of one person's files together
 _NEWEST_FIRST = (
     "SELECT id, row_number() OVER newest AS n, SUM(octet_length(data)) OVER newest AS bytes FROM counsel.uploads "
     "WHERE person = %s WINDOW newest AS (ORDER BY created DESC, id)"
@@ -20,7 +20,7 @@ class Uploads:
         self._database = database
 
     def add(self, name: str, person: str, file: str, data: bytes) -> Pending[None]:
-        """The oldest make room when a person has too many."""
+        """Store a file; delete the person's oldest ones beyond the limits."""
 
         async def work(db: Transaction) -> None:
             await db.execute(
@@ -41,7 +41,7 @@ class Uploads:
         return self._database.write(work)
 
     async def read(self, name: str, person: str) -> tuple[str, bytes] | None:
-        """The file's name and content; None where this person has no such upload."""
+        """The file's name and content; None if this person has no such upload."""
         row = await self._database.row(
             "SELECT file, data FROM counsel.uploads WHERE id = %s AND person = %s "
             "AND created > clock_timestamp() - make_interval(secs => %s)",

@@ -16,7 +16,7 @@ from counsel.engine.store.records import UsageRecord, UsageTotal
 
 _COLUMNS = [field.name for field in fields(UsageRecord) if field.name != "reservations"]
 _SELECTED = ", ".join(_COLUMNS)
-# Whose call it was is the job's: no writer can forget it.
+# The person comes from the job's row, so that no writer can forget it.
 _INSERT = (
     f"INSERT INTO counsel.usage ({_SELECTED}, person) VALUES ({', '.join(['%s'] * len(_COLUMNS))}, "
     "COALESCE((SELECT person FROM counsel.jobs WHERE id = %s), ''))"
@@ -41,11 +41,11 @@ class Usage:
         return [UsageRecord(*row) for row in rows]
 
     async def usage_totals(self) -> list[UsageTotal]:
-        failed = await self.database.rows(
+        failures = await self.database.rows(
             "SELECT provider, model, code, COUNT(*) FROM counsel.usage WHERE code != '' GROUP BY provider, model, code"
         )
         errors: dict[tuple[str, str], dict[str, int]] = {}
-        for provider, model, code, count in failed:
+        for provider, model, code, count in failures:
             errors.setdefault((provider, model), {})[code] = count
         rows = await self.database.rows(
             "SELECT provider, model, COUNT(*), SUM(input)::int8, SUM(output)::int8, COALESCE(SUM(cost), 0), "
@@ -55,27 +55,29 @@ class Usage:
 
     async def cached_answer(self, key: str) -> Reply | None:
         row = await self.database.row(
-            "SELECT reply FROM counsel.answers WHERE key = %s AND expires > %s", self._own(key), time.time()
+            "SELECT reply FROM counsel.answers WHERE key = %s AND expires > %s",
+            self._own_key(key),
+            time.time(),
         )
         return Reply.load(row[0]) if row else None
 
     def cache_answer(self, key: str, reply: Reply, *, expires: float) -> Pending[None]:
-        dumped = reply.dump()
+        reply_json = reply.dump()
 
         async def work(db: Transaction) -> None:
             await db.execute(
                 "INSERT INTO counsel.answers (key, expires, reply, person) VALUES (%s, %s, %s, %s) "
                 "ON CONFLICT (key) DO UPDATE SET expires = excluded.expires, reply = excluded.reply",
-                self._own(key),
+                self._own_key(key),
                 expires,
-                dumped,
+                reply_json,
                 self.person,
             )
 
         return self.database.write(work)
 
-    def _own(self, key: str) -> str:
-        """Two people who ask the same have an answer each."""
+    def _own_key(self, key: str) -> str:
+        """Two people who ask the same have separate answers."""
         return f"{self.person}:{key}" if self.person else key
 
 
@@ -83,4 +85,4 @@ async def insert(db: Transaction, usage: Sequence[UsageRecord]) -> None:
     for record in usage:
         await db.execute(_INSERT, *_values(record), record.job)
         if record.reservations:
-            await budgets.recorded(db, record.reservations, record.cost)
+            await budgets.replace_with_cost(db, record.reservations, record.cost)

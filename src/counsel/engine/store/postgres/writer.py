@@ -1,7 +1,7 @@
-"""The one task that writes: whatever has queued up is committed together, first in, first out.
+"""The one task that writes: whatever has queued up is committed together, in order.
 
-When the connection is lost, nothing is guessed. Before COMMIT was sent, nothing has taken effect, and the same writes run
-again on another connection. After it was sent, the server is asked what became of that transaction.
+When the connection is lost, nothing is guessed. If COMMIT was not sent yet, nothing took effect, and the same writes
+run again on another connection. If it was sent, the server is asked what became of the transaction.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Writer:
         self,
         info: str,
         ready: Callable[[], Awaitable[None]],
-        changed: Callable[[Sequence[str]], None],
+        report: Callable[[Sequence[str]], None],
     ) -> None:
         self._info = info
         self._ready = ready
-        self._report = changed
+        self._report = report
         self._queue: deque[Write[Any]] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -92,7 +92,7 @@ class Writer:
                 self._wake.set()
 
     async def _outcomes(self, batch: Sequence[Write[Any]]) -> list[Outcome]:
-        """The task must survive: no other would answer the waiting callers."""
+        """Never raises: the task must survive, since no other would answer the waiting callers."""
         try:
             return await self._commit(batch)
         except ConfigInvalid as error:
@@ -102,11 +102,11 @@ class Writer:
             return self._failed(batch, error)
 
     async def _commit(self, batch: Sequence[Write[Any]]) -> list[Outcome]:
-        until = time.monotonic() + self._patience()
+        deadline = time.monotonic() + self._patience()
         conflicts = 0
         while True:
             try:
-                return await self._attempt(batch, until)
+                return await self._attempt(batch, deadline)
             except connections.CONFLICTS as error:
                 if len(batch) > 1:  # one by one, they hold few locks at a time
                     return [outcome for write in batch for outcome in await self._commit([write])]
@@ -115,40 +115,40 @@ class Writer:
                     return self._failed(batch, error)
                 await asyncio.sleep(random.uniform(0, 0.05))  # noqa: S311 - so that two do not meet again
             except (psycopg.Error, OSError) as error:
-                if not _is_lost(error) or time.monotonic() > until:
+                if not _is_lost(error) or time.monotonic() > deadline:
                     return self._failed(batch, error)
                 await asyncio.sleep(0.1)
 
-    async def _attempt(self, batch: Sequence[Write[Any]], until: float) -> list[Outcome]:
-        commit = Commit(await self._connected())
+    async def _attempt(self, batch: Sequence[Write[Any]], deadline: float) -> list[Outcome]:
+        commit = Commit(await self._current_connection())
         try:
             await commit.run(batch)
         except (psycopg.Error, OSError) as error:
             if not _is_lost(error):
                 raise
             await commit.connection.close()
-            if not commit.xid or not await self._was_committed(commit, until):
+            if not commit.xid or not await self._was_committed(commit, deadline):
                 raise
         self.problem = None
         self._report(commit.changed)
         return commit.outcomes
 
-    async def _was_committed(self, commit: Commit, until: float) -> bool:
+    async def _was_committed(self, commit: Commit, deadline: float) -> bool:
         """Whether a transaction whose connection was lost has taken effect; raises when the server cannot be asked."""
         while True:
             try:
-                connection = await self._connected()
+                connection = await self._current_connection()
                 if commit.sent:
                     return await was_committed(connection, commit.xid)
                 await end_transaction(connection, commit.xid)
             except (psycopg.Error, OSError) as error:
-                if not _is_lost(error) or time.monotonic() > until:
+                if not _is_lost(error) or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.1)
             else:
                 return False
 
-    async def _connected(self) -> Connection:
+    async def _current_connection(self) -> Connection:
         if self._connection is None or self._connection.closed:
             await self._ready()
             connection = await connections.connect(self._info)
@@ -158,7 +158,7 @@ class Writer:
         return self._connection
 
     def _patience(self) -> float:
-        """No wait once the server is known to be unreachable: callers get their answers at once, with a warning."""
+        """Zero once the server is known to be unreachable: callers get their answers at once, with a warning."""
         if self._closing:
             return _WHEN_CLOSING
         return 0.0 if self.problem else PATIENCE

@@ -17,7 +17,7 @@ from counsel.engine.store.sqlite import copying, files
 log = logging.getLogger("counsel.store")
 KEPT = 3
 EVERY = 24 * 3600.0  # seconds
-LARGEST = 1024**3  # bytes of one copy; a larger database is not copied
+LARGEST = 1024**3  # bytes of a database; a larger one is not copied
 SPARE = 64 * 1024**2  # bytes that stay free on the disk beside a copy
 
 
@@ -33,21 +33,21 @@ def listed(path: Path) -> list[Path]:
 
 
 def due(path: Path, now: float | None = None) -> bool:
-    """A day after the last one, if something was written since."""
+    """Whether the last one is a day old and something was written since."""
     newest = next(iter(listed(path)), None)
     if newest is None:
         return True
     with contextlib.suppress(OSError):
-        made = newest.stat().st_mtime
-        changed = max(files.changed(each) for each in (path, *files.beside(path)[:1]))
-        return (now or time.time()) - made >= EVERY and changed > made
+        backup_time = newest.stat().st_mtime
+        change_time = max(files.changed(file) for file in (path, *files.beside(path)[:1]))
+        return (now or time.time()) - backup_time >= EVERY and change_time > backup_time
     return False
 
 
 def obstacle(path: Path, live: int) -> str | None:
-    """Why no copy of `live` bytes is made."""
+    """Why no copy of `live` bytes can be made; None if it can."""
     if live > LARGEST:
-        return f"the database holds {live / 1e6:,.0f} MB; backups are made up to {LARGEST / 1e6:,.0f} MB"
+        return f"the database has {live / 1e6:,.0f} MB; backups are limited to {LARGEST / 1e6:,.0f} MB"
     import shutil
 
     free = shutil.disk_usage(path.parent).free
@@ -57,7 +57,7 @@ def obstacle(path: Path, live: int) -> str | None:
 
 
 def make(path: Path) -> Path | None:
-    """Copy the database as it is now while others write. None without enough disk space."""
+    """Copy the database as it is now, while others may write. None if it is too large for a copy or for the disk."""
     with closing(copying.read_only(path)) as source:
         if reason := obstacle(path, live_bytes(source)):
             log.warning("no backup of %s: %s", path, reason)
@@ -70,7 +70,7 @@ def make(path: Path) -> Path | None:
 
 
 def attempt(path: Path) -> Path | None:
-    """`make`, for a background step: a failure is logged."""
+    """`make` for a background step: a failure is logged."""
     try:
         return make(path)
     except (OSError, sqlite3.Error) as error:
@@ -99,12 +99,12 @@ def write(fill: Callable[[Path], None], target: Path) -> None:
         draft.replace(target)
         files.sync_folder(target.parent)
     finally:
-        for left in (draft, *files.beside(draft)):
-            left.unlink(missing_ok=True)
+        for leftover in (draft, *files.beside(draft)):
+            leftover.unlink(missing_ok=True)
 
 
 def prune(path: Path) -> None:
-    """Keep the newest ones, and no half-made one of a process that died."""
+    """Delete all but the newest ones, and unfinished ones of processes that died."""
     for old in listed(path)[KEPT:]:
         old.unlink(missing_ok=True)
     for draft in folder(path).glob(".counsel-*.db.*"):
@@ -113,7 +113,7 @@ def prune(path: Path) -> None:
 
 
 def live_bytes(db: sqlite3.Connection) -> int:
-    """What the rows take, without the free pages."""
+    """The size of the used pages."""
     pages, free, size = (
         int(db.execute(f"PRAGMA {name}").fetchone()[0])
         for name in ("page_count", "freelist_count", "page_size")
@@ -122,12 +122,12 @@ def live_bytes(db: sqlite3.Connection) -> int:
 
 
 def damage(path: Path) -> str | None:
-    """What `quick_check` finds wrong with a file; None when it is intact. Raises when looking failed."""
+    """What `quick_check` finds wrong with a file; None if it is intact. Raises if the check itself fails."""
     with closing(copying.read_only(path)) as db:
-        return checked(db)
+        return damage_in(db)
 
 
-def checked(db: sqlite3.Connection, *, thorough: bool = False) -> str | None:
+def damage_in(db: sqlite3.Connection, *, thorough: bool = False) -> str | None:
     try:
         result = str(db.execute(f"PRAGMA {'integrity' if thorough else 'quick'}_check(1)").fetchone()[0])
     except sqlite3.DatabaseError as error:
@@ -138,23 +138,23 @@ def checked(db: sqlite3.Connection, *, thorough: bool = False) -> str | None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """SQLITE_CORRUPT and SQLITE_NOTADB; not what is merely locked, full or forbidden."""
+    """SQLITE_CORRUPT and SQLITE_NOTADB; not a file that is only locked, full or forbidden."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in {
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
     }
 
 
-def newest_sound(path: Path) -> Path | None:
-    for each in listed(path):
+def newest_intact(path: Path) -> Path | None:
+    for backup in listed(path):
         with contextlib.suppress(OSError, sqlite3.Error):
-            if each.stat().st_size and damage(each) is None:
-                return each
+            if backup.stat().st_size and damage(backup) is None:
+                return backup
     return None
 
 
 def forget(path: Path, conversation: str) -> None:
-    """What a user deletes is deleted from the copies, too."""
+    """Delete from the copies what a user deleted."""
     _delete(
         path,
         conversation,
@@ -168,12 +168,12 @@ def forget_job(path: Path, job: str) -> None:
 
 
 def _delete(path: Path, name: str, *statements: str) -> None:
-    for each in listed(path):
+    for backup in listed(path):
         try:
-            with closing(sqlite3.connect(each, timeout=5, isolation_level=None)) as db:
+            with closing(sqlite3.connect(backup, timeout=5, isolation_level=None)) as db:
                 db.execute("PRAGMA secure_delete=ON")
                 db.execute("PRAGMA foreign_keys=ON")
                 for statement in statements:
                     db.execute(statement, (name,))
         except sqlite3.Error as error:
-            log.warning("%s still holds %s: %s", each, name, error)
+            log.warning("%s still contains %s: %s", backup, name, error)

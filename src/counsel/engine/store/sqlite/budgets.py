@@ -1,4 +1,4 @@
-"""Reservations (the table `reservations`): what calls that run may cost, and what settled ones did until their usage record is there."""
+"""The table `reservations`: what running calls may cost, and what settled ones cost until their usage is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Budgets:
         def work(db: sqlite3.Connection) -> list[ReservationOutcome]:
             if self.database.in_memory and any(limit.is_shared for row in requests for limit in row.limits):
                 raise StoreError(
-                    "The budget cannot be kept: counsel's database cannot be written.",
+                    "The budget cannot be enforced: counsel's database cannot be written.",
                     hint="Free some disk space or fix the folder's permissions, then ask again.",
                 )
             return _reserve(db, requests, at)
@@ -39,12 +39,12 @@ class Budgets:
                 "UPDATE reservations SET usd = ?, at = ?, open = 0 WHERE id = ?", (usd, at, reservation)
             )
 
-        return self.database.shortly(work)  # the usage record follows, and ends it
+        return self.database.shortly(work)  # the usage record follows, and replaces it
 
     def drop_reservations(self, *, ids: Collection[str] = (), owners: Collection[str] = ()) -> Pending[None]:
         def work(db: sqlite3.Connection) -> None:
-            db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(each,) for each in ids])
-            db.executemany("DELETE FROM reservations WHERE open AND owner = ?", [(each,) for each in owners])
+            db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(name,) for name in ids])
+            db.executemany("DELETE FROM reservations WHERE open AND owner = ?", [(name,) for name in owners])
 
         return self.database.soon(work)
 
@@ -56,17 +56,17 @@ class Budgets:
         return [_state(self.database.reader, limit) for limit in limits]
 
 
-def recorded(db: sqlite3.Connection, reserved: Sequence[str], cost: float | None) -> None:
-    """A usage record was stored: its cost replaces the reservations'. Without one, theirs still count."""
+def replace_with_cost(db: sqlite3.Connection, ids: Sequence[str], cost: float | None) -> None:
+    """A usage record was stored: its cost replaces its reservations'. Without a cost, settled ones still count."""
     if cost is not None:
-        db.executemany("DELETE FROM reservations WHERE id = ?", [(each,) for each in reserved])
+        db.executemany("DELETE FROM reservations WHERE id = ?", [(name,) for name in ids])
     else:
-        db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(each,) for each in reserved])
+        db.executemany("DELETE FROM reservations WHERE open AND id = ?", [(name,) for name in ids])
 
 
 def _state(db: sqlite3.Connection, limit: BudgetLimit) -> BudgetState:
-    condition, values = _matching(limit)
-    # An open one counts in every period: its cost belongs to the one in which it ends.
+    condition, values = _condition(limit)
+    # An open reservation counts in every period: its cost belongs to the period in which it ends.
     spent, reserved = db.execute(
         f"SELECT (SELECT COALESCE(SUM(cost), 0) FROM ledger WHERE at >= ?1{condition}) "
         f"+ (SELECT COALESCE(SUM(usd), 0) FROM reservations WHERE NOT open AND at >= ?1{condition}), "
@@ -76,10 +76,10 @@ def _state(db: sqlite3.Connection, limit: BudgetLimit) -> BudgetState:
     return BudgetState(float(spent), float(reserved))
 
 
-def _matching(limit: BudgetLimit) -> tuple[str, tuple[str, ...]]:
-    chosen = {name: value for name, value in (("job", limit.job), ("provider", limit.provider)) if value}
-    condition = "".join(f" AND {name} = ?{number}" for number, name in enumerate(chosen, 2))
-    return condition, tuple(chosen.values())
+def _condition(limit: BudgetLimit) -> tuple[str, tuple[str, ...]]:
+    columns = {name: value for name, value in (("job", limit.job), ("provider", limit.provider)) if value}
+    condition = "".join(f" AND {name} = ?{number}" for number, name in enumerate(columns, 2))
+    return condition, tuple(columns.values())
 
 
 def _reserve(

@@ -30,19 +30,19 @@ class Step:
     """Something that the writer's thread does between two commits."""
 
     run: Callable[[], None]
-    changes_nothing: bool = False  # in the database: quick commits need not wait for it
+    changes_nothing: bool = False  # in the database, so quick commits need not wait for it
 
 
 class Write(Generic[T]):
     """A write that wakes the event loop only if it is awaited. Cancelling the waiting task does not stop it.
 
-    A `Future` of the standard library has a lock and a condition, which took 10 µs of every call.
+    A `Future` of the standard library has a lock and a condition, which cost every call 10 µs.
     """
 
     __slots__ = ("_error", "_is_done", "_is_logged", "_value", "_waiting")
 
     def __init__(self, *, is_logged: bool = False) -> None:
-        """`is_logged`: its failure is, since nobody may await it."""
+        """`is_logged`: log its failure, since nobody may await it."""
         self._is_logged = is_logged
         self._is_done = False
         self._value: T | None = None
@@ -69,9 +69,9 @@ class Write(Generic[T]):
         with _ending:
             self._is_done, waiting = True, self._waiting
         if waiting is not None:
-            self._tell(waiting)
+            self._copy_to(waiting)
 
-    def _tell(self, waiting: Future[T]) -> None:
+    def _copy_to(self, waiting: Future[T]) -> None:
         if self._error is not None:
             waiting.set_exception(self._error)
         else:
@@ -83,7 +83,7 @@ class Write(Generic[T]):
         with _ending:
             is_done, self._waiting = self._is_done, self._waiting or Future()
         if is_done and not self._waiting.done():
-            self._tell(self._waiting)
+            self._copy_to(self._waiting)
         return asyncio.shield(asyncio.wrap_future(self._waiting)).__await__()
 
 
@@ -91,18 +91,18 @@ _ending = threading.Lock()  # between the writer's thread and a task that begins
 
 
 def commit(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
-    """All in one transaction. When a write fails, the others run again without it.
+    """Commit all in one transaction. If a write fails, the others run again without it.
 
-    Raises `sqlite3.Error` when it is the disk that fails; then nothing of the batch was written.
+    Raises `sqlite3.Error` if the disk fails; then nothing of the batch was written.
     """
     try:
         try:
             return together(connection, batch)
         except Exception as error:
-            if _is_the_disk(error):
+            if _is_disk_failure(error):
                 raise
             connection.execute("ROLLBACK")
-            return _apart(connection, batch)  # one of them failed: the savepoints show which
+            return _in_savepoints(connection, batch)  # one of them failed: the savepoints show which
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             if connection.in_transaction:
@@ -110,22 +110,22 @@ def commit(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
         raise
 
 
-def _is_the_disk(error: BaseException) -> bool:
+def _is_disk_failure(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) or is_damage(error)
 
 
 def together(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
     connection.execute("BEGIN IMMEDIATE")
-    settled: Settled = [(done, work(connection), None) for work, done in batch]
+    outcomes: Settled = [(future, work(connection), None) for work, future in batch]
     connection.execute("COMMIT")
-    return settled
+    return outcomes
 
 
-def _apart(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
+def _in_savepoints(connection: sqlite3.Connection, batch: list[Queued]) -> Settled:
     connection.execute("BEGIN IMMEDIATE")
-    settled: Settled = [(done, *_attempt(connection, work)) for work, done in batch]
+    outcomes: Settled = [(future, *_in_savepoint(connection, work)) for work, future in batch]
     connection.execute("COMMIT")
-    return settled
+    return outcomes
 
 
 def settle(outcomes: Settled) -> None:
@@ -133,34 +133,34 @@ def settle(outcomes: Settled) -> None:
     by_loop: dict[
         asyncio.AbstractEventLoop, list[tuple[asyncio.Future[object], object, Exception | None]]
     ] = {}
-    for done, value, failed in outcomes:
-        if not isinstance(done, Future | Write):  # asyncio's
-            by_loop.setdefault(done.get_loop(), []).append((done, value, failed))
-        elif failed is None:
-            done.set_result(value)
+    for future, value, error in outcomes:
+        if not isinstance(future, Future | Write):  # asyncio's
+            by_loop.setdefault(future.get_loop(), []).append((future, value, error))
+        elif error is None:
+            future.set_result(value)
         else:
-            done.set_exception(failed)
+            future.set_exception(error)
     for loop, group in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop has closed: no task waits any more
             loop.call_soon_threadsafe(_resolve, group)
 
 
 def _resolve(outcomes: list[tuple[asyncio.Future[object], object, Exception | None]]) -> None:
-    for done, value, failed in outcomes:
-        if done.done():
+    for future, value, error in outcomes:
+        if future.done():
             continue
-        if failed is None:
-            done.set_result(value)
+        if error is None:
+            future.set_result(value)
         else:
-            done.set_exception(failed)
+            future.set_exception(error)
 
 
-def _attempt(connection: sqlite3.Connection, work: Work[object]) -> tuple[Any, Exception | None]:
+def _in_savepoint(connection: sqlite3.Connection, work: Work[object]) -> tuple[Any, Exception | None]:
     connection.execute("SAVEPOINT write")
     try:
         value = work(connection)
     except Exception as error:
-        if _is_the_disk(error):
+        if _is_disk_failure(error):
             raise
         # otherwise it belongs to this write's caller
         connection.execute("ROLLBACK TO write")

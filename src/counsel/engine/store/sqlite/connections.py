@@ -9,7 +9,9 @@ from typing import Any
 
 from counsel.text import sound
 
-WAL_BYTES = 4 * 1024 * 1024  # to which the write-ahead log is cut once it has been copied into the database
+WAL_BYTES = (
+    4 * 1024 * 1024
+)  # the write-ahead log is cut to this size once it has been copied into the database
 _SETTINGS = ("synchronous=FULL", "foreign_keys=ON", "cache_size=-2000", f"journal_size_limit={WAL_BYTES}")
 
 
@@ -17,7 +19,7 @@ _execute = sqlite3.Connection.execute
 
 
 class Connection(sqlite3.Connection):
-    """A write must not fail because of half a character: a folder's name that is no UTF-8, half an emoji in an answer."""
+    """Replaces lone surrogates (a folder's name that is not UTF-8, half an emoji): they must not fail a write."""
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
         try:
@@ -46,20 +48,20 @@ def connect(target: str) -> sqlite3.Connection:
     try:
         for setting in _SETTINGS:
             connection.execute(f"PRAGMA {setting}")
-    except BaseException:  # not a database, or not to be read
+    except BaseException:  # not a database, or not readable
         connection.close()
         raise
     return connection
 
 
-def patiently(step: Callable[[], object], seconds: float = 30) -> None:
-    """Switching to WAL does not wait for its turn as other statements do: several first starts at once collide."""
-    until = time.monotonic() + seconds
+def retry_while_locked(step: Callable[[], object], seconds: float = 30) -> None:
+    """Switching to WAL does not wait for a lock as other statements do, so several first starts at once collide."""
+    deadline = time.monotonic() + seconds
     while True:
         try:
             step()
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:

@@ -46,7 +46,7 @@ class Conversations:
         return Conversation(*row) if row else None
 
     async def conversations(self, limit: int, *, offset: int = 0) -> list[Conversation]:
-        """One whose only call failed can be continued, but there is nothing to show."""
+        """Without those whose only call failed: they can be continued, but have nothing to show."""
         rows = await self.database.search(
             f"SELECT {_RECORD} FROM conversations c WHERE expires > ? AND messages > 0 "
             "ORDER BY updated DESC LIMIT ? OFFSET ?",
@@ -62,23 +62,23 @@ class Conversations:
     async def conversations_page(
         self, limit: int, words: str = "", cursor: str | None = None
     ) -> Page[SearchHit]:
-        parts = [part.lower() for part in words.split()]
+        terms = [term.lower() for term in words.split()]
         sql = (
             f"SELECT {_RECORD}, (SELECT m.text FROM messages m WHERE m.conversation = c.id "
             "AND instr(lower(m.text), ?) ORDER BY m.n DESC LIMIT 1) "
             f"FROM conversations c WHERE c.expires > ? AND (c.messages > 0 OR {_STOPPED})"
         )
-        values: list[object] = [parts[0] if parts else "", time.time()]
+        values: list[object] = [terms[0] if terms else "", time.time()]
         if cursor is not None:
             sql += " AND (c.updated, c.id) < (?, ?)"
             updated, name = paging.parse(cursor)
             values += [float(updated), name]
-        for part in parts:
+        for term in terms:
             sql += (
                 " AND (instr(lower(coalesce(c.title, '') || ' ' || c.id), ?) OR EXISTS "
                 "(SELECT 1 FROM messages m WHERE m.conversation = c.id AND instr(lower(m.text), ?)))"
             )
-            values += [part, part]
+            values += [term, term]
         rows = await self.database.search(
             sql + " ORDER BY c.updated DESC, c.id DESC LIMIT ?", *values, limit + 1
         )
@@ -141,13 +141,13 @@ class Conversations:
             db.execute("DELETE FROM jobs WHERE conversation = ? AND status != 'processing'", (conversation,))
             return db.execute("DELETE FROM conversations WHERE id = ?", (conversation,)).rowcount == 1
 
-        was_there = await self.database.write(work)
+        existed = await self.database.write(work)
         await to_thread(backups.forget, self.database.path, conversation)
-        return was_there
+        return existed
 
 
 def add_turn(db: sqlite3.Connection, turn: NewTurn, fence: Fence) -> int:
-    """Append messages at the end, wherever that is by now; the conversation's new length. Raises `LostJob`."""
+    """Append messages at the conversation's current end; return its new length. Raises `LostJob`."""
     row = db.execute(_LENGTH, (turn.conversation, *fencing.values(fence))).fetchone()
     if row is None:
         raise LostJob(fence.job)
@@ -195,7 +195,7 @@ def _add_messages(db: sqlite3.Connection, values: list[object]) -> None:
 
 
 def with_tag(db: sqlite3.Connection, project: str, tag: str) -> str | None:
-    """The conversation that a tag names. Read where conversations are written, so that no tag gets two."""
+    """The conversation that a tag names. Read in the transaction that inserts one, so that no tag names two."""
     row = db.execute(
         "SELECT id FROM conversations WHERE project = ? AND tag = ? AND expires > ? ORDER BY updated DESC LIMIT 1",
         (project, tag, time.time()),

@@ -1,6 +1,6 @@
 """Copies rows from one database into another: out of a damaged file, a backup, or the memory of a process without a disk.
 
-What cannot be read is skipped. Of a row that both have, the one that is further wins: a finished job over an
+What cannot be read is skipped. Of a row that both have, the more complete one wins: a finished job over an
 unfinished one, the longer conversation over the shorter one.
 """
 
@@ -30,18 +30,18 @@ _BETTER = {
     "conversations": "excluded.messages > conversations.messages",
     "jobs": "jobs.status = 'processing' AND excluded.status != 'processing'",
 }
-_TRIES = 60  # jumps over what cannot be read, each twice as far
+_TRIES = 60  # jumps over unreadable rows, each twice as far as the one before
 
 
 def merge(source: sqlite3.Connection, into: sqlite3.Connection, *, leave_out: Collection[str] = ()) -> int:
-    """Copy every row that can be read, in one transaction; how many rows were new or better."""
+    """Copy every readable row in one transaction; return how many were new or better."""
     into.execute("PRAGMA foreign_keys=OFF")
     into.execute("BEGIN IMMEDIATE")
     try:
         count = sum(_merge_table(source, into, table, leave_out) for table in TABLES)
         for child, (column, parent) in _CHILDREN.items():
             into.execute(f"DELETE FROM {child} WHERE {column} NOT IN (SELECT id FROM {parent})")
-        # A conversation's length is where its next message goes.
+        # `messages` also gives the number of the next message.
         into.execute(
             "UPDATE conversations SET messages = (SELECT COALESCE(MAX(n), 0) FROM messages m WHERE m.conversation = conversations.id)"
         )
@@ -58,14 +58,14 @@ def merge(source: sqlite3.Connection, into: sqlite3.Connection, *, leave_out: Co
 def _merge_table(
     source: sqlite3.Connection, into: sqlite3.Connection, table: str, leave_out: Collection[str]
 ) -> int:
-    with closing(into.execute(f"SELECT * FROM {table} LIMIT 0")) as shape:
-        ours = [column[0] for column in shape.description]
+    with closing(into.execute(f"SELECT * FROM {table} LIMIT 0")) as cursor:
+        own_columns = [column[0] for column in cursor.description]
     try:
-        with closing(source.execute(f"SELECT * FROM {table} LIMIT 0")) as shape:
-            source_columns = {column[0] for column in shape.description}
+        with closing(source.execute(f"SELECT * FROM {table} LIMIT 0")) as cursor:
+            source_columns = {column[0] for column in cursor.description}
     except sqlite3.Error:
         return 0
-    columns = [name for name in ours if name in source_columns]
+    columns = [name for name in own_columns if name in source_columns]
     statement = _statement(table, columns)
     before = into.total_changes
     for row in _rows(source, table, columns):
@@ -78,7 +78,7 @@ def _merge_table(
 
 def _statement(table: str, columns: list[str]) -> str:
     names, marks = ", ".join(columns), ", ".join(f"?{n}" for n in range(1, len(columns) + 1))
-    if table == "ledger":  # it has no key: a row is the same when it is equal
+    if table == "ledger":  # it has no key: equal rows are the same row
         same = " AND ".join(f"{name} IS ?{n}" for n, name in enumerate(columns, 1))
         return f"INSERT INTO ledger ({names}) SELECT {marks} WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE {same})"
     if table in _BETTER:
@@ -91,12 +91,12 @@ def _statement(table: str, columns: list[str]) -> str:
 
 
 def _rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Iterator[tuple[object, ...]]:
-    """Forwards until a page cannot be read, then behind it, further and further."""
+    """Read forwards up to an unreadable page, then continue behind it, in growing jumps."""
     names = ", ".join(columns)
-    if table == "events":  # without a rowid: from both ends
+    if table == "events":  # it has no rowid: read from both ends
         for order in ("", "ORDER BY job DESC, seq DESC"):
             with contextlib.suppress(sqlite3.Error):
-                yield from _fetched(source.execute(f"SELECT {names} FROM events {order}"))
+                yield from _fetch(source.execute(f"SELECT {names} FROM events {order}"))
                 return
         return
     last, step, tries = -(2**62), 1, 0
@@ -106,7 +106,7 @@ def _rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Iterato
                 f"SELECT rowid, {names} FROM {table} WHERE rowid > ? ORDER BY rowid",
                 (last,),
             )
-            for row in _fetched(cursor):
+            for row in _fetch(cursor):
                 last, step, tries = row[0], 1, 0  # type: ignore[assignment]
                 yield tuple(row)[1:]
         except sqlite3.Error:
@@ -116,7 +116,7 @@ def _rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Iterato
             return
 
 
-def _fetched(cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
+def _fetch(cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
     """One by one: `fetchmany` loses the rows before the one that cannot be read."""
     with closing(cursor):
         for row in cursor:
@@ -124,7 +124,7 @@ def _fetched(cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
 
 
 def freeze_unfinished(db: sqlite3.Connection) -> list[str]:
-    """In a copy that may be behind: these jobs are not continued, because they may have continued elsewhere and been paid for."""
+    """In a copy that may be outdated: end its open jobs, which may have continued, and been paid for, elsewhere."""
     ids = [row[0] for row in db.execute("SELECT id FROM jobs WHERE status = 'processing'")]
     db.execute(
         "UPDATE jobs SET status = 'failed', finished = ?, error = ? WHERE status = 'processing'",
@@ -134,7 +134,7 @@ def freeze_unfinished(db: sqlite3.Connection) -> list[str]:
 
 
 _UNKNOWN = Internal(
-    "counsel's database was damaged or could not be written: how far this job came is not known.",
+    "counsel's database was damaged or could not be written, so it is not known how far this job got.",
     hint="Ask again; `counsel doctor` says what happened to the database.",
 )
 
@@ -144,7 +144,7 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 
 def read_damaged(path: Path) -> sqlite3.Connection:
-    """With `writable_schema` SQLite reads files that are shorter than they say."""
+    """With `writable_schema` SQLite reads files that are shorter than their header says."""
     db = read_only(path)
     with contextlib.suppress(sqlite3.Error):
         db.execute("PRAGMA writable_schema=ON")

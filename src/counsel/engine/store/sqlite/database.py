@@ -44,12 +44,14 @@ class Database:
         self._writer = Writer(self.file)
         self._tried = time.monotonic()
         self._to_disk: asyncio.TimerHandle | None = None
-        self._quick = 0  # commits since the writer's last look at the log
-        self._turn: asyncio.AbstractEventLoop | None = None  # at whose end of this turn what waits is written
+        self._quick = 0  # commits since the writer last checked the log's length
+        self._turn: asyncio.AbstractEventLoop | None = (
+            None  # when its current turn ends, waiting writes are queued
+        )
         self._put_at = 0.0  # when the writer got its last batch
-        self._lazy_waits = False  # whether a lazy write may be among what waits
-        self._due = 0.0  # when what waits is written, by the loop's clock
-        self._alarm: tuple[asyncio.AbstractEventLoop, float] | None = None  # the next look at what waits
+        self._lazy_waits = False  # whether a lazy write may be among those that wait
+        self._due = 0.0  # when waiting writes are written, by the loop's clock
+        self._alarm: tuple[asyncio.AbstractEventLoop, float] | None = None  # the next check of waiting writes
 
     @property
     def in_memory(self) -> bool:
@@ -75,7 +77,7 @@ class Database:
     def write(self, work: Work[T]) -> asyncio.Future[T]:
         """Queue a write; the future resolves once it is on disk, or with a `StoreError`.
 
-        The waiting task may be cancelled; the write happens all the same.
+        The waiting task may be cancelled; the write still happens.
         """
         from asyncio import get_running_loop
 
@@ -87,7 +89,7 @@ class Database:
         return done
 
     def _put_after_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        """All writes of one turn wake the thread once: it is 15 µs, and a fight for the GIL."""
+        """All writes of one turn wake the thread once: a wake-up takes 15 µs and competes for the GIL."""
         if self._turn is not loop:
             self._turn = loop
             loop.call_soon(self._end_turn)
@@ -128,7 +130,7 @@ class Database:
         loop.call_at(due, self._look, self._alarm)
 
     def _look(self, alarm: tuple[asyncio.AbstractEventLoop, float]) -> None:
-        """Most writes have shared another one's commit by now: what came after them has a time of its own."""
+        """By now most writes have shared another one's commit; later ones have a due time of their own."""
         if alarm is not self._alarm:
             return
         self._alarm = None
@@ -140,7 +142,7 @@ class Database:
                 self._put()
 
     def lazily(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
-        """One of many writes, each of which would do with `quickly`: they share commits that do not wait for the disk."""
+        """Queue one of many writes that could each use `quickly`: they share commits that do not wait for the disk."""
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -151,10 +153,10 @@ class Database:
         return done
 
     def quickly(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
-        """A small write while there is no other: on this thread, which saves two changes of threads.
+        """Commit a small write on this thread if no other is in progress, which saves two thread switches.
 
-        It survives the death of this process at once, and that of the machine after `to_disk` seconds. When another
-        write is in progress, it is a `write` like all others.
+        It survives the death of this process at once, and that of the machine after `to_disk` seconds. If another
+        write is in progress, it is queued like all others.
         """
         from asyncio import get_running_loop
 
@@ -174,7 +176,7 @@ class Database:
         return done
 
     def _sync_in(self, seconds: float) -> None:
-        """Take quick writes to the disk in so many seconds, or when it is planned already."""
+        """Flush quick writes to the disk in `seconds`, or earlier if that is already planned."""
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -194,15 +196,15 @@ class Database:
                 quick.rollback()
             return False
         for done, value, _ in settled:
-            if not done.done():  # who awaited it may have been cancelled
+            if not done.done():  # the task that awaited it may have been cancelled
                 done.set_result(value)
         return True
 
     def _sync(self) -> None:
-        """Take quick writes to the disk.
+        """Flush quick writes to the disk.
 
-        A commit of the writer would do, too. But each connection that commits makes the others read their pages again,
-        and single calls would change between two of them: 1.1 ms of CPU for each call.
+        A commit by the writer would also do. But each connection that commits makes the others read their pages again,
+        and single calls would alternate between two of them: 1.1 ms of CPU for each call.
         """
         if self._to_disk is None:
             return
@@ -223,11 +225,11 @@ class Database:
 
     @property
     def unclean(self) -> bool:
-        """Whether the process before us was ended from outside: then the file should be checked."""
+        """Whether the previous process was killed, so that the file should be checked."""
         return self.file.location.unclean
 
     def examine(self) -> Future[None]:
-        """See whether the file is still there and looks sound, and return to a disk that works again. Costs microseconds."""
+        """Check that the file is there and looks intact; return to a disk that works again. Takes microseconds."""
         if self.in_memory:
             if time.monotonic() - self._tried > _RETURN and not self.busy():
                 self._tried = time.monotonic()
@@ -239,14 +241,14 @@ class Database:
         return done
 
     def check(self) -> str | None:
-        """Read the whole file, on the caller's thread; the writer repairs what is wrong with it."""
+        """Read the whole file on the caller's thread; the writer repairs what is wrong with it."""
         damage = self.file.check()
         if damage:
             self._writer.do(self.file.repair).result()
         return damage
 
     def alone(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """What SQLite does outside of transactions only, between two commits; waited for. A failure is logged."""
+        """Run what SQLite allows only outside transactions, between two commits, and wait. A failure is logged."""
 
         def step() -> None:
             try:
@@ -276,7 +278,7 @@ class Database:
         return row
 
     async def search(self, sql: str, *values: object) -> list[sqlite3.Row]:
-        """A read that may take long, off the event loop if there is one."""
+        """A read that may take long: off the event loop, if there is one."""
         if self.without_loop:
             return self._search(sql, values)
         from asyncio import to_thread
@@ -291,13 +293,13 @@ class Database:
             return self._search_once(sql, values)
 
     def _search_once(self, sql: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
-        if not self.is_at_path():  # what lies there now is another one
+        if not self.is_at_path():  # another file may be there now
             return self.file.reader.execute(sql, values).fetchall()
         with closing(self.file.connect()) as connection:
             return connection.execute(sql, values).fetchall()
 
     def _repair_after(self, error: sqlite3.Error) -> None:
-        """Before a read is tried again. The one time that the event loop waits for the writer."""
+        """Repair the file before a read is retried. Only here does the event loop wait for the writer."""
         if self.in_memory or not is_suspicious(error):
             raise error
         self._writer.do(self.file.repair).result()
@@ -308,5 +310,5 @@ class Database:
 
 
 def _touch(db: sqlite3.Connection) -> None:
-    """Changes nothing; its commit takes all earlier ones to the disk, and a long log into the database."""
+    """Changes nothing; its commit flushes all earlier ones to the disk, and a long log into the database."""
     db.execute(f"PRAGMA user_version={db.execute('PRAGMA user_version').fetchone()[0]}")

@@ -1,7 +1,7 @@
-"""The file that the database is in, or the memory in its place: its connections, and replacing it when it is damaged or gone.
+"""The database's file, or the memory in its place: its connections, and its replacement when it is damaged or gone.
 
-Damage is handled on the writer's thread. Readers are given the new connections; the old ones may be in use at that
-moment and are closed at the end.
+Damage is handled on the writer's thread. Readers get the new connections; the old ones may be in use at that
+moment, so they are closed at the end.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class DatabaseFile:
 
     @property
     def in_memory(self) -> bool:
-        return self.location.opened is None
+        return self.location.file is None
 
     # ── connections ──────────────────────────────────────────────────────────────────────────────────
 
     def _use(self, location: opening.Location) -> None:
-        """Connect. One that fails at this very moment is replaced by memory."""
+        """Connect; if that fails, use a database in memory instead."""
         try:
             self._connect_all(location)
         except sqlite3.Error as error:
@@ -62,7 +62,7 @@ class DatabaseFile:
         return connect(self.location.target)
 
     def _connect_writer(self) -> sqlite3.Connection:
-        """Room for the pages of many calls: rows of one moment are neighbours, but older conversations continue anywhere."""
+        """A cache for the pages of many calls: new rows are neighbours, but older conversations continue anywhere."""
         connection = self.connect()
         connection.execute("PRAGMA cache_size=-8000")
         self._waits_for_disk = True
@@ -71,11 +71,11 @@ class DatabaseFile:
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self.connect()
         connection.execute("SELECT 1 FROM jobs LIMIT 1").fetchone()  # opens the log, too
-        self._log = files.identity(files.beside(self.path)[0]) if self.location.opened else None
+        self._log = files.identity(files.beside(self.path)[0]) if self.location.file else None
         return connection
 
     def _connect_quick(self) -> sqlite3.Connection:
-        """Never waits: not for other writers, not for the disk, not for a checkpoint."""
+        """Never waits for other writers, the disk or a checkpoint."""
         connection = self.connect()
         connection.execute("PRAGMA busy_timeout=0")
         connection.execute("PRAGMA synchronous=NORMAL")
@@ -84,8 +84,8 @@ class DatabaseFile:
 
     def close(self) -> None:
         """After the writer's thread has ended."""
-        for each in (self.writer, self.quick, self.reader, self.location, *self._retired, self.home):
-            each.close()
+        for resource in (self.writer, self.quick, self.reader, self.location, *self._retired, self.home):
+            resource.close()
 
     # ── the write-ahead log ──────────────────────────────────────────────────────────────────────────
 
@@ -99,14 +99,14 @@ class DatabaseFile:
         return not self.in_memory and files.size(files.beside(self.path)[0]) > WAL_BYTES
 
     def sync_log(self) -> None:
-        """Take commits of `quick` to the disk. SQLite holds no locks on its log: a descriptor of it may be closed."""
+        """Flush commits of `quick` to the disk. SQLite holds no locks on its log, so closing a descriptor is safe."""
         try:
             files.sync(files.beside(self.path)[0])
         except OSError as error:
             log.warning("%s could not be written to the disk: %s", self.path, opening.reason(error))
 
     def cut_log(self) -> None:
-        """Without waiting for readers: there will be another moment."""
+        """Does not wait for readers: there is another attempt later."""
         with contextlib.suppress(sqlite3.Error):
             self.writer.execute("PRAGMA busy_timeout=0")
             self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -116,41 +116,41 @@ class DatabaseFile:
 
     def is_at_path(self) -> bool:
         """False when the open file was deleted, moved or replaced: the writer handles that within two seconds."""
-        return not (self.location.opened and self.location.opened.gone())
+        return not (self.location.file and self.location.file.gone())
 
     def gone(self) -> str | None:
-        """One `stat`: what happened to the open file. A whole home that is gone is only reported."""
-        opened = self.location.opened
-        why = opened.gone() if opened else None
-        if why and not self.home.is_there():
+        """What happened to the open file, by one `stat`. If the whole home is gone, that is only reported."""
+        file = self.location.file
+        loss = file.gone() if file else None
+        if loss and not self.home.is_there():
             self.problem = (
                 f"{self.path.parent} was deleted, moved or replaced while counsel ran: nothing is kept there."
             )
             return None
-        return why
+        return loss
 
     def looks_damaged(self) -> bool:
         """Costs microseconds."""
-        opened = self.location.opened
-        return opened is not None and bool(self.gone() or opened.spoilt() or opened.shortened())
+        file = self.location.file
+        return file is not None and bool(self.gone() or file.header_damage() or file.is_truncated())
 
     def damage(self, error: sqlite3.Error) -> str | None:
-        """What is wrong with the file, if the error may come from that; None when it is only full, locked or forbidden."""
-        opened = self.location.opened
-        if opened is None or not is_suspicious(error):
+        """What is wrong with the file, if that may be the error's cause; None if only full, locked or forbidden."""
+        file = self.location.file
+        if file is None or not is_suspicious(error):
             return None
         try:
-            return self.gone() or recovery.examine(opened, thorough=backups.is_damage(error))
-        except (OSError, sqlite3.Error):  # looking failed: that is no damage
+            return self.gone() or recovery.examine(file, thorough=backups.is_damage(error))
+        except (OSError, sqlite3.Error):  # the check failed, which proves no damage
             return None
 
     def check(self) -> str | None:
-        """Read the whole file (about 1 s for 500 MB); what is wrong with it."""
-        opened = self.location.opened
-        if opened is None:
+        """Read the whole file (about 1 s for 500 MB); return what is wrong with it."""
+        file = self.location.file
+        if file is None:
             return None
         try:
-            damage = recovery.examine(opened)
+            damage = recovery.examine(file)
         except (OSError, sqlite3.Error):
             return None
         if damage is None:
@@ -160,42 +160,43 @@ class DatabaseFile:
     # ── replacing it, on the writer's thread ─────────────────────────────────────────────────────────
 
     def repair(self) -> None:
-        opened = self.location.opened
-        if opened is None or opened.gone():
-            return  # the writer has seen it
-        with contextlib.suppress(OSError, sqlite3.Error):  # looking failed: that is no damage
-            if damage := recovery.examine(opened):
+        file = self.location.file
+        if file is None or file.gone():
+            return  # the writer handles that
+        with contextlib.suppress(OSError, sqlite3.Error):  # a failed check proves no damage
+            if damage := recovery.examine(file):
                 self.recover(damage)
 
-    def recover(self, why: str, *, live: bool = False) -> None:
-        """Another file, or memory, in the place of the one that is damaged or gone. `live`: its rows can still be read."""
+    def recover(self, cause: str, *, live: bool = False) -> None:
+        """Replace a file that is damaged or gone by another, or by memory. `live`: its rows can still be read."""
         try:
-            location = self._replacement(why, live=live)
+            location = self._replacement(cause, live=live)
         except (OSError, sqlite3.Error, CounselError) as error:
             problem = (
-                f"{self.path}: {why}, and no new one can be made ({opening.reason(error)}): "
+                f"{self.path}: {cause}, and no new one can be made ({opening.reason(error)}): "
                 "nothing is kept after this process ends."
             )
             log.warning("%s", problem)
             location = opening.in_memory(self.path, problem, self._copy_into)
         self._move(location)
 
-    def _replacement(self, why: str, *, live: bool) -> opening.Location:
-        opened = self.location.opened
+    def _replacement(self, cause: str, *, live: bool) -> opening.Location:
+        file = self.location.file
         if not self.home.is_there():
             raise FileNotFoundError(errno.ENOENT, "its folder is gone")
         existing = files.identity(self.path)
-        if existing is None or (opened and existing == opened.identity):
-            return opening.on_disk(self.path, self.writer if live else None, why)
+        if existing is None or (file and existing == file.identity):
+            return opening.on_disk(self.path, self.writer if live else None, cause)
         if files.identity(files.beside(self.path)[0]) == self._log:
-            # the log of the old file would spoil the new one
+            # the log of the old file would corrupt the new one
             with recovery.lock(self.path):
                 recovery.set_aside_log(self.path)
         location = opening.on_disk(self.path)  # made by another process, or put there by the user
         with contextlib.suppress(sqlite3.Error), closing(connect(location.target)) as into:
-            copying.merge(self.writer, into)  # what it lacks is here
+            copying.merge(self.writer, into)  # adds the rows that only the old file has
         location.problem = (
-            location.problem or f"{self.path}: {why}. It is used now; `counsel doctor` has details."
+            location.problem
+            or f"{self.path}: {cause}. counsel uses it now; run `counsel doctor` for details."
         )
         return location
 
@@ -204,7 +205,7 @@ class DatabaseFile:
         copying.merge(self.writer, into)
 
     def return_to_disk(self) -> None:
-        """If the disk can be written again: what was kept in memory is copied there."""
+        """If the disk can be written again, copy there what was kept in memory."""
         if not self.path.parent.is_dir() or not self.home.is_there():
             return
         try:
@@ -230,7 +231,7 @@ class DatabaseFile:
 
 
 def is_suspicious(error: sqlite3.Error) -> bool:
-    """Whether the file itself may be at fault: it is examined before anything is done."""
+    """Whether the file itself may be at fault, and must be examined before anything is done."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_ERROR:
         return "no such table" in str(error)

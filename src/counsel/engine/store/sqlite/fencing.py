@@ -1,4 +1,4 @@
-"""Whether a job still belongs to who writes for it."""
+"""Whether a job still belongs to the process that writes for it."""
 
 from __future__ import annotations
 

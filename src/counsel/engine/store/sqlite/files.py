@@ -22,26 +22,26 @@ _sync = getattr(os, "fdatasync", os.fsync)  # as SQLite does; macOS has only the
 
 
 def identity(path: Path) -> Identity | None:
-    """Which file lies there; None when there is none. Raises `OSError` when looking failed."""
+    """Which file is at the path; None if there is none. Raises `OSError` if that cannot be determined."""
     try:
-        about = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return about.st_dev, about.st_ino
+    return status.st_dev, status.st_ino
 
 
-def replaced(path: Path, known: Identity | None) -> str | None:
-    """What happened to the file that was opened; None when it is still there, or when looking failed.
+def replaced(path: Path, expected: Identity | None) -> str | None:
+    """What happened to the file that was opened; None if it is still there, or if that cannot be determined.
 
-    One `stat` (2 µs). A file in a folder that is gone as a whole is "deleted", too.
+    One `stat` (2 µs). A file whose whole folder is gone also counts as deleted.
     """
     try:
-        now = identity(path)
+        current = identity(path)
     except OSError:
         return None
-    if now == known:
+    if current == expected:
         return None
-    return "it was deleted" if now is None else "another file was put in its place"
+    return "it was deleted" if current is None else "another file was put in its place"
 
 
 def beside(path: Path) -> tuple[Path, Path]:
@@ -57,7 +57,7 @@ def size(path: Path) -> int:
 
 
 def changed(path: Path) -> float:
-    """When it was written last; 0 when it is not there."""
+    """When it was last written; 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -65,7 +65,7 @@ def changed(path: Path) -> float:
 
 
 def create(path: Path) -> bool:
-    """Make an empty private file; False when one is there."""
+    """Make an empty private file; False if there is one."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -74,7 +74,7 @@ def create(path: Path) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Take what was written to a file to the disk, by whichever descriptor it was written."""
+    """Flush what was written to a file to the disk, whichever descriptor it was written through."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _sync(handle)
@@ -83,8 +83,8 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Take a rename to the disk."""
-    with contextlib.suppress(OSError):  # some file systems know no such thing
+    """Flush a rename to the disk."""
+    with contextlib.suppress(OSError):  # some file systems do not support it
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(handle)
@@ -92,31 +92,30 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-class Opened:
-    """A file that is kept open, to see it from outside SQLite for as long as SQLite uses it."""
+class OpenFile:
+    """A file that stays open as long as SQLite uses it, to be examined from outside SQLite."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with _guard:
-            handle = self._known(path)
+            handle = self._existing_handle(path)
             if handle is None:
                 handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            about = os.fstat(handle)
-            self.identity: Identity = (about.st_dev, about.st_ino)
-            known = _handles.get(self.identity)
-            if (
-                known and known[0] != handle
-            ):  # it was put there between the two looks: see the module's docstring
-                handle = known[0]
-            _handles[self.identity] = (handle, known[1] + 1 if known else 1)
+            status = os.fstat(handle)
+            self.identity: Identity = (status.st_dev, status.st_ino)
+            entry = _handles.get(self.identity)
+            if entry and entry[0] != handle:
+                # the file was put there between the two checks; closing this descriptor would drop SQLite's locks
+                handle = entry[0]
+            _handles[self.identity] = (handle, entry[1] + 1 if entry else 1)
         self._handle = handle
         self._open = True
 
     @staticmethod
-    def _known(path: Path) -> int | None:
-        about = path.stat()
-        known = _handles.get((about.st_dev, about.st_ino))
-        return known[0] if known else None
+    def _existing_handle(path: Path) -> int | None:
+        status = path.stat()
+        entry = _handles.get((status.st_dev, status.st_ino))
+        return entry[0] if entry else None
 
     @property
     def size(self) -> int:
@@ -138,11 +137,11 @@ class Opened:
                 os.close(handle)
 
     def gone(self) -> str | None:
-        """As `replaced`: the file is no longer at its path."""
+        """What happened to the file at its path, as `replaced` says."""
         return replaced(self.path, self.identity)
 
-    def spoilt(self) -> str | None:
-        """What is wrong with the file's first bytes; None when nothing is, or when looking failed."""
+    def header_damage(self) -> str | None:
+        """What is wrong with the file's first bytes; None if nothing, or if they cannot be read."""
         try:
             length, header = self.size, self.read(0, _HEADER)
         except OSError:
@@ -153,8 +152,8 @@ class Opened:
             return "it is not a database"
         return None
 
-    def shortened(self) -> bool:
-        """Whether the file is shorter than it says. True for a moment while a checkpoint runs: a reason to look closer."""
+    def is_truncated(self) -> bool:
+        """Whether the file is shorter than its header says, which is also true for a moment during a checkpoint."""
         try:
             length, header = self.size, self.read(0, _HEADER)
         except OSError:

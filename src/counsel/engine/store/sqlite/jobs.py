@@ -1,6 +1,6 @@
-"""Jobs: from being written down to their end.
+"""Jobs, from their submission to their end.
 
-A job belongs to one process (`owner`) and one `attempt`. A write proves both, so a process that lost the job can record
+A job belongs to one process (`owner`) and one `attempt`. A write names both, so a process that lost the job can record
 nothing more (fencing). The order of a conversation's turns is the order of the jobs' rowids.
 """
 
@@ -44,7 +44,7 @@ _RECORD = ", ".join(_COLUMNS)
 _BACKGROUND, _CANCEL = map(_COLUMNS.index, ("background", "cancel"))
 _LISTS = [_COLUMNS.index(name) for name in ("models", "cancelled_members")]
 _CREATED = _COLUMNS.index("created")
-# Not the whole result: SQLite reads the few values of a long answer in a fraction of the time that Python needs.
+# Not the whole result: SQLite extracts these few values from a long answer in a fraction of the time that Python needs.
 _OUTCOMES = (
     "SELECT id, json_extract(result, '$.metadata.model'), json_extract(result, '$.metadata.provider'), "
     "COALESCE(json_extract(result, '$.metadata.cost_usd'), json_extract(error, '$.cost_usd')), "
@@ -56,10 +56,10 @@ _WITH_MEMBER = (
     "CASE WHEN EXISTS (SELECT 1 FROM json_each(cancelled_members) WHERE value = ?2) THEN cancelled_members "
     "ELSE json_insert(cancelled_members, '$[#]', ?2) END"
 )
-# Seconds that the row of a job may wait which no process can continue: most completions end before, and are one commit.
-_UNREPEATED = 0.2
-# Seconds until the end of a call that nobody can ask for again is on the disk: a power failure loses its usage record.
-_UNKEPT = 0.5
+# Seconds that a job's row may wait if no other process can continue it: most completions end sooner, in one commit.
+_UNRESUMABLE_DELAY = 0.2
+# Seconds until the end of a call that nobody can request again is on disk: a power failure loses its usage record.
+_UNKEPT_DELAY = 0.5
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
 _MOST_VALUES = 500  # in one statement
 
@@ -74,16 +74,16 @@ class Jobs:
             return self.database.write(_insert(job))
         if job.task.can_run_again:
             return self.database.shortly(_insert(job))
-        return self.database.shortly(_insert(job), _UNREPEATED)
+        return self.database.shortly(_insert(job), _UNRESUMABLE_DELAY)
 
     def adopt(self, job: str, dead_owner: str, owner: str) -> Pending[AdoptedJob | None]:
         def work(db: sqlite3.Connection) -> AdoptedJob | None:
-            done = db.execute(
+            cursor = db.execute(
                 "UPDATE jobs SET owner = ?, attempt = attempt + 1 "
                 "WHERE id = ? AND owner = ? AND status = 'processing'",
                 (owner, job, dead_owner),
             )
-            if done.rowcount != 1:
+            if cursor.rowcount != 1:
                 return None
             row = db.execute(f"SELECT {_RECORD}, task, caller FROM jobs WHERE id = ?", (job,)).fetchone()
             return AdoptedJob(_record(row[:-2]), Task.load(row[-2]), Origin.load(row[-1]))
@@ -101,11 +101,11 @@ class Jobs:
         change = "cancel = 1" if member is None else f"cancelled_members = {_WITH_MEMBER}"
 
         def work(db: sqlite3.Connection) -> bool:
-            done = db.execute(
+            cursor = db.execute(
                 f"UPDATE jobs SET {change} WHERE id = ?1 AND status = 'processing'",
                 (job,) if member is None else (job, member),
             )
-            return done.rowcount == 1
+            return cursor.rowcount == 1
 
         return self.database.write(work)
 
@@ -124,25 +124,25 @@ class Jobs:
     def finish(
         self, fence: Fence, end: JobEnd, *, foreground: bool = False, alone: bool = False
     ) -> Pending[None]:
-        """One end alone has its own commit at once, if it is small: the event loop waits for it. Several share one."""
+        """A small end without others is committed at once, while the event loop waits. Several ends share a commit."""
         if isinstance(end, JobStopped):
             return self.database.write(_stopped(fence, end))
         work = _completed(fence, end)
         if not foreground:
             return self.database.write(work)
         write = self.database.quickly if alone and end.turn.size < _SMALL else self.database.lazily
-        return write(work) if end.is_kept else write(work, _UNKEPT)
+        return write(work) if end.is_kept else write(work, _UNKEPT_DELAY)
 
     async def delete_job(self, job: str) -> bool:
         from asyncio import to_thread
 
         def work(db: sqlite3.Connection) -> bool:
-            done = db.execute("DELETE FROM jobs WHERE id = ? AND status != 'processing'", (job,))
-            return done.rowcount == 1
+            cursor = db.execute("DELETE FROM jobs WHERE id = ? AND status != 'processing'", (job,))
+            return cursor.rowcount == 1
 
-        was_there = await self.database.write(work)
+        existed = await self.database.write(work)
         await to_thread(backups.forget_job, self.database.path, job)
-        return was_there
+        return existed
 
     # ── reads ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -163,18 +163,20 @@ class Jobs:
         return [row[0] for row in rows]
 
     async def existing_jobs(self, jobs: Collection[str]) -> set[str]:
-        wanted, existing = list(jobs), set[str]()
-        for start in range(0, len(wanted), _MOST_VALUES):
-            some = wanted[start : start + _MOST_VALUES]
-            sql = f"SELECT id FROM jobs WHERE id IN ({','.join('?' * len(some))})"
-            existing |= {row[0] for row in self.database.rows(sql, *some)}
+        ids, existing = list(jobs), set[str]()
+        for start in range(0, len(ids), _MOST_VALUES):
+            batch = ids[start : start + _MOST_VALUES]
+            sql = f"SELECT id FROM jobs WHERE id IN ({','.join('?' * len(batch))})"
+            existing |= {row[0] for row in self.database.rows(sql, *batch)}
         return existing
 
     async def recent_jobs(self, limit: int) -> list[JobRecord]:
         return self._records("ORDER BY created DESC, rowid DESC LIMIT ?", limit)
 
-    async def jobs_page(self, limit: int, chosen: JobFilter, cursor: str | None = None) -> Page[JobRecord]:
-        where, values = _conditions(chosen)
+    async def jobs_page(
+        self, limit: int, job_filter: JobFilter, cursor: str | None = None
+    ) -> Page[JobRecord]:
+        where, values = _conditions(job_filter)
         if cursor is not None:
             where.append("(created, rowid) < (?, ?)")
             created, row = paging.parse(cursor, numbered=True)
@@ -185,15 +187,15 @@ class Jobs:
             *values,
             limit + 1,
         )
-        shown = rows[:limit]
-        following = paging.cursor(shown[-1][_CREATED], shown[-1][-1]) if len(rows) > limit else None
-        return Page([_record(row[:-1]) for row in shown], following)
+        page = rows[:limit]
+        next_cursor = paging.cursor(page[-1][_CREATED], page[-1][-1]) if len(rows) > limit else None
+        return Page([_record(row[:-1]) for row in page], next_cursor)
 
     async def outcomes(self, jobs: Collection[str]) -> dict[str, JobOutcome]:
-        wanted, outcomes = list(jobs), dict[str, JobOutcome]()
-        for start in range(0, len(wanted), _MOST_VALUES):
-            some = wanted[start : start + _MOST_VALUES]
-            rows = await self.database.search(_OUTCOMES.format(",".join("?" * len(some))), *some)
+        ids, outcomes = list(jobs), dict[str, JobOutcome]()
+        for start in range(0, len(ids), _MOST_VALUES):
+            batch = ids[start : start + _MOST_VALUES]
+            rows = await self.database.search(_OUTCOMES.format(",".join("?" * len(batch))), *batch)
             for name, model, provider, cost, complete, tokens in rows:
                 outcomes[name] = JobOutcome(model, provider, cost, bool(complete), tokens or 0)
         return outcomes
@@ -201,7 +203,7 @@ class Jobs:
     async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
         if conversation is None:
             return self._records("WHERE status = 'processing' ORDER BY created, rowid")
-        # not by time: two processes' clocks may differ
+        # not by time: the clocks of two processes may differ
         return self._records("WHERE status = 'processing' AND conversation = ? ORDER BY rowid", conversation)
 
     async def earlier_jobs(self, job: str) -> list[JobRecord]:
@@ -230,8 +232,8 @@ class Jobs:
         return [_without_turn(row) for row in rows]
 
     async def standing(self, jobs: Sequence[str]) -> list[JobStanding]:
-        marks = ",".join("?" * len(jobs))
-        sql = f"SELECT id, owner, attempt, status, cancel, cancelled_members FROM jobs WHERE id IN ({marks})"
+        placeholders = ",".join("?" * len(jobs))
+        sql = f"SELECT id, owner, attempt, status, cancel, cancelled_members FROM jobs WHERE id IN ({placeholders})"
         return [
             JobStanding(*[*row[:4], bool(row[4]), () if row[5] == "[]" else tuple(json.loads(row[5]))])
             for row in self.database.rows(sql, *jobs)
@@ -255,19 +257,19 @@ def _record(row: Sequence[object]) -> JobRecord:
 
 def _detail(row: Sequence[Any]) -> JobDetail:
     *fields, result, error = row
-    ended = [
+    outcome = [
         result_from_json(json.loads(result)) if result else None,
         from_dict(json.loads(error)) if error else None,
     ]
-    return JobDetail(*_decoded(fields) + ended)
+    return JobDetail(*_decoded(fields) + outcome)
 
 
 def _without_turn(row: Sequence[Any]) -> JobWithoutTurn:
     job, status, title, created, *lists, prompt, error = row
     models, images, sources = (tuple(json.loads(values or "[]")) for values in lists)
     files = sources[: len(sources) - len(images)]  # images are the last sources
-    ended = from_dict(json.loads(error)) if error else None
-    return JobWithoutTurn(job, status, title, created, models, prompt, images, files, ended)
+    failure = from_dict(json.loads(error)) if error else None
+    return JobWithoutTurn(job, status, title, created, models, prompt, images, files, failure)
 
 
 def _decoded(row: Sequence[Any]) -> list[Any]:
@@ -279,19 +281,19 @@ def _decoded(row: Sequence[Any]) -> list[Any]:
     return fields
 
 
-def _conditions(chosen: JobFilter) -> tuple[list[str], list[object]]:
-    columns = {"status": chosen.status, "tool": chosen.tool, "conversation": chosen.conversation}
-    where = [f"{name} = ?" for name, value in columns.items() if value is not None]
+def _conditions(job_filter: JobFilter) -> tuple[list[str], list[object]]:
+    columns = {"status": job_filter.status, "tool": job_filter.tool, "conversation": job_filter.conversation}
+    conditions = [f"{name} = ?" for name, value in columns.items() if value is not None]
     values: list[object] = [value for value in columns.values() if value is not None]
-    if chosen.model is not None:
-        where.append("EXISTS (SELECT 1 FROM json_each(models) WHERE value = ?)")
-        values.append(chosen.model)
-    for word in (chosen.words or "").lower().split():
-        where.append(
+    if job_filter.model is not None:
+        conditions.append("EXISTS (SELECT 1 FROM json_each(models) WHERE value = ?)")
+        values.append(job_filter.model)
+    for word in (job_filter.words or "").lower().split():
+        conditions.append(
             "instr(lower(coalesce(title, '') || ' ' || coalesce(summary, '') || ' ' || id || ' ' || conversation || models), ?)"
         )
         values.append(word)
-    return where, values
+    return conditions, values
 
 
 # ── writes ───────────────────────────────────────────────────────────────────────────────────────────
@@ -332,7 +334,7 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
         name = job.conversation
         if by_tag and task.tag:
             name = conversations.with_tag(db, task.project, task.tag) or name
-        inserted = db.execute(
+        cursor = db.execute(
             "INSERT INTO jobs (id, key, tool, conversation, status, background, created, owner, attempt, "
             "fingerprint, caller, task, models, total, title, keep_days) "
             "VALUES (?,?,?,?,'processing',?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING",
@@ -354,7 +356,7 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
                 job.keep_days,
             ),
         )
-        if not inserted.rowcount:
+        if not cursor.rowcount:
             return Submitted(is_new=False, conversation=job.conversation)
         if not task.stateless:
             _begin_or_extend(db, job, name)
@@ -364,7 +366,7 @@ def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
 
 
 def reinstate(job: NewJob) -> Work[None]:
-    """Put a job that runs here into a database that was rebuilt without it, or with an older state of it."""
+    """Put a running job back into a database that was rebuilt without it, or with an older state of it."""
     insert = _insert(job, by_tag=False)
 
     def work(db: sqlite3.Connection) -> None:
@@ -392,11 +394,11 @@ def _completed(fence: Fence, end: JobCompleted) -> Work[None]:
 
 
 def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
-    """The text of calls that had not finished stays in the events, unless the error has it."""
+    """The text of unfinished calls stays in the events, unless the error has it."""
 
     def work(db: sqlite3.Connection) -> None:
         fencing.check(fence, db)
-        if turn := end.turn(replies.remembered(db, fence.job)):
+        if turn := end.turn(replies.replies_by_key(db, fence.job)):
             conversations.add_turn(db, turn, fence)
         _end(db, fence.job, end.status, error=strict_json.dumps(end.error.as_dict()))
         if end.error.partial or (isinstance(end.error, UpstreamError) and end.error.failed):

@@ -1,7 +1,7 @@
 """Jobs and conversations by the beginning of their ids, read from the file itself.
 
 For commands that must be quick and change nothing, such as shell completion: nothing is created, repaired or locked.
-A file that cannot be read is no error: `readable` is False, and nothing is found.
+A file that cannot be read raises nothing: `readable` is False, and the results are empty.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class SqliteLookup:
 
     def jobs(self, prefix: str, limit: int = _MOST) -> list[Entry]:
         """Newest first."""
-        condition, values = _beginning("j.id", prefix)
+        condition, values = _prefix_condition("j.id", prefix)
         return self._entries(f"{_JOB} WHERE {condition} ORDER BY j.created DESC LIMIT ?", *values, limit)
 
     def newest_job(self, project: str | None = None, *, running: bool = False) -> Entry | None:
-        """Of a project, or of all; `running`: only of those that have not ended."""
+        """Of a project, or of all; `running`: only jobs that have not ended."""
         conditions = ["j.status = 'processing'"] if running else []
         conditions += ["c.project = ?"] if project is not None else []
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -62,13 +62,13 @@ class SqliteLookup:
         return self._first(f"{_CONVERSATION} WHERE id = ? AND expires > ?", name, time.time())
 
     def conversations(self, prefix: str, limit: int = _MOST) -> list[Entry]:
-        """The last used first."""
-        condition, values = _beginning("id", prefix)
+        """Most recently used first."""
+        condition, values = _prefix_condition("id", prefix)
         sql = f"{_CONVERSATION} WHERE {condition} AND expires > ? ORDER BY updated DESC LIMIT ?"
         return self._entries(sql, *values, time.time(), limit)
 
     def newest_conversation(self, project: str) -> Entry | None:
-        """The last used of a project, with an answer or on its way to one; not one whose only call failed."""
+        """The project's most recently used one that has an answer or waits for one; not one whose only call failed."""
         sql = (
             f"{_CONVERSATION} WHERE project = ? AND expires > ? AND (messages > 0 OR EXISTS (SELECT 1 FROM jobs "
             "WHERE status = 'processing' AND conversation = conversations.id)) ORDER BY updated DESC LIMIT 1"
@@ -82,7 +82,7 @@ class SqliteLookup:
 
     def _entries(self, sql: str, *values: object) -> list[Entry]:
         if self._connection is not None:
-            with contextlib.suppress(UnicodeEncodeError):  # no id holds half a character
+            with contextlib.suppress(UnicodeEncodeError):  # a lone surrogate, which no id contains
                 try:
                     return [Entry(*row) for row in self._connection.execute(sql, values)]
                 except sqlite3.Error:
@@ -90,8 +90,8 @@ class SqliteLookup:
         return []
 
 
-def _beginning(column: str, prefix: str) -> tuple[str, Sequence[str]]:
-    """A condition that an index serves."""
+def _prefix_condition(column: str, prefix: str) -> tuple[str, Sequence[str]]:
+    """A condition that can use an index."""
     if not prefix:
         return "1", ()
     return f"{column} >= ? AND {column} < ?", (prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1))

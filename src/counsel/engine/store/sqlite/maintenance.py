@@ -1,4 +1,4 @@
-"""For `counsel doctor`: whether the database's file is intact, and making it smaller while it is not in use."""
+"""For `counsel doctor`: check whether the database's file is intact, and compact it while it is not in use."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ _INCREMENTAL = 2  # of auto_vacuum
 
 class Integrity(Record):
     state: Literal["intact", "damaged", "unreadable", "unfinished"]
-    detail: str  # the schema's version of an intact one, else what is wrong
+    detail: str  # the schema's version if intact, else what is wrong
 
 
 def integrity(path: Path, seconds: float) -> Integrity:
-    """Reads only, and gives up after some seconds. `ConfigInvalid` for a newer release's file."""
+    """Reads only, and gives up after `seconds`. Raises `ConfigInvalid` for a newer release's file."""
     try:
         with _read_only(path, seconds) as connection:
-            version = schema.climbed(connection, path)
-            damage = recovery.tables(connection, version) if files.size(path) else "it is empty"
-            checked = str(connection.execute("PRAGMA quick_check(5)").fetchone()[0])
+            version = schema.schema_version(connection, path)
+            damage = recovery.table_damage(connection, version) if files.size(path) else "it is empty"
+            result = str(connection.execute("PRAGMA quick_check(5)").fetchone()[0])
     except sqlite3.OperationalError as error:
         return Integrity("unfinished" if "interrupted" in str(error) else "unreadable", str(error))
     except sqlite3.DatabaseError as error:
         return Integrity("damaged", str(error))
-    if damage or checked != "ok":
-        return Integrity("damaged", damage or checked)
+    if damage or result != "ok":
+        return Integrity("damaged", damage or result)
     return Integrity("intact", str(version))
 
 
 @contextlib.contextmanager
 def _read_only(path: Path, seconds: float) -> Iterator[sqlite3.Connection]:
-    ends = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)) as connection:
-        connection.set_progress_handler(lambda: time.monotonic() > ends, 100_000)
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
         yield connection
 
 
 def compact(path: Path) -> int:
-    """Return free pages and the write-ahead log to the file system; how many bytes."""
+    """Return free pages and the write-ahead log to the file system, and how many bytes that freed."""
     before = _bytes(path)
     with closing(opening.on_disk(path)) as location, closing(connect(location.target)) as db:
         pages, free, mode = (

@@ -1,4 +1,4 @@
-"""Opening the database: on disk, after a damaged one was moved aside; else in memory, so that no start fails because of a disk."""
+"""Opens the database on disk, after replacing a damaged file; else in memory, so that a bad disk fails no start."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from counsel import paths
 from counsel.engine.store.sqlite import backups, copying, files, recovery
-from counsel.engine.store.sqlite.connections import connect, patiently
-from counsel.engine.store.sqlite.schema import climbed, migrate
+from counsel.engine.store.sqlite.connections import connect, retry_while_locked
+from counsel.engine.store.sqlite.schema import migrate, schema_version
 from counsel.lazy_dataclass import dataclass
 
 log = logging.getLogger("counsel.store")
@@ -25,20 +25,20 @@ class Location:
     """Where the database is."""
 
     target: str  # for sqlite3.connect
-    opened: files.Opened | None = None  # the file; None: in memory
-    anchor: sqlite3.Connection | None = None  # of a database in memory, which lives as long as this
+    file: files.OpenFile | None = None  # None: in memory
+    anchor: sqlite3.Connection | None = None  # keeps a database in memory alive
     problem: str | None = None  # shown with every answer
     frozen: list[str] = field(default_factory=list)  # jobs in memory that wait for the disk
-    unclean: bool = False  # the last process did not close it: it should be checked
+    unclean: bool = False  # the last process did not close it, so it should be checked
 
     def close(self) -> None:
-        for each in (self.anchor, self.opened):
-            if each is not None:
-                each.close()
+        for resource in (self.anchor, self.file):
+            if resource is not None:
+                resource.close()
 
 
 def locate(path: Path) -> Location:
-    """On disk if that is possible. A newer release's file is refused (`ConfigInvalid`) and left alone."""
+    """On disk if possible. A newer release's file is refused (`ConfigInvalid`) and not changed."""
     try:
         return on_disk(path)
     except (OSError, sqlite3.Error) as error:
@@ -47,40 +47,40 @@ def locate(path: Path) -> Location:
         return in_memory(path, problem, lambda into: _copy_readable(path, into))
 
 
-def on_disk(path: Path, live: sqlite3.Connection | None = None, why: str | None = None) -> Location:
-    """Open the file; a damaged one is replaced first. `why`: what is known to be wrong with it."""
+def on_disk(path: Path, live: sqlite3.Connection | None = None, cause: str | None = None) -> Location:
+    """Open the file; a damaged one is replaced first. `cause`: what is already known to be wrong with it."""
     paths.private_folder(path.parent)
-    bad = recovery.Damaged(why, files.identity(path)) if why else None
+    damage = recovery.Damaged(cause, files.identity(path)) if cause else None
     problem = None
-    for _ in range(3):  # found damaged, replaced, opened; once more when another process was at it, too
-        if bad:
-            problem = _replace(path, bad, live) or problem
+    for _ in range(3):  # damaged, replaced, opened; one more round if another process interferes
+        if damage:
+            problem = _replace(path, damage, live) or problem
         try:
             location = _open(path)
         except recovery.Damaged as error:
-            bad = error
+            damage = error
         else:
             location.problem = problem
             return location
-    raise sqlite3.OperationalError(f"it cannot be replaced: {bad}")
+    raise sqlite3.OperationalError(f"it cannot be replaced: {damage}")
 
 
-def _replace(path: Path, bad: recovery.Damaged, live: sqlite3.Connection | None) -> str | None:
-    """Rebuild the database, unless another process has done so; what to report, if anything."""
+def _replace(path: Path, damage: recovery.Damaged, live: sqlite3.Connection | None) -> str | None:
+    """Rebuild the database, unless another process has done so; return what to report, if anything."""
     with recovery.lock(path):
         existing = files.identity(path)
-        if existing is not None and existing != bad.identity and _is_intact(path):
+        if existing is not None and existing != damage.identity and _is_intact(path):
             return None
-        return recovery.replace(path, str(bad), live).report
+        return recovery.replace(path, str(damage), live).report
 
 
 def _is_intact(path: Path) -> bool:
     try:
-        opened = files.Opened(path)
+        file = files.OpenFile(path)
     except FileNotFoundError:
         return False
-    with closing(opened):
-        return recovery.examine(opened) is None
+    with closing(file):
+        return recovery.examine(file) is None
 
 
 def _open(path: Path) -> Location:
@@ -89,33 +89,32 @@ def _open(path: Path) -> Location:
         if files.size(log_file):
             raise recovery.Damaged("it was deleted while its write-ahead log is still there")
         files.create(path)
-    opened = files.Opened(path)
+    file = files.OpenFile(path)
     try:
         unclean = files.size(log_file) > 0
-        _check_header(opened)
-        target = f"{path.absolute().as_uri()}?mode=rw"  # never created by SQLite beside an old log
-        with _reporting_damage(opened.identity), closing(connect(target)) as connection:
-            climbed(connection, path)
-            if not opened.size:
+        _check_header(file)
+        target = f"{path.absolute().as_uri()}?mode=rw"  # SQLite must not create it beside an old log
+        with _reporting_damage(file.identity), closing(connect(target)) as connection:
+            schema_version(connection, path)
+            if not file.size:
                 connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
-            patiently(lambda: migrate(connection, path))
+            retry_while_locked(lambda: connection.execute("PRAGMA journal_mode=WAL"))
+            retry_while_locked(lambda: migrate(connection, path))
             _probe(connection)
-        return Location(target, opened, unclean=unclean)
+        return Location(target, file, unclean=unclean)
     except BaseException:
-        opened.close()
+        file.close()
         raise
 
 
-def _check_header(opened: files.Opened) -> None:
-    damage = opened.spoilt()
+def _check_header(file: files.OpenFile) -> None:
+    damage = file.header_damage()
     if damage is None:
         return
-    path = opened.path
-    if opened.size or files.size(files.beside(path)[0]) or backups.listed(path):
-        raise recovery.Damaged(
-            damage, opened.identity
-        )  # else it is new: another process made it a moment ago
+    path = file.path
+    if file.size or files.size(files.beside(path)[0]) or backups.listed(path):
+        raise recovery.Damaged(damage, file.identity)
+    # else it is new: another process made it a moment ago
 
 
 @contextlib.contextmanager
@@ -123,16 +122,15 @@ def _reporting_damage(identity: files.Identity) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        foreign = (
-            getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
-        )  # "no such table", "already exists"
-        if foreign or backups.is_damage(error):
+        # "no such table", "already exists"
+        is_foreign = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
+        if is_foreign or backups.is_damage(error):
             raise recovery.Damaged(str(error), identity) from error
         raise
 
 
 def _probe(connection: sqlite3.Connection) -> None:
-    """Touches each table's first pages: a microsecond each."""
+    """Read a row of each table, which takes a microsecond each."""
     for table in copying.TABLES:
         connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # our own names
 
@@ -156,7 +154,7 @@ def in_memory(
 
 
 def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
-    """With what is in the write-ahead log: on a read-only disk SQLite opens that only in a copy."""
+    """Includes the write-ahead log, which SQLite can open on a read-only disk only as a copy."""
     if not 0 < files.size(path) < _READABLE:
         return
     try:
@@ -168,8 +166,8 @@ def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
 
         with tempfile.TemporaryDirectory(prefix="counsel-") as folder:
             copy = Path(folder) / path.name
-            with closing(files.Opened(path)) as opened:
-                copy.write_bytes(opened.read(0, opened.size))
+            with closing(files.OpenFile(path)) as file:
+                copy.write_bytes(file.read(0, file.size))
             with contextlib.suppress(FileNotFoundError):
                 shutil.copyfile(files.beside(path)[0], files.beside(copy)[0])
             with closing(sqlite3.connect(copy)) as old:

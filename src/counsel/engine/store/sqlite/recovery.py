@@ -1,7 +1,7 @@
-"""A database that is damaged or gone: moved aside under a dated name, never deleted, and rebuilt from what can be read.
+"""Replaces a damaged or missing database: moves it aside under a dated name, never deletes it, and rebuilds it.
 
-Several processes may notice it at once: a lock lets one of them do it, and the others find it done. A file that is locked,
-forbidden or on a disk that does not answer is not damaged, and is left where it is.
+Several processes may notice the damage at once: a lock lets one of them replace the file. A file that is locked,
+forbidden or on a disk that does not answer is not damaged, and stays where it is.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import closing
 from pathlib import Path
 
 from counsel.engine.store.sqlite import backups, copying, files
-from counsel.engine.store.sqlite.schema import climbed, migrate
+from counsel.engine.store.sqlite.schema import migrate, schema_version
 from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
 from counsel.text import counted
 
 log = logging.getLogger("counsel.store")
-_REPLACED_WITHIN = 60.0  # seconds for another process that replaces it
+_LOCK_TIMEOUT = 60.0  # seconds to wait while another process replaces it
 
 
 class Damaged(Exception):
-    """The file is not a database, or a broken one; the message says how."""
+    """The file is not a database, or a damaged one; the message says what is wrong."""
 
     def __init__(self, message: str, identity: files.Identity | None = None) -> None:
         super().__init__(message)
@@ -35,8 +35,8 @@ class Damaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
-    report: str  # what happened, what was done, what may be missing
+class Replacement:
+    report: str  # what happened, what was done and what may be missing
     complete: bool  # nothing is missing
 
 
@@ -54,30 +54,30 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def _wait_for(handle: int) -> None:
-    until = time.monotonic() + _REPLACED_WITHIN
+    deadline = time.monotonic() + _LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:
             return
 
 
-def examine(opened: files.Opened, *, thorough: bool = False) -> str | None:
-    """What is wrong with the file; None when nothing is. Raises `sqlite3.Error` or `OSError` when looking failed."""
-    path = opened.path
-    if damage := opened.spoilt():
+def examine(file: files.OpenFile, *, thorough: bool = False) -> str | None:
+    """What is wrong with the file; None if nothing. Raises `sqlite3.Error` or `OSError` if the check itself fails."""
+    path = file.path
+    if damage := file.header_damage():
         return damage
     try:
         with closing(copying.read_only(path)) as db:
-            version = climbed(db, path)
-            if damage := tables(db, version):
+            version = schema_version(db, path)
+            if damage := table_damage(db, version):
                 return damage
-            return backups.checked(db, thorough=thorough)
-    except ConfigInvalid:  # a newer release's: not ours to judge
+            return backups.damage_in(db, thorough=thorough)
+    except ConfigInvalid:  # a newer release's file, which this one cannot judge
         return None
     except sqlite3.DatabaseError as error:
         if backups.is_damage(error):
@@ -85,8 +85,8 @@ def examine(opened: files.Opened, *, thorough: bool = False) -> str | None:
         raise
 
 
-def tables(db: sqlite3.Connection, version: int) -> str | None:
-    """What is wrong with a database that can be read: its tables are not ours."""
+def table_damage(db: sqlite3.Connection, version: int) -> str | None:
+    """What is wrong with the tables of a readable database; None if nothing."""
     names = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not names:
         return "it is empty"
@@ -96,16 +96,16 @@ def tables(db: sqlite3.Connection, version: int) -> str | None:
 
 
 def set_aside_log(path: Path) -> None:
-    """A write-ahead log that belongs to another file than the one beside it."""
-    aside = _aside(path)
+    """Move aside a write-ahead log that belongs to another file than the one beside it."""
+    aside = _free_name(path)
     for old, new in zip(files.beside(path), files.beside(aside), strict=True):
         with contextlib.suppress(FileNotFoundError):
             old.rename(new)
 
 
 def set_aside(path: Path) -> Path:
-    """Rename the file and what SQLite keeps beside it; the file's new name."""
-    target = _aside(path)
+    """Rename the file and what SQLite keeps beside it; return the file's new name."""
+    target = _free_name(path)
     for old, new in zip((path, *files.beside(path)), (target, *files.beside(target)), strict=True):
         with contextlib.suppress(FileNotFoundError):
             old.rename(new)
@@ -113,27 +113,27 @@ def set_aside(path: Path) -> Path:
     return target
 
 
-def _aside(path: Path) -> Path:
+def _free_name(path: Path) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target, number = path.with_name(f"{path.name}.damaged-{stamp}"), 1
-    while any(os.path.lexists(each) for each in (target, *files.beside(target))):
+    while any(os.path.lexists(file) for file in (target, *files.beside(target))):
         number += 1
         target = path.with_name(f"{path.name}.damaged-{stamp}-{number}")
     return target
 
 
-def asides(path: Path) -> list[Path]:
+def damaged_files(path: Path) -> list[Path]:
     """The damaged files that were moved aside, newest first."""
     with contextlib.suppress(OSError):
-        paths = path.parent.glob(f"{path.name}.damaged-*")
-        return sorted((each for each in paths if not each.name.endswith(("-wal", "-shm"))), reverse=True)
+        matches = path.parent.glob(f"{path.name}.damaged-*")
+        return sorted((file for file in matches if not file.name.endswith(("-wal", "-shm"))), reverse=True)
     return []
 
 
-def replace(path: Path, why: str, live: sqlite3.Connection | None = None) -> Replaced:
+def replace(path: Path, cause: str, live: sqlite3.Connection | None = None) -> Replacement:
     """Under the lock: move the damaged file aside and make a new one.
 
-    `live` is a connection that still sees a deleted file's content: then nothing is missing.
+    `live` is a connection that still sees a deleted file's content, so that nothing is missing.
     """
     aside = set_aside(path) if _exists(path) else None
     sources: list[str] = []
@@ -142,56 +142,56 @@ def replace(path: Path, why: str, live: sqlite3.Connection | None = None) -> Rep
     def fill(draft: Path) -> None:
         nonlocal complete
         with closing(new_file(draft)) as db:
-            complete = live is not None and _copied(live, db)
+            complete = live is not None and _copy_all(live, db)
             if not complete:
-                sources.extend(_salvaged(path, aside, db))
+                sources.extend(_salvage(path, aside, db))
                 copying.freeze_unfinished(db)
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            db.execute("PRAGMA journal_mode=DELETE")  # one file, whole, to be renamed
+            db.execute("PRAGMA journal_mode=DELETE")  # a single file, which is renamed afterwards
 
     backups.write(fill, path)
-    report = f"{path}: {why}."
+    report = f"{path}: {cause}."
     if aside:
-        report += f" What was there is now {aside.name}."
+        report += f" The old file is now {aside.name}."
     if complete:
-        report += " It was written again, complete."
+        report += " All of its content was written to a new one."
     elif sources:
-        report += f" A new one was made from {' and '.join(sources)}; what is newer or could not be read is missing."
+        report += f" A new one was made from {' and '.join(sources)}; newer and unreadable rows are missing."
     else:
         report += " A new, empty one was made."
     log.error("%s", report)
-    return Replaced(report, complete)
+    return Replacement(report, complete)
 
 
 def _exists(path: Path) -> bool:
-    return any(files.size(each) or os.path.lexists(each) for each in (path, *files.beside(path)))
+    return any(files.size(file) or os.path.lexists(file) for file in (path, *files.beside(path)))
 
 
-def _copied(live: sqlite3.Connection, db: sqlite3.Connection) -> bool:
+def _copy_all(live: sqlite3.Connection, db: sqlite3.Connection) -> bool:
     try:
         copying.merge(live, db)
     except sqlite3.Error:
         return False
     with contextlib.suppress(sqlite3.Error):
-        return backups.checked(live) is None
+        return backups.damage_in(live) is None
     return False
 
 
-def _salvaged(path: Path, aside: Path | None, db: sqlite3.Connection) -> Iterator[str]:
-    """The damaged file is the newer one: its rows first, then what the newest backup has besides."""
+def _salvage(path: Path, aside: Path | None, db: sqlite3.Connection) -> Iterator[str]:
+    """The damaged file is newer, so its rows come first; the newest backup adds what they lack."""
     if aside and files.size(aside):
-        with contextlib.suppress(sqlite3.Error, OSError), closing(copying.read_damaged(aside)) as damaged:
-            if count := copying.merge(damaged, db):
+        with contextlib.suppress(sqlite3.Error, OSError), closing(copying.read_damaged(aside)) as rest:
+            if count := copying.merge(rest, db):
                 yield f"{counted(count, 'row')} that could be read"
-    if backup := backups.newest_sound(path):
+    if backup := backups.newest_intact(path):
         with contextlib.suppress(sqlite3.Error, OSError), closing(copying.read_only(backup)) as source:
             copying.merge(source, db)
-            made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(files.changed(backup)))
-            yield f"the backup of {made}"
+            date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(files.changed(backup)))
+            yield f"the backup of {date}"
 
 
 def new_file(path: Path) -> sqlite3.Connection:
-    """An empty database whose file gives freed pages back."""
+    """An empty database whose file returns freed pages to the disk."""
     db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30, isolation_level=None)
     try:
         db.execute("PRAGMA auto_vacuum=INCREMENTAL")

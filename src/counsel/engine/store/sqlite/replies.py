@@ -17,19 +17,19 @@ from counsel.engine.store.sqlite.database import Database
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent, Wait
 
-_POLL = 0.05  # seconds between two looks for a new commit
+_POLL = 0.05  # seconds between two checks for a new commit
 
 
 class Replies:
     database: Database
 
     def remember(self, fence: Fence, key: str, slot: str, reply: Reply, usage: UsageRecord) -> Pending[None]:
-        dumped = reply.dump()
+        reply_json = reply.dump()
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "INSERT OR IGNORE INTO calls SELECT ?1,?2,?3,?4 WHERE EXISTS (SELECT 1 FROM jobs WHERE id = ?1)",
-                (fence.job, key, time.time(), dumped),
+                (fence.job, key, time.time(), reply_json),
             )
             usage_.insert(db, [usage])
             if fencing.holds(fence, db):
@@ -45,7 +45,7 @@ class Replies:
         return Reply.load(row[0]) if row else None
 
     async def replies(self, job: str) -> dict[str, Reply]:
-        return remembered(self.database.reader, job)
+        return replies_by_key(self.database.reader, job)
 
     async def has_replies(self, job: str) -> bool:
         return self.database.row("SELECT 1 FROM calls WHERE job = ? LIMIT 1", job) is not None
@@ -88,7 +88,7 @@ class Replies:
         return [row[0] for row in rows]
 
     async def waiting(self, job: str) -> Wait | None:
-        """The first `waiting` event behind which nothing has happened."""
+        """The first `waiting` event that no other event of its slot follows."""
         row = self.database.row(
             "SELECT data FROM events e WHERE job = ? AND kind = 'waiting' AND NOT EXISTS (SELECT 1 FROM events "
             "WHERE job = e.job AND seq > e.seq AND slot = e.slot) ORDER BY seq LIMIT 1",
@@ -104,9 +104,9 @@ class Replies:
         import asyncio
 
         loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        while self.mark(job) == mark and (left := until - loop.time()) > 0:  # noqa: ASYNC110 - SQLite has no notifications
-            await asyncio.sleep(min(_POLL, left))
+        deadline = loop.time() + seconds
+        while self.mark(job) == mark and (rest := deadline - loop.time()) > 0:  # noqa: ASYNC110 - SQLite has no NOTIFY
+            await asyncio.sleep(min(_POLL, rest))
 
     # ── images ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,11 +126,11 @@ class Replies:
         return blobs
 
 
-def remembered(db: sqlite3.Connection, job: str) -> dict[str, Reply]:
+def replies_by_key(db: sqlite3.Connection, job: str) -> dict[str, Reply]:
     rows = db.execute("SELECT key, reply FROM calls WHERE job = ? ORDER BY key", (job,))
     return {row[0]: Reply.load(row[1]) for row in rows}
 
 
 def drop_text(db: sqlite3.Connection, job: str) -> None:
-    """The result has it."""
+    """Delete partial text that the result contains."""
     db.execute("DELETE FROM events WHERE job = ? AND kind = 'text'", (job,))

@@ -1,4 +1,4 @@
-"""The tables as a list of migrations; `user_version` counts those that a file has had. A newer file is refused."""
+"""The tables as a list of migrations; `user_version` counts those applied to a file. A newer file is refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _STEPS = (
     """,
     "ALTER TABLE jobs ADD COLUMN keep_days INTEGER NOT NULL DEFAULT 3",
     "ALTER TABLE jobs ADD COLUMN cancelled_members TEXT NOT NULL DEFAULT '[]'",
-    # Not a column of `ledger`: a process of an older release that still runs could not insert into it any more.
+    # Not a column of `ledger`: a process of an older release that still runs could no longer insert into it.
     """
     CREATE TABLE usage_projects (job TEXT PRIMARY KEY, project TEXT NOT NULL) STRICT;
     INSERT INTO usage_projects SELECT jobs.id, conversations.project FROM jobs
@@ -78,11 +78,11 @@ _STEPS = (
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    if climbed(connection, path) == len(_STEPS):
+    if schema_version(connection, path) == len(_STEPS):
         return
-    connection.execute("BEGIN IMMEDIATE")  # of several first starts, one migrates and the others find it done
+    connection.execute("BEGIN IMMEDIATE")  # of several processes that start at once, only one migrates
     try:
-        for step in range(climbed(connection, path), len(_STEPS)):
+        for step in range(schema_version(connection, path), len(_STEPS)):
             for statement in _STEPS[step].split(";\n"):
                 if statement.strip():
                     connection.execute(statement)
@@ -93,7 +93,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def climbed(connection: sqlite3.Connection, path: Path) -> int:
+def schema_version(connection: sqlite3.Connection, path: Path) -> int:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > len(_STEPS):
         raise ConfigInvalid(

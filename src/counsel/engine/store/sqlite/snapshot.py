@@ -1,4 +1,4 @@
-"""The history in a SQLite database of any age or state, read from a copy: the file itself is left as it is."""
+"""The history in a SQLite database of any age or state, read from a copy: the file itself does not change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from counsel.engine.store.history import Row
 from counsel.engine.store.sqlite import copying, files
 from counsel.engine.store.sqlite.connections import connect
-from counsel.engine.store.sqlite.schema import climbed, migrate
+from counsel.engine.store.sqlite.schema import migrate, schema_version
 from counsel.errors import ConfigInvalid, NotFound
 
 _LISTS = ("images", "models", "cancelled_members")  # stored as JSON
@@ -68,7 +68,7 @@ def _value(name: str, value: Any) -> Any:
 
 @contextlib.contextmanager
 def read(path: Path) -> Iterator[Snapshot]:
-    """Of a damaged file: the rows that can be read. Raises `NotFound`, or `ConfigInvalid` for a newer release's file."""
+    """The readable rows, if the file is damaged. Raises `NotFound`, or `ConfigInvalid` for a newer release's file."""
     if not path.is_file():
         raise NotFound(f"There is no database {path}.", hint="Name its file, or its folder with --home.")
     with tempfile.TemporaryDirectory(prefix="counsel-import-") as folder:
@@ -79,16 +79,16 @@ def read(path: Path) -> Iterator[Snapshot]:
 
 
 def _copy(path: Path, copy: Path) -> str | None:
-    """With this release's tables; what is wrong with the original, if anything."""
+    """Copy it, with this release's tables; return what is wrong with the original, if anything."""
     try:
-        with closing(_opened(path)) as source, closing(connect(str(copy))) as into:
-            climbed(source, path)
+        with closing(_open(path)) as source, closing(connect(str(copy))) as into:
+            schema_version(source, path)
             source.backup(into)
             migrate(into, path)
-            checked = str(into.execute("PRAGMA quick_check(1)").fetchone()[0])
-        if checked == "ok":
+            result = str(into.execute("PRAGMA quick_check(1)").fetchone()[0])
+        if result == "ok":
             return None
-        problem = checked
+        problem = result
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
             raise
@@ -99,13 +99,13 @@ def _copy(path: Path, copy: Path) -> str | None:
         raise ConfigInvalid(
             f"{path} cannot be read: {problem}.",
             file=str(path),
-            hint="Is it counsel's database? A backup may be better.",
+            hint="Check that this is counsel's database, or use a backup.",
         )
     return f"{path} is damaged ({problem}): {rows} rows could be read"
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    """Without a write-ahead log nobody writes, and SQLite need not make its index beside the file."""
+def _open(path: Path) -> sqlite3.Connection:
+    """Without a write-ahead log nobody writes, and `immutable` keeps SQLite from making files beside it."""
     if files.size(files.beside(path)[0]):
         return copying.read_only(path)
     target = f"{path.absolute().as_uri()}?mode=ro&immutable=1"

@@ -34,7 +34,9 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
         self.database.file.reinstate = self._reinstate
         self.database.busy = lambda: bool(self.running())
         self.running: Callable[[], Sequence[NewJob]] = tuple
-        self.mcp_sessions = None  # of one machine: each server has its own, and reads the others' uploads
+        self.mcp_sessions = (
+            None  # on one machine each server keeps its own, and reads the others' uploads as files
+        )
         self.uploads = None
 
     def _reinstate(self) -> list[Work[None]]:
@@ -75,7 +77,7 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
     async def close(self) -> None:
         self.database.close()
 
-    # ── one person's file has no people ──
+    # ── what only a team has ──
 
     @property
     def people(self) -> PeopleStore:
@@ -118,4 +120,4 @@ def _no_team(*_: object) -> ConfigInvalid:
 
 
 def _nothing(_: sqlite3.Connection) -> None:
-    """The writer is first in, first out: what was queued before is written."""
+    """The writer works in order, so everything queued before has been written."""

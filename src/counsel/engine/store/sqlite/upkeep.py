@@ -1,6 +1,6 @@
-"""Keeping the database small: what has expired is deleted in small steps, then freed pages are returned to the disk.
+"""Keeps the database small: deletes what has expired in small steps, then returns freed pages to the disk.
 
-A step is one short transaction (100 jobs: about 15 ms), and between two steps other writes have their turn.
+A step is one short transaction (100 jobs: about 15 ms); other writes run between two steps.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator
 from counsel.engine.store.sqlite.database import Database, Work
 
 _JOBS = 100  # in one step
-_PAGES = 500  # given back in one step: 2 MB
+_PAGES = 500  # returned in one step: 2 MB
 _LEDGER = 400 * 86400  # seconds
 _BLOB_AGE = 3600  # seconds: an image is stored before the job that refers to it
 _CHEAP = 64 * 1024**2  # bytes of rows up to which the whole file is rewritten at once (0.3 s)
-_SHRINK_TO = 0.9  # of the limit, when it was passed
+_SHRINK_TO = 0.9  # of the limit, once it is exceeded
 
 
 async def sweep(database: Database, limit: int = 0) -> int:
-    """Delete what has expired, keep within `limit` bytes (0: none), free pages; how many jobs were deleted."""
+    """Delete what has expired, stay within `limit` bytes (0: none), free pages; return how many jobs were deleted."""
     deleted = await _expired(database)
     if limit:
         deleted += await _within(database, limit)
@@ -33,10 +33,14 @@ async def sweep(database: Database, limit: int = 0) -> int:
 
 async def _expired(database: Database) -> int:
     now = time.time()
-    old = "finished < ?1 - 86400 AND finished + keep_days * 86400 < ?1"  # the first half is the index's
-    deleted = await _by_key(database, "jobs", "id", old, now)
-    unused = "expires < ?1 AND id NOT IN (SELECT conversation FROM jobs WHERE status = 'processing')"
-    await _by_key(database, "conversations", "id", unused, now)
+    job_condition = (
+        "finished < ?1 - 86400 AND finished + keep_days * 86400 < ?1"  # the first half is the index's
+    )
+    deleted = await _by_key(database, "jobs", "id", job_condition, now)
+    conversation_condition = (
+        "expires < ?1 AND id NOT IN (SELECT conversation FROM jobs WHERE status = 'processing')"
+    )
+    await _by_key(database, "conversations", "id", conversation_condition, now)
     await _by_key(database, "answers", "key", "expires < ?1", now)
     await _by_key(database, "ledger", "rowid", "at < ?1", now - _LEDGER)
     await _by_key(database, "reservations", "id", "NOT open AND at < ?1", now - _LEDGER)
@@ -46,17 +50,17 @@ async def _expired(database: Database) -> int:
 
 
 async def _by_key(database: Database, table: str, key: str, condition: str, value: float) -> int:
-    """Find them off the event loop, delete them in steps, each looked at once more."""
+    """Find rows off the event loop and delete them in steps, checking each once more; return how many were found."""
     rows = await database.search(f"SELECT {key} FROM {table} WHERE {condition}", value)
-    for some in _steps([row[0] for row in rows]):
-        await _step(database, _delete(table, key, condition, value, some))
+    for batch in _steps([row[0] for row in rows]):
+        await _step(database, _delete(table, key, condition, value, batch))
     return len(rows)
 
 
 def _delete(table: str, key: str, condition: str, value: float, keys: Iterable[object]) -> Work[None]:
     def work(db: sqlite3.Connection) -> None:
-        for each in keys:
-            db.execute(f"DELETE FROM {table} WHERE {key} = ?2 AND {condition}", (value, each))
+        for row in keys:
+            db.execute(f"DELETE FROM {table} WHERE {key} = ?2 AND {condition}", (value, row))
 
     return work
 
@@ -65,19 +69,19 @@ async def _unused_blobs(database: Database, before: float) -> None:
     candidates = {row[0] for row in await database.search("SELECT sha FROM blobs WHERE at < ?", before)}
     if not candidates:
         return
-    used = await database.search(
+    references = await database.search(
         "SELECT value FROM messages, json_each(messages.images) "
         "UNION SELECT value FROM jobs, json_each(jobs.task, '$.images')"
     )
-    for some in _steps(sorted(candidates - {row[0] for row in used})):
-        await _step(database, _delete("blobs", "sha", "at < ?1", before, some))
+    for batch in _steps(sorted(candidates - {row[0] for row in references})):
+        await _step(database, _delete("blobs", "sha", "at < ?1", before, batch))
 
 
 async def _unused_projects(database: Database) -> None:
-    """Of jobs without usage records."""
-    unused = await database.search("SELECT job FROM usage_projects EXCEPT SELECT job FROM ledger")
-    for some in _steps([row[0] for row in unused]):
-        await _step(database, _delete("usage_projects", "job", "?1 = ?1", 0.0, some))
+    """Delete the projects of jobs without usage records."""
+    rows = await database.search("SELECT job FROM usage_projects EXCEPT SELECT job FROM ledger")
+    for batch in _steps([row[0] for row in rows]):
+        await _step(database, _delete("usage_projects", "job", "?1 = ?1", 0.0, batch))
 
 
 def _steps(keys: list[object]) -> Iterator[list[object]]:
@@ -85,7 +89,7 @@ def _steps(keys: list[object]) -> Iterator[list[object]]:
 
 
 async def _step(database: Database, work: Work[object]) -> None:
-    """One write, and a pause of the same length: half of the disk's time is for others."""
+    """Write once, then pause as long as that took: half of the disk's time is left to others."""
     began = time.monotonic()
     await database.write(work)
     from asyncio import sleep
@@ -95,7 +99,7 @@ async def _step(database: Database, work: Work[object]) -> None:
 
 # ── a limit of bytes ─────────────────────────────────────────────────────────────────────────────────
 
-_ORDER = (  # what is deleted first; open jobs, and conversations with one, never are
+_ORDER = (  # what is deleted first; open jobs and their conversations are never deleted
     ("answers", "key", "SELECT key FROM answers ORDER BY expires LIMIT ?"),
     (
         "events",
@@ -113,7 +117,7 @@ _ORDER = (  # what is deleted first; open jobs, and conversations with one, neve
 
 
 async def _within(database: Database, limit: int) -> int:
-    """Oldest first, from the cheapest to lose to the most valuable."""
+    """Delete the oldest rows of each table, the least valuable tables first; return how many jobs were deleted."""
     if size(database) <= limit:
         return 0
     deleted = 0
@@ -130,7 +134,7 @@ async def _within(database: Database, limit: int) -> int:
 
 
 def size(database: Database) -> int:
-    """Bytes of rows, without free pages."""
+    """Bytes of the used pages."""
     pages, free, page = (
         int((database.row(f"PRAGMA {name}") or [0])[0])
         for name in ("page_count", "freelist_count", "page_size")
@@ -162,7 +166,7 @@ def _give_back(db: sqlite3.Connection) -> None:
 
 
 def rewrite(database: Database) -> None:
-    """A file of an older release, once: from now on it gives its pages back."""
+    """Rewrite a file of an older release once, so that it can return freed pages from then on."""
     database.alone(_vacuum)
 
 

@@ -36,11 +36,11 @@ class Usage:
         return [UsageRecord(*row) for row in rows]
 
     async def usage_totals(self) -> list[UsageTotal]:
-        failed = await self.database.search(
+        failures = await self.database.search(
             "SELECT provider, model, code, COUNT(*) FROM ledger WHERE code != '' GROUP BY provider, model, code"
         )
         errors: dict[tuple[str, str], dict[str, int]] = {}
-        for provider, model, code, count in failed:
+        for provider, model, code, count in failures:
             errors.setdefault((provider, model), {})[code] = count
         rows = await self.database.search(
             "SELECT provider, model, COUNT(*), SUM(input), SUM(output), COALESCE(SUM(cost), 0), SUM(ms) / 1000.0 "
@@ -65,4 +65,4 @@ def insert(db: sqlite3.Connection, usage: Sequence[UsageRecord]) -> None:
         if record.project:
             db.execute("INSERT OR IGNORE INTO usage_projects VALUES (?,?)", (record.job, record.project))
         if record.reservations:
-            budgets.recorded(db, record.reservations, record.cost)
+            budgets.replace_with_cost(db, record.reservations, record.cost)

@@ -1,4 +1,4 @@
-"""The one thread that writes: whatever has queued up is committed together, first in, first out."""
+"""The one thread that writes: whatever has queued up is committed together, in order."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Writer:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
         self._queue: queue.SimpleQueue[tuple[list[Item], bool] | None] = queue.SimpleQueue()
-        self._sent = 0  # writes given to the thread, and
-        self._settled = 0  # those that it is done with
+        self._sent = 0  # writes given to the thread
+        self._settled = 0  # writes that it has finished
         self.waiting: list[Queued] = []  # writes that wait a moment for the next one
         self.is_urgent = False  # whether one of them is done only when it is on disk
         self._thread = threading.Thread(target=self._run, name="counsel-store", daemon=True)
@@ -37,7 +37,7 @@ class Writer:
         return self._sent == self._settled
 
     def put(self, item: Item | None = None) -> None:
-        """First what waited, so that the order of writes is the order of the calls. An item of its own is urgent."""
+        """Queue what waits, then the item, so that writes keep the order of the calls. An item is urgent."""
         items: list[Item] = [*self.waiting] if item is None else [*self.waiting, item]
         is_urgent = self.is_urgent or item is not None
         self.waiting, self.is_urgent = [], False
@@ -52,7 +52,7 @@ class Writer:
         return done
 
     def aside(self, step: Callable[[], None]) -> None:
-        """Run a step that changes nothing on the thread. What waits for another write keeps waiting."""
+        """Run a step on the thread that does not change the database. Waiting writes keep waiting."""
         self._queue.put(([(Step(step, changes_nothing=True), Future())], False))
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Writer:
             self._settled += sum(not _is_aside(work) for work, _ in batch)
 
     def _gather(self) -> tuple[list[Item], bool, bool]:
-        """What has queued up, whether it is urgent, and whether more may come. Nothing, once, after a while without writes."""
+        """What has queued up (nothing: time to cut a long log), whether it is urgent, and whether more may come."""
         batch: list[Item] = []
         any_urgent = False
         try:
@@ -100,7 +100,7 @@ class Writer:
             if not isinstance(work, Step):
                 writes.append((work, done))
                 continue
-            if writes:  # a step may be about what was written before it
+            if writes:  # a step may depend on the writes before it
                 settle(self._commit(writes, is_urgent=is_urgent))
                 writes = []
             work.run()
@@ -109,7 +109,7 @@ class Writer:
             settle(self._commit(writes, is_urgent=is_urgent))
 
     def _commit(self, batch: list[Queued], *, is_urgent: bool) -> Settled:
-        """Write the batch; once more after a recovery."""
+        """Write the batch, and once more after a recovery."""
         try:
             self._file.wait_for_disk(is_urgent)
             return commit(self._file.writer, batch)
