@@ -221,7 +221,7 @@ class Engine:
             if await self.runner.recovery.has_owner(job):
                 deadline = time.monotonic() + _KEYLESS
             elif time.monotonic() > deadline:
-                raise recovery.waits(job, await self.runner.recovery.lacks_keys(job))
+                raise recovery.waiting_error(job, await self.runner.recovery.missing_keys(job))
             else:  # its process may have died only after the call came back here (seen on a loaded machine)
                 await self.runner.look_for_orphans(only=job_id)
             await self.store.wait_for_change(job_id, mark, _POLL)
@@ -348,7 +348,7 @@ class Engine:
             return None
         if running := self._running(job.id):
             return running.live.waits_for()
-        return await self.runner.recovery.lacks(job) or await self.store.waiting(job.id)
+        return await self.runner.recovery.missing(job) or await self.store.waiting(job.id)
 
     async def recent(self, limit: int = 10) -> JobList:
         return JobList(await self._summaries(await self.store.recent_jobs(limit)))

@@ -8,7 +8,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.history import export_files
-from counsel.engine.store.sqlite.lookup import _beginning
+from counsel.engine.store.sqlite.lookup import _prefix_condition
 from counsel.errors import CounselError, InvalidArgument
 from counsel.settings import Settings
 
@@ -46,5 +46,5 @@ def test_a_caller_without_a_folder_has_none_to_export_to() -> None:
 
 
 def test_a_beginning_ends_before_the_next_letter() -> None:
-    assert _beginning("id", "") == ("1", ())
-    assert _beginning("id", "job_a1") == ("id >= ? AND id < ?", ("job_a1", "job_a2"))
+    assert _prefix_condition("id", "") == ("1", ())
+    assert _prefix_condition("id", "job_a1") == ("id >= ? AND id < ?", ("job_a1", "job_a2"))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counsel.engine.jobs import ownership, process_identity
-from counsel.engine.jobs.ownership import AGAIN, NO_OWNER, Ownership
+from counsel.engine.jobs.ownership import TRIES, NO_OWNER, Ownership
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_link_in_place_of_the_file_proves_nothing(us: Ownership, folder: Path)
 def test_a_removed_file_is_made_again_after_a_while_and_not_at_once(us: Ownership, folder: Path) -> None:
     us.hold()
     (folder / us.name).unlink()
-    for _ in range(AGAIN - 1):
+    for _ in range(TRIES - 1):
         us.hold()
         assert not (folder / us.name).exists()
     us.hold()
@@ -121,7 +121,7 @@ def test_looks_that_found_the_file_begin_the_count_again(us: Ownership, folder: 
     away = folder.parent / "away"
     for _ in range(3):
         (folder / us.name).rename(away)
-        for _ in range(AGAIN - 1):
+        for _ in range(TRIES - 1):
             us.hold()
         away.rename(folder / us.name)
         us.hold()
@@ -160,4 +160,4 @@ def test_tidying_where_there_is_no_folder_does_nothing(us: Ownership, folder: Pa
     (folder / us.name).unlink()
     folder.rmdir()
     us.tidy(set())
-    assert us.name in ownership._HERE
+    assert us.name in ownership._LOCAL_OWNERS

@@ -226,7 +226,7 @@ async def test_a_process_that_lost_a_job_stops_its_call_and_follows_the_new_owne
     fake_api.script(hang_after=1, times=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    engine.runner.wanted = asyncio.Event()
+    engine.runner.orphan_event = asyncio.Event()
     waiting = asyncio.create_task(engine.wait(job))
     following = asyncio.create_task(_last(engine, job))
     other = await open_engine(home)

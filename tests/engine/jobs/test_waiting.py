@@ -64,11 +64,11 @@ async def test_a_job_that_nobody_takes_is_not_waited_for_without_end(
     monkeypatch.setattr(engine_module, "_KEYLESS", -1.0)
     waits = CounselError("It waits for keys.")
 
-    async def lacks_keys(job: object) -> tuple[str, ...]:
+    async def missing_keys(job: object) -> tuple[str, ...]:
         return ("OPENAI_API_KEY",)
 
-    monkeypatch.setattr(engine.runner.recovery, "lacks_keys", lacks_keys)
-    monkeypatch.setattr(recovery, "waits", lambda job, keys: waits)
+    monkeypatch.setattr(engine.runner.recovery, "missing_keys", missing_keys)
+    monkeypatch.setattr(recovery, "waiting_error", lambda job, keys: waits)
     job = Elsewhere(engine, monkeypatch, {})
     job.owned = [False]
     with pytest.raises(CounselError) as caught:

@@ -1,6 +1,6 @@
-"""Checks a request's arguments, from every interface.
+"""Checks the arguments of requests from every interface.
 
-MCP checks a call against its tool's schema before, because only the schema knows unknown and missing arguments; both are
+MCP first checks a call against its tool's schema, because only the schema finds unknown and missing arguments; both are
 made of `request_rules.RULES` and refuse with the same message.
 """
 
@@ -28,7 +28,7 @@ _values: dict[type, Callable[[object], tuple[object, ...]]] = {
 
 
 def without_blanks(request: Request) -> Request:
-    """`None`, `""` and an empty list for an optional argument mean that it was not given."""
+    """`None`, `""` and an empty list for an optional argument mean that it is absent."""
     blank = {
         name: default
         for (name, default), value in zip(
@@ -42,17 +42,17 @@ def without_blanks(request: Request) -> Request:
 
 
 def _members(models: Any) -> Any:
-    """Without the parts that a member has not: `{"model": "opus", "role": null}`."""
+    """Without the absent parts of members: `{"model": "opus", "role": null}`."""
     return argument_schema.without_blanks(RULES["models"], models)
 
 
 def check(request: Request) -> None:
-    """Raises `InvalidArgument` that names every wrong argument."""
+    """Raises an `InvalidArgument` that names every wrong argument."""
     argument_schema.refuse(tool_of(request), _problems(request), _HINT)
 
 
 def tool_of(request: Request) -> str:
-    """The tool's name, also of a request that names none of them: the refusal does not repeat what it names."""
+    """The tool's name, even for a request that names an unknown tool: a refusal does not repeat that name."""
     if isinstance(request, ConsensusRequest):
         return "consensus"
     if isinstance(request, ReviewRequest):
@@ -65,9 +65,8 @@ def _problems(request: Request) -> Iterator[str]:
         if value is default:
             continue
         rule = RULES[name]
-        if (
-            isinstance(value, list) and rule.get("type") == "array"
-        ):  # its owner could change it after the check
+        if isinstance(value, list) and rule.get("type") == "array":
+            # its owner could change it after the check
             yield f"{name} must be a tuple, not a list"
         else:
             wrong = list(argument_schema.problems(name, rule, value))
@@ -75,7 +74,7 @@ def _problems(request: Request) -> Iterator[str]:
 
 
 def _long_names(name: str, value: Any) -> Iterator[str]:
-    """Not in the tools' schemas, where it would cost every client tokens."""
+    """Checked here and not by the tools' schemas, where it would cost every client tokens."""
     if name not in {"model", "models", "judge"} or value is None:
         return
     entries = value if name == "models" else (value,)

@@ -1,7 +1,7 @@
 """The keys under which a job's finished calls are stored: `answer:gpt-5`, `initial:0`, `refined:0`, `refined2:0`, `verdict`,
 `review:0`, `check:0`.
 
-`:corrected` at the end: the answer that was asked for again, because the first one did not match its schema.
+`:corrected` at the end: the second answer, requested because the first one did not match its schema.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _CORRECTED = ":corrected"
 
 
 class CallKey(NamedTuple):
-    round: int  # 0: not of a round
+    round: int  # 0: not in a round
     corrected: bool
-    phase: str  # as events call it
+    phase: str  # its name in events
     slot: str
 
 
 def parse(key: str) -> CallKey:
     corrected = key.endswith(_CORRECTED)
     phase, _, slot = key.removesuffix(_CORRECTED).partition(":")
-    if phase == "answer":  # the model's name is behind it
+    if phase == "answer":  # the model's name follows
         return CallKey(0, corrected, phase, ALONE)
     if phase == "verdict":
         return CallKey(0, corrected, phase, JUDGE)
@@ -36,6 +36,6 @@ def parse(key: str) -> CallKey:
 
 
 def last(replies: Mapping[str, Reply]) -> dict[str, tuple[str, Reply]]:
-    """By slot: the phase of its last answer, and the answer."""
-    parsed = sorted(((parse(key), key) for key in replies), key=lambda pair: pair[0][:2])
-    return {known.slot: (known.phase, replies[key]) for known, key in parsed}
+    """By slot: the phase of the last answer, and the answer."""
+    pairs = sorted(((parse(key), key) for key in replies), key=lambda pair: pair[0][:2])
+    return {parts.slot: (parts.phase, replies[key]) for parts, key in pairs}

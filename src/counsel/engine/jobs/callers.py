@@ -1,4 +1,4 @@
-"""Callers and their keys, in memory only; the database has fingerprints."""
+"""Callers and their keys, in memory only: the database has fingerprints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Secret:
         self.keep()
 
     def keep(self) -> None:
-        """Read it, or write it; tried again where that failed before (a full disk)."""
+        """Read or write the secret; called again if that failed before (a full disk)."""
         try:
             paths.private_folder(self._home)
             with _locked(self._home):
@@ -55,19 +55,19 @@ class Secret:
 
     def _read_or_write(self) -> None:
         try:
-            stored = self._path.read_bytes()
+            value = self._path.read_bytes()
         except FileNotFoundError:
-            stored = b""
-        if len(stored) != _LENGTH:  # none yet, or one that a full disk left empty
-            stored = self.value or secrets.token_bytes(_LENGTH)
-            paths.write_private(str(self._path), stored, replace=True)
-        self.value = self.value or stored
-        self.kept = self.value == stored
+            value = b""
+        if len(value) != _LENGTH:  # none yet, or one that a full disk left empty
+            value = self.value or secrets.token_bytes(_LENGTH)
+            paths.write_private(str(self._path), value, replace=True)
+        self.value = self.value or value
+        self.kept = self.value == value
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Several first starts at once agree on one secret."""
+    """Makes several processes that start at once agree on one secret."""
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -77,7 +77,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 class SharedSecret:
-    """The same for all servers of a team, from their database."""
+    """The same secret for all servers of a team, from their database."""
 
     kept = True
 
@@ -88,8 +88,8 @@ class SharedSecret:
         pass
 
 
-def _former(home: Path) -> bytes:
-    """The home's own secret, from before its server was a team's: jobs of an earlier release have its fingerprints."""
+def _home_secret(home: Path) -> bytes:
+    """The home's secret, from before its server joined a team: jobs of an earlier release have its fingerprints."""
     with contextlib.suppress(OSError):
         return (home / "secret").read_bytes()
     return b""
@@ -99,36 +99,35 @@ class CallerRegistry:
     def __init__(self, home: Path, secret: Secret | SharedSecret) -> None:
         self._home = home
         self._secret = secret
-        self._met: OrderedDict[int, tuple[Settings, str]] = OrderedDict()  # by the settings' identity
-        self._known: dict[str, Settings] = {}  # by fingerprint
-        self._former = _former(home) if isinstance(secret, SharedSecret) else b""
-        self._own: tuple[float, str] | None = (
-            None  # when the home's own files were read, and their fingerprint
-        )
+        self._entries: OrderedDict[int, tuple[Settings, str]] = OrderedDict()  # by the settings' identity
+        self._settings: dict[str, Settings] = {}  # by fingerprint
+        self._home_secret = _home_secret(home) if isinstance(secret, SharedSecret) else b""
+        # when the home's own files were read, and their fingerprint
+        self._own: tuple[float, str] | None = None
 
     def register_caller(self, caller: Caller) -> tuple[str, bool]:
         """A caller's fingerprint, and whether its settings are new here."""
-        settings = caller.server_settings or caller.settings  # a person's own keys are kept in the database
-        known = self._met.get(id(settings))
-        if known is not None and known[0] is settings:
-            return known[1], False
+        settings = caller.server_settings or caller.settings  # a person's own keys are in the database
+        entry = self._entries.get(id(settings))
+        if entry is not None and entry[0] is settings:
+            return entry[1], False
         fingerprint = self._fingerprint(caller.settings)
-        self._met[id(settings)] = (settings, fingerprint)
-        self._known[fingerprint] = settings
-        if self._former:
-            self._known[Caller(settings=caller.settings).fingerprint(self._former)] = settings
+        self._entries[id(settings)] = (settings, fingerprint)
+        self._settings[fingerprint] = settings
+        if self._home_secret:
+            self._settings[Caller(settings=caller.settings).fingerprint(self._home_secret)] = settings
         redaction.protect(settings)
         logs.warn_once(settings.problems)
-        while len(self._met) > _MOST:
+        while len(self._entries) > _MOST:
             self._forget_oldest()
         return fingerprint, True
 
     def find(self, fingerprint: str) -> Settings | None:
         """Settings with this fingerprint: a known caller's, or those of COUNSEL_HOME's own files."""
-        if known := self._known.get(fingerprint):
-            return known
-        alone = load_settings({"COUNSEL_HOME": str(self._home)})
-        return alone if self._fingerprint(alone) == fingerprint else None
+        if settings := self._settings.get(fingerprint):
+            return settings
+        home_settings = load_settings({"COUNSEL_HOME": str(self._home)})
+        return home_settings if self._fingerprint(home_settings) == fingerprint else None
 
     def _fingerprint(self, settings: Settings) -> str:
         if isinstance(self._secret, SharedSecret):
@@ -138,11 +137,11 @@ class CallerRegistry:
         return Caller(settings=settings).fingerprint(self._secret.value)
 
     def fingerprints(self) -> list[str]:
-        """Of all keys that are here: those of COUNSEL_HOME's own files, and of callers."""
+        """The fingerprints of all keys here: those of COUNSEL_HOME's own files, and of callers."""
         if self._own is None or time.monotonic() - self._own[0] > _OWN_AGE:
             own = self._fingerprint(load_settings({"COUNSEL_HOME": str(self._home)}))
             self._own = (time.monotonic(), own)
-        return list(dict.fromkeys([*self._known, self._own[1]]))
+        return list(dict.fromkeys([*self._settings, self._own[1]]))
 
     def names(self, models: Sequence[str]) -> list[str]:
         """The variables in which people keep the keys of these models, as far as the catalog knows."""
@@ -155,6 +154,6 @@ class CallerRegistry:
         return list(dict.fromkeys(names))
 
     def _forget_oldest(self) -> None:
-        _, (_, forgotten) = self._met.popitem(last=False)
-        if all(forgotten != fingerprint for _, fingerprint in self._met.values()):
-            self._known.pop(forgotten, None)
+        _, (_, oldest) = self._entries.popitem(last=False)
+        if all(oldest != fingerprint for _, fingerprint in self._entries.values()):
+            self._settings.pop(oldest, None)

@@ -1,4 +1,4 @@
-"""How a job's end is written down: with its turn, in one write; later where the disk does not take it now."""
+"""Stores a job's end together with its turn in one write; later if the disk fails now."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Endings:
     async def complete(
         self, running: Running, consultation: Consultation, outcome: Outcome, *, expires: float, alone: bool
     ) -> None:
-        """Write the result and the turn. The answer was paid for: it is returned even if it cannot be stored."""
+        """Write the result and the turn. The answer has been paid for: it is returned even if it cannot be stored."""
         job = running.job
         result = replace(outcome.result, title=running.title) if running.titling else outcome.result
         warnings = [self._store.problem] if self._store.problem else []
         running.ending = True
         running.live.hold_end()
         running.live.done(outcome.status)
-        # else no other process has followed it, and its row has everything
+        # otherwise no other process has followed it, and its row has everything
         if running.live.is_stored or running.live.is_resumable or running.live.has_thought:
             running.flush(self._store, is_last=True)
         ending = _Ending(result, job.conversation, len(outcome.messages))
@@ -47,11 +47,11 @@ class Endings:
         try:
             await self._store.finish(running.fence, end, foreground=not job.background, alone=alone)
         except (StoreError, LostJob) as error:
-            if not (unkept := running.unkept(error)):
+            if not (cause := running.storage_failure(error)):
                 consultation.save_unrecorded()
                 raise
-            self._keep_trying(running, end, error)
-            warnings.append(f"This answer could not be stored: {unkept}")
+            self._store_later(running, end, error)
+            warnings.append(f"This answer could not be stored: {cause}")
             if ending.result is result:
                 ending.complete(0)
         running.live.publish_end()
@@ -60,12 +60,12 @@ class Endings:
             result = replace(result, export=await self._export(job, warnings))
         if warnings:
             result = _with_warnings(result, tuple(warnings))
-        running.more = bool(warnings or job.task.export)
+        running.incomplete_on_disk = bool(warnings or job.task.export)
         job.status = outcome.status
         running.result = result
 
     async def stop(self, running: Running, status: Status, error: CounselError) -> None:
-        """Write an end without a result. What had been answered becomes a turn."""
+        """Write an end without a result. Finished answers become a turn."""
         running.ending = True
         error.fields.setdefault("job_id", running.job.id)
         error.fields.setdefault("continuation_id", running.job.conversation)
@@ -83,20 +83,20 @@ class Endings:
         try:
             await asyncio.shield(asyncio.ensure_future(self._store.finish(running.fence, end)))
         except (LostJob, StoreError) as failure:
-            self._keep_trying(running, end, failure)
-            running.more = bool(running.unkept(failure))
-            if not running.more:
-                running.live.leave()  # it continues in another process, or has another end
+            self._store_later(running, end, failure)
+            running.incomplete_on_disk = bool(running.storage_failure(failure))
+            if not running.incomplete_on_disk:
+                running.live.leave()  # it continues in another process, or ended there
                 return
         running.live.publish_end()
 
-    def _keep_trying(self, running: Running, end: JobEnd, error: Exception) -> None:
-        """Else the next process would ask again, and pay again."""
+    def _store_later(self, running: Running, end: JobEnd, error: Exception) -> None:
+        """Keep the end for `save`: otherwise the next process would ask, and pay, again."""
         if isinstance(error, StoreError) and len(self.unsaved) < _MOST_UNSAVED:
             self.unsaved[running.job.id] = running.fence, running.unwritten_events(), end
 
     async def save(self) -> None:
-        """Once more, what could not be written."""
+        """Try again to write what could not be written."""
         for job, (fence, events, end) in list(self.unsaved.items()):
             if events:  # followers in other processes have not seen them
                 self._store.append(fence, events)
@@ -114,17 +114,17 @@ class Endings:
 
 
 class _Ending:
-    """A result that is completed with the conversation's length, which is known only where the turn is written."""
+    """Completes a result with the conversation's length, which is known only when the turn is written."""
 
-    def __init__(self, result: Result, conversation: str, added: int) -> None:
+    def __init__(self, result: Result, conversation: str, added_messages: int) -> None:
         self.result = result
         self._conversation = conversation
-        self._added = added  # messages
+        self._added_messages = added_messages
 
     def complete(self, count: int) -> Result:
         continuation = replace(self.result.continuation, message_count=count)
-        if count == self._added and not ids.is_ours(self._conversation):
-            continuation = replace(continuation, status="new")  # nothing was known under the caller's name
+        if count == self._added_messages and not ids.is_ours(self._conversation):
+            continuation = replace(continuation, status="new")  # nothing was stored under the caller's name
         self.result = replace(self.result, continuation=continuation)
         return self.result
 

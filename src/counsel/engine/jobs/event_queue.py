@@ -10,20 +10,20 @@ from typing import Any, TypeAlias
 from counsel.job_events import JobEvent, TextAdded, ThinkingAdded, ToolInputAdded
 from counsel.lazy_dataclass import replace
 
-MANY = 1_000  # events that wait before texts are put together
-_PIECE = 1 << 16  # characters up to which texts are joined: joining longer ones repeatedly costs more
+MANY = 1_000  # waiting events above which texts are merged
+_PIECE = 1 << 16  # characters up to which texts are merged: merging longer ones repeatedly costs more
 Push: TypeAlias = Callable[[JobEvent], bool]  # takes an event at once, or returns False
 
 
 class EventQueue:
-    """A queue whose length does not grow with every word that a model says.
+    """A queue that does not grow with every word of a model.
 
-    A delta of four characters takes 400 bytes as an event. Behind a slow reader the texts of one model become
-    one, and so does its thinking: a client of a vendor's API sends it back with a signature, which holds for all of it.
-    What is no `JobEvent` stays.
+    A delta of four characters takes 400 bytes as an event. For a slow reader, the texts of one model are merged into
+    one, and so is its thinking: a client of a vendor's API sends it back with a signature, which covers all of it.
+    Items that are not a `JobEvent` stay as they are.
 
-    A reader that can take an event at once gives `push`: a third of the cost of a live stream's delta was to wake the task
-    that reads this queue. It is called only while nothing waits here.
+    A reader that can take an event at once passes `push`: waking the task that reads this queue was a third of the cost
+    of a live stream's delta. It is called only while nothing waits here.
     """
 
     def __init__(self, push: Push | None = None) -> None:
@@ -52,7 +52,7 @@ class EventQueue:
 
 
 def merged(items: Iterable[object]) -> list[Any]:
-    """The same events, with the texts that follow each other in one slot as one, and its thinking as another."""
+    """The same events, but consecutive texts of a slot are one event, and its thinking is another."""
     merger = _Merger()
     for item in items:
         if isinstance(item, TextAdded):
@@ -62,18 +62,17 @@ def merged(items: Iterable[object]) -> list[Any]:
         elif isinstance(item, ToolInputAdded):
             merger.tool_input(item)
         else:
-            merger.other(item)
-    return merger.finished()
+            merger.item(item)
+    return merger.result()
 
 
 class _Merger:
-    """A merged text has its first piece's number: a reader who begins again there misses nothing."""
+    """A merged text has its first piece's number, so that a reader who resumes there misses nothing."""
 
     def __init__(self) -> None:
         self._items: list[Any] = []
-        self._open: dict[
-            str, tuple[int, list[str], int]
-        ] = {}  # by slot: place in `_items`, pieces, their end
+        # by slot: place in `_items`, pieces, their end
+        self._open: dict[str, tuple[int, list[str], int]] = {}
         self._thoughts: dict[str, tuple[int, list[str]]] = {}  # by slot: place in `_items`, pieces
         self._input: tuple[int, list[str]] | None = None  # of the newest tool call, if it is the last item
 
@@ -96,14 +95,14 @@ class _Merger:
     def tool_input(self, event: ToolInputAdded) -> None:
         if self._input is not None:
             index, pieces = self._input
-            before = self._items[index]
-            if index == len(self._items) - 1 and (before.slot, before.id) == (event.slot, event.id):
+            previous = self._items[index]
+            if index == len(self._items) - 1 and (previous.slot, previous.id) == (event.slot, event.id):
                 pieces.append(event.text)
                 return
-        self.other(event)
+        self.item(event)
         self._input = len(self._items) - 1, [event.text]
 
-    def other(self, item: object) -> None:
+    def item(self, item: object) -> None:
         self._close_input()
         slot = item.slot if isinstance(item, JobEvent) else ""
         for name in [slot] if slot else [*self._open, *self._thoughts]:
@@ -111,7 +110,7 @@ class _Merger:
             self._close_thinking(name)
         self._items.append(item)
 
-    def finished(self) -> list[object]:
+    def result(self) -> list[object]:
         self._close_input()
         for name in list(self._open):
             self._close(name)

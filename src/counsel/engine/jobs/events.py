@@ -1,7 +1,8 @@
 """The events and texts of a running job, and its followers.
 
-Structural events are few and stored as they are; text is stored once per slot and joined only when it is read. The database gets
-what is new of both every 200 ms, so that another process can follow and a crash loses little of what was seen.
+Structural events are few and stored as they are; text is kept once per slot and joined only when it is read. The
+database gets what is new of both every 200 ms, so that another process can follow and a crash loses little of what
+followers saw.
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ from counsel.text import TextBuffer
 from counsel.types import ToolInput
 
 SlotStatus: TypeAlias = Literal["waiting", "processing", "completed", "failed", "cancelled", "interrupted"]
-MOST_THINKING = (
-    64 * 1024
-)  # characters of a model's thinking that are stored and shown to those who come later
+MOST_THINKING = 64 * 1024  # characters of a model's thinking that are stored, and shown to later followers
 MOST_ASIDES = 2_000  # notices and tool calls of one job that are reported and stored
 
 
@@ -59,8 +58,8 @@ class Slot:
     buffer: TextBuffer = field(default_factory=TextBuffer)
     flushed: int = 0
     error: CounselError | None = None
-    waits: Wait | None = None  # what for, while nothing else happens
-    asked: float = 0.0  # when
+    waits: Wait | None = None  # what it waits for, while nothing else happens
+    asked: float = 0.0  # when its call was sent
     first: float | None = None  # when its first word came
     thinking: TextBuffer = field(default_factory=TextBuffer)  # of all phases, up to MOST_THINKING
     thought: int = 0  # characters of all its thinking
@@ -70,7 +69,7 @@ class Slot:
 
     @property
     def is_read(self) -> bool:
-        """Followers have something that no other answer can continue."""
+        """Whether followers have something that another model's answer cannot continue."""
         return bool(self.length or self.inputs or self.has_calls)
 
     @property
@@ -99,7 +98,7 @@ class Live:
         self.events: list[JobEvent] = []
         self.seq = self.began = seq
         self.waits: Wait | None = None  # what the job waits for before its first call
-        self.is_stored = seq > 0  # something of this job is in the stored events
+        self.is_stored = seq > 0  # there are stored events of this job
         self.has_thought = False  # there is thinking to store
         self.is_resumable = False  # a follower may come back after the end for the events that it missed
         self._unwritten: list[JobEvent] = []
@@ -120,7 +119,7 @@ class Live:
             self._emit(Noticed(*self._stamp(slot), kind_of, text, setting))
 
     def tool_input(self, slot: str, piece: ToolInput, delta: str) -> None:
-        """Not stored: the whole call is."""
+        """Not stored, because the whole call is."""
         inputs = self.slots[slot].inputs
         offset = inputs.get(piece.id, 0)
         inputs[piece.id] = offset + len(delta)
@@ -148,7 +147,7 @@ class Live:
         self._emit(JobCancelled(*self._stamp(), error.copy()))
 
     def _accepts(self, slot: str) -> bool:
-        """Whether there may be one more notice or tool call; the last one is the note that there were too many."""
+        """Whether one more notice or tool call is allowed; the last one is the note that there were too many."""
         self._asides += 1
         if self._asides == MOST_ASIDES:
             text = "Too many notices and tool calls: further ones are not shown."
@@ -168,8 +167,8 @@ class Live:
             self._publish(event)
 
     def hold_end(self) -> None:
-        """The end that follows is published by `publish_end`, once it is written: until then another process may take the
-        job (this one was suspended, or dies now), and followers would have seen an end that did not happen.
+        """The end is published by `publish_end`, once it is written. Until then another process may take the job (this
+        one was suspended, or dies now), and followers would have seen an end that did not happen.
         """
         self._last_events = []
 
@@ -180,7 +179,7 @@ class Live:
             self._publish(event)
 
     def wait(self, slot: str, wait: Wait) -> None:
-        """The job, or with `slot` one of its models, waits; the next event of either ends it."""
+        """The job, or with `slot` one of its models, waits; the next event of either ends the wait."""
         if slot:
             self.slots[slot].waits = wait
         else:
@@ -195,13 +194,13 @@ class Live:
         return busy[0].waits
 
     def go_on(self, slot: str) -> None:
-        """What was waited for is here."""
+        """The model's wait is over."""
         if self.slots[slot].waits:
             self.slots[slot].waits = None
             self._emit(Waiting(*self._stamp(slot), None))
 
     def begin(self, slot: str, phase: str) -> TextBuffer:
-        """The model is asked; the buffer that is returned gets its text."""
+        """The model's call starts; return the buffer for its text."""
         state = self.slots[slot]
         state.waits = None
         if phase == state.phase:
@@ -234,7 +233,7 @@ class Live:
         keep: int = 0,
         code: str | None = None,
     ) -> None:
-        """The text of `model` behind `keep` is discarded, and `after` answers instead. No event if nothing is discarded."""
+        """Discard the text of `model` after `keep`; `after` answers instead. No event if nothing is discarded."""
         state = self.slots[slot]
         if state.length > keep:
             state.buffer.cut(keep)
@@ -244,7 +243,7 @@ class Live:
             self._emit(Restarted(*self._stamp(slot), model, state.phase, reason, error, after, keep, code))
 
     def resume(self, slots: Iterable[str]) -> None:
-        """These slots had text in a process that has ended: that text is not continued."""
+        """These slots had text in a process that has ended, which is not continued."""
         for slot in slots:
             error, state = "The process that ran this job ended.", self.slots[slot]
             stamp = self._stamp(slot)
@@ -260,7 +259,7 @@ class Live:
             self._publish(ThinkingAdded(self.seq, time.time(), slot, delta, offset))
 
     def _keep_thinking(self, slot: str) -> None:
-        """Followers have it: it is only stored, for those who open the job later."""
+        """Followers have it already, so it is only stored, for those who open the job later."""
         state = self.slots[slot]
         if state.thinking.length > state.thinking_stored:
             piece = state.thinking.since(state.thinking_stored)
@@ -279,16 +278,15 @@ class Live:
 
     def fail(self, slot: str, error: CounselError) -> None:
         state = self.slots[slot]
-        self._write_text(
-            slot, state
-        )  # a finished answer is stored as a whole; of this one only the events are
+        # a finished answer is stored as a whole; of this one only the events are
+        self._write_text(slot, state)
         self._keep_thinking(slot)
-        shown = error.copy(partial=False)  # followers have the text, and the job's own error has it
+        reported_error = error.copy(partial=False)  # followers have the text, and the job's own error has it
         state.status, state.error, state.waits = "failed", error.copy(), None
-        self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, shown, state.first_ms))
+        self._emit(ModelFailed(*self._stamp(slot), state.model, state.phase, reported_error, state.first_ms))
 
     def refuse(self, slot: str, phase: str, error: CounselError) -> None:
-        """A model that failed: reported once, also when it could not even be asked."""
+        """Report a model's failure once, even if the model could not be asked."""
         state = self.slots[slot]
         if (state.status, state.phase) != ("failed", phase):
             self.begin(slot, phase)
@@ -298,16 +296,16 @@ class Live:
         for listener in self._listeners:
             listener.put(event)
 
-    # ── writing down ─────────────────────────────────────────────────────────────────────────────────
+    # ── storing ──────────────────────────────────────────────────────────────────────────────────────
 
     def unwritten(self) -> list[JobEvent]:
-        """Events for the store since the last call; text of each slot as one piece."""
+        """Events for the store since the last call; the text of each slot is one event."""
         for name, state in self.slots.items():
             if state.status == "processing":
                 self._write_text(name, state)
-        written, self._unwritten = [_for_store(event) for event in self._unwritten], []
-        self.is_stored |= bool(written)
-        return written
+        events, self._unwritten = [_for_store(event) for event in self._unwritten], []
+        self.is_stored |= bool(events)
+        return events
 
     def _write_text(self, name: str, state: Slot) -> None:
         if state.length > state.flushed:
@@ -316,16 +314,16 @@ class Live:
             state.flushed = state.length
 
     def leave(self) -> None:
-        """No more events here: the job continues in another process."""
+        """End the streams of followers: the job continues in another process."""
         for listener in self._listeners:
             listener.put(None)
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────────
 
     async def follow(self, push: Push | None = None) -> AsyncIterator[JobEvent]:
-        """Past events, with texts joined, then new ones to the end; without an end when the job was lost.
+        """Past events, with texts joined, then new ones up to the end; no end if the job was lost.
 
-        What `push` takes is not yielded.
+        Events that `push` takes are not yielded.
         """
         listener = EventQueue(push)
         for past in self._so_far():
@@ -343,7 +341,7 @@ class Live:
             self._listeners.discard(listener)
 
     def _so_far(self) -> list[JobEvent]:
-        """What was emitted, and in between the text of each model in its present phase."""
+        """The emitted events, and among them the text of each model in its current phase."""
         ends = {event.slot: event for event in self.events if isinstance(event, ModelFinished | ModelFailed)}
         speaking = [name for name, state in self.slots.items() if state.status == "processing"]
         past: list[JobEvent] = []

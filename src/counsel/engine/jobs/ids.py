@@ -1,4 +1,4 @@
-"""Ids of jobs and conversations that we make: unguessable."""
+"""Unguessable ids for jobs and conversations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def new(kind: str) -> str:
 
 
 def of_call(key: str | None) -> str:
-    """A job's id. The same call has the same one, also when a crash came before the job was on disk."""
+    """A job's id. The same call has the same id, even if a crash came before the job was on disk."""
     return pending_calls.job_id(key) if key else new("job")
 
 
 def is_ours(name: str) -> bool:
-    """True for names that only we hand out, also mistyped or cut ones: they are never a fresh start.
+    """True for names that only we give out, even mistyped or cut ones: they never start a new conversation.
 
     Other servers' names are not ours: `conv_` and 10 letters (converse), `consensus_1703123456789_xyz789`.
     """

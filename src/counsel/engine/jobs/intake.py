@@ -1,4 +1,4 @@
-"""From a request to a job: everything that can be refused is refused here, before anything is sent or written."""
+"""Turns a request into a job; refuses whatever can be refused before anything is sent or written."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus", "review":
 class Arrival:
     job: Job
     image_blobs: tuple[Blob, ...]
-    continues: bool  # the conversation may hold turns or running jobs
+    continues: bool  # the conversation may have turns or running jobs
 
 
 async def receive(
@@ -68,13 +68,13 @@ async def receive(
         size_limits.check_history(await store.conversation_size(name), caller.settings)
     project = tags.project(caller.cwd)
     tag = await tags.resolve(request, caller, project, store)
-    built, review = await _context(request, caller)
+    context, review = await _context(request, caller)
     if isinstance(request, ConsensusRequest) and request.check_models:
-        panel.check_limits(models, built, router, caller)
-    image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in built.images)
+        panel.check_limits(models, context, router, caller)
+    image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in context.images)
     task = _task(
         request,
-        built,
+        context,
         models=models,
         images=tuple(blob.sha for blob in image_blobs),
         export=export,
@@ -89,12 +89,12 @@ async def receive(
 
 
 async def _checked(request: Request, caller: Caller, store: Store) -> Request:
-    """The request with its model, and with texts that vendors take. Raises for arguments that are wrong in themselves."""
+    """The request with its model, and with texts that vendors accept. Raises for invalid arguments."""
     request = arguments.without_blanks(request)
     arguments.check(request)
-    # also what `rpc_client` checked: other programs use the socket, too
+    # `rpc_client` has checked this, but other programs use the socket, too
     size_limits.check(request, caller.settings)
-    if not is_sound(request.prompt):  # vendors refuse half a character
+    if not is_sound(request.prompt):  # vendors refuse lone surrogates
         request = replace(request, prompt=sound(request.prompt))
     if request.system:
         request = replace(request, system=sound(request.system))
@@ -107,17 +107,17 @@ async def _checked(request: Request, caller: Caller, store: Store) -> Request:
 
 
 async def _context(request: Request, caller: Caller) -> tuple[build.Context, ReviewSubject | None]:
-    """The prompt with its files and images; for a review with the change and what is said about it."""
-    built = await build.build_async(request, caller)
+    """The prompt with its files and images; for a review, also the change and its description."""
+    context = await build.build_async(request, caller)
     if not isinstance(request, ReviewRequest):
-        return built, None
+        return context, None
     change = await asyncio.to_thread(reviews.prepared, request, caller)
-    return replace(built, prompt=change.text), change.about
+    return replace(context, prompt=change.text), change.about
 
 
 def _task(
     request: Request,
-    built: build.Context,
+    context: build.Context,
     *,
     models: tuple[str, ...],
     images: tuple[str, ...],
@@ -126,21 +126,21 @@ def _task(
     project: str,
     review: ReviewSubject | None,
 ) -> Task:
-    """What every request says. Made at once: a copy of so many fields takes as long as two events of a vendor."""
+    """What all requests have. Built in one step: copying so many fields takes as long as two events of a vendor."""
     return Task(
         tool=arguments.tool_of(request),
         prompt=request.prompt,
-        text=built.prompt,
+        text=context.prompt,
         models=models,
         images=images,
         export=export,
         tag=tag,
         project=project,
         review=review,
-        files=tuple(str(path) for path in built.files),
-        ranges=built.ranges,
-        sources=built.sources,
-        parts=built.parts,
+        files=tuple(str(path) for path in context.files),
+        ranges=context.ranges,
+        sources=context.sources,
+        parts=context.parts,
         temperature=request.temperature,
         reasoning_effort=request.reasoning_effort,
         verbosity=request.verbosity,
@@ -154,20 +154,20 @@ def _task(
 
 
 async def _default_model(request: ChatRequest, store: Store, caller: Caller) -> str:
-    """A conversation continues with its own model; only a new one has the user's default."""
+    """A conversation continues with its own model; only a new one gets the user's default."""
     name = request.continuation_id
     continues = name is not None and await store.conversation(name) is not None
     return "auto" if continues else caller.settings.default_model or "auto"
 
 
 def _members(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
-    members = _chosen(request, router, caller)
+    members = _checked_members(request, router, caller)
     if caller.person is not None:
         server_machine.check(request)
     return members
 
 
-def _chosen(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
+def _checked_members(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
     if isinstance(request, ChatRequest):
         recursion.check(caller)
         if fallbacks.is_chain(request.model):
@@ -176,9 +176,9 @@ def _chosen(request: Request, router: Router, caller: Caller) -> tuple[panel.Mem
             router.route(request.model, caller)
         return (panel.Member(request.model),)
     members = panel.chosen(request, router, caller)
-    if chained := next((member.model for member in members if fallbacks.is_chain(member.model)), None):
+    if chain_name := next((member.model for member in members if fallbacks.is_chain(member.model)), None):
         raise InvalidArgument(
-            f"A member of a consensus is one model, not {chained[:80]!r}.",
+            f"A member of a consensus is one model, not {chain_name[:80]!r}.",
             hint="Nothing was sent. Name each model on its own; chains are for `chat` and `askModel`.",
         )
     if request.check_models:
@@ -187,19 +187,19 @@ def _chosen(request: Request, router: Router, caller: Caller) -> tuple[panel.Mem
 
 
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:
-    """Agents use their own servers: only for others must the shared ones be allowed and there."""
+    """Check the shared servers, unless all models are agents, which use their own."""
     if request.tools and not all(registry.resolve(name) for model in models for name in chain(model)):
-        from counsel.engine.tools import choose  # imports the agents' modules, which few calls need
+        from counsel.engine.tools import choose  # imports the modules of agents, which few calls need
 
         await asyncio.to_thread(choose.choose, request.tools, caller)
 
 
 async def _conversation(request: Request, store: Store, caller: Caller) -> tuple[str, bool]:
     """The conversation's name, and whether it may exist already."""
-    wanted = request.continuation_id
-    if wanted is None:
+    continuation = request.continuation_id
+    if continuation is None:
         return ids.new(_KINDS[arguments.tool_of(request)]), False
-    name = check_name(wanted, "a conversation", ", or leave continuation_id out")
+    name = check_name(continuation, "a conversation", ", or leave continuation_id out")
     if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(
             f"There is no conversation {name}.",

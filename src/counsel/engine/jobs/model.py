@@ -1,4 +1,4 @@
-"""A job as the process that owns it runs it."""
+"""A job in the process that owns and runs it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from counsel.lazy_dataclass import dataclass
 from counsel.request_context import RequestContext
 from counsel.requests import Status
 
-TOOLS = frozenset(
-    {"chat", "askModel", "consensus", "completion", "review"}
-)  # kinds of jobs that this release can run
+# kinds of jobs that this release can run
+TOOLS = frozenset({"chat", "askModel", "consensus", "completion", "review"})
 
 
 @dataclass(slots=True)
 class Members:
-    """The models of a consensus: each can be stopped while the others continue. By slot."""
+    """The models of a consensus, by slot: each can be stopped while the others continue."""
 
     cancelled: set[str] = field(default_factory=set)
     texts: dict[str, str] = field(default_factory=dict)  # of cancelled ones, from an earlier attempt
-    tasks: dict[str, asyncio.Task[object]] = field(default_factory=dict)  # of the present round
+    tasks: dict[str, asyncio.Task[object]] = field(default_factory=dict)  # of the current round
 
     def stop(self, slot: str) -> None:
         if slot not in self.cancelled:
@@ -34,7 +33,7 @@ class Members:
 
 @dataclass(slots=True)
 class Job:
-    """A task on its way, as its owner holds it."""
+    """A task in progress, in the process that owns it."""
 
     id: str
     conversation: str
@@ -44,17 +43,17 @@ class Job:
     created: float
     key: str | None = None
     attempt: int = 1
-    continues: bool = True  # the conversation may hold turns
+    continues: bool = True  # the conversation may have turns
     status: Status = "processing"
     members: Members = field(default_factory=Members)
     handed_over: bool = False  # another process continues it
     request: RequestContext = field(default_factory=request_context.current)  # that it came with
-    is_adopted: bool = False  # another process began it, or it waited in a team's queue
+    is_adopted: bool = False  # another process started it, or it waited in a team's queue
 
     @property
     def tool(self) -> str:
         return self.task.tool
 
     def task_without_messages(self) -> str | None:
-        """What stays of a task whose messages were stored only because it waited in a queue; None: all of it."""
+        """The task without messages that were stored only because it waited in a queue; None: nothing to remove."""
         return self.task.dump() if self.is_adopted and not self.task.can_run_again else None

@@ -1,4 +1,4 @@
-"""Owners of jobs: how this process shows that it lives, and which others do.
+"""Owners of jobs: how this process shows that it is alive, and which others are.
 
 Processes of one machine prove it by file locks (`ownership.py`), servers that share a PostgreSQL database by presence
 there (`engine/team/owners.py`, docs/decisions/23-presence-in-postgresql.md).
@@ -23,37 +23,37 @@ class Owners(Protocol):
 
     @property
     def gaps(self) -> int:
-        """How often others may have thought that this process was dead: its jobs may be someone else's since then."""
+        """How often others may have considered this process dead and taken its jobs."""
 
     async def begin(self) -> None:
-        """Before the first job: returns when the others can see that this process lives."""
+        """Called before the first job: returns when other processes can see that this one is alive."""
 
     def hold(self) -> None:
-        """Still here. Called a few times a second while jobs run."""
+        """Show that this process is alive. Called a few times a second while jobs run."""
 
     def is_sure(self) -> bool:
-        """No other process can think that this one is dead."""
+        """Whether no other process can consider this one dead."""
 
     async def sure(self) -> None:
-        """Until no other process can think that this one is dead. Else it could send a call that another sends, too."""
+        """Wait until no other process can consider this one dead; otherwise both could send the same call."""
 
     def may_judge(self) -> bool:
-        """Whether anyone can be said to be dead now."""
+        """Whether other owners may be declared dead now."""
 
     async def state(self, owner: str) -> Life: ...
 
     async def dead(self, owners: Collection[str]) -> set[str]:
-        """Those of them that are dead."""
+        """The owners that are dead."""
 
-    async def tidy(self, needed: Collection[str]) -> None:
-        """Forget owners that are dead and own nothing any more."""
+    async def tidy(self, job_owners: Collection[str]) -> None:
+        """Forget dead owners, except `job_owners`, which still own jobs."""
 
     async def release(self, *, owns_jobs: bool = False) -> None:
-        """This process ends. `owns_jobs`: its jobs could not be released, so others must be able to see that it is dead."""
+        """This process ends. `owns_jobs`: its jobs could not be released, so others must be able to see its death."""
 
 
 class FileOwners:
-    """By a locked file per process: certain, and only on one machine."""
+    """A locked file per process: certain, but only on one machine."""
 
     gaps = 0
 
@@ -85,8 +85,8 @@ class FileOwners:
     async def dead(self, owners: Collection[str]) -> set[str]:
         return {owner for owner in set(owners) if self._file.dead(owner)}
 
-    async def tidy(self, needed: Collection[str]) -> None:
-        await asyncio.to_thread(self._file.tidy, needed)
+    async def tidy(self, job_owners: Collection[str]) -> None:
+        await asyncio.to_thread(self._file.tidy, job_owners)
 
     async def release(self, *, owns_jobs: bool = False) -> None:  # noqa: ARG002 - a dead process's lock is free in any case
         self._file.release()

@@ -1,8 +1,8 @@
-"""Proof of life: a process that owns jobs holds a flock on a file of its name.
+"""Shows which processes are alive: one that owns jobs holds a flock on a file of its name.
 
-The kernel lets go of it when the process dies, and only then: a suspended laptop keeps its jobs, which a lease by
-time would hand to someone else. An owner is dead only when that is proven: its lock could be taken, or its file is
-gone and so is its process. Failing to look (no descriptors, no permission, a broken disk) proves nothing.
+The kernel releases it when the process dies, and only then: a suspended laptop keeps its jobs, which a lease by
+time would give to another process. An owner is dead only when that is proven: its lock could be taken, or its file is
+gone and so is its process. A failed check (no descriptors, no permission, a broken disk) proves nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from counsel.engine.jobs import process_identity
 
 Life: TypeAlias = Literal["alive", "dead", "unknown"]
 NO_OWNER = ""  # owns the jobs that an engine released
-_HERE: set[str] = set()  # owners in this process
-AGAIN = 5  # looks, a second: a file that is made again in the middle of `rm -r` makes that fail
+_LOCAL_OWNERS: set[str] = set()  # owners in this process
+TRIES = 5  # checks, so one second: recreating the file in the middle of an `rm -r` would make that fail
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -30,45 +30,45 @@ class Ownership:
         self.name = f"{process_identity.this().name()}-{secrets.token_hex(6)}"
         self._folder = folder
         self._lock: int | None = None
-        self._failed_looks = 0  # looks in a row that did not find our file
-        _HERE.add(self.name)
+        self._failed_checks = 0  # consecutive checks that did not find our file
+        _LOCAL_OWNERS.add(self.name)
         self.hold()
 
     def hold(self) -> None:
-        """Have our file, locked; create it again if it was removed.
+        """Keep our file locked; create it again if it was removed.
 
-        Where it cannot be made (a read-only home, no descriptor left), our process itself is the proof for others.
+        If it cannot be created (a read-only home, no descriptor left), our process itself is the proof for others.
         """
-        if self._lock is not None and self._in_place(self._lock):
-            self._failed_looks = 0
+        if self._lock is not None and self._is_in_place(self._lock):
+            self._failed_checks = 0
             return
-        self._failed_looks += 1
-        if self._lock is not None and self._failed_looks < AGAIN:
+        self._failed_checks += 1
+        if self._lock is not None and self._failed_checks < TRIES:
             return
         with contextlib.suppress(OSError):
-            fresh = self._make()
+            lock = self._create_locked()
             if self._lock is not None:
                 os.close(self._lock)
-            self._lock = fresh
+            self._lock = lock
 
-    def _in_place(self, lock: int) -> bool:
+    def _is_in_place(self, lock: int) -> bool:
         try:
             return locks.is_at(lock, self._folder / self.name)
-        except OSError:  # it cannot be looked at now: nor could it be made
+        except OSError:  # it cannot be checked now, so it could not be created either
             return True
 
-    def _make(self) -> int:
-        """Locked before it has its name, so that it is never seen unlocked while we run."""
+    def _create_locked(self) -> int:
+        """Create our file. It is locked before it has its name, so that nobody sees it unlocked while we run."""
         paths.private_folder(self._folder)
-        fresh = self._folder / f".{self.name}"
-        lock = os.open(fresh, _OPEN | os.O_CREAT, 0o600)
+        draft = self._folder / f".{self.name}"
+        lock = os.open(draft, _OPEN | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fresh.replace(self._folder / self.name)
+            draft.replace(self._folder / self.name)
         except BaseException:
             os.close(lock)
             with contextlib.suppress(OSError):
-                fresh.unlink()
+                draft.unlink()
             raise
         return lock
 
@@ -80,20 +80,20 @@ class Ownership:
     def dead(self, owner: str) -> bool:
         return self.state(owner) == "dead"
 
-    def tidy(self, needed: Collection[str]) -> None:
-        """Remove the files of owners that are dead and own nothing any more."""
+    def tidy(self, job_owners: Collection[str]) -> None:
+        """Remove the files of dead owners, except `job_owners`, which still own jobs."""
         with contextlib.suppress(OSError):
             for entry in list(self._folder.iterdir()):
                 owner = entry.name.removeprefix(".")
-                if owner not in needed and self.dead(owner):
+                if owner not in job_owners and self.dead(owner):
                     with contextlib.suppress(OSError):
                         entry.unlink()
 
     def release(self) -> None:
-        """We own nothing any more. The file goes, unless it is no longer ours."""
-        _HERE.discard(self.name)
+        """We own no jobs any more: remove our file, unless another one is in its place."""
+        _LOCAL_OWNERS.discard(self.name)
         if self._lock is not None:
-            if self._in_place(self._lock):
+            if self._is_in_place(self._lock):
                 with contextlib.suppress(OSError):
                     (self._folder / self.name).unlink()
             os.close(self._lock)
@@ -101,10 +101,10 @@ class Ownership:
 
 
 def state(folder: Path, owner: str) -> Life:
-    """Whether an owner's process lives, by its file in this folder."""
+    """Whether an owner's process is alive, by its file in this folder."""
     if owner == NO_OWNER:
         return "dead"
-    if owner in _HERE:
+    if owner in _LOCAL_OWNERS:
         return "alive"
     process = process_identity.parse(owner.rpartition("-")[0])
     if process == process_identity.this():
@@ -113,12 +113,12 @@ def state(folder: Path, owner: str) -> Life:
     free = is_free(folder / owner)
     if free is None:
         return "unknown" if runs is None else "alive" if runs else "dead"
-    # A free lock beside its living process is not the file that it holds: a copy, or put back from a backup.
+    # A free lock of a live process is not the file that it holds, but a copy, or restored from a backup.
     return "dead" if free and not runs else "alive"
 
 
 def is_free(file: Path) -> bool | None:
-    """Whether an owner's lock could be taken; None where that could not be tried."""
+    """Whether an owner's lock could be taken; None if that could not be tried."""
     try:
         probe = os.open(file, _OPEN)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a process does every few moments: write new text, notice cancels, find jobs of dead processes, tidy up."""
+"""What a process does periodically: write new text, notice cancels, find jobs of dead processes, clean up."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counsel.runner")
 _TICK = 0.2  # seconds: text to the store, cancels from other processes
-_ORPHANS = 2.0  # seconds between looks for jobs of dead processes
-_LOOK = 2.0  # seconds between looks at the database's file
+_ORPHANS = 2.0  # seconds between searches for jobs of dead processes
+_LOOK = 2.0  # seconds between checks of the database's file
 _FIRST_UPKEEP = 5.0  # seconds
 _SWEEP = 3600.0
-_FRESH = 3600.0  # seconds: a text whose job could not be stored can still be read
+_FRESH = 3600.0  # seconds for which a text is kept although its job could not be stored
 
 
 class Periodic:
@@ -41,7 +41,7 @@ class Periodic:
     def start(self) -> None:
         self.tasks = [
             asyncio.create_task(_forever(_TICK, self._tick_while_running)),
-            asyncio.create_task(_forever(_ORPHANS, self._recover, self._runner.wanted)),
+            asyncio.create_task(_forever(_ORPHANS, self._recover, self._runner.orphan_event)),
             asyncio.create_task(_forever(_LOOK, self._look)),
             asyncio.create_task(self._upkeep()),
         ]
@@ -60,12 +60,12 @@ class Periodic:
             return
         now = time.monotonic()
         for running in list(runner.running.values()):
-            if now - running.since > _TICK:  # most calls end before: their row has everything
+            if now - running.since > _TICK:  # most calls end sooner: their row has everything
                 running.flush(self._store)
         if self._store.is_current():
             runner.ownership.hold()
         for standing in await self._store.standing(list(runner.running)):
-            await runner.heed(standing)
+            await runner.apply_standing(standing)
 
     async def _recover(self) -> None:
         await self._runner.look_for_orphans()
@@ -77,17 +77,18 @@ class Periodic:
             await asyncio.to_thread(self._secret.keep)
 
     async def _upkeep(self) -> None:
-        """Not at the expense of the first call, nor of a command that is over in a moment."""
+        """Starts late, so that it slows neither the first call nor a short command."""
         await asyncio.sleep(_FIRST_UPKEEP)
         await self._store.check()
         await _forever(_SWEEP, self.sweep)
 
     async def sweep(self) -> None:
-        if self._store.problem or not self._store.is_current():  # others may need what we do not know
+        if self._store.problem or not self._store.is_current():
+            # others may need files of jobs that we do not see
             return
         await asyncio.to_thread(pending_calls.sweep, self._home)
         await asyncio.to_thread(uploads.sweep, self._home)
-        if not self._runner.queue:  # else one server of the team does it
+        if not self._runner.queue:  # otherwise one server of the team does it
             await self.sweep_store()
         await self._runner.ownership.tidy(await self._store.owners())
         await self._sweep_outputs()
@@ -98,7 +99,7 @@ class Periodic:
         await self._store.sweep(limit)
 
     async def _sweep_outputs(self) -> None:
-        """Full texts that were written to files for clients with small limits are deleted with their jobs."""
+        """Delete the full texts that were written to files for clients with small limits, once their jobs are gone."""
         paths = await asyncio.to_thread(_old_texts, self._home / "outputs")
         existing = await self._store.existing_jobs([path.stem for path in paths])
         for path in paths:

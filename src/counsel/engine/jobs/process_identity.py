@@ -1,4 +1,4 @@
-"""Which process this is, written down so that another process can tell later whether it still runs."""
+"""Identifies a process, so that another process can tell later whether it still runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SEPARATOR = "-"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A number alone proves nothing: it is given out again, and counts only in one boot and one container."""
+    """A number alone proves nothing: it is reused, and is valid only in one boot and one container."""
 
     pid: int
-    start: str = ""  # when it started, as the kernel counts; of two processes with one number, one has it
+    start: str = ""  # when it started, by the kernel's clock: tells apart processes with the same number
     machine: str = ""
     boot: str = ""
     namespace: str = ""  # in which the number counts: each container has its own
@@ -29,13 +29,13 @@ class Process:
         return _SEPARATOR.join(parts)
 
     def runs(self) -> bool | None:
-        """None: undecided."""
-        us = this()
-        if self.machine and self.machine != us.machine:
+        """None: it cannot be decided."""
+        current = this()
+        if self.machine and self.machine != current.machine:
             return None
-        if self.boot and us.boot and self.boot != us.boot:
-            return False  # the machine has been started again since
-        if self.namespace and self.namespace != us.namespace:
+        if self.boot and current.boot and self.boot != current.boot:
+            return False  # the machine has been restarted since
+        if self.namespace and self.namespace != current.namespace:
             return None
         try:
             os.kill(self.pid, 0)
@@ -50,15 +50,15 @@ class Process:
 
 
 def parse(name: str) -> Process | None:
-    """The process that a name names; of an earlier release's name only the number is known."""
-    pid, *about = name.split(_SEPARATOR)
+    """The process of a name; an earlier release's name has only the number."""
+    pid, *fields = name.split(_SEPARATOR)
     if not pid.isascii() or not pid.isdigit() or int(pid) < 1:
         return None
-    return Process(int(pid), *about) if len(about) == 4 else Process(int(pid))
+    return Process(int(pid), *fields) if len(fields) == 4 else Process(int(pid))
 
 
 def this() -> Process:
-    return _of(os.getpid())  # by number: a child that was forked is another one
+    return _of(os.getpid())  # by number, because a forked child is another process
 
 
 @functools.lru_cache(maxsize=4)
@@ -67,12 +67,12 @@ def _of(pid: int) -> Process:
 
 
 def started(pid: int) -> str | None:
-    """When the process with this number started; None: unknown. One that has ended, and waits for its parent, has no start."""
+    """When the process with this number started; None: unknown. "ended": it has ended and waits for its parent."""
     if sys.platform != "linux":
         return _started_by_ps(pid)
     try:
         line = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:  # gone in this moment, hidden, or no descriptor is left: not proof of anything
+    except OSError:  # gone just now, hidden, or no descriptor is left: proves nothing
         return None
     fields = line.rpartition(b")")[2].split()  # the name before it may have spaces
     if len(fields) < 20:
@@ -81,14 +81,14 @@ def started(pid: int) -> str | None:
 
 
 def _started_by_ps(pid: int) -> str | None:
-    """macOS has no /proc. `ps` prints the moment to the second, in a format that depends on the locale and the time zone."""
+    """macOS has no /proc. `ps` prints the time to the second, in a format that depends on the locale and time zone."""
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
     env = {"PATH": "/bin:/usr/bin", "LC_ALL": "C", "TZ": "UTC"}
     try:
-        done = subprocess.run(command, capture_output=True, env=env, timeout=5, check=False)
+        result = subprocess.run(command, capture_output=True, env=env, timeout=5, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
-    return "".join(done.stdout.decode("ascii", "replace").split()).replace(":", "") or None
+    return "".join(result.stdout.decode("ascii", "replace").split()).replace(":", "") or None
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""A team's queue as the runner sees it; `engine/team/queue/` implements it. One person's engine has none."""
+"""A team's queue as the runner uses it; `engine/team/queue/` implements it. An engine without a team has none."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from counsel.engine.store.records import QueueEntry
 
 class JobQueue(Protocol):
     def entry(self, job: Job, fingerprint: str) -> QueueEntry:
-        """Where a new job is offered, and whether this process has room for it."""
+        """Where a new job is offered, and whether this process has capacity for it."""
 
     def offered(self, job: str) -> None:
-        """A job that was asked here waits for whoever takes it."""
+        """A job that was submitted here waits for a worker."""
 
     def ended(self) -> None:
         """A job has ended here."""
 
     def stop_taking(self) -> None:
-        """No more jobs for this process."""
+        """Take no more jobs for this process."""
 
     async def close(self) -> None:
-        """After the jobs of this process are released."""
+        """Called after the jobs of this process are released."""

@@ -1,8 +1,8 @@
-"""A job's events, read from the store: of a job that another process runs, or that is over.
+"""The events of a job that another process runs, or that has ended, read from the store.
 
-The store drops the text of what has ended, and all events of a job that ended before the first flush: the result
-says it all. A late follower gets the same from there, so that every stream carries the whole answer and
-ends with the job's end.
+The store deletes the text of ended jobs, and all events of a job that ended before the first flush, because the result
+has everything. A late follower gets the text from there, so that every stream carries the whole answer and ends with
+the job's end.
 """
 
 from __future__ import annotations
@@ -32,70 +32,72 @@ from counsel.requests import SEVERAL
 from counsel.results import ModelState
 from counsel.results.parts import labels
 
-_POLL = 0.5  # seconds between looks at a job that another process runs, if no change is noticed earlier
+_POLL = 0.5  # seconds between reads of a job that another process runs, if no change is noticed earlier
 
 
 async def follow(
     store: Store, look: Callable[[], Awaitable[JobDetail]], job_id: str, after: int
 ) -> AsyncIterator[JobEvent]:
-    folded = TextFold()
-    seen, last = after, None
+    fold = TextFold()
+    read_seq, end_seq = after, None
     while True:
         mark = store.mark(job_id)
-        now = await look()  # before the events: when it is over, they are all there
-        news = await store.events(job_id, seen)
-        for event in news if seen else _newest_attempts(news):
-            seen = event.seq
+        job = await look()  # before the events: once it has ended, all of them are stored
+        events = await store.events(job_id, read_seq)
+        for event in events if read_seq else _newest_attempts(events):
+            read_seq = event.seq
             if isinstance(event, LAST_EVENTS):
-                last = event.seq
+                end_seq = event.seq
             else:
-                folded.add(event)
+                fold.add(event)
                 yield event
-        if not now.is_open:
+        if not job.is_open:
             break
         await store.wait_for_change(job_id, mark, _POLL)
-    end = last or max(seen + 1, 2)
-    if after < end - 1:  # else the follower has seen them
-        for event in _missing_text(now, await _answers(store, now), folded, end - 1):
+    end = end_seq or max(read_seq + 1, 2)
+    if after < end - 1:  # else the follower has seen all text
+        for event in _missing_text(job, await _answers(store, job), fold, end - 1):
             yield event
-    yield _ending(now, end)
+    yield _end_event(job, end)
 
 
 def _newest_attempts(events: list[JobEvent]) -> Iterator[JobEvent]:
-    """Without the content of attempts that another attempt in the same phase has replaced."""
-    started = {(event.slot, event.phase): event.seq for event in events if isinstance(event, ModelStarted)}
+    """The events without the content of attempts that another attempt in the same phase has replaced."""
+    newest_starts = {
+        (event.slot, event.phase): event.seq for event in events if isinstance(event, ModelStarted)
+    }
     phases: dict[str, str] = {}
     for event in events:
         if isinstance(event, ModelStarted):
             phases[event.slot] = event.phase
-        newest = started.get((event.slot, phases.get(event.slot, "")), 0)
+        newest = newest_starts.get((event.slot, phases.get(event.slot, "")), 0)
         if event.seq >= newest or not isinstance(event, TextAdded | ThinkingAdded | PartAdded):
             yield event
 
 
 def _missing_text(
-    job: JobDetail, answers: Mapping[str, tuple[str, str]], folded: TextFold, seq: int
+    job: JobDetail, answers: Mapping[str, tuple[str, str]], fold: TextFold, seq: int
 ) -> Iterator[JobEvent]:
     for slot, (phase, text) in answers.items():
-        known = folded.of(slot).text()
-        offset = len(known) if text.startswith(known) else 0
+        existing = fold.of(slot).text()
+        offset = len(existing) if text.startswith(existing) else 0
         if len(text) > offset:
-            yield TextAdded(seq, _ended(job), slot, text[offset:], offset, phase)
+            yield TextAdded(seq, _end_time(job), slot, text[offset:], offset, phase)
 
 
-def _ending(job: JobDetail, seq: int) -> JobEvent:
+def _end_event(job: JobDetail, seq: int) -> JobEvent:
     if job.result is not None:
-        return JobDone(seq, _ended(job), "", job.status)
+        return JobDone(seq, _end_time(job), "", job.status)
     kind = JobCancelled if job.status == "cancelled" else JobFailed
-    return kind(seq, _ended(job), "", job.error or from_dict({}))
+    return kind(seq, _end_time(job), "", job.error or from_dict({}))
 
 
-def _ended(job: JobDetail) -> float:
+def _end_time(job: JobDetail) -> float:
     return job.finished or job.created
 
 
 async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
-    """By slot: the phase of a model's last answer, and its text."""
+    """By slot: the phase and the text of the model's last answer."""
     if job.result is None:
         return {}
     if job.tool not in SEVERAL:
@@ -105,21 +107,21 @@ async def _answers(store: Store, job: JobDetail) -> dict[str, tuple[str, str]]:
 
 
 async def states(store: Store, job: JobDetail) -> list[ModelState]:
-    """Each model of a job that another process runs, or that did not complete: its state and its text."""
+    """The state and text of each model of a job that another process runs, or that did not complete."""
     models = {
         str(number): ModelState(slot=str(number), model=label, status="waiting", stored=True)
         for number, label in enumerate(labels(job.models))
     }
-    folded = TextFold()
+    fold = TextFold()
     for event in await store.events(job.id, 0):
         if event.slot == call_keys.JUDGE and isinstance(event, ModelStarted):
             models.setdefault(
                 event.slot, ModelState(slot=event.slot, model=event.model, status="waiting", stored=True)
             )
         if event.slot in models:
-            models[event.slot] = _after(models[event.slot], event)
-            folded.add(event)
-    for slot, text in folded.texts.items():
+            models[event.slot] = _apply(models[event.slot], event)
+            fold.add(event)
+    for slot, text in fold.texts.items():
         models[slot] = replace(models[slot], text=text.text())
     replies = await store.replies(job.id)
     if not job.is_open:
@@ -131,17 +133,17 @@ async def states(store: Store, job: JobDetail) -> list[ModelState]:
 
 
 async def texts(store: Store, job_id: str, slots: Collection[str]) -> dict[str, str]:
-    """What these models had said before the process that ran the job ended."""
+    """The text of these models until the process that ran the job ended."""
     if not slots:
         return {}
-    folded = TextFold()
+    fold = TextFold()
     for event in await store.events(job_id, 0):
         if event.slot in slots:
-            folded.add(event)
-    return {slot: text.text() for slot, text in folded.texts.items()}
+            fold.add(event)
+    return {slot: text.text() for slot, text in fold.texts.items()}
 
 
-def _after(state: ModelState, event: JobEvent) -> ModelState:
+def _apply(state: ModelState, event: JobEvent) -> ModelState:
     if isinstance(event, ModelStarted):
         return replace(state, model=event.model, status="processing", phase=event.phase, error=None)
     if isinstance(event, ModelFinished):

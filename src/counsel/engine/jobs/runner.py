@@ -1,4 +1,4 @@
-"""Running jobs: starting them, their turn in a conversation, stopping them."""
+"""Runs jobs: starts them, waits for their turn in a conversation, stops them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from counsel.engine.team.own_keys import OwnKeys
 
 log = logging.getLogger("counsel.runner")
-_HEED = 2.0  # seconds for another process to notice that a job was cancelled
-_POLL = 0.05  # seconds between looks whether it has
+_CANCEL_TIMEOUT = 2.0  # seconds for another process to notice that a job was cancelled
+_POLL = 0.05  # seconds between checks whether it has
 _MOST_ENDED = 64
 _KINDS = {
     "chat": chat.run,
@@ -75,7 +75,7 @@ class Runner:
         budgets: Budgets,
     ) -> None:
         self.running: dict[str, Running] = {}
-        self.ended: dict[str, Running] = {}  # the last ones of which the disk does not hold everything
+        self.ended: dict[str, Running] = {}  # the last ones that are not completely on disk
         self.keys: dict[str, str] = {}  # of running jobs: the call's key → the job
         self.limiter = limiter
         self.budgets = budgets
@@ -87,7 +87,7 @@ class Runner:
         self.ownership = ownership
         self.callers = CallerRegistry(home, secret)
         self.queue: JobQueue | None = None  # of a team
-        self.wanted = asyncio.Event()  # a job of a dead process may be waiting
+        self.orphan_event = asyncio.Event()  # a job of a dead process may be waiting
         self.began = asyncio.Event()  # a job runs
         self.recovery = Recovery(
             store,
@@ -96,9 +96,9 @@ class Runner:
             self.callers,
             running=self.running,
             start=self._resume,
-            wanted=self.wanted,
+            orphan_event=self.orphan_event,
         )
-        self._turns = Turns(store, self.running, self.wanted, self.recovery.lacks_keys)
+        self._turns = Turns(store, self.running, self.orphan_event, self.recovery.missing_keys)
         self.periodic = Periodic(self, store, home, secret)
         self._own_keys: OwnKeys | None = None
         self._closing = False
@@ -114,7 +114,7 @@ class Runner:
 
     @property
     def own_keys(self) -> OwnKeys:
-        """Of a team's people."""
+        """The own keys of a team's people."""
         if self._own_keys is None:
             from counsel.engine.team.own_keys import OwnKeys  # a server of one person has none
 
@@ -124,16 +124,16 @@ class Runner:
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────
 
     def register_caller(self, caller: Caller) -> str:
-        """The caller's fingerprint; someone new may hold the keys that an interrupted job waits for."""
+        """Return the caller's fingerprint. A new caller may have the keys that an interrupted job waits for."""
         fingerprint, new = self.callers.register_caller(caller)
         if new:
-            self.wanted.set()
+            self.orphan_event.set()
         return fingerprint
 
     # ── beginning ────────────────────────────────────────────────────────────────────────────────────
 
     async def begin(self, arrival: Arrival) -> str:
-        """Write the job down and start it. Where its place in the conversation is certain, the disk is not waited for."""
+        """Store the job and start it, without waiting for the disk if its place in the conversation is certain."""
         job = arrival.job
         new = self._new_job(job, self.register_caller(job.caller))
         if arrival.image_blobs:
@@ -169,18 +169,18 @@ class Runner:
         )
 
     def _new_jobs(self) -> list[NewJob]:
-        """The jobs that run here, for a database that is rebuilt. Called on the writer's thread."""
+        """The jobs that run here, for rebuilding the database. Called on the writer's thread."""
         return [
             self._new_job(running.job, self.callers.register_caller(running.job.caller)[0])
             for running in list(self.running.values())
         ]
 
     async def _start_written(self, arrival: Arrival, new: NewJob) -> None:
-        submitted = await self._store.submit(new)
-        arrival.job.conversation = submitted.conversation
-        if self.queue and not submitted.is_ours:
+        submission = await self._store.submit(new)
+        arrival.job.conversation = submission.conversation
+        if self.queue and not submission.is_ours:
             self.queue.offered(arrival.job.id)
-        elif submitted.is_new and not self._closing:
+        elif submission.is_new and not self._closing:
             self._start(arrival.job, arrival.continues)
 
     def _start(self, job: Job, continues: bool, seq: int = 0) -> Running:
@@ -198,21 +198,21 @@ class Runner:
         return running
 
     def _resume(self, job: Job, seq: int) -> None:
-        """A job that another process began; `seq` of its last event."""
+        """Continue a job that another process started. `seq`: of its last event."""
         self._start(job, continues=True, seq=seq)
 
     def _forget(self, job_id: str) -> None:
-        ended = self.running.pop(job_id, None)
-        if ended is None:
+        running = self.running.pop(job_id, None)
+        if running is None:
             return
-        METRICS.ended(ended.job.tool, _ended_as(ended), time.time() - ended.job.created)
-        self._turns.ended(ended.job.conversation)
+        METRICS.ended(running.job.tool, _final_state(running), time.time() - running.job.created)
+        self._turns.ended(running.job.conversation)
         if self.queue:
             self.queue.ended()
-        if ended.job.key:
-            self.keys.pop(ended.job.key, None)
-        if ended.more:  # a later reader gets all of it, too
-            self.ended[job_id] = ended
+        if running.job.key:
+            self.keys.pop(running.job.key, None)
+        if running.incomplete_on_disk:  # later readers get the rest from here
+            self.ended[job_id] = running
             while len(self.ended) > _MOST_ENDED:
                 self.ended.pop(next(iter(self.ended)))
 
@@ -252,7 +252,7 @@ class Runner:
 
     async def _answer(self, running: Running) -> None:
         job = running.job
-        if job.caller.person is not None:  # also of a job that another server began
+        if job.caller.person is not None:  # also for a job that another server started
             job.caller = await self.own_keys.applied(job.caller)
         if job.attempt == 1:
             METRICS.began(time.time() - job.created)
@@ -277,9 +277,9 @@ class Runner:
         self.describer.sum_up(running, outcome.text)
 
     async def _confirm(self, running: Running) -> None:
-        """Before each request to a vendor: others must not think that we are dead, else they send it, too.
+        """Called before each request to a vendor: if others considered us dead, they would send it, too.
 
-        Where they may have thought so, the job may be someone else's: it is looked at before anything is sent.
+        If they may have, another process may own the job by now, so its row is read before anything is sent.
         """
         while True:
             await self.ownership.sure()
@@ -298,24 +298,24 @@ class Runner:
 
     async def cancel(self, job_id: str) -> None:
         if running := self.running.get(job_id):
-            await asyncio.sleep(0)  # its first step: a task that is cancelled before it never notices
+            await asyncio.sleep(0)  # its first step: a task cancelled before that never runs its handlers
             running.stop()
             await asyncio.wait({running.task})
             return
         await self._store.request_cancel(job_id)
-        until = time.monotonic() + _HEED
+        deadline = time.monotonic() + _CANCEL_TIMEOUT
         while (job := await self._store.job(job_id)) and job.is_open:
             life = await self.ownership.state(job.owner)
-            # of an owner that cannot be looked at, the person's word is enough: if it lives, it stops when it sees that
-            # it has lost the job
-            if life == "dead" or (life == "unknown" and time.monotonic() > until):
+            # If the owner's state is unknown, the person's cancel decides: a live owner stops when it sees that
+            # it has lost the job.
+            if life == "dead" or (life == "unknown" and time.monotonic() > deadline):
                 await self.recovery.give_up(job, "cancelled", Cancelled(f"Job {job_id} was cancelled."))
-            elif time.monotonic() > until:
+            elif time.monotonic() > deadline:
                 return
             await asyncio.sleep(_POLL)
 
     async def cancel_member(self, job_id: str, slot: str) -> None:
-        """Stop one model of a job; the last one ends the job. Stored first: no later attempt asks it again."""
+        """Stop one model of a job; the last one ends the job. Stored first, so that no later attempt asks it again."""
         await self._store.request_cancel(job_id, slot)
         if running := self.running.get(job_id):
             await asyncio.sleep(0)  # its first step, see `cancel`
@@ -328,29 +328,31 @@ class Runner:
         if len(members.cancelled - {call_keys.JUDGE}) == len(running.job.task.models):
             await self.cancel(running.job.id)
 
-    async def heed(self, standing: JobStanding) -> None:
-        """Stop a job that was cancelled, or that another process has taken: until then its calls cost money."""
+    async def apply_standing(self, standing: JobStanding) -> None:
+        """Stop a job that was cancelled, or that another process has taken, so that its calls cost no more money."""
         running = self.running.get(standing.id)
         if running is None:
             return
-        doubted = running.doubted
-        running.doubted = not self._is_mine(running, standing)
-        if running.doubted and doubted:
-            # seen twice: a database that is being rebuilt may have an older state for a moment
+        was_in_doubt = running.in_doubt
+        running.in_doubt = not self._is_mine(running, standing)
+        if running.in_doubt and was_in_doubt:
+            # only if seen twice: a database that is being rebuilt may have an older state for a moment
             running.lose()
-        elif standing.cancel and not running.doubted:
+        elif standing.cancel and not running.in_doubt:
             await self.cancel(standing.id)
-        elif not running.doubted and not running.job.members.cancelled.issuperset(standing.cancelled_members):
+        elif not running.in_doubt and not running.job.members.cancelled.issuperset(
+            standing.cancelled_members
+        ):
             await self._stop_members(running, standing.cancelled_members)
 
     async def drain(self, seconds: float) -> None:
-        """Take no more jobs from a team's queue, and wait until those that run have ended, at most so long."""
+        """Take no more jobs from a team's queue, and wait at most `seconds` until the running ones have ended."""
         self._draining = True
         if self.queue:
             self.queue.stop_taking()
-            until = time.monotonic() + seconds
-            while self.running and (left := until - time.monotonic()) > 0:
-                await asyncio.wait([running.task for running in self.running.values()], timeout=left)
+            deadline = time.monotonic() + seconds
+            while self.running and (remaining := deadline - time.monotonic()) > 0:
+                await asyncio.wait([running.task for running in self.running.values()], timeout=remaining)
 
     async def close(self, *, keep: bool) -> None:
         """`keep`: calls whose callers wait continue in the next engine, even if the callers do not reconnect."""
@@ -360,7 +362,7 @@ class Runner:
         if self.queue:
             self.queue.stop_taking()
         for running in self.running.values():
-            # before the calls are broken off, which is not an event of the job
+            # before the calls are cut off, which is not an event of the job
             running.flush(self._store, is_last=True)
             running.job.handed_over = not running.cancelled
         tasks = [*self.periodic.tasks, *(running.task for running in self.running.values())]
@@ -385,11 +387,11 @@ class Runner:
             await self.recovery.look(only)
 
     async def busy(self) -> bool:
-        """Something runs here, or can continue or be ended here."""
+        """Whether a job runs here, or can be continued or ended here."""
         return bool(self.running) or await self.recovery.actionable()
 
 
-def _ended_as(running: Running) -> str:
+def _final_state(running: Running) -> str:
     if running.result is not None:
         return "completed"
     if running.failure is not None:

@@ -1,4 +1,4 @@
-"""A job that this process runs: its state, and its outcome."""
+"""A job that this process runs: its state and its outcome."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ AGAIN = 1.0  # seconds after which events that could not be written are tried ag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a job, before it is written down."""
+    """The outcome of a job, before it is stored."""
 
     status: Status
     result: Result
-    messages: tuple[Message, ...]  # the turn that the conversation gains
+    messages: tuple[Message, ...]  # the turn to add to the conversation
     completed: int
     provider: str | None = None
     model: str | None = None
-    session: tuple[str, str] | None = None  # agent, and its own session
-    text: str = ""  # what a summary is made of
+    session: tuple[str, str] | None = None  # an agent, and the id of its own session
+    text: str = ""  # to summarise
 
 
 @dataclass(slots=True, eq=False)
@@ -42,26 +42,25 @@ class Running:
     since: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] = field(init=False)
     result: Result | None = None
-    failure: CounselError | None = (
-        None  # a copy: the error's frames would hold the job, and the job the error
-    )
+    # a copy: the error's frames would refer to the job, and the job to the error
+    failure: CounselError | None = None
     titling: asyncio.Task[str] | None = None
     summary: asyncio.Task[str] | None = None  # the final one
     running_summary: str = ""
     summing_up: asyncio.Task[None] | None = None
     cancelled: bool = False
-    doubted: bool = False  # at the last look another process owned the job
+    in_doubt: bool = False  # at the last check another process owned the job
     lost: bool = False  # another process has the job now, or has ended it
     ending: bool = False  # its end is being written: too late to stop it
-    written: Pending[Submitted] | None = None  # the job's way to the disk
-    gaps: int = 0  # of our presence, when the job was last known to be ours
-    more: bool = False  # the disk does not hold everything: a warning, an export, or all of it
+    written: Pending[Submitted] | None = None  # the write of the job's row
+    gaps: int = 0  # `Owners.gaps` when the job was last known to be ours
+    incomplete_on_disk: bool = False  # a warning or an export is missing there, or the whole end
     _events: list[JobEvent] = field(default_factory=list)  # of the last write
     _append: Pending[None] | None = None
     _appended_at: float = 0.0
 
     async def ended(self) -> None:
-        """Wait for the end, whatever it is; `asyncio.wait` takes three times as long."""
+        """Wait for any end; `asyncio.wait` takes three times as long."""
         if self.task.done():
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -77,43 +76,43 @@ class Running:
             self.task.remove_done_callback(wake)
 
     def stop(self) -> None:
-        """Once: a second cancellation would interrupt the first one's writing."""
+        """Cancel once: a second cancellation would interrupt the writes of the first."""
         if not (self.cancelled or self.ending or self.lost):
             self.cancelled = True
             self.task.cancel()
 
     def lose(self) -> None:
-        """Stop asking for a job that is no longer ours; writes in progress prove ownership themselves."""
+        """Stop the calls of a job that is no longer ours; writes in progress check ownership themselves."""
         if not (self.cancelled or self.ending or self.lost):
             self.lost = self.job.handed_over = True
             self.task.cancel()
 
     def flush(self, store: Store, *, is_last: bool = False) -> None:
-        """Write new events, text included, and before them those that could not be written.
+        """Write new events, including text, after those that could not be written before.
 
-        One write at a time: if an earlier one failed and a later one did not, a follower in another process would read on
-        behind the gap. `is_last`: the job's end follows, so what is on its way is written once more with it.
+        One write at a time: if a later one succeeded after an earlier one failed, a follower in another process would
+        skip the gap. `is_last`: the job's end follows, so a pending write is repeated with it.
         """
-        if self._is_waiting() and not is_last:
+        if self._is_append_pending() and not is_last:
             return
         if events := [*self.unwritten_events(), *self.live.unwritten()]:
             self._events, self._append = events, store.append(self.fence, events)
             self._appended_at = time.monotonic()
 
     def unwritten_events(self) -> list[JobEvent]:
-        """Those of the last write, unless it has succeeded. To write an event again changes nothing."""
+        """Those of the last write, unless it succeeded. Writing an event again changes nothing."""
         if self._append is not None and self._append.done() and self._append.exception() is None:
             self._events = []
         return self._events
 
-    def _is_waiting(self) -> bool:
-        """For the last write, or after its failure for a moment: the database may be away for long."""
+    def _is_append_pending(self) -> bool:
+        """Whether the last write is in progress, or failed a moment ago: the database may be away for long."""
         if self._append is None or not self._append.done():
             return self._append is not None
         return self._append.exception() is not None and time.monotonic() - self._appended_at < AGAIN
 
-    def unkept(self, error: Exception) -> BaseException | None:
-        """Why the job is not on disk, if that is what the error comes from."""
+    def storage_failure(self, error: Exception) -> BaseException | None:
+        """Why the job is not on disk, if that caused the error."""
         if isinstance(error, StoreError):
             return error
         return self.written.exception() if self.written and self.written.done() else None

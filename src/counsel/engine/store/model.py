@@ -23,10 +23,7 @@ from counsel.results import AnswerNotice, LeftOutFile, Source
 from counsel.settings import Settings
 from counsel.types import Effort, Knobs, MediaResolution, Position, Usage, Verbosity
 
-_DEFAULT_TEMPERATURE = {
-    "consensus": 0.2,
-    "review": 0.2,
-}  # where it differs from the wires' default
+_DEFAULT_TEMPERATURE = {"consensus": 0.2, "review": 0.2}  # where it differs from the wires' default
 
 
 class Part(NamedTuple):
@@ -167,16 +164,8 @@ def _frozen(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_OMITTED_IF_EMPTY = (
-    "roles",
-    "stances",
-    "judge",
-    "choices",
-    "refine",
-    "rounds",
-    "order",
-    "review",
-)  # set in few jobs
+# set in few jobs
+_OMITTED_IF_EMPTY = ("roles", "stances", "judge", "choices", "refine", "rounds", "order", "review")
 _TASK_FIELDS = tuple(row.name for row in fields(Task))
 _task_values = attrgetter(*_TASK_FIELDS)
 _NO_USAGE = Usage()

@@ -44,9 +44,9 @@ class DatabaseOwners:
     async def dead(self, owners: Collection[str]) -> set[str]:
         return {owner for owner, life in (await self._states(set(owners))).items() if life == "dead"}
 
-    async def tidy(self, needed: Collection[str]) -> None:
+    async def tidy(self, job_owners: Collection[str]) -> None:
         """The store's sweep deletes the rows of owners that died long ago."""
-        self._known = {owner: known for owner, known in self._known.items() if owner in needed}
+        self._known = {owner: known for owner, known in self._known.items() if owner in job_owners}
 
     async def release(self, *, owns_jobs: bool = False) -> None:
         """A row that is no longer renewed says that this process is dead; no row says nothing."""

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENCE = 10.0  # seconds that a read waits for a database that cannot be reached
 _READERS = 8  # connections at most
-_RECONNECT = (
-    2.0  # seconds; the pool's own pauses double: after a long outage reads would fail for two more minutes
-)
+# seconds; the pool's own pauses double: after a long outage reads would fail for two more minutes
+_RECONNECT = 2.0
 _CONNECT = 3.0  # seconds that a read waits for a connection of the pool before it looks for dead ones
 
 

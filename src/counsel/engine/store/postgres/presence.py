@@ -16,9 +16,8 @@ from counsel.engine.store.postgres.connections import Connection, Row, clean
 
 BEAT = 2.0  # seconds between two renewals
 DEAD_AFTER = 15.0  # seconds without a renewal
-DEAD_UNLOCKED = (
-    5.0  # the same, when the connection is gone, too: its owner connects again within a second or two
-)
+# the same if the connection is gone, too: a live owner connects again within a second or two
+DEAD_UNLOCKED = 5.0
 SURE = DEAD_UNLOCKED - 1.0  # seconds after a renewal in which no other process can consider us dead
 SETTLING = DEAD_UNLOCKED  # seconds of our own renewals before we may declare others dead
 _LOCKS = 0x636F756E  # the class of our advisory locks

@@ -115,9 +115,8 @@ class Replies:
     # ── images ───────────────────────────────────────────────────────────────────────────────────────
 
     def put_blobs(self, blobs: Sequence[Blob]) -> Pending[None]:
-        rows = sorted(
-            (blob.sha, blob.media_type, blob.data) for blob in blobs
-        )  # the same order of locks everywhere
+        # the same order of locks everywhere
+        rows = sorted((blob.sha, blob.media_type, blob.data) for blob in blobs)
 
         async def work(db: Transaction) -> None:
             for row in rows:

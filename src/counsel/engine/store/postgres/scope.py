@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from counsel.engine.store.postgres.notifications import Changes
 
 T = TypeVar("T")
-_ID = re.compile(
-    r"[a-z][a-z0-9_]{0,63}|"
-).fullmatch  # we make the ids of people; "" stands for callers who belong to no team
+# we make the ids of people; "" stands for callers who belong to no team
+_ID = re.compile(r"[a-z][a-z0-9_]{0,63}|").fullmatch
 _TABLE = re.compile(r"\bcounsel\.(\w+)")
 _CHANGE = re.compile(r"(UPDATE|DELETE FROM|INSERT INTO) counsel\.(\w+)")
 _CHANGEABLE = frozenset({"jobs", "conversations", "answers"})

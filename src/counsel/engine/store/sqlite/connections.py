@@ -9,9 +9,8 @@ from typing import Any
 
 from counsel.text import sound
 
-WAL_BYTES = (
-    4 * 1024 * 1024
-)  # the write-ahead log is cut to this size once it has been copied into the database
+# the write-ahead log is cut to this size once it has been copied into the database
+WAL_BYTES = 4 * 1024 * 1024
 _SETTINGS = ("synchronous=FULL", "foreign_keys=ON", "cache_size=-2000", f"journal_size_limit={WAL_BYTES}")
 
 
