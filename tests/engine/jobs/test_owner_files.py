@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from counsel.engine.jobs import ownership, process_identity
-from counsel.engine.jobs.ownership import TRIES, NO_OWNER, Ownership
+from counsel.engine.jobs.ownership import NO_OWNER, TRIES, Ownership
 
 
 @pytest.fixture
