@@ -72,7 +72,7 @@ class PeopleStore(Protocol):
     async def still_valid(self, tokens: Collection[str]) -> set[str]:
         """The ids of tokens that are still valid."""
 
-    def add(self, person: Person, folded: str, token: TokenRecord, sha: str) -> Pending[bool]:
+    def add(self, person: Person, folded_name: str, token: TokenRecord, sha: str) -> Pending[bool]:
         """False: the name is taken."""
 
     def change(

@@ -75,14 +75,14 @@ class People:
         )
         return {row[0] for row in rows}
 
-    def add(self, person: Person, folded: str, token: TokenRecord, sha: str) -> Pending[bool]:
+    def add(self, person: Person, folded_name: str, token: TokenRecord, sha: str) -> Pending[bool]:
         async def work(db: Transaction) -> bool:
             count = await db.execute(
                 "INSERT INTO counsel.people (id, name, folded, role, created) VALUES (%s, %s, %s, %s, %s) "
                 "ON CONFLICT (folded) DO NOTHING",
                 person.id,
                 person.name,
-                folded,
+                folded_name,
                 person.role,
                 token.created,
             )
