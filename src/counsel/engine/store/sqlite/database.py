@@ -82,11 +82,11 @@ class Database:
         from asyncio import get_running_loop
 
         loop = get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-        self._writer.waiting.append((work, done))
+        future: asyncio.Future[T] = loop.create_future()
+        self._writer.waiting.append((work, future))
         self._writer.is_urgent = True
         self._put_after_turn(loop)
-        return done
+        return future
 
     def _put_after_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         """All writes of one turn wake the thread once: a wake-up takes 15 µs and competes for the GIL."""
@@ -105,18 +105,18 @@ class Database:
 
     def soon(self, work: Work[T]) -> Write[T]:
         """Queue a write without waiting for it; a failure is logged."""
-        done: Write[T] = Write(is_logged=True)
-        self._writer.put((work, done))
-        return done
+        write: Write[T] = Write(is_logged=True)
+        self._writer.put((work, write))
+        return write
 
     def shortly(self, work: Work[T], seconds: float = _SHORTLY) -> Write[T]:
         """A write that may wait a moment for the next one, to share its commit."""
         from asyncio import get_running_loop
 
-        done: Write[T] = Write()
+        write: Write[T] = Write()
         loop = get_running_loop()
-        self._append((work, done), loop, loop.time() + seconds)
-        return done
+        self._append((work, write), loop, loop.time() + seconds)
+        return write
 
     def _append(self, item: Queued, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if not self._writer.waiting or due < self._due:
@@ -146,11 +146,11 @@ class Database:
         from asyncio import get_running_loop
 
         loop = get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-        self._append((work, done), loop, self._put_at + _APART)  # loop.time() is time.monotonic()
+        future: asyncio.Future[T] = loop.create_future()
+        self._append((work, future), loop, self._put_at + _APART)  # loop.time() is time.monotonic()
         self._lazy_waits = True
         self._sync_in(to_disk)
-        return done
+        return future
 
     def quickly(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
         """Commit a small write on this thread if no other is in progress, which saves two thread switches.
@@ -160,20 +160,20 @@ class Database:
         """
         from asyncio import get_running_loop
 
-        done: asyncio.Future[T] = get_running_loop().create_future()
-        batch = [*self._writer.waiting, (work, done)]
+        future: asyncio.Future[T] = get_running_loop().create_future()
+        batch = [*self._writer.waiting, (work, future)]
         if (
             self._writer.is_urgent
             or not self._writer.idle
             or self.file.gone()
             or not self._commit_here(batch)
         ):
-            self._writer.put((work, done))
-            return done
+            self._writer.put((work, future))
+            return future
         self._writer.waiting.clear()
         self._quick += 1
         self._sync_in(to_disk)
-        return done
+        return future
 
     def _sync_in(self, seconds: float) -> None:
         """Flush quick writes to the disk in `seconds`, or earlier if that is already planned."""
@@ -190,14 +190,14 @@ class Database:
     def _commit_here(self, batch: list[Queued]) -> bool:
         quick = self.file.quick
         try:
-            settled = together(quick, batch)
+            outcomes = together(quick, batch)
         except Exception:  # noqa: BLE001 - another process writes, the disk is full: the writer waits, or reports it
             with contextlib.suppress(sqlite3.Error):
                 quick.rollback()
             return False
-        for done, value, _ in settled:
-            if not done.done():  # the task that awaited it may have been cancelled
-                done.set_result(value)
+        for future, value, _ in outcomes:
+            if not future.done():  # the task that awaited it may have been cancelled
+                future.set_result(value)
         return True
 
     def _sync(self) -> None:
@@ -236,9 +236,9 @@ class Database:
                 return self._writer.do(self.file.return_to_disk)
         elif self.file.looks_damaged():
             return self._writer.do(self.file.repair)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        future: Future[None] = Future()
+        future.set_result(None)
+        return future
 
     def check(self) -> str | None:
         """Read the whole file on the caller's thread; the writer repairs what is wrong with it."""

@@ -47,9 +47,9 @@ class Writer:
 
     def do(self, step: Callable[[], None]) -> Future[None]:
         """Run a step on the thread, between two commits."""
-        done: Future[None] = Future()
-        self.put((Step(step), done))
-        return done
+        future: Future[None] = Future()
+        self.put((Step(step), future))
+        return future
 
     def aside(self, step: Callable[[], None]) -> None:
         """Run a step on the thread that does not change the database. Waiting writes keep waiting."""
@@ -78,16 +78,16 @@ class Writer:
         batch: list[Item] = []
         any_urgent = False
         try:
-            sent = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
+            entry = self._queue.get(timeout=_IDLE) if self._file.log_is_long() else self._queue.get()
         except queue.Empty:
             return [], False, True
-        while sent is not None:
-            items, is_urgent = sent
+        while entry is not None:
+            items, is_urgent = entry
             batch += items
             any_urgent = any_urgent or is_urgent
             if len(batch) >= _BATCH or self._queue.empty():
                 return batch, any_urgent, True
-            sent = self._queue.get()
+            entry = self._queue.get()
         return batch, any_urgent, False
 
     def _write(self, batch: list[Item], *, is_urgent: bool) -> None:
@@ -96,15 +96,15 @@ class Writer:
         elif why := self._file.gone():
             self._file.recover(why, live=True)
         writes: list[Queued] = []
-        for work, done in batch:
+        for work, future in batch:
             if not isinstance(work, Step):
-                writes.append((work, done))
+                writes.append((work, future))
                 continue
             if writes:  # a step may depend on the writes before it
                 settle(self._commit(writes, is_urgent=is_urgent))
                 writes = []
             work.run()
-            settle([(done, None, None)])
+            settle([(future, None, None)])
         if writes:
             settle(self._commit(writes, is_urgent=is_urgent))
 
@@ -133,4 +133,4 @@ def _failed(batch: Sequence[Item], error: Exception) -> Settled:
         f"counsel's database cannot be written: {opening.reason(error)}.",
         hint="Free some disk space or fix the folder's permissions, then ask again.",
     )
-    return [(done, None, failure) for _, done in batch if not done.done()]
+    return [(future, None, failure) for _, future in batch if not future.done()]
