@@ -43,7 +43,7 @@ class Module(NamedTuple):
 
 @cache
 def modules() -> list[Module]:
-    """All outside of the two stores."""
+    """All modules outside the two stores."""
     outside = (
         path
         for path in sorted(SOURCE.rglob("*.py"))
@@ -66,7 +66,7 @@ def sql(name: str, tree: ast.Module) -> Iterator[str]:
 
 def imports_below(package: str) -> set[str]:
     """The modules that import this package, or something in it."""
-    return {module.name for module in modules() if any(other.startswith(package) for other in module.imports)}
+    return {module.name for module in modules() if any(name.startswith(package) for name in module.imports)}
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -84,10 +84,10 @@ def test_no_module_outside_imports_a_driver() -> None:
 
 
 def test_neither_store_knows_the_other() -> None:
-    for folder, other in ((SQLITE, "postgres"), (POSTGRES, "sqlite")):
+    for folder, package in ((SQLITE, "postgres"), (POSTGRES, "sqlite")):
         for path in folder.glob("*.py"):
             names = imported(ast.parse(path.read_text(encoding="utf-8")))
-            assert [name for name in names if name.startswith(f"counsel.engine.store.{other}")] == [], path
+            assert [name for name in names if name.startswith(f"counsel.engine.store.{package}")] == [], path
 
 
 def test_no_module_outside_holds_sql() -> None:
@@ -113,14 +113,14 @@ def test_postgresql_is_loaded_only_when_it_is_asked_for(tmp_path: Path) -> None:
         "asyncio.run(main())\n"
         "print([name for name in sys.modules if 'psycopg' in name or 'store.postgres' in name])"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, tmp_path],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "COUNSEL_HOME": str(tmp_path), "COUNSEL_DATABASE": ""},
     )
-    assert done.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"
 
 
 def test_without_the_driver_a_database_url_says_what_to_install(
@@ -128,17 +128,17 @@ def test_without_the_driver_a_database_url_says_what_to_install(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("counsel.engine.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
-    # The import below makes the package anew: without this, others would find an empty one in its parent afterwards.
+    # The import below creates the package again: without this, its parent would keep an empty one for other tests.
     monkeypatch.setattr("counsel.engine.store.postgres", None, raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setenv("COUNSEL_DATABASE", "postgresql://localhost/counsel")
-    with pytest.raises(ConfigInvalid) as refused:
+    with pytest.raises(ConfigInvalid) as error:
         open_store(tmp_path)
-    assert "counsel[team]" in (refused.value.hint or "")
+    assert "counsel[team]" in (error.value.hint or "")
 
 
 def test_sql_is_recognised() -> None:
-    """Else the tests above pass whatever is written."""
+    """Otherwise the tests above could not fail."""
     for statement in (
         "SELECT 1",
         "INSERT OR REPLACE INTO jobs",

@@ -1,4 +1,4 @@
-"""A database that is damaged, emptied, deleted or replaced: noticed, moved aside, made anew, and told."""
+"""A database that is damaged, emptied, deleted or replaced is noticed, moved aside, rebuilt and reported."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def database(path: Path) -> Iterator[Database]:
-    made = Database(path)
-    yield made
-    made.close()
+    database = Database(path)
+    yield database
+    database.close()
 
 
 def put(name: str, size: int = 1) -> Any:
@@ -46,15 +46,15 @@ def on_disk(path: Path) -> set[str]:
 
 
 def fill(path: Path, count: int = 200) -> None:
-    """A database that was closed well, several hundred pages long."""
-    closed = Database(path)
+    """A cleanly closed database of several hundred pages."""
+    database = Database(path)
 
     def work(db: sqlite3.Connection) -> None:
         for n in range(count):
             put(f"old-{n:04d}", 3000)(db)
 
-    closed.soon(work)
-    closed.close()
+    database.soon(work)
+    database.close()
 
 
 def overwrite(path: Path, offset: int, length: int, data: bytes = b"\xee", *, truncate: bool = False) -> None:
@@ -92,8 +92,8 @@ async def test_a_quick_write_into_a_deleted_file_is_not_lost(database: Database)
 
 async def test_all_its_files_deleted_lose_nothing(database: Database) -> None:
     await database.write(put("a"))
-    for each in (database.path, *files.beside(database.path)):
-        each.unlink()
+    for file in (database.path, *files.beside(database.path)):
+        file.unlink()
     database.examine().result(30)
     assert on_disk(database.path) == {"a"}
 
@@ -118,9 +118,9 @@ async def test_a_file_that_is_cut_in_half_is_moved_aside_and_its_rows_saved(path
     os.truncate(path, files.size(path) // 8192 * 4096)
     database.examine().result(30)
     await database.write(put("new"))
-    saved = on_disk(path)
-    assert "new" in saved
-    assert len(saved) > 50, "what was in the first half is read"
+    rows = on_disk(path)
+    assert "new" in rows
+    assert len(rows) > 50, "what was in the first half is read"
     assert recovery.damaged_files(path)
     database.close()
 
@@ -137,15 +137,15 @@ async def test_damage_that_a_read_finds_is_repaired_and_the_read_answered(path: 
 
 
 async def test_damage_that_a_quick_read_finds_is_repaired_and_the_read_answered(path: Path) -> None:
-    reads: tuple[Any, ...] = (
+    queries: tuple[Any, ...] = (
         lambda database: len(database.rows("SELECT length(reply) FROM answers")),
         lambda database: database.row("SELECT count(length(reply)) FROM answers")[0],
     )
-    for number, read in enumerate(reads, 1):
+    for number, query in enumerate(queries, 1):
         fill(path)
         database = Database(path)
         overwrite(path, 4096 * 60, 4096 * 40)
-        assert read(database) > 50
+        assert query(database) > 50
         assert len(recovery.damaged_files(path)) == number
         database.close()
         path.unlink()
@@ -162,7 +162,7 @@ async def test_damage_that_a_write_finds_is_repaired_and_the_write_made(path: Pa
 
 
 async def test_another_sound_file_in_its_place_is_used_and_completed(path: Path, tmp_path: Path) -> None:
-    """A backup is restored while counsel runs; the log of the old file would spoil it."""
+    """A backup is restored while counsel runs; the log of the old file would corrupt it."""
     fill(path, 3)
     shutil.copy(path, tmp_path / "copy")
     database = Database(path)
@@ -184,10 +184,10 @@ async def test_a_home_that_is_gone_is_not_made_again(path: Path, database: Datab
 
 async def test_what_is_locked_is_not_taken_for_damaged(path: Path, database: Database) -> None:
     await database.write(put("a"))
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
         assert database.check() is None
-        other.execute("ROLLBACK")
+        connection.execute("ROLLBACK")
     assert recovery.damaged_files(path) == []
 
 
@@ -233,14 +233,14 @@ class Writer:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.answered()
+        self.wait_for_answer()
 
     def write(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
-    def answered(self) -> None:
+    def wait_for_answer(self) -> None:
         assert self.process.stdout is not None
         assert self.process.stdout.readline()
 
@@ -254,22 +254,22 @@ def test_of_several_processes_one_moves_it_aside_and_all_continue_with_the_new_o
     path: Path, spoil: str
 ) -> None:
     writers = [Writer(path, name) for name in "abc"]
-    for each in writers:
-        each.write()
-        each.answered()
+    for writer in writers:
+        writer.write()
+        writer.wait_for_answer()
     if spoil == "delete":
         path.unlink()
     else:
         overwrite(path, 0, 4096 * 3)
     for _ in range(2):
-        for each in writers:  # all at once
-            each.write()
-        for each in writers:
-            each.answered()
-    for each in writers:
-        each.end()
-    asides = recovery.damaged_files(path)
-    assert len(asides) == (0 if spoil == "delete" else 1)
+        for writer in writers:  # all at once
+            writer.write()
+        for writer in writers:
+            writer.wait_for_answer()
+    for writer in writers:
+        writer.end()
+    damaged_files = recovery.damaged_files(path)
+    assert len(damaged_files) == (0 if spoil == "delete" else 1)
     assert on_disk(path) >= {
         f"{name}-{n}" for name in "abc" for n in ((0, 1, 2) if spoil == "delete" else (1, 2))
     }
@@ -292,9 +292,9 @@ def test_another_programs_file_is_moved_aside_and_left_as_it_is(path: Path) -> N
 
 def test_another_programs_database_is_moved_aside(path: Path) -> None:
     path.parent.mkdir()
-    with closing(sqlite3.connect(path)) as other, other:
-        other.execute("CREATE TABLE notes (a)")
-        other.execute("PRAGMA user_version=1")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE notes (a)")
+        connection.execute("PRAGMA user_version=1")
     database = Database(path)
     assert len(recovery.damaged_files(path)) == 1
     assert not database.in_memory
@@ -326,22 +326,22 @@ def test_a_backup_that_is_damaged_itself_is_passed_over(path: Path) -> None:
 
 
 def test_a_log_whose_database_was_deleted_is_moved_aside_and_not_applied_to_a_new_one(path: Path) -> None:
-    killed = Writer(path, "a")
-    killed.write()
-    killed.answered()
-    killed.process.kill()
-    killed.process.communicate()
+    writer = Writer(path, "a")
+    writer.write()
+    writer.wait_for_answer()
+    writer.process.kill()
+    writer.process.communicate()
     log = files.beside(path)[0]
     content = log.read_bytes()
     path.unlink()
     database = Database(path)
-    assert [each.read_bytes() for each in path.parent.glob("*.damaged-*-wal")] == [content]
+    assert [file.read_bytes() for file in path.parent.glob("*.damaged-*-wal")] == [content]
     assert keys(database) == set()
     database.close()
 
 
 def test_unfinished_jobs_of_a_backup_are_not_run_again(path: Path) -> None:
-    """They may have finished since, and been paid for."""
+    """They may have finished since the backup, and been paid for."""
     database = Database(path)
 
     def work(db: sqlite3.Connection) -> None:
@@ -363,31 +363,30 @@ def test_unfinished_jobs_of_a_backup_are_not_run_again(path: Path) -> None:
 
 
 async def test_a_read_only_home_is_read_with_its_log(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a killed process left in the log is seen, and the file is left as it is."""
-    killed = Writer(path, "a")
-    killed.write()
-    killed.answered()
-    killed.process.kill()
-    killed.process.communicate()
+    """What a killed process left in the log is read, and the file does not change."""
+    writer = Writer(path, "a")
+    writer.write()
+    writer.wait_for_answer()
+    writer.process.kill()
+    writer.process.communicate()
     files.beside(path)[1].unlink()
-    before = {each.name: each.read_bytes() for each in path.parent.glob("counsel.db*")}
+    before = {file.name: file.read_bytes() for file in path.parent.glob("counsel.db*")}
 
-    def refused(*_: object) -> None:
+    def refuse(*_: object) -> None:
         raise OSError(30, "Read-only file system")
 
     connect = sqlite3.connect
 
-    def read_only(
-        target: Any, *more: Any, **options: Any
-    ) -> Any:  # root may write everywhere: SQLite meets the refusal that others meet
+    def read_only(target: Any, *args: Any, **options: Any) -> Any:
+        # tests may run as root, who may write everywhere: fail as SQLite does for other users
         if str(path.parent) in str(target) and "immutable" not in str(target):
             raise sqlite3.OperationalError("unable to open database file")
-        return connect(target, *more, **options)
+        return connect(target, *args, **options)
 
-    monkeypatch.setattr("counsel.paths.private_folder", refused)
+    monkeypatch.setattr("counsel.paths.private_folder", refuse)
     monkeypatch.setattr(sqlite3, "connect", read_only)
     database = Database(path)
     assert keys(database) == {"a-0"}
     assert "Read-only file system" in (database.problem or "")
     database.close()
-    assert {each.name: each.read_bytes() for each in path.parent.glob("counsel.db*")} == before
+    assert {file.name: file.read_bytes() for file in path.parent.glob("counsel.db*")} == before

@@ -1,4 +1,4 @@
-"""The writer: commits together, keeps its promises one by one, survives bad disks and many processes."""
+"""The writer commits writes together, resolves each future, and survives bad disks and many processes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from support.rows import first
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(tmp_path / "home" / "counsel.db")
-    yield made
-    made.close()
+    database = Database(tmp_path / "home" / "counsel.db")
+    yield database
+    database.close()
 
 
 def put(name: str) -> Any:
@@ -62,15 +62,15 @@ async def test_last_of_several_writes_implies_the_earlier_ones(database: Databas
 
 
 async def test_a_quick_write_is_there_at_once_with_what_waited_for_it(database: Database) -> None:
-    waited = database.shortly(put("a"))
+    waiting_write = database.shortly(put("a"))
     assert database.quickly(put("b")).done()
-    assert waited.done()
+    assert waiting_write.done()
     assert count(database) == 2
 
 
 @pytest.fixture
 def disk(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done about the disk, in order: `wait` and `later` before a commit, `sync` for those that did not wait."""
+    """Accesses to the disk, in order: `wait` or `later` before a commit, `sync` for those that did not wait."""
     steps: list[str] = []
     wait_for_disk, sync_log = database.file.wait_for_disk, database.file.sync_log
 
@@ -98,7 +98,7 @@ async def test_many_lazy_writes_share_commits_and_are_on_disk_a_moment_later(
     assert count(database) == 100
     while "sync" not in disk:
         await asyncio.sleep(0.01)
-    assert disk == ["later", "later", "sync"], "one for both"
+    assert disk == ["later", "later", "sync"], "one sync for both commits"
 
 
 async def test_a_lazy_write_that_still_waits_goes_to_the_disk_with_the_others(
@@ -124,7 +124,7 @@ async def test_a_lazy_write_beside_an_urgent_one_is_on_disk_with_it(
 
 
 async def test_a_quick_write_takes_no_urgent_one_with_it(database: Database, disk: list[str]) -> None:
-    """Whose caller would be told of it before it is on disk."""
+    """Its caller would get an answer before it is on disk."""
     urgent = database.write(put("a"))
     quick = database.quickly(put("b"))
     assert not urgent.done()
@@ -171,40 +171,40 @@ async def test_a_quick_write_stays_behind_those_before_it(database: Database) ->
 
 
 async def test_a_quick_write_waits_for_another_process_off_the_event_loop(database: Database) -> None:
-    other = sqlite3.connect(database.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    written = database.quickly(put("a"))
-    assert not written.done()
-    other.execute("COMMIT")
-    other.close()
-    await written
+    connection = sqlite3.connect(database.path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    write = database.quickly(put("a"))
+    assert not write.done()
+    connection.execute("COMMIT")
+    connection.close()
+    await write
     assert count(database) == 1
 
 
 async def test_a_quick_write_that_fails_fails_alone(database: Database) -> None:
     await database.quickly(put("a"))
-    waited = database.shortly(put("b"))
+    waiting_write = database.shortly(put("b"))
     with pytest.raises(sqlite3.IntegrityError):
         await database.quickly(put("a"))
-    assert waited.done()
+    assert waiting_write.done()
     assert count(database) == 2
 
 
 async def test_a_quick_write_is_taken_to_the_disk_soon_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: list[int] = []
-    real, done = files._sync, threading.Event()
+    inodes: list[int] = []
+    real, has_synced = files._sync, threading.Event()
 
     def sync(handle: int) -> None:
-        synced.append(os.fstat(handle).st_ino)
+        inodes.append(os.fstat(handle).st_ino)
         real(handle)
-        done.set()
+        has_synced.set()
 
     monkeypatch.setattr(files, "_sync", sync)
     await database.quickly(put("a"))
-    assert await asyncio.to_thread(done.wait, 60)
-    assert synced == [database.path.with_name("counsel.db-wal").stat().st_ino]
+    assert await asyncio.to_thread(has_synced.wait, 60)
+    assert inodes == [database.path.with_name("counsel.db-wal").stat().st_ino]
 
 
 async def test_quick_writes_reach_the_disk_together_when_the_first_one_is_due(database: Database) -> None:
@@ -220,11 +220,11 @@ async def test_quick_writes_reach_the_disk_together_when_the_first_one_is_due(da
 
 
 async def test_the_disk_takes_quick_writes_and_leaves_alone_what_waits(database: Database) -> None:
-    """Else each single call would have two commits: its row with the sync of the call before it, then its end."""
+    """Otherwise each single call had two commits: its row with the sync of the call before it, then its end."""
     await database.quickly(put("a"))
     patient = database.shortly(put("b"), 3600)
     database._sync()
-    await reached(database)
+    await writer_done(database)
     assert not patient.done()
     assert database.quickly(put("c")).done()
     assert patient.done()
@@ -262,7 +262,7 @@ async def test_the_time_of_a_write_that_is_done_is_not_that_of_the_next_one(data
     async with asyncio.timeout(60):
         while database._alarm and database._alarm[1] < asyncio.get_running_loop().time() + 1800:
             await asyncio.sleep(0.01)
-    await reached(database)
+    await writer_done(database)
     assert not patient.done()
     await database.shortly(put("d"))
     assert patient.done()
@@ -272,15 +272,15 @@ async def test_quick_writes_alone_do_not_let_the_log_grow(database: Database) ->
     for number in range(800):
         await database.quickly(put(f"{number:04}" + "x" * 4000))
         database._sync()
-    await reached(database)
+    await writer_done(database)
     assert database.path.with_name("counsel.db-wal").stat().st_size < 8 * 2**20
 
 
-async def reached(database: Database) -> None:
-    """The writer's thread has done what it was given."""
-    there = threading.Event()
-    database._writer.aside(there.set)
-    assert await asyncio.to_thread(there.wait, 60)
+async def writer_done(database: Database) -> None:
+    """Wait until the writer's thread has done everything in its queue."""
+    event = threading.Event()
+    database._writer.aside(event.set)
+    assert await asyncio.to_thread(event.wait, 60)
 
 
 def test_file_and_folder_are_private(database: Database) -> None:
@@ -290,8 +290,8 @@ def test_file_and_folder_are_private(database: Database) -> None:
 
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "counsel.db"
-    with closing(sqlite3.connect(path)) as made, made:
-        made.execute("PRAGMA user_version=99")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA user_version=99")
     before = path.read_bytes()
     with pytest.raises(ConfigInvalid, match="newer counsel"):
         Database(path)
@@ -337,10 +337,10 @@ asyncio.run(main())
 
 def test_eight_first_starts_at_once_on_one_file_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "counsel.db"
-    made = [
+    processes = [
         subprocess.Popen([sys.executable, "-c", SCRIPT, str(path), str(n)], env=os.environ) for n in range(8)
     ]
-    assert [process.wait(60) for process in made] == [0] * 8
+    assert [process.wait(60) for process in processes] == [0] * 8
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT COUNT(*) FROM answers").fetchone() == (400,)
 
@@ -355,41 +355,41 @@ async def test_writes_of_one_turn_of_the_loop_wake_the_writer_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[int] = []
-    queued = database._writer._queue
+    queue = database._writer._queue
 
     class Counted:
-        def put(self, sent: tuple[list[object], bool]) -> None:
-            batches.append(len(sent[0]))
-            queued.put(sent)  # type: ignore[arg-type]
+        def put(self, entry: tuple[list[object], bool]) -> None:
+            batches.append(len(entry[0]))
+            queue.put(entry)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
         patch.setattr(database._writer, "_queue", Counted())
-        waited = [database.write(put(name)) for name in "abc"]
+        writes = [database.write(put(name)) for name in "abc"]
         await asyncio.sleep(0)
-    await asyncio.gather(*waited)
+    await asyncio.gather(*writes)
     assert batches == [3]
 
 
 async def test_a_write_can_be_awaited_before_and_after_its_end(database: Database) -> None:
-    waited = database.shortly(put("a"))
-    assert not waited.done()
-    impatient = asyncio.ensure_future(_result(waited))
+    write = database.shortly(put("a"))
+    assert not write.done()
+    waiter = asyncio.ensure_future(_result(write))
     await asyncio.sleep(0)
-    impatient.cancel()
-    await asyncio.gather(waited, _result(waited))
-    assert waited.done()
-    assert waited.exception() is None
-    await waited
+    waiter.cancel()
+    await asyncio.gather(write, _result(write))
+    assert write.done()
+    assert write.exception() is None
+    await write
 
     def failing(_: object) -> None:
         raise KeyError("x")
 
-    failed = database.shortly(failing)
+    failing_write = database.shortly(failing)
     with pytest.raises(KeyError):
-        await failed
+        await failing_write
     with pytest.raises(KeyError):
-        await failed
-    assert isinstance(failed.exception(), KeyError)
+        await failing_write
+    assert isinstance(failing_write.exception(), KeyError)
 
 
 async def _result(write: Awaitable[object]) -> None:

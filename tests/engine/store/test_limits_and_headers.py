@@ -1,4 +1,4 @@
-"""The database's size limit to the byte, and what the first bytes of its file say."""
+"""The database's size limit to the byte, and the header of its file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from engine.store.test_upkeep import add_jobs, count
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(tmp_path / "home" / "counsel.db")
-    yield made
-    made.close()
+    database = Database(tmp_path / "home" / "counsel.db")
+    yield database
+    database.close()
 
 
 async def test_a_database_at_its_limit_keeps_everything_and_one_past_it_shrinks(
@@ -37,9 +37,9 @@ async def test_a_database_at_its_limit_keeps_everything_and_one_past_it_shrinks(
 
 async def test_jobs_go_only_after_the_events_and_are_counted(database: Database) -> None:
     await database.write(lambda db: add_jobs(db, 200, age=0))
-    gone = await upkeep.sweep(database, upkeep.size(database) // 2)
+    deletions = await upkeep.sweep(database, upkeep.size(database) // 2)
     assert count(database, "events") == 0
-    assert 0 < gone == 200 - count(database)
+    assert 0 < deletions == 200 - count(database)
 
 
 @pytest.mark.parametrize("page", [512, 4096, 65536])
@@ -50,12 +50,12 @@ def test_a_file_that_was_cut_short_is_seen(tmp_path: Path, page: int) -> None:
         db.execute("CREATE TABLE t (x)")
         db.execute("INSERT INTO t VALUES (?)", ("x" * 3 * page,))
         db.commit()
-    opened = files.OpenFile(path)
-    assert opened.header_damage() is None
-    assert not opened.is_truncated()
+    open_file = files.OpenFile(path)
+    assert open_file.header_damage() is None
+    assert not open_file.is_truncated()
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 1)
-    assert opened.is_truncated()
+    assert open_file.is_truncated()
     path.write_bytes(b"x" * 200)
     assert files.OpenFile(path).header_damage() == "it is not a database"
     path.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Waiting for a locked database, and files that are written whole or not at all."""
+"""Waiting for a locked database, and files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_waiting_has_an_end_and_is_for_locks_only() -> None:
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         retry_while_locked(step, seconds=0.05)
     assert 1 < step.tries < 1_000
-    other = Step(5, "disk I/O error")
+    disk_error = Step(5, "disk I/O error")
     with pytest.raises(sqlite3.OperationalError, match="disk"):
-        retry_while_locked(other)
-    assert other.tries == 1
+        retry_while_locked(disk_error)
+    assert disk_error.tries == 1
 
 
 def _fill(path: Path) -> None:

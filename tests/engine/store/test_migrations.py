@@ -1,4 +1,4 @@
-"""A database of an older release is brought up to date, with everything in it; a process of that release can still write."""
+"""A database of an older release is migrated with all its content; a process of that release can still write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEDGER = "INSERT INTO ledger VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"  # as the fir
 
 
 def old_database(home: Path, version: int) -> None:
-    """A file as a release with so many migrations left it: one open job, one that has ended, and their usage."""
+    """A file as a release with `version` migrations left it: an open job, an ended one, and their usage."""
     home.mkdir(mode=0o700)
     with closing(sqlite3.connect(home / "counsel.db", isolation_level=None)) as db:
         for step in schema._STEPS[:version]:
@@ -62,7 +62,7 @@ async def test_a_file_of_every_earlier_release_is_read_and_written(tmp_path: Pat
     job = await store.job("first")
     assert job is not None
     assert (job.is_open, job.cancelled_members, job.keep_days) == (True, (), 3)
-    if version < PROJECTS:  # later, the records say so themselves
+    if version < PROJECTS:  # later records have it themselves
         assert sorted((record.job, record.project) for record in await store.usage(0)) == [
             ("first", "/first"),
             ("second", "/second"),

@@ -1,4 +1,4 @@
-"""What commands read from the database's file: entries by their ids, its state, and a snapshot for an import."""
+"""What commands read from the database's file: entries by id, its state, and a snapshot for an import."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = 86400.0
 
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
-    """Two conversations of one project, one of another that has only a running job, one whose only job failed."""
+    """Two conversations of one project, one of another with only a running job, and one whose only job failed."""
     store = open_store(tmp_path)
     now = time.time()
     for number, name in enumerate(("alpha", "beta")):
@@ -59,7 +59,7 @@ def test_entries_by_the_beginning_of_their_ids(file: Path) -> None:
         assert len(lookup.conversations("", 1)) == 1
         assert lookup.conversation("beta") is not None
         assert lookup.conversation("epsilon") is None, "it has expired"
-        assert lookup.jobs("\ud800") == [], "no id holds half a character"
+        assert lookup.jobs("\ud800") == [], "no id has a lone surrogate"
         assert lookup.readable
 
 
@@ -74,12 +74,12 @@ def test_the_newest_of_a_project(file: Path) -> None:
         assert name(lookup.newest_job("/q", running=True)) == "job_open"
         assert lookup.newest_job("/p", running=True) is None
         assert name(lookup.newest_conversation("/p")) == "beta", "delta's only call failed"
-        assert name(lookup.newest_conversation("/q")) == "gamma", "it is on its way to an answer"
+        assert name(lookup.newest_conversation("/q")) == "gamma", "it waits for an answer"
         assert lookup.newest_conversation("/old") is None
         assert lookup.newest_conversation("/none") is None
 
 
-def test_a_file_that_cannot_be_read_is_no_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_raises_nothing(tmp_path: Path) -> None:
     missing = SqliteLookup(tmp_path / "none.db")
     assert (missing.jobs(""), missing.readable) == ([], True)
     missing.close()
@@ -103,9 +103,9 @@ def test_whether_a_file_is_intact(file: Path, tmp_path: Path) -> None:
     assert (empty.state, empty.detail) == ("damaged", "it is empty")
     (tmp_path / "bad.db").write_bytes(b"this is no database" * 100)
     assert maintenance.integrity(tmp_path / "bad.db", 60.0).state == "damaged"
-    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
-        other.execute("CREATE TABLE theirs (a)")
-        other.commit()
+    with closing(sqlite3.connect(tmp_path / "other.db")) as foreign:
+        foreign.execute("CREATE TABLE theirs (a)")
+        foreign.commit()
     assert maintenance.integrity(tmp_path / "other.db", 60.0).state == "damaged"
     with closing(sqlite3.connect(file)) as newer:
         newer.execute("PRAGMA user_version = 9999")
@@ -120,8 +120,8 @@ def test_free_pages_go_back_to_the_file_system(file: Path) -> None:
         db.commit()
         db.execute("DROP TABLE large")
         db.commit()
-    freed = maintenance.compact(file)
-    assert freed > 3_000_000
+    byte_count = maintenance.compact(file)
+    assert byte_count > 3_000_000
     assert file.stat().st_size < 1_000_000
     assert maintenance.compact(file) == 0
     assert maintenance.integrity(file, 60.0).state == "intact"
@@ -131,18 +131,18 @@ def test_free_pages_go_back_to_the_file_system(file: Path) -> None:
 
 
 def test_a_snapshot_has_what_is_imported(file: Path) -> None:
-    with snapshot.read(file) as read:
-        assert read.problem is None
-        assert [row["id"] for row in read.conversations()] == ["alpha", "beta", "gamma", "delta"]
-        first, second = read.messages("alpha")
+    with snapshot.read(file) as history:
+        assert history.problem is None
+        assert [row["id"] for row in history.conversations()] == ["alpha", "beta", "gamma", "delta"]
+        first, second = history.messages("alpha")
         assert (first["role"], second["role"], second["text"]) == ("user", "assistant", "answer of alpha")
         assert first["images"] == ["sha"], "lists are lists again"
-        assert [row["id"] for row in read.jobs()] == ["job_alpha", "job_beta", "job_bad"]
-        assert read.open_jobs() == ["job_open", "job_old"]
-        assert [row["key"] for row in read.calls("job_alpha")] == ["answer:gpt-5"]
-        assert len(list(read.usage())) == 2
-        assert read.blob("a" * 64) == ("image/png", b"png")
-        assert read.blob("b" * 64) is None
+        assert [row["id"] for row in history.jobs()] == ["job_alpha", "job_beta", "job_bad"]
+        assert history.open_jobs() == ["job_open", "job_old"]
+        assert [row["key"] for row in history.calls("job_alpha")] == ["answer:gpt-5"]
+        assert len(list(history.usage())) == 2
+        assert history.blob("a" * 64) == ("image/png", b"png")
+        assert history.blob("b" * 64) is None
 
 
 def test_there_is_no_such_file(tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_a_damaged_file_gives_what_can_be_read(file: Path) -> None:
     with file.open("r+b") as raw:
         raw.seek((root - 1) * size)
         raw.write(b"\xff" * size)
-    with snapshot.read(file) as read:
-        assert "is damaged" in str(read.problem)
-        assert [row["id"] for row in read.conversations()] == ["alpha", "beta", "gamma", "delta"]
+    with snapshot.read(file) as history:
+        assert "is damaged" in str(history.problem)
+        assert [row["id"] for row in history.conversations()] == ["alpha", "beta", "gamma", "delta"]
 
 
 def test_another_programs_file_is_refused(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_another_programs_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_is_open_as_long_as_someone_uses_it(file: Path) -> None:
     before = len(list(Path("/dev/fd").iterdir()))
     users = [files.OpenFile(file) for _ in range(3)]
-    assert len(list(Path("/dev/fd").iterdir())) == before + 1, "one for all"
+    assert len(list(Path("/dev/fd").iterdir())) == before + 1, "one descriptor for all"
     for user in users:
         assert user.size == file.stat().st_size
         user.close()

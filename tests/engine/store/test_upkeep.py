@@ -1,4 +1,4 @@
-"""The database shrinks: expired rows go in small steps, pages go back to the disk, a limit holds, backups are made."""
+"""Upkeep deletes expired rows in small steps, returns pages to the disk, keeps a size limit and makes backups."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ DAY = 86400
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = Database(tmp_path / "home" / "counsel.db")
-    yield made
-    made.close()
+    database = Database(tmp_path / "home" / "counsel.db")
+    yield database
+    database.close()
 
 
 def add_jobs(
@@ -106,7 +106,7 @@ async def test_the_log_is_cut_without_writes(database: Database, monkeypatch: py
             await asyncio.sleep(0.01)
 
 
-async def test_an_old_file_is_made_to_give_pages_back(tmp_path: Path) -> None:
+async def test_an_old_file_is_rewritten_so_that_it_returns_pages(tmp_path: Path) -> None:
     path = tmp_path / "counsel.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA auto_vacuum=NONE")
@@ -140,8 +140,8 @@ async def test_past_the_limit_the_oldest_goes_first_and_unfinished_jobs_never(da
     assert count(database, "events") < 600
     await upkeep.sweep(database, full // 2)
     assert upkeep.size(database) <= full // 2
-    left = {row[0].split("-")[0] for row in database.rows("SELECT id FROM jobs")}
-    assert "open" in left
+    kinds = {row[0].split("-")[0] for row in database.rows("SELECT id FROM jobs")}
+    assert "open" in kinds
     await upkeep.sweep(database, 1)
     assert {row[0] for row in database.rows("SELECT id FROM jobs")} == {f"open-{n}" for n in range(5)}
     assert {row[0] for row in database.rows("SELECT id FROM conversations")} == {
@@ -151,12 +151,12 @@ async def test_past_the_limit_the_oldest_goes_first_and_unfinished_jobs_never(da
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [("500 MB", 500 * 1024**2), ("2GiB", 2 * 1024**3), ("1.5g", 3 * 512 * 1024**2), ("4096", 4096), ("0", 0)],
 )
-def test_sizes_can_be_read_by_people(tmp_path: Path, text: str, meant: int) -> None:
+def test_sizes_can_be_read_by_people(tmp_path: Path, text: str, expected: int) -> None:
     result = load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_MAX_DATABASE_BYTES": text})
-    assert result.max_database_bytes == meant
+    assert result.max_database_bytes == expected
     assert result.problems == ()
 
 
@@ -166,17 +166,17 @@ async def test_a_backup_is_private_complete_and_made_once_a_day_if_something_cha
     path = database.path
     await database.write(lambda db: add_jobs(db, 3, age=0))
     assert backups.due(path)
-    made = backups.make(path)
-    assert made is not None
-    assert stat.S_IMODE(os.stat(made).st_mode) == 0o600  # noqa: PTH116 - no wait
-    with closing(sqlite3.connect(made)) as db:
+    backup = backups.make(path)
+    assert backup is not None
+    assert stat.S_IMODE(os.stat(backup).st_mode) == 0o600  # noqa: PTH116 - no wait
+    with closing(sqlite3.connect(backup)) as db:
         assert db.execute("SELECT COUNT(*) FROM jobs").fetchone() == (3,)
     assert not backups.due(path)
     assert not backups.due(path, time.time() + 2 * DAY), "nothing has changed"
-    os.utime(made, (0, 0))
+    os.utime(backup, (0, 0))
     assert backups.due(path)
     for n in range(5):
-        made.with_name(f"counsel-2020010{n}T000000Z.db").touch()
+        backup.with_name(f"counsel-2020010{n}T000000Z.db").touch()
     backups.prune(path)
     assert len(backups.listed(path)) == backups.KEPT
 
@@ -191,12 +191,12 @@ async def test_no_backup_without_room_on_the_disk(
 
 async def test_a_deleted_conversation_is_gone_from_the_backups(database: Database) -> None:
     await database.write(lambda db: add_jobs(db, 2, age=0))
-    made = backups.make(database.path)
-    assert made is not None
+    backup = backups.make(database.path)
+    assert backup is not None
     store = SqliteStore(database.path)
     assert await store.delete_conversation("talk-old-0")
     await store.close()
-    with closing(sqlite3.connect(made)) as db:
+    with closing(sqlite3.connect(backup)) as db:
         assert db.execute("SELECT id FROM conversations").fetchall() == [("talk-old-1",)]
         assert db.execute("SELECT id FROM jobs").fetchall() == [("old-1",)]
 

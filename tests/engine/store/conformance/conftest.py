@@ -1,4 +1,4 @@
-"""Stores that the suite runs on. A second implementation adds a factory here, and nothing else."""
+"""Stores that the suite runs on. Another implementation only adds a factory here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Stores:
-    """Opens the same data again and again, as several processes do."""
+    """Opens the same data several times, as several processes do."""
 
     def __init__(self, home: Path, database: str = "") -> None:
         self._home = home
@@ -41,7 +41,7 @@ def sqlite_on_disk(folder: Path, _: pytest.FixtureRequest) -> Iterator[Stores]:
 
 @contextmanager
 def sqlite_in_memory(folder: Path, _: pytest.FixtureRequest) -> Iterator[Stores]:
-    """Where the folder cannot be made, nothing can be written to disk."""
+    """If the folder cannot be created, nothing can be written to disk."""
     (folder / "home").write_text("a file")
     yield Stores(folder / "home")
 
@@ -59,16 +59,16 @@ SHARED = [sqlite_on_disk, postgres]  # those that several processes can open
 
 @pytest.fixture(params=SHARED, ids=lambda factory: factory.__name__)
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stores]:
-    with request.param(tmp_path, request) as opened:
-        yield opened
-        await opened.close()
+    with request.param(tmp_path, request) as stores:
+        yield stores
+        await stores.close()
 
 
 @pytest.fixture(params=ALL, ids=lambda factory: factory.__name__)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    with request.param(tmp_path, request) as opened:
-        yield opened.open()
-        await opened.close()
+    with request.param(tmp_path, request) as stores:
+        yield stores.open()
+        await stores.close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A job's calls: replies that were paid for, events that followers read by a cursor, images."""
+"""A job's calls: replies, events that followers read by a cursor, and images."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ async def test_a_reply_is_kept_although_its_job_was_lost(store: Store) -> None:
     assert len(await store.usage(0)) == 1
     job = await store.job(new.id)
     assert job is not None
-    assert job.stuck == 1, "only a reply of this attempt says that the job gets further"
-    assert await store.slots_with_text(new.id) == ["0"], "the events are the new owner's"
+    assert job.stuck == 1, "only a reply of this attempt shows that the job makes progress"
+    assert await store.slots_with_text(new.id) == ["0"], "the events belong to the new owner"
 
 
 async def test_a_reply_of_a_job_that_is_gone_is_counted_and_dropped(store: Store) -> None:
@@ -162,7 +162,7 @@ async def test_a_change_between_the_mark_and_the_wait_is_not_missed(store: Store
     await asyncio.wait_for(store.wait_for_change(new.id, mark, 60), 20)
 
 
-async def test_a_follower_whose_job_does_not_change_looks_again_all_the_same(store: Store) -> None:
+async def test_a_follower_whose_job_does_not_change_wakes_after_a_while(store: Store) -> None:
     await asyncio.wait_for(store.wait_for_change("job", store.mark("job"), 0.1), 20)
 
 

@@ -37,7 +37,7 @@ async def test_a_conversation_is_what_its_first_job_began(store: Store) -> None:
 
 async def test_messages_are_read_as_they_were_written(store: Store) -> None:
     new = new_job()
-    asked = Message(
+    question = Message(
         role="user",
         text="with file",
         asked="without",
@@ -48,11 +48,11 @@ async def test_messages_are_read_as_they_were_written(store: Store) -> None:
     )
     await store.submit(new)
     end = completed(
-        new, turn=turn(new, messages=(asked, Message(role="assistant", text="answer", job=new.id)))
+        new, turn=turn(new, messages=(question, Message(role="assistant", text="answer", job=new.id)))
     )
     await store.finish(fence(new), end)
     first, second = await store.messages("conversation")
-    assert first == asked
+    assert first == question
     assert (second.role, second.text, second.asked, second.images, second.details.to_json()) == (
         "assistant",
         "answer",
@@ -126,9 +126,9 @@ async def test_an_agents_session_knows_how_much_it_has_seen(store: Store) -> Non
         new = new_job()
         await store.submit(new)
         await store.finish(fence(new), completed(new, turn=turn(new, session=("codex", session))))
-    seen = await store.agent_session("conversation", "codex")
-    assert seen is not None
-    assert (seen.id, seen.messages) == ("second", 4)
+    agent_session = await store.agent_session("conversation", "codex")
+    assert agent_session is not None
+    assert (agent_session.id, agent_session.messages) == ("second", 4)
     assert await store.agent_session("conversation", "claude") is None
 
 

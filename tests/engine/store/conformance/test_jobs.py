@@ -1,4 +1,4 @@
-"""Jobs: written down once, owned by one attempt of one process, ended once, in the order of turns."""
+"""Jobs are stored once, owned by one attempt of one process, ended once, and in the order of turns."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ async def read(store: Store, job: str) -> JobDetail:
 
 async def test_a_submitted_job_is_read_as_it_was_written(store: Store) -> None:
     new = new_job(key="key", background=True)
-    submitted = await store.submit(new)
-    assert (submitted.is_new, submitted.conversation) == (True, "conversation")
+    submission = await store.submit(new)
+    assert (submission.is_new, submission.conversation) == (True, "conversation")
     job = await read(store, new.id)
     assert (job.id, job.key, job.tool, job.conversation) == (new.id, "key", "chat", "conversation")
     assert (job.status, job.is_open, job.background, job.cancel) == ("processing", True, True, False)
@@ -109,10 +109,14 @@ async def test_a_stateless_job_begins_no_conversation(store: Store) -> None:
 async def test_an_adopted_job_is_the_next_attempt_with_its_question(store: Store) -> None:
     new = new_job(key="key")
     await store.submit(new)
-    adopted = await store.adopt(new.id, "owner", "heir")
-    assert adopted is not None
-    assert (adopted.record.owner, adopted.record.attempt, adopted.record.key) == ("heir", 2, "key")
-    assert (adopted.task, adopted.origin) == (new.task, new.origin)
+    adopted_job = await store.adopt(new.id, "owner", "heir")
+    assert adopted_job is not None
+    assert (adopted_job.record.owner, adopted_job.record.attempt, adopted_job.record.key) == (
+        "heir",
+        2,
+        "key",
+    )
+    assert (adopted_job.task, adopted_job.origin) == (new.task, new.origin)
     assert (await read(store, new.id)).attempt == 2
 
 
@@ -135,14 +139,14 @@ async def test_a_finished_job_is_not_adopted(store: Store) -> None:
 async def test_a_process_that_lost_a_job_changes_nothing_more(store: Store) -> None:
     new = new_job()
     await store.submit(new)
-    lost = fence(new)
+    old_fence = fence(new)
     await store.adopt(new.id, "owner", "heir")
-    await store.append(lost, [Noticed(1, 1.0, "", "info", "late")])
-    await store.progress(lost, 1)
-    await store.mark_attempt(lost)
+    await store.append(old_fence, [Noticed(1, 1.0, "", "info", "late")])
+    await store.progress(old_fence, 1)
+    await store.mark_attempt(old_fence)
     for end in (completed(new), stopped(new)):
         with pytest.raises(LostJob):
-            await store.finish(lost, end)
+            await store.finish(old_fence, end)
     job = await read(store, new.id)
     assert (job.is_open, job.completed, job.stuck) == (True, 0, 0)
     assert await store.events(new.id, 0) == []
@@ -160,12 +164,12 @@ async def test_owner_and_attempt_are_both_proven(store: Store, wrong: str) -> No
 
 
 async def test_released_jobs_have_no_owner(store: Store) -> None:
-    mine, other, over = new_job(), new_job(owner="another"), new_job()
-    for job in (mine, other, over):
+    mine, theirs, over = new_job(), new_job(owner="another"), new_job()
+    for job in (mine, theirs, over):
         await store.submit(job)
     await store.finish(fence(over), completed(over))
     await store.release("owner", keep=False)
-    assert [(await read(store, job.id)).owner for job in (mine, other)] == ["", "another"]
+    assert [(await read(store, job.id)).owner for job in (mine, theirs)] == ["", "another"]
     assert not (await read(store, mine.id)).background
     assert await store.adopt(mine.id, "", "heir")
 
@@ -185,11 +189,11 @@ async def test_a_detached_job_is_a_background_job(store: Store) -> None:
 
 
 async def test_owners_are_those_of_open_jobs(store: Store) -> None:
-    mine, other = new_job(), new_job(owner="another")
+    mine, theirs = new_job(), new_job(owner="another")
     await store.submit(mine)
-    await store.submit(other)
+    await store.submit(theirs)
     assert await store.owners() == {"owner", "another"}
-    await store.finish(fence(other), completed(other))
+    await store.finish(fence(theirs), completed(theirs))
     assert await store.owners() == {"owner"}
 
 
@@ -199,10 +203,14 @@ async def test_standing_says_whose_a_job_is_now(store: Store) -> None:
         await store.submit(job)
     await store.adopt(first.id, "owner", "heir")
     await store.request_cancel(second.id)
-    seen = {standing.id: standing for standing in await store.standing([first.id, second.id, "unknown"])}
-    assert seen.keys() == {first.id, second.id}
-    assert (seen[first.id].owner, seen[first.id].attempt, seen[first.id].cancel) == ("heir", 2, False)
-    assert (seen[second.id].owner, seen[second.id].status, seen[second.id].cancel) == (
+    standings = {standing.id: standing for standing in await store.standing([first.id, second.id, "unknown"])}
+    assert standings.keys() == {first.id, second.id}
+    assert (standings[first.id].owner, standings[first.id].attempt, standings[first.id].cancel) == (
+        "heir",
+        2,
+        False,
+    )
+    assert (standings[second.id].owner, standings[second.id].status, standings[second.id].cancel) == (
         "owner",
         "processing",
         True,
@@ -330,9 +338,9 @@ async def test_the_request_to_cancel_reaches_the_next_owner(store: Store) -> Non
     new = new_job()
     await store.submit(new)
     await store.request_cancel(new.id)
-    adopted = await store.adopt(new.id, "owner", "heir")
-    assert adopted is not None
-    assert adopted.record.cancel
+    adopted_job = await store.adopt(new.id, "owner", "heir")
+    assert adopted_job is not None
+    assert adopted_job.record.cancel
 
 
 async def test_single_models_can_be_asked_to_stop_and_the_next_owner_knows(store: Store) -> None:
@@ -345,9 +353,9 @@ async def test_single_models_can_be_asked_to_stop_and_the_next_owner_knows(store
     assert (job.cancel, job.cancelled_members) == (False, ("1", "0"))
     (standing,) = await store.standing([new.id])
     assert (standing.cancel, standing.cancelled_members) == (False, ("1", "0"))
-    adopted = await store.adopt(new.id, "owner", "heir")
-    assert adopted is not None
-    assert adopted.record.cancelled_members == ("1", "0")
+    adopted_job = await store.adopt(new.id, "owner", "heir")
+    assert adopted_job is not None
+    assert adopted_job.record.cancelled_members == ("1", "0")
 
 
 @pytest.mark.parametrize("end", [completed, stopped])
@@ -365,8 +373,8 @@ async def test_a_job_that_is_over_cannot_be_asked_to_stop(store: Store, end: Cal
 
 async def test_turns_are_in_the_order_of_submission_whatever_the_clocks_say(store: Store) -> None:
     first, second, third = (new_job(created=at, owner=f"owner {at}") for at in (300.0, 200.0, 100.0))
-    other = new_job("another")
-    for job in (first, second, other, third):
+    unrelated = new_job("another")
+    for job in (first, second, unrelated, third):
         await store.submit(job)
     assert [job.id for job in await store.earlier_jobs(third.id)] == [first.id, second.id]
     assert [job.id for job in await store.earlier_jobs(first.id)] == []
@@ -424,8 +432,8 @@ async def test_outcomes_say_who_answered_and_what_it_cost(store: Store) -> None:
 
 
 async def test_the_newest_job_of_a_conversation(store: Store) -> None:
-    first, second, other = new_job(created=1.0), new_job(created=2.0), new_job("another", created=3.0)
-    for job in (first, second, other):
+    first, second, unrelated = new_job(created=1.0), new_job(created=2.0), new_job("another", created=3.0)
+    for job in (first, second, unrelated):
         await store.submit(job)
     newest = await store.newest_job("conversation")
     assert newest is not None
@@ -436,8 +444,8 @@ async def test_which_ids_are_jobs(store: Store) -> None:
     jobs = [new_job() for _ in range(3)]
     for job in jobs:
         await store.submit(job)
-    wanted = [job.id for job in jobs[:2]] + [f"unknown-{number}" for number in range(2_000)]
-    assert await store.existing_jobs(wanted) == {jobs[0].id, jobs[1].id}
+    ids = [job.id for job in jobs[:2]] + [f"unknown-{number}" for number in range(2_000)]
+    assert await store.existing_jobs(ids) == {jobs[0].id, jobs[1].id}
     assert await store.existing_jobs([]) == set()
 
 
@@ -475,12 +483,12 @@ async def test_a_write_happens_although_its_waiter_is_cancelled(store: Store) ->
 
 
 async def test_a_failed_write_spoils_no_other(store: Store) -> None:
-    new, other = new_job(), new_job("another")
+    new, second = new_job(), new_job("another")
     await store.submit(new)
-    await store.submit(other)
-    lost = store.finish(Fence(new.id, "stranger", 9), completed(new))
-    stored = store.finish(fence(other), completed(other))
-    await stored
+    await store.submit(second)
+    failing_write = store.finish(Fence(new.id, "stranger", 9), completed(new))
+    good_write = store.finish(fence(second), completed(second))
+    await good_write
     with pytest.raises(LostJob):
-        await lost
-    assert answer(await read(store, other.id)) == "answer"
+        await failing_write
+    assert answer(await read(store, second.id)) == "answer"

@@ -1,4 +1,4 @@
-"""Lists page by page, deletion of one job, and keys by their beginning."""
+"""Lists page by page, deletion of one job, and keys by prefix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.stored import completed, fence, new_job, stopped
 ANY = JobFilter()
 
 
-async def finished(
+async def finish_job(
     store: Store, conversation: str = "conversation", text: str = "answer", **fields: Any
 ) -> NewJob:
     job = new_job(conversation, **fields)
@@ -24,18 +24,18 @@ async def finished(
     return job
 
 
-async def all_pages(store: Store, limit: int, chosen: JobFilter = ANY) -> list[list[JobRecord]]:
+async def all_pages(store: Store, limit: int, job_filter: JobFilter = ANY) -> list[list[JobRecord]]:
     pages, cursor = [], None
     while True:
-        page = await store.jobs_page(limit, chosen, cursor)
+        page = await store.jobs_page(limit, job_filter, cursor)
         pages.append(page.rows)
         cursor = page.next
         if cursor is None:
             return pages
 
 
-async def names(store: Store, chosen: JobFilter) -> set[str]:
-    return {row.id for row in (await store.jobs_page(50, chosen)).rows}
+async def names(store: Store, job_filter: JobFilter) -> set[str]:
+    return {row.id for row in (await store.jobs_page(50, job_filter)).rows}
 
 
 async def test_pages_of_jobs_have_each_job_once_newest_first(store: Store) -> None:
@@ -51,9 +51,9 @@ async def test_pages_of_jobs_have_each_job_once_newest_first(store: Store) -> No
 
 
 async def test_a_page_continues_where_it_ended_while_jobs_arrive(store: Store) -> None:
-    jobs = [await finished(store, created=100.0 + number) for number in range(4)]
+    jobs = [await finish_job(store, created=100.0 + number) for number in range(4)]
     first = await store.jobs_page(2, ANY)
-    await finished(store, created=200.0)
+    await finish_job(store, created=200.0)
     await store.delete_job(jobs[2].id)  # the last row of the first page
     second = await store.jobs_page(2, ANY, first.next)
     assert [row.id for row in (*first.rows, *second.rows)] == [job.id for job in reversed(jobs)]
@@ -61,29 +61,29 @@ async def test_a_page_continues_where_it_ended_while_jobs_arrive(store: Store) -
 
 
 async def test_jobs_are_chosen_by_what_they_are(store: Store) -> None:
-    done = await finished(store, "one", title="Safe regular expressions")
-    failed, running = new_job("two", title="Another 100% question"), new_job("one", title="a_b")
-    for job in (failed, running):
+    completed_job = await finish_job(store, "one", title="Safe regular expressions")
+    failed_job, running_job = new_job("two", title="Another 100% question"), new_job("one", title="a_b")
+    for job in (failed_job, running_job):
         await store.submit(job)
-    await store.finish(fence(failed), stopped(failed))
+    await store.finish(fence(failed_job), stopped(failed_job))
     panel = new_job("three", title="The panel")
     panel = replace(panel, task=replace(panel.task, tool="consensus", models=("sonnet", "gpt-5")))
     await store.submit(panel)
-    assert await names(store, JobFilter(status="completed")) == {done.id}
-    assert await names(store, JobFilter(status="processing")) == {running.id, panel.id}
+    assert await names(store, JobFilter(status="completed")) == {completed_job.id}
+    assert await names(store, JobFilter(status="processing")) == {running_job.id, panel.id}
     assert await names(store, JobFilter(tool="consensus")) == {panel.id}
     assert await names(store, JobFilter(model="sonnet")) == {panel.id}
-    assert await names(store, JobFilter(conversation="one")) == {done.id, running.id}
-    assert await names(store, JobFilter(conversation="one", status="completed")) == {done.id}
-    assert await names(store, JobFilter(words="EXPRESSIONS safe")) == {done.id}
-    assert await names(store, JobFilter(words="0%")) == {failed.id}  # no wildcards
-    assert await names(store, JobFilter(words="a_b")) == {running.id}
+    assert await names(store, JobFilter(conversation="one")) == {completed_job.id, running_job.id}
+    assert await names(store, JobFilter(conversation="one", status="completed")) == {completed_job.id}
+    assert await names(store, JobFilter(words="EXPRESSIONS safe")) == {completed_job.id}
+    assert await names(store, JobFilter(words="0%")) == {failed_job.id}  # no wildcards
+    assert await names(store, JobFilter(words="a_b")) == {running_job.id}
     assert await names(store, JobFilter(words="nothing like it")) == set()
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "é", "AAAA", "MTIz", "%00", "9" * 500])
 async def test_a_cursor_that_no_page_gave_is_refused(store: Store, cursor: str) -> None:
-    await finished(store)
+    await finish_job(store)
     with pytest.raises(InvalidArgument):
         await store.jobs_page(2, ANY, cursor)
     with pytest.raises(InvalidArgument):
@@ -92,27 +92,27 @@ async def test_a_cursor_that_no_page_gave_is_refused(store: Store, cursor: str) 
 
 async def test_pages_of_conversations_have_each_once_newest_first(store: Store) -> None:
     for number in range(5):
-        await finished(store, f"conversation-{number}", f"answer {number}")
+        await finish_job(store, f"conversation-{number}", f"answer {number}")
     await store.submit(new_job("unanswered"))  # there is nothing to show
-    wanted = [row.id for row in await store.conversations(50)]
-    assert len(wanted) == 5
+    expected = [row.id for row in await store.conversations(50)]
+    assert len(expected) == 5
     for limit in (1, 2, 5, 50):
-        shown, cursor = [], None
+        ids, cursor = [], None
         while True:
             page = await store.conversations_page(limit, "", cursor)
-            shown += [hit.conversation.id for hit in page.rows]
+            ids += [hit.conversation.id for hit in page.rows]
             cursor = page.next
             if cursor is None:
                 break
-        assert sorted(shown) == sorted(wanted)
-        assert len(set(shown)) == 5
+        assert sorted(ids) == sorted(expected)
+        assert len(set(ids)) == 5
 
 
 async def test_a_conversation_whose_only_question_failed_is_listed(store: Store) -> None:
-    await finished(store, "answered", "yes")
-    failed = new_job("refused", title="Which key?")
-    await store.submit(failed)
-    await store.finish(fence(failed), stopped(failed))
+    await finish_job(store, "answered", "yes")
+    failed_job = new_job("refused", title="Which key?")
+    await store.submit(failed_job)
+    await store.finish(fence(failed_job), stopped(failed_job))
     page = await store.conversations_page(50)
     assert {(hit.conversation.id, hit.conversation.messages > 0) for hit in page.rows} == {
         ("answered", True),
@@ -125,8 +125,8 @@ async def test_a_conversation_whose_only_question_failed_is_listed(store: Store)
 
 async def test_pages_of_a_search_have_the_text_that_was_found(store: Store) -> None:
     for number in range(4):
-        await finished(store, f"conversation-{number}", f"Tea number {number}")
-    await finished(store, "other", "coffee")
+        await finish_job(store, f"conversation-{number}", f"Tea number {number}")
+    await finish_job(store, "other", "coffee")
     first = await store.conversations_page(3, "TEA number")
     second = await store.conversations_page(3, "TEA number", first.next)
     hits = [*first.rows, *second.rows]
@@ -136,11 +136,11 @@ async def test_pages_of_a_search_have_the_text_that_was_found(store: Store) -> N
 
 
 async def test_a_finished_job_is_deleted_and_its_conversation_stays(store: Store) -> None:
-    job, other = await finished(store), await finished(store)
+    job, second = await finish_job(store), await finish_job(store)
     assert await store.delete_job(job.id) is True
     assert await store.job(job.id) is None
     assert await store.delete_job(job.id) is False
-    assert await store.existing_jobs([job.id, other.id]) == {other.id}
+    assert await store.existing_jobs([job.id, second.id]) == {second.id}
     assert len(await store.messages("conversation")) == 4
 
 

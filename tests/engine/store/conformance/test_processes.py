@@ -1,4 +1,4 @@
-"""Two stores on the same data, as two processes have them. Each has its own writer, so they really race."""
+"""Two stores on the same data, as in two processes. Each has its own writer, so they really race."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ async def test_one_job_is_adopted_by_one_of_two(stores: Stores) -> None:
     for _ in range(ROUNDS):
         new = new_job()
         await ours.submit(new)
-        adopted = await asyncio.gather(
+        adoptions = await asyncio.gather(
             ours.adopt(new.id, "owner", "heir"), theirs.adopt(new.id, "owner", "other heir")
         )
-        (winner,) = [job for job in adopted if job]
+        (winner,) = [job for job in adoptions if job]
         job = await theirs.job(new.id)
         assert job is not None
         assert (job.owner, job.attempt) == (winner.record.owner, 2)
@@ -56,16 +56,16 @@ async def test_one_call_sent_to_two_is_one_job(stores: Stores) -> None:
     ours, theirs = stores.open(), stores.open()
     for number in range(ROUNDS):
         new = new_job(key=f"key-{number}")
-        submitted = await asyncio.gather(ours.submit(new), theirs.submit(new))
-        assert sorted(each.is_new for each in submitted) == [False, True]
+        submissions = await asyncio.gather(ours.submit(new), theirs.submit(new))
+        assert sorted(submission.is_new for submission in submissions) == [False, True]
 
 
 async def test_one_tag_names_one_conversation(stores: Stores) -> None:
     ours, theirs = stores.open(), stores.open()
     for number in range(ROUNDS):
         jobs = [new_job(f"{name}-{number}", tag=f"tag-{number}") for name in "ab"]
-        submitted = await asyncio.gather(ours.submit(jobs[0]), theirs.submit(jobs[1]))
-        assert len({each.conversation for each in submitted}) == 1
+        submissions = await asyncio.gather(ours.submit(jobs[0]), theirs.submit(jobs[1]))
+        assert len({submission.conversation for submission in submissions}) == 1
 
 
 async def test_a_job_ends_once_in_whatever_process(stores: Stores) -> None:
@@ -91,8 +91,8 @@ async def test_the_first_reply_to_a_call_stays(stores: Stores) -> None:
             ours.remember(fence(new), "key", "0", reply("ours"), usage()),
             theirs.remember(fence(new, owner="stranger"), "key", "0", reply("theirs"), usage()),
         )
-        stored = [await each.reply(new.id, "key") for each in (ours, theirs)]
-        assert stored[0] == stored[1] is not None
+        replies = [await store.reply(new.id, "key") for store in (ours, theirs)]
+        assert replies[0] == replies[1] is not None
     assert len(await ours.usage(0)) == 2 * ROUNDS
 
 
@@ -103,7 +103,7 @@ async def test_all_agree_on_the_order_of_turns(stores: Stores) -> None:
     order = [job.id for job in await ours.open_jobs("conversation")]
     assert order == [job.id for job in await theirs.open_jobs("conversation")]
     for place, job in enumerate(order):
-        assert [each.id for each in await theirs.earlier_jobs(job)] == order[:place]
+        assert [row.id for row in await theirs.earlier_jobs(job)] == order[:place]
 
 
 async def test_each_turn_gets_its_own_place(stores: Stores) -> None:

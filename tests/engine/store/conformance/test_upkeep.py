@@ -75,7 +75,7 @@ async def test_images_are_deleted_when_nothing_refers_to_them(
     await store.submit(new)
     await store.finish(fence(new), completed(new, turn=turn(new)))  # whose first message has the image `sha`
     await store.sweep()
-    assert (await store.blobs(["sha", "unused"])).keys() == {"sha", "unused"}, "its job may be on its way"
+    assert (await store.blobs(["sha", "unused"])).keys() == {"sha", "unused"}, "its job may not be stored yet"
     later(2 * 3600)
     await store.sweep()
     assert (await store.blobs(["sha", "unused"])).keys() == {"sha"}
@@ -90,8 +90,8 @@ async def test_past_the_limit_the_cheapest_goes_first_and_open_jobs_never(store:
     for number in range(60):
         await store.cache_answer(f"key-{number}", reply("x" * 50_000), expires=time.time() + DAY)
     await store.sweep(max_bytes=1_000_000)
-    cached = [await store.cached_answer(f"key-{number}") for number in range(60)]
-    assert cached.count(None) > 30
+    answers = [await store.cached_answer(f"key-{number}") for number in range(60)]
+    assert answers.count(None) > 30
     assert await store.existing_jobs([running.id, over.id]) == {running.id, over.id}
     await store.sweep(max_bytes=1)
     assert await store.existing_jobs([running.id, over.id]) == {running.id}

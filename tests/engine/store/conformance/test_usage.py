@@ -11,16 +11,16 @@ from support.stored import reply, usage
 
 
 async def test_usage_is_read_as_it_was_recorded_since_a_moment(store: Store) -> None:
-    old, failed, new = (
+    old, failed_call, new = (
         usage(at=100.0),
         usage(at=200.0, code="TIMEOUT", cost=None),
         usage(at=300.0, model="gpt-6"),
     )
-    for record in (new, old, failed):
+    for record in (new, old, failed_call):
         store.record_usage(record)
     await store.flush()
-    assert sorted(await store.usage(0), key=lambda record: record.at) == [old, failed, new]
-    assert sorted(await store.usage(200.0), key=lambda record: record.at) == [failed, new]
+    assert sorted(await store.usage(0), key=lambda record: record.at) == [old, failed_call, new]
+    assert sorted(await store.usage(200.0), key=lambda record: record.at) == [failed_call, new]
     assert await store.usage(301.0) == []
 
 
@@ -66,9 +66,9 @@ async def test_a_cached_answer_is_there_until_it_expires(
 async def test_a_newer_answer_replaces_a_cached_one(store: Store) -> None:
     await store.cache_answer("key", reply("old"), expires=_in(-1))
     await store.cache_answer("key", reply("new"), expires=_in(60))
-    cached = await store.cached_answer("key")
-    assert cached is not None
-    assert cached.text == "new"
+    answer = await store.cached_answer("key")
+    assert answer is not None
+    assert answer.text == "new"
 
 
 def _in(seconds: float) -> float:

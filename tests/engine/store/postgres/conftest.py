@@ -1,4 +1,4 @@
-"""Stores on one PostgreSQL database, as several servers have them."""
+"""Stores on one PostgreSQL database, as on several servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Open: TypeAlias = "Callable[..., PostgresStore]"
 if find_spec("psycopg") is None and not os.environ.get("CI"):
-    collect_ignore_glob = ["test_*.py"]  # they import what needs it
+    collect_ignore_glob = ["test_*.py"]  # they import modules that need it
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def proxy(url: str) -> AsyncIterator[PostgresProxy]:
 
 
 @pytest.fixture
-async def opened(url: str) -> AsyncIterator[Open]:
+async def open_store(url: str) -> AsyncIterator[Open]:
     """Opens a store, on the database itself or through a proxy; all are closed at the end."""
     from counsel.engine.store.postgres.store import PostgresStore
 

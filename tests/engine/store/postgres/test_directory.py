@@ -16,8 +16,8 @@ async def signs_in(directory: Directory, secret: str) -> bool:
     return await directory.signed_in(secret) is not None
 
 
-async def test_a_person_from_the_first_token_to_the_last(opened: Open) -> None:
-    directory = Directory(opened().people)
+async def test_a_person_from_the_first_token_to_the_last(open_store: Open) -> None:
+    directory = Directory(open_store().people)
     ada = await directory.add(" Ada ", "admin", ["Ops", "dev"], days=2)
     assert (ada.person.name, ada.person.role, ada.person.groups) == ("Ada", "admin", ("dev", "ops"))
     assert ada.token.expires is not None
@@ -38,15 +38,19 @@ async def test_a_person_from_the_first_token_to_the_last(opened: Open) -> None:
     assert await signs_in(directory, ada.secret)
     with pytest.raises(NotFound, match="Ada has no token"):
         await directory.end_token("ada", laptop.token.id)
-    rotated = await directory.rotate("ada", overlap=3600)
-    assert await signs_in(directory, rotated.secret)
+    rotation = await directory.rotate("ada", overlap=3600)
+    assert await signs_in(directory, rotation.secret)
     assert await signs_in(directory, ada.secret), "it goes on for an hour"
     again = await directory.rotate("ada")
-    assert [await signs_in(directory, made.secret) for made in (again, rotated, ada)] == [True, False, False]
+    assert [await signs_in(directory, token.secret) for token in (again, rotation, ada)] == [
+        True,
+        False,
+        False,
+    ]
 
 
-async def test_the_last_admin_stays(opened: Open) -> None:
-    directory = Directory(opened().people)
+async def test_the_last_admin_stays(open_store: Open) -> None:
+    directory = Directory(open_store().people)
     ada, bob = await directory.add("Ada", "admin"), await directory.add("Bob")
     assert [record.person.name for record in await directory.listed()] == ["Ada", "Bob"]
     with pytest.raises(Conflict, match="Ada is the last admin"):
@@ -70,8 +74,8 @@ async def test_the_last_admin_stays(opened: Open) -> None:
     assert not await signs_in(directory, bob.secret)
 
 
-async def test_people_that_cannot_be_added_or_changed(opened: Open) -> None:
-    directory = Directory(opened().people)
+async def test_people_that_cannot_be_added_or_changed(open_store: Open) -> None:
+    directory = Directory(open_store().people)
     await directory.add("Ada", "admin", days=LONGEST_DAYS)
     for days in (0, LONGEST_DAYS + 1, -1):
         with pytest.raises(InvalidArgument, match="expires after 1 to"):

@@ -17,8 +17,8 @@ from engine.store.postgres.conftest import Open
 from support.stored import completed, fence, new_job, reply
 
 
-class Paused:
-    """A write that has run and waits with its commit."""
+class PausedWrite:
+    """A write that has run and delays its commit."""
 
     def __init__(self, work: Work[Any]) -> None:
         self._work = work
@@ -33,7 +33,7 @@ class Paused:
 
 
 async def waits_for_a_lock(store: Any, pending: Pending[Any]) -> None:
-    """Until the server says that a session waits for another one's lock."""
+    """Wait until the server reports that a session waits for a lock."""
     sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     async with asyncio.timeout(30):
         while not await store.database.rows(sql):
@@ -46,28 +46,30 @@ async def order(store: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["old conversation", "new conversation"])
-async def test_a_later_turn_waits_for_the_commit_of_an_earlier_one(opened: Open, exists: bool) -> None:
-    """With numbers of a sequence the second would be visible first, and run first."""
-    ours, theirs = opened(), opened()
+async def test_a_later_turn_waits_for_the_commit_of_an_earlier_one(open_store: Open, exists: bool) -> None:
+    """With numbers from a sequence the second turn would be visible first, and run first."""
+    ours, theirs = open_store(), open_store()
     if exists:
-        done = new_job()
-        await ours.submit(done)
-        await ours.finish(fence(done), completed(done))
+        old_job = new_job()
+        await ours.submit(old_job)
+        await ours.finish(fence(old_job), completed(old_job))
     first, second = new_job(), new_job()
-    paused = Paused(submission.insert(first))
-    early = ours.database.write(paused)
-    await paused.has_run.wait()
+    paused_write = PausedWrite(submission.insert(first))
+    early = ours.database.write(paused_write)
+    await paused_write.has_run.wait()
     late = theirs.submit(second)
     await waits_for_a_lock(theirs, late)
     assert await order(theirs) == []
-    paused.may_commit.set()
+    paused_write.may_commit.set()
     await asyncio.gather(early, late)
     assert await order(theirs) == [first.id, second.id]
     assert [job.id for job in await theirs.earlier_jobs(second.id)] == [first.id]
 
 
-async def test_a_turn_after_its_conversation_was_deleted_is_still_behind_the_open_ones(opened: Open) -> None:
-    store = opened()
+async def test_a_turn_after_its_conversation_was_deleted_is_still_behind_the_open_ones(
+    open_store: Open,
+) -> None:
+    store = open_store()
     jobs = [new_job() for _ in range(3)]
     for job in jobs[:2]:
         await store.submit(job)
@@ -76,26 +78,26 @@ async def test_a_turn_after_its_conversation_was_deleted_is_still_behind_the_ope
     assert await order(store) == [job.id for job in jobs]
 
 
-async def _append(store: Any, job: NewJob) -> Paused:
-    """Events whose commit is on its way."""
-    taken: list[Work[Any]] = []
+async def _append(store: Any, job: NewJob) -> PausedWrite:
+    """A write of events that delays its commit."""
+    works: list[Work[Any]] = []
     write = store.database.write
-    store.database.write = lambda work, **_: taken.append(work)
+    store.database.write = lambda work, **_: works.append(work)
     store.append(fence(job), [Noticed(1, 1.0, "", "info", "note")])
     store.database.write = write
-    return Paused(taken[0])
+    return PausedWrite(works[0])
 
 
-async def test_a_job_is_adopted_before_or_after_its_owners_write_never_within(opened: Open) -> None:
-    ours, theirs = opened(), opened()
+async def test_a_job_is_adopted_before_or_after_its_owners_write_never_within(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
     new = new_job()
     await ours.submit(new)
-    paused = await _append(ours, new)
-    early = ours.database.write(paused)
-    await paused.has_run.wait()
+    paused_write = await _append(ours, new)
+    early = ours.database.write(paused_write)
+    await paused_write.has_run.wait()
     adopting = theirs.adopt(new.id, "owner", "heir")
     await waits_for_a_lock(theirs, adopting)
-    paused.may_commit.set()
+    paused_write.may_commit.set()
     await early
     assert await adopting is not None
     assert await theirs.last_seq(new.id) == 1, "the new owner continues behind it"
@@ -105,9 +107,9 @@ async def test_a_job_is_adopted_before_or_after_its_owners_write_never_within(op
     assert await theirs.last_seq(new.id) == 1
 
 
-async def test_writes_that_lock_in_opposite_orders_all_take_effect(opened: Open) -> None:
-    """PostgreSQL ends one of two that wait for each other; it starts again, as does what was to be committed with it."""
-    ours, theirs = opened(), opened()
+async def test_writes_that_lock_in_opposite_orders_all_take_effect(open_store: Open) -> None:
+    """PostgreSQL ends one of two deadlocked transactions; its writes run again, one by one."""
+    ours, theirs = open_store(), open_store()
     for name in ("a", "b", "c"):
         await ours.cache_answer(name, reply("old"), expires=9e9)
     meeting = [asyncio.Event(), asyncio.Event()]
@@ -141,39 +143,39 @@ async def test_writes_that_lock_in_opposite_orders_all_take_effect(opened: Open)
 
 
 async def test_a_server_that_is_suspended_inside_a_transaction_keeps_its_locks_for_seconds_only(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.store.postgres.writer.STALLED_MS", 300)
-    ours, theirs = opened(), opened()
+    ours, theirs = open_store(), open_store()
     job = new_job()
     await ours.submit(job)
 
     async def lock(db: Transaction) -> bool:
         return await fencing.holds(fence(job), db)
 
-    paused = Paused(lock)
-    pending = ours.database.write(paused)
-    await paused.has_run.wait()
+    paused_write = PausedWrite(lock)
+    pending = ours.database.write(paused_write)
+    await paused_write.has_run.wait()
     async with asyncio.timeout(30):
-        adopted = await theirs.adopt(job.id, job.owner, "theirs")
-    assert adopted
-    paused.may_commit.set()  # it goes on
-    assert not await pending  # the write runs again, and finds that the job is another's
+        adopted_job = await theirs.adopt(job.id, job.owner, "theirs")
+    assert adopted_job
+    paused_write.may_commit.set()  # it resumes
+    assert not await pending  # the write runs again, and finds that it lost the job
 
 
 async def test_a_clients_key_is_for_one_question_at_two_servers_at_once(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.store.postgres.writer.STALLED_MS", 60_000)
-    ours, theirs = opened(), opened()
+    ours, theirs = open_store(), open_store()
     prefix, questions = f"http-{'a' * 32}-", ("b" * 32, "c" * 32)
     first, second = (new_job(key=f"{prefix}{question}") for question in questions)
-    paused = Paused(submission.insert(first))
-    writing = ours.database.write(paused)
-    await paused.has_run.wait()
+    paused_write = PausedWrite(submission.insert(first))
+    writing = ours.database.write(paused_write)
+    await paused_write.has_run.wait()
     late = theirs.submit(second)
     await waits_for_a_lock(ours, late)
-    paused.may_commit.set()
+    paused_write.may_commit.set()
     assert (await writing).is_new
     with pytest.raises(Conflict):
         await late

@@ -13,8 +13,8 @@ from engine.store.postgres.conftest import Open
 from support.stored import completed, fence, new_job, stopped
 
 
-async def test_entries_of_nobody_in_the_team(opened: Open, url: str) -> None:
-    store, now = opened(), time.time()
+async def test_entries_of_nobody_in_the_team(open_store: Open, url: str) -> None:
+    store, now = open_store(), time.time()
     for number, name in enumerate(("alpha", "beta")):
         job = new_job(name, id=f"job_{name}", project="/p", created=now - 100 + number)
         await store.submit(job)
@@ -58,7 +58,7 @@ async def test_entries_of_nobody_in_the_team(opened: Open, url: str) -> None:
         assert lookup.newest_conversation("/old") is None
 
 
-def test_a_database_that_cannot_be_read_is_no_error() -> None:
+def test_a_database_that_cannot_be_read_raises_nothing() -> None:
     with closing(PostgresLookup("postgresql://nobody@127.0.0.1:9/none")) as lookup:
         assert not lookup.readable
         assert lookup.jobs("") == []

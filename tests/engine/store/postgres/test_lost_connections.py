@@ -1,4 +1,4 @@
-"""Connections that are cut: no write is lost, none is made twice, and followers go on."""
+"""Connections that are cut: no write is lost or applied twice, and followers continue."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ async def stuck(store: PostgresStore, job: str) -> int:
 @pytest.mark.parametrize("forward", [True, False], ids=["answer lost", "commit lost"])
 @pytest.mark.parametrize("statement", [b"COMMIT", b"stuck + 1", b"pg_notify"])
 async def test_a_write_whose_connection_is_cut_is_made_once(
-    opened: Open, proxy: PostgresProxy, statement: bytes, forward: bool
+    open_store: Open, proxy: PostgresProxy, statement: bytes, forward: bool
 ) -> None:
-    store = opened(proxy)
+    store = open_store(proxy)
     new = new_job()
     await store.submit(new)
     proxy.cut_at(statement, forward=forward)
@@ -40,9 +40,9 @@ async def test_a_write_whose_connection_is_cut_is_made_once(
     assert len(await store.usage(0)) == 1
 
 
-async def test_an_end_whose_answer_is_lost_is_no_lost_job(opened: Open, proxy: PostgresProxy) -> None:
-    """Made again it would find the job closed, and its caller would hear that another process has it."""
-    store = opened(proxy)
+async def test_an_end_whose_answer_is_lost_is_no_lost_job(open_store: Open, proxy: PostgresProxy) -> None:
+    """If it ran again, it would find the job ended, and tell its caller that another process has it."""
+    store = open_store(proxy)
     new = new_job()
     await store.submit(new)
     proxy.cut_at(b"COMMIT", forward=True)
@@ -52,9 +52,9 @@ async def test_an_end_whose_answer_is_lost_is_no_lost_job(opened: Open, proxy: P
 
 
 async def test_reads_and_writes_survive_a_restart_of_the_server(
-    opened: Open, postgres_server: PostgresServer
+    open_store: Open, postgres_server: PostgresServer
 ) -> None:
-    store = opened()
+    store = open_store()
     new = new_job()
     await store.submit(new)
     store.mark(new.id)
@@ -69,11 +69,11 @@ async def test_reads_and_writes_survive_a_restart_of_the_server(
 
 
 async def test_a_database_that_cannot_be_reached_is_a_problem_until_it_can(
-    opened: Open, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "PATIENCE", 0.2)
     monkeypatch.setattr(database, "PATIENCE", 0.2)
-    store = opened(proxy)
+    store = open_store(proxy)
     new = new_job()
     await store.submit(new)
     assert (store.problem or "") == ""
@@ -92,9 +92,9 @@ async def test_a_database_that_cannot_be_reached_is_a_problem_until_it_can(
 
 
 async def test_a_follower_whose_connection_was_cut_hears_of_changes_again(
-    opened: Open, proxy: PostgresProxy
+    open_store: Open, proxy: PostgresProxy
 ) -> None:
-    ours, theirs = opened(), opened(proxy)
+    ours, theirs = open_store(), open_store(proxy)
     new = new_job()
     await ours.submit(new)
     for number in range(1, 4):
@@ -109,24 +109,24 @@ async def test_a_follower_whose_connection_was_cut_hears_of_changes_again(
                 mark = theirs.mark(new.id)
 
 
-async def test_a_store_closes_although_the_database_is_gone(opened: Open, proxy: PostgresProxy) -> None:
-    store = opened(proxy)
+async def test_a_store_closes_although_the_database_is_gone(open_store: Open, proxy: PostgresProxy) -> None:
+    store = open_store(proxy)
     new = new_job()
     await store.submit(new)
     proxy.refuses = True
     proxy.cut_all()
-    lost = store.mark_attempt(fence(new))
+    write = store.mark_attempt(fence(new))
     async with asyncio.timeout(30):
         await store.close()
     with pytest.raises(StoreError):
-        await lost
+        await write
 
 
 async def test_a_cancellation_that_the_driver_swallows_still_ends_the_read(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`asyncio.wait_for` of Python 3.11 loses it when what it waits for is done at that moment."""
-    store = opened()
+    """`asyncio.wait_for` of Python 3.11 loses it if its awaitable is done at that moment."""
+    store = open_store()
     reading = asyncio.Event()
 
     async def swallow(*_: object) -> list[object]:
@@ -145,19 +145,19 @@ async def test_a_cancellation_that_the_driver_swallows_still_ends_the_read(
 
 
 async def test_a_listener_that_swallows_a_cancellation_is_still_closed(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = opened()
-    swallowed = 0
+    store = open_store()
+    cancellations = 0
 
     async def swallow(*_: object) -> None:
-        nonlocal swallowed
+        nonlocal cancellations
         beating.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            swallowed += 1
-            if swallowed > 1:
+            cancellations += 1
+            if cancellations > 1:
                 raise
 
     beating = asyncio.Event()
@@ -166,4 +166,4 @@ async def test_a_listener_that_swallows_a_cancellation_is_still_closed(
     await beating.wait()
     async with asyncio.timeout(30):
         await store.close()
-    assert swallowed
+    assert cancellations

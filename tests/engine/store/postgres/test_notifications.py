@@ -1,4 +1,4 @@
-"""Followers are woken by notifications, not by their timeouts; what is not known wakes them, too."""
+"""Notifications wake followers, not their timeouts; forgotten changes wake them, too."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engine.store.postgres.conftest import Open
 from support.stored import completed, fence, new_job
 
 
-async def test_every_change_of_another_server_wakes_the_follower(opened: Open) -> None:
-    ours, theirs = opened(), opened()
+async def test_every_change_of_another_server_wakes_the_follower(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
     new = new_job()
     await ours.submit(new)
     for number in range(1, 6):  # the first wake may be that of the connection itself
@@ -25,16 +25,16 @@ async def test_every_change_of_another_server_wakes_the_follower(opened: Open) -
     await asyncio.wait_for(theirs.wait_for_change(new.id, mark, 600), 30)
 
 
-async def test_a_change_of_another_job_does_not_wake(opened: Open) -> None:
-    ours, theirs = opened(), opened()
-    new, other = new_job(), new_job()
-    for job in (new, other):
+async def test_a_change_of_another_job_does_not_wake(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
+    new, second = new_job(), new_job()
+    for job in (new, second):
         mark = theirs.mark(job.id)
         await ours.submit(job)
         await asyncio.wait_for(theirs.wait_for_change(job.id, mark, 600), 30)
     mark = theirs.mark(new.id)
-    await ours.describe(other.id, title="title")
-    await asyncio.wait_for(theirs.wait_for_change(other.id, mark, 600), 30)
+    await ours.describe(second.id, title="title")
+    await asyncio.wait_for(theirs.wait_for_change(second.id, mark, 600), 30)
     assert not theirs.database.changes.has_changed(new.id, mark)
 
 

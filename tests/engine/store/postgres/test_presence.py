@@ -1,4 +1,4 @@
-"""Who lives, on several machines: by a row that is renewed and a lock that ends with its connection."""
+"""Which owners are alive, on several machines: by a row that they renew and a lock that ends with its connection."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ALL = {"ours", "theirs", "unknown"}
 
 @pytest.fixture(autouse=True)
 def judge(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """These stores judge others at once, although they have not shown themselves for a while that they live."""
+    """These stores may declare others dead at once, without renewing their own rows for a while first."""
     if "settling" not in request.function.__name__:
         monkeypatch.setattr(presence.Presence, "may_judge", lambda _: True)
 
 
 async def age(store: PostgresStore, owner: str, seconds: float) -> None:
-    """As if its last renewal were so long ago."""
+    """Make its last renewal look `seconds` old."""
     await store.database.rows(
         "UPDATE counsel.owners SET seen = clock_timestamp() - make_interval(secs => %s) WHERE name = %s RETURNING 1",
         seconds,
@@ -38,8 +38,8 @@ async def until_locked(store: PostgresStore, owner: str, *, is_locked: bool) -> 
             await asyncio.sleep(0.05)
 
 
-async def test_a_living_owner_is_not_dead_and_an_unknown_one_proves_nothing(opened: Open) -> None:
-    ours, theirs = opened(), opened()
+async def test_a_living_owner_is_not_dead_and_an_unknown_one_proves_nothing(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
     await ours.presence.hold("ours")
     await theirs.presence.hold("theirs")
     assert ours.presence.is_sure()
@@ -47,8 +47,8 @@ async def test_a_living_owner_is_not_dead_and_an_unknown_one_proves_nothing(open
         assert await store.presence.dead(ALL) == set()
 
 
-async def test_an_owner_whose_connection_ended_is_dead_after_a_few_seconds(opened: Open) -> None:
-    ours, theirs = opened(), opened()
+async def test_an_owner_whose_connection_ended_is_dead_after_a_few_seconds(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
     await theirs.presence.hold("theirs")
     await theirs.database.listener.close()  # as the kernel does when its process dies
     await age(ours, "theirs", presence.DEAD_UNLOCKED - 1)
@@ -60,9 +60,9 @@ async def test_an_owner_whose_connection_ended_is_dead_after_a_few_seconds(opene
 
 
 async def test_a_suspended_owner_keeps_its_connection_and_is_dead_after_the_longer_time(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = opened(), opened()
+    ours, theirs = open_store(), open_store()
     monkeypatch.setattr("counsel.engine.store.postgres.listener.BEAT", 600)  # it renews no more
     await theirs.presence.hold("theirs")
     await age(ours, "theirs", presence.DEAD_UNLOCKED + 1)
@@ -72,9 +72,9 @@ async def test_a_suspended_owner_keeps_its_connection_and_is_dead_after_the_long
 
 
 async def test_an_owner_whose_connection_was_cut_lives_again_when_it_is_back(
-    opened: Open, proxy: PostgresProxy
+    open_store: Open, proxy: PostgresProxy
 ) -> None:
-    ours, theirs = opened(), opened(proxy)
+    ours, theirs = open_store(), open_store(proxy)
     await theirs.presence.hold("theirs")
     proxy.refuses = True
     proxy.cut_all()
@@ -89,9 +89,9 @@ async def test_an_owner_whose_connection_was_cut_lives_again_when_it_is_back(
 
 
 async def test_an_owner_that_cannot_renew_knows_that_others_may_think_it_dead(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = opened()
+    store = open_store()
     assert not store.presence.is_sure()
     await store.presence.hold("ours")
     assert store.presence.is_sure()
@@ -99,8 +99,8 @@ async def test_an_owner_that_cannot_renew_knows_that_others_may_think_it_dead(
     assert not store.presence.is_sure()
 
 
-async def test_an_owner_that_was_away_knows_that_others_may_have_thought_it_dead(opened: Open) -> None:
-    store = opened()
+async def test_an_owner_that_was_away_knows_that_others_may_have_thought_it_dead(open_store: Open) -> None:
+    store = open_store()
     await store.presence.hold("ours")
     assert store.presence.gaps == 0
     store.presence.confirmed -= presence.SURE  # as if it had been suspended
@@ -111,9 +111,9 @@ async def test_an_owner_that_was_away_knows_that_others_may_have_thought_it_dead
 
 
 async def test_nobody_is_dead_while_the_judge_is_settling_after_the_database_was_away(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = opened(), opened()
+    ours, theirs = open_store(), open_store()
     monkeypatch.setattr("counsel.engine.store.postgres.listener.BEAT", 0.05)
     await ours.presence.hold("ours")
     await theirs.presence.hold("theirs")
@@ -130,25 +130,25 @@ async def test_nobody_is_dead_while_the_judge_is_settling_after_the_database_was
 
 
 async def test_an_owner_without_a_row_is_dead_after_a_while_since_a_living_one_writes_it_again(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
+    open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = opened()
+    ours = open_store()
     assert await ours.presence.states({"unknown"}) == {"unknown": "unknown"}
     monkeypatch.setattr(presence, "DEAD_AFTER", 0.0)
     assert await ours.presence.states({"unknown"}) == {"unknown": "dead"}
 
 
-async def test_a_released_owner_is_forgotten(opened: Open) -> None:
-    ours, theirs = opened(), opened()
+async def test_a_released_owner_is_forgotten(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
     await theirs.presence.hold("theirs")
     await theirs.presence.release("theirs")
     assert await ours.database.rows("SELECT name FROM counsel.owners") == []
     assert await ours.presence.dead(ALL) == set()
 
 
-async def test_a_server_that_reads_but_cannot_write_or_be_seen_is_not_ready(opened: Open) -> None:
-    """As when all connections are in use elsewhere: those that it still has read on."""
-    store = opened()
+async def test_a_server_that_reads_but_cannot_write_or_be_seen_is_not_ready(open_store: Open) -> None:
+    """As if all connections were in use elsewhere: the ones that it has still read."""
+    store = open_store()
     await store.presence.hold("ours")
     assert await readiness.not_ready(store, 0) == []
     store.database.writer.problem = "The database cannot be reached."

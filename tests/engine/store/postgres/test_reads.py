@@ -25,7 +25,7 @@ class Pool:
 
 
 class Reads(Database):
-    """Connections that fail with these errors, one after another, then answer."""
+    """Reads that fail with these errors, one after another, then succeed."""
 
     def __init__(self, *errors: Exception) -> None:
         super().__init__("postgresql://127.0.0.1/none")
@@ -42,13 +42,13 @@ class Reads(Database):
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    slept: list[float] = []
+    pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
-        slept.append(seconds)
+        pauses.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    return slept
+    return pauses
 
 
 async def test_a_read_whose_connection_is_lost_is_made_again_after_a_pause(pauses: list[float]) -> None:
@@ -56,7 +56,7 @@ async def test_a_read_whose_connection_is_lost_is_made_again_after_a_pause(pause
     assert await reads.row("SELECT", 1) == ("SELECT", 1)
     assert reads.pool.checks == 2
     assert len(pauses) == 2
-    assert all(pauses), "a server that restarts is not asked a thousand times"
+    assert all(pauses), "a restarting server gets few requests"
 
 
 async def test_a_statement_that_fails_is_not_made_again(pauses: list[float]) -> None:
@@ -75,7 +75,7 @@ async def test_patience_with_lost_connections_ends(
     assert pauses == []
 
 
-async def test_where_nothing_is_found_there_is_no_row() -> None:
+async def test_without_rows_there_is_no_first_row() -> None:
     class Empty(Reads):
         async def _read(self, sql: str, values: tuple[object, ...] = ()) -> list[Any]:
             return []
@@ -84,7 +84,7 @@ async def test_where_nothing_is_found_there_is_no_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "lost"),
+    ("error", "is_lost"),
     [
         (psycopg.InterfaceError("closed"), True),
         (psycopg.OperationalError("no state"), True),
@@ -95,8 +95,8 @@ async def test_where_nothing_is_found_there_is_no_row() -> None:
         (OSError("no route"), False),
     ],
 )
-def test_which_failures_another_connection_may_not_have(error: Exception, lost: bool) -> None:
-    assert connections.is_lost(error) == lost
+def test_which_errors_mean_a_lost_connection(error: Exception, is_lost: bool) -> None:
+    assert connections.is_lost(error) == is_lost
 
 
 async def test_a_command_reads_without_an_event_loop(url: str) -> None:

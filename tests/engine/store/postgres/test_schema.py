@@ -1,4 +1,4 @@
-"""Migrations: explicit, complete or not at all, one at a time, and releases side by side."""
+"""Migrations are explicit, complete or not applied at all, and one at a time; releases work side by side."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def empty(postgres_server: PostgresServer) -> Iterator[str]:
         yield url
 
 
-async def refused(url: str) -> ConfigInvalid:
-    """Why a store does not work on this database; reads and writes say the same."""
+async def refusal(url: str) -> ConfigInvalid:
+    """Why a store refuses this database; reads and writes give the same reason."""
     store = PostgresStore(url)
     try:
         with pytest.raises(ConfigInvalid) as reading:
@@ -46,14 +46,14 @@ async def works(url: str) -> None:
 
 
 def release(monkeypatch: pytest.MonkeyPatch, *later: Migration) -> None:
-    """Become a release with these further migrations."""
+    """Simulate a release with these further migrations."""
     migrations = (*schema.MIGRATIONS, *later)
     monkeypatch.setattr(schema, "MIGRATIONS", migrations)
     monkeypatch.setattr(schema, "VERSION", len(migrations))
 
 
 async def test_a_database_without_tables_says_which_command_makes_them(empty: str) -> None:
-    error = await refused(empty)
+    error = await refusal(empty)
     assert "no tables" in error.message
     assert "counsel database migrate" in (error.hint or "")
     assert administration.status(empty).problem == error.message
@@ -65,7 +65,7 @@ async def test_a_database_without_tables_says_which_command_makes_them(empty: st
 
 @pytest.fixture
 def stranger(postgres_server: PostgresServer, empty: str) -> Iterator[str]:
-    """The same database as a role that has made nothing in it."""
+    """The same database, as a role that owns nothing in it."""
     postgres_server.execute("CREATE ROLE stranger")
     try:
         yield f"{empty}&options=-crole%3Dstranger"
@@ -75,7 +75,7 @@ def stranger(postgres_server: PostgresServer, empty: str) -> Iterator[str]:
         postgres_server.execute("DROP ROLE stranger")
 
 
-async def test_a_role_without_rights_is_told_whose_it_needs(
+async def test_a_role_without_rights_is_told_which_role_to_use(
     postgres_server: PostgresServer, empty: str, stranger: str
 ) -> None:
     name = empty.partition("?")[0].rpartition("/")[2]
@@ -119,7 +119,7 @@ def test_of_several_that_migrate_at_once_one_does_it(empty: str) -> None:
 async def test_a_migration_does_not_make_servers_wait_behind_a_long_transaction(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as a backup: PostgreSQL lets nobody read a table that someone waits to change."""
+    """Such as a backup: PostgreSQL lets nobody read a table while someone waits to change it."""
     administration.migrate(empty)
     monkeypatch.setattr(schema, "LOCK_MS", 100)
     release(monkeypatch, Migration(1, "ALTER TABLE counsel.jobs ADD COLUMN later TEXT"))
@@ -160,7 +160,7 @@ async def test_a_release_that_is_too_old_for_the_database_says_so(
             patch, Migration(schema.VERSION + 1, "ALTER TABLE counsel.jobs RENAME COLUMN title TO further")
         )
         administration.migrate(empty)
-    error = await refused(empty)
+    error = await refusal(empty)
     assert "newer counsel" in error.message
     assert "Upgrade counsel" in (error.hint or "")
     with pytest.raises(ConfigInvalid, match="newer counsel"):
@@ -172,7 +172,7 @@ async def test_a_release_that_is_too_new_asks_for_the_migration(
 ) -> None:
     administration.migrate(empty)
     release(monkeypatch, Migration(1, "ALTER TABLE counsel.jobs ADD COLUMN further INT"))
-    error = await refused(empty)
+    error = await refusal(empty)
     assert "this release needs" in error.message
     assert "counsel database migrate" in (error.hint or "")
 

@@ -1,4 +1,4 @@
-"""A person's view of the store: what belongs to someone else does not exist there, whichever operation asks."""
+"""A person's view of the store: for every operation, other people's rows do not exist."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SHA, UNKNOWN = "a" * 64, "unknown"
 
 
 def job_of(person: Person, conversation: str, **fields: Any) -> NewJob:
-    made = new_job(conversation, **fields)
-    task = replace(made.task, images=(SHA,)) if person is ANN else made.task
-    return replace(made, origin=replace(made.origin, person=person), task=task)
+    job = new_job(conversation, **fields)
+    task = replace(job.task, images=(SHA,)) if person is ANN else job.task
+    return replace(job, origin=replace(job.origin, person=person), task=task)
 
 
 class Stored:
-    """What Ann has: a job that has ended, one that runs, a failed call, an image, a cached answer, a tag."""
+    """Ann's data: an ended job, a running one, a failed call, an image, a cached answer, a tag."""
 
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
@@ -52,15 +52,15 @@ class Stored:
 
 
 @pytest.fixture
-async def ann(opened: Callable[[], PostgresStore]) -> Stored:
-    stored = Stored(opened())
-    await stored.write()
-    return stored
+async def ann(open_store: Callable[[], PostgresStore]) -> Stored:
+    data = Stored(open_store())
+    await data.write()
+    return data
 
 
 Ask = Callable[[protocol.Store, str, str], Awaitable[object]]
 LIMIT = BudgetLimit(10.0, 0.0)
-# Every operation, with the id of a job and of a conversation, or what it lists without one.
+# Every operation, with the id of a job and of a conversation; lists need neither.
 READS: dict[str, Ask] = {
     "job": lambda store, job, _: store.job(job),
     "job_with_key": lambda store, job, _: store.job_with_key("key-ann" if job != UNKNOWN else UNKNOWN),
@@ -113,7 +113,7 @@ WRITES: dict[str, Ask] = {  # what an interface changes
         store.cache_answer("question", reply("stolen"), expires=time.time() + DAY)
     ),
 }
-# What runs a job, and is refused by a person's view; the rest is about the store itself.
+# Operations that run jobs, which a person's view refuses; the rest concerns the store itself.
 RUNS = {
     "submit", "adopt", "release", "progress", "finish", "mark_attempt", "remember", "append", "put_blobs",
     "record_usage", "reserve", "settle", "drop_reservations", "sweep",
@@ -143,13 +143,13 @@ def test_every_operation_of_the_store_is_in_one_of_the_tables() -> None:
 async def test_what_is_anothers_reads_like_what_does_not_exist(ann: Stored, name: str) -> None:
     bob, nobody = ann.store.scoped(BOB.id), ann.store.scoped("p_nobody")
     for job in (ann.job.id, ann.open.id):
-        seen = await READS[name](bob, job, "conv_ann")
-        assert seen == await READS[name](nobody, UNKNOWN, UNKNOWN)
+        result = await READS[name](bob, job, "conv_ann")
+        assert result == await READS[name](nobody, UNKNOWN, UNKNOWN)
     if name not in EMPTY_FOR_ALL:
         own = [
             await READS[name](ann.store.scoped(ANN.id), job, "conv_ann") for job in (ann.job.id, ann.open.id)
         ]
-        assert any(each != seen for each in own), "the test would not notice"
+        assert any(value != result for value in own), "the test would not notice"
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -199,8 +199,8 @@ async def test_a_table_without_a_rule_is_refused() -> None:
 async def test_a_job_never_joins_anothers_conversation(ann: Stored) -> None:
     with pytest.raises(NotFound):
         await ann.store.submit(job_of(BOB, "conv_ann"))
-    joined = await ann.store.submit(job_of(BOB, "conv_bob", tag="thread"))
-    assert joined.conversation == "conv_bob"
+    submission = await ann.store.submit(job_of(BOB, "conv_bob", tag="thread"))
+    assert submission.conversation == "conv_bob"
     again = await ann.store.submit(job_of(BOB, "conv_other", tag="thread"))
     assert again.conversation == "conv_bob"
 
@@ -219,7 +219,7 @@ async def test_a_shared_conversation_is_read_by_all_with_its_images_until_it_is_
     assert len(await team.messages("conv_ann")) == 2
     assert len((await team.conversations_page(10, "secret")).rows) == 1
     assert await team.job(ann.job.id) is None
-    assert await ann.store.scoped(BOB.id).conversation("conv_ann") is None  # a list of one's own stays that
+    assert await ann.store.scoped(BOB.id).conversation("conv_ann") is None  # it is not among Bob's own
     assert await ann.store.scoped(ANN.id).share("conv_ann", None)
     assert await team.conversation("conv_ann") is None
     assert await team.messages("conv_ann") == []

@@ -20,13 +20,13 @@ def session(person: str, name: str = "s_1", origin: str = "oidc", **fields: floa
     return NewSession(id=name, sha=f"sha of {name}", person=person, origin=origin, **times)
 
 
-async def added(store: PostgresStore, name: str = "ada@example.com", role: str = "member") -> NewToken:
+async def add_person(store: PostgresStore, name: str = "ada@example.com", role: str = "member") -> NewToken:
     return await Directory(store.people).add(name, role)
 
 
-async def test_a_session_is_known_to_every_server_and_ends_everywhere(opened: Open) -> None:
-    first, second = opened(), opened()
-    ada = (await added(first)).person
+async def test_a_session_is_known_to_every_server_and_ends_everywhere(open_store: Open) -> None:
+    first, second = open_store(), open_store()
+    ada = (await add_person(first)).person
     await first.sessions.start(session(ada.id), most=5)
     row = await second.sessions.find("sha of s_1", NOW)
     assert row is not None
@@ -38,18 +38,18 @@ async def test_a_session_is_known_to_every_server_and_ends_everywhere(opened: Op
     assert await first.sessions.still_valid(["s_1"], NOW) == set()
 
 
-async def test_sessions_of_a_disabled_person_are_over(opened: Open) -> None:
-    store = opened()
-    ada = (await added(store)).person
+async def test_sessions_of_a_disabled_person_are_over(open_store: Open) -> None:
+    store = open_store()
+    ada = (await add_person(store)).person
     await store.sessions.start(session(ada.id), most=5)
     await store.people.set_disabled(ada.id, NOW)
     assert await store.sessions.find("sha of s_1", NOW) is None
     assert await store.sessions.still_valid(["s_1"], NOW) == set()
 
 
-async def test_a_session_ends_with_the_token_that_it_began_with(opened: Open) -> None:
-    store = opened()
-    token = await added(store)
+async def test_a_session_ends_with_the_token_that_it_began_with(open_store: Open) -> None:
+    store = open_store()
+    token = await add_person(store)
     await store.sessions.start(session(token.person.id, origin=token.token.id), most=5)
     assert await store.sessions.find("sha of s_1", NOW)
     await Directory(store.people).rotate(token.person.name)
@@ -59,9 +59,9 @@ async def test_a_session_ends_with_the_token_that_it_began_with(opened: Open) ->
     assert await store.sessions.find("sha of s_1", min(later, NOW)) is None
 
 
-async def test_a_person_has_so_many_sessions_and_old_ones_are_deleted(opened: Open) -> None:
-    store = opened()
-    ada = (await added(store)).person
+async def test_a_person_has_so_many_sessions_and_old_ones_are_deleted(open_store: Open) -> None:
+    store = open_store()
+    ada = (await add_person(store)).person
     await store.sessions.start(session(ada.id, "s_old", expires=NOW - 1), most=2)
     for n in range(3):
         await store.sessions.start(session(ada.id, f"s_{n}", began=NOW + n, expires=NOW + 100), most=2)
@@ -69,11 +69,11 @@ async def test_a_person_has_so_many_sessions_and_old_ones_are_deleted(opened: Op
     assert rows == [("s_1",), ("s_2",)]
 
 
-async def test_a_sign_in_is_taken_once_and_in_time(opened: Open) -> None:
-    first, second = opened(), opened()
+async def test_a_sign_in_is_taken_once_and_in_time(open_store: Open) -> None:
+    first, second = open_store(), open_store()
     await first.sessions.begin_sign_in("state", NOW, NOW + 600)
-    taken = await asyncio.gather(*(store.sessions.take_sign_in("state", NOW) for store in (first, second)))
-    assert sorted(taken) == [False, True]
+    outcomes = await asyncio.gather(*(store.sessions.take_sign_in("state", NOW) for store in (first, second)))
+    assert sorted(outcomes) == [False, True]
     await first.sessions.begin_sign_in("late", NOW, NOW + 600)
     assert not await second.sessions.take_sign_in("late", NOW + 600)
     assert not await second.sessions.take_sign_in("unknown", NOW)
@@ -83,9 +83,9 @@ def subject(name: str = "ada@example.com", number: str = "1", new: Person | None
     return Subject(ISSUER, number, name, new)
 
 
-async def test_a_subject_is_linked_to_the_person_of_that_address_once(opened: Open) -> None:
-    store = opened()
-    ada = (await added(store)).person
+async def test_a_subject_is_linked_to_the_person_of_that_address_once(open_store: Open) -> None:
+    store = open_store()
+    ada = (await add_person(store)).person
     assert await store.sessions.identify(subject(""), NOW) is None
     assert await store.sessions.identify(subject("bob@example.com"), NOW) is None
     assert await store.sessions.identify(subject(), NOW) == ada
@@ -97,12 +97,12 @@ async def test_a_subject_is_linked_to_the_person_of_that_address_once(opened: Op
     assert await store.sessions.identify(subject(), NOW) is None
 
 
-async def test_someone_new_is_added_once_by_two_servers(opened: Open) -> None:
+async def test_someone_new_is_added_once_by_two_servers(open_store: Open) -> None:
     new = Person("p_new", "eve@example.com")
-    stores = opened(), opened()
-    both = [subject("eve@example.com", new=replace(new, id=f"p_new{n}")) for n in range(2)]
+    stores = open_store(), open_store()
+    identities = [subject("eve@example.com", new=replace(new, id=f"p_new{n}")) for n in range(2)]
     people = await asyncio.gather(
-        *(store.sessions.identify(each, NOW) for store, each in zip(stores, both, strict=True))
+        *(store.sessions.identify(identity, NOW) for store, identity in zip(stores, identities, strict=True))
     )
     assert people[0] is not None
     assert people[0] == people[1]

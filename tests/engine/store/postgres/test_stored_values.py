@@ -1,4 +1,4 @@
-"""What PostgreSQL's text cannot hold, and large values."""
+"""Characters that PostgreSQL's text does not allow, and large values."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ODD = "nul \0, half \ud83d, end"
 PLAIN = "nul \ufffd, half \ufffd, end"
 
 
-async def test_nul_and_half_characters_are_replaced_in_text_and_kept_in_json(opened: Open) -> None:
-    store = opened()
+async def test_nul_and_half_characters_are_replaced_in_text_and_kept_in_json(open_store: Open) -> None:
+    store = open_store()
     new = new_job(title=ODD, tag=ODD, project=ODD)
     new = replace(new, task=replace(new.task, prompt=ODD, text=ODD, models=(ODD,)))
     await store.submit(new)
@@ -26,9 +26,9 @@ async def test_nul_and_half_characters_are_replaced_in_text_and_kept_in_json(ope
     assert isinstance(event, TextAdded)
     assert (event.slot, event.text) == (PLAIN, ODD)
     await store.remember(fence(new), ODD, ODD, reply(ODD), usage(new.id, model=ODD))
-    stored = await store.reply(new.id, ODD)
-    assert stored is not None
-    assert stored.text == ODD
+    stored_reply = await store.reply(new.id, ODD)
+    assert stored_reply is not None
+    assert stored_reply.text == ODD
     result = ChatResult.from_json({"content": ODD, "metadata": {"model": ODD}})
     await store.finish(fence(new), completed(new, ODD, result=lambda _: result))
     job = await store.job(new.id)
@@ -45,8 +45,10 @@ async def test_nul_and_half_characters_are_replaced_in_text_and_kept_in_json(ope
 
 
 @pytest.mark.parametrize("size", [16 * 1024 * 1024])
-async def test_the_largest_answer_and_image_are_read_as_they_were_written(opened: Open, size: int) -> None:
-    store = opened()
+async def test_the_largest_answer_and_image_are_read_as_they_were_written(
+    open_store: Open, size: int
+) -> None:
+    store = open_store()
     text = "é0123456789abcde" * (size // 17)
     image = Blob("sha", "image/png", bytes(range(256)) * (size // 256))
     new = new_job(project="/" + "long-folder/" * 340)  # a path of 4,081 bytes: too long for an index
