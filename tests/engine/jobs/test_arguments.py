@@ -1,4 +1,4 @@
-"""What a request may hold, and names that are ours or a caller's: at the limits."""
+"""The limits of a request's arguments, and which names are ours and which a caller's."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ CONSENSUS = ConsensusRequest(prompt="p", models=("a", "b"))
 
 def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
     blank: dict[str, Any] = dict.fromkeys(("model", "files", "images", "tools", "use_websearch", "export"))
-    asked = replace(CHAT, **blank, continuation_id="", reasoning_effort="", temperature=None)  # type: ignore[arg-type]
-    assert without_blanks(asked) == CHAT
-    check(without_blanks(asked))
+    blank |= {"continuation_id": "", "reasoning_effort": "", "temperature": None}
+    request = replace(CHAT, **blank)
+    assert without_blanks(request) == CHAT
+    check(without_blanks(request))
     assert without_blanks(CHAT) is CHAT
     value = replace(CHAT, model="m", files=("f",), temperature=0, use_websearch=False)
     assert without_blanks(value) is value
@@ -33,9 +34,9 @@ def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
 
 def test_blank_parts_of_a_member_mean_that_it_has_none() -> None:
     members: Any = ("a", {"model": "b", "role": None, "stance": ""}, {"model": "c", "role": "critic"})
-    asked = without_blanks(replace(CONSENSUS, models=members))
-    assert asked.models == ("a", {"model": "b"}, {"model": "c", "role": "critic"})  # type: ignore[union-attr]
-    check(asked)
+    request = without_blanks(replace(CONSENSUS, models=members))
+    assert request.models == ("a", {"model": "b"}, {"model": "c", "role": "critic"})  # type: ignore[union-attr]
+    check(request)
 
 
 @pytest.mark.parametrize("amount", [1e308, 1.7e308])
@@ -70,9 +71,9 @@ def test_each_argument_is_of_its_kind(name: str, good: list[Any], bad: list[Any]
 
 def test_every_wrong_argument_is_named_and_none_is_repeated_at_length() -> None:
     wrong: dict[str, Any] = {"temperature": 5, "model": 7, "verbosity": "v" * 500}
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument) as error:
         check(replace(CHAT, **wrong))
-    words = str(caught.value)
+    words = str(error.value)
     assert "model must be" in words
     assert "temperature must be from 0 to 1, not 5;" in words
     assert "v" * 80 in words
@@ -93,9 +94,9 @@ def test_a_models_name_has_a_limit_because_results_and_errors_repeat_it() -> Non
     ):
         with pytest.raises(InvalidArgument, match=f"^{where} names a model with 98,000 characters"):
             check(request)
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument) as error:
         check(replace(CONSENSUS, models=tuple(long + str(number) for number in range(20))))
-    assert len(str(caught.value)) < 2_000
+    assert len(str(error.value)) < 2_000
 
 
 UUID = "123e4567-e89b-42d3-a456-426614174000"
@@ -123,7 +124,7 @@ UUID = "123e4567-e89b-42d3-a456-426614174000"
         ("conv_12-34-56-78", False),
     ],
 )
-def test_names_that_only_we_hand_out(name: str, ours: bool) -> None:
+def test_names_that_only_we_give_out(name: str, ours: bool) -> None:
     assert ids.is_ours(name) is ours
 
 
@@ -135,9 +136,9 @@ def test_safe_names(name: str, safe: bool) -> None:
     if safe:
         assert check_name(name, "a conversation") == name
         return
-    for what in ("a conversation", "a session tag"):
-        with pytest.raises(InvalidArgument, match=f"cannot name {what}"):
-            check_name(name, what)
+    for kind in ("a conversation", "a session tag"):
+        with pytest.raises(InvalidArgument, match=f"cannot name {kind}"):
+            check_name(name, kind)
 
 
 def test_the_same_call_has_the_same_id_and_another_a_new_one() -> None:

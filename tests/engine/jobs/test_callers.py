@@ -28,9 +28,9 @@ def test_a_secret_that_a_full_disk_cut_short_is_replaced(tmp_path: Path) -> None
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     (home / "secret").write_bytes(b"short")
-    made = Secret(home)
-    assert made.kept
-    assert (home / "secret").read_bytes() == made.value != b"short"
+    secret = Secret(home)
+    assert secret.kept
+    assert (home / "secret").read_bytes() == secret.value != b"short"
 
 
 def test_a_secret_that_could_not_be_written_stays_the_same_and_is_written_later(tmp_path: Path) -> None:
@@ -53,13 +53,13 @@ def test_a_secret_that_another_process_wrote_meanwhile_is_not_ours(tmp_path: Pat
     home.write_text("in the way")
     secret = Secret(home)
     home.unlink()
-    other = Secret(home)
+    their_secret = Secret(home)
     secret.keep()
     assert not secret.kept
-    assert (home / "secret").read_bytes() == other.value
+    assert (home / "secret").read_bytes() == their_secret.value
 
 
-def fixed(value: bytes) -> Secret:
+def secret_with(value: bytes) -> Secret:
     secret = Secret.__new__(Secret)
     secret.value = value
     return secret
@@ -67,7 +67,7 @@ def fixed(value: bytes) -> Secret:
 
 @pytest.fixture
 def registry(tmp_path: Path) -> CallerRegistry:
-    return CallerRegistry(tmp_path, fixed(b"s" * 32))
+    return CallerRegistry(tmp_path, secret_with(b"s" * 32))
 
 
 def caller(home: Path, key: str) -> Caller:
@@ -82,16 +82,16 @@ def test_a_caller_is_registered_once_and_found_by_its_fingerprint(
     assert new
     assert registry.register_caller(first) == (fingerprint, False)
     assert registry.find(fingerprint) is first.settings
-    other, _ = registry.register_caller(second)
-    assert other != fingerprint
-    assert registry.find(other) is second.settings
+    second_fingerprint, _ = registry.register_caller(second)
+    assert second_fingerprint != fingerprint
+    assert registry.find(second_fingerprint) is second.settings
     assert registry.find("unknown") is None
 
 
 def test_the_homes_own_keys_are_found_without_any_caller(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-home\n")
     (tmp_path / ".env").chmod(0o600)
-    registry = CallerRegistry(tmp_path, fixed(b"s" * 32))
+    registry = CallerRegistry(tmp_path, secret_with(b"s" * 32))
     alone = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
     result = registry.find(alone.fingerprint(b"s" * 32))
     assert result is not None
@@ -101,12 +101,12 @@ def test_the_oldest_are_forgotten_unless_a_newer_one_has_the_same_keys(
     registry: CallerRegistry, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(callers, "_MOST", 2)
-    met = [caller(tmp_path, key) for key in ("sk-one", "sk-two", "sk-one", "sk-three")]
-    one, two, again, three = (registry.register_caller(each)[0] for each in met)
-    assert one == again
-    assert registry.find(one) is met[2].settings
-    assert registry.find(two) is None
-    assert registry.find(three) is met[3].settings
+    senders = [caller(tmp_path, key) for key in ("sk-one", "sk-two", "sk-one", "sk-three")]
+    first, second, again, third = (registry.register_caller(sender)[0] for sender in senders)
+    assert first == again
+    assert registry.find(first) is senders[2].settings
+    assert registry.find(second) is None
+    assert registry.find(third) is senders[3].settings
 
 
 def test_the_variables_that_hold_a_jobs_keys_are_named_once_each(registry: CallerRegistry) -> None:

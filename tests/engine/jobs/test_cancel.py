@@ -1,4 +1,4 @@
-"""Cancelling: by job and by conversation, a call under way, a job whose process has died."""
+"""Cancelling by job and by conversation: a call in progress, a job whose process died."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first, second = await two_on_one_conversation(engine, caller(), fake_api)
-    with pytest.raises(Conflict) as caught:
+    with pytest.raises(Conflict) as error:
         await engine.cancel("mine")
-    assert str(caught.value).startswith("2 jobs run on mine:")
-    assert first in str(caught.value)
-    assert second in str(caught.value)
+    assert str(error.value).startswith("2 jobs run on mine:")
+    assert first in str(error.value)
+    assert second in str(error.value)
     assert [await status(engine, job) for job in (first, second)] == ["processing", "processing"]
-    assert (await engine.status("mine")).to_json()["content"][
-        "job_id"
-    ] == second  # to look at one, the newest will do
+    # for a status the newest is enough
+    assert (await engine.status("mine")).to_json()["content"]["job_id"] == second
     assert (await engine.cancel(first)).to_json()["content"]["job_id"] == first
     assert (await engine.wait(second)).to_json()["content"] == "gpt-5 says: second"
     assert await status(engine, first) == "cancelled"
@@ -59,19 +58,19 @@ async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(
     fake_api.script(contains="third", hang_after=1)
     third = await engine.submit(replace(FIRST, prompt="third"), caller(), background=True)
     await fake_api.wait_for(contains="third", deltas=1)
-    shown = (await engine.cancel("mine")).to_json()["content"]
-    assert shown["job_id"] == third
-    assert shown["message"] == "Job mine cancelled successfully"
-    assert shown["elapsed_seconds"] >= 0
-    assert shown["cancelled_at"].endswith("Z")
+    content = (await engine.cancel("mine")).to_json()["content"]
+    assert content["job_id"] == third
+    assert content["message"] == "Job mine cancelled successfully"
+    assert content["elapsed_seconds"] >= 0
+    assert content["cancelled_at"].endswith("Z")
     again = (await engine.cancel("mine")).to_json()["content"]
     assert again == {"status": "cancelled", "message": "Job mine has already been cancelled", "job_id": third}
 
 
 async def test_an_unknown_name_is_not_found_and_not_repeated_at_length(engine: Engine) -> None:
-    with pytest.raises(NotFound) as caught:
+    with pytest.raises(NotFound) as error:
         await engine.cancel("x" * 500)
-    assert str(caught.value).startswith(f"There is no job {'x' * 80}.")
+    assert str(error.value).startswith(f"There is no job {'x' * 80}.")
 
 
 async def test_a_cancelled_call_says_so_and_keeps_its_partial_text(
@@ -86,17 +85,17 @@ async def test_a_cancelled_call_says_so_and_keeps_its_partial_text(
     await engine.cancel(job)
     with pytest.raises(Cancelled):
         await waiting
-    shown = (await engine.status(job)).to_json()["content"]
-    assert shown["status"] == "cancelled"
-    assert shown["error"]["code"] == "CANCELLED"
-    (model,) = shown["models_status"]
+    content = (await engine.status(job)).to_json()["content"]
+    assert content["status"] == "cancelled"
+    assert content["error"]["code"] == "CANCELLED"
+    (model,) = content["models_status"]
     assert model["status"] == "cancelled" or model["error"]["code"] == "CANCELLED"
-    assert "one" in shown["partial"]
+    assert "one" in content["partial"]
     events = [event async for event in engine.follow(job)]
     assert events[-1].kind == "cancelled"
-    failed = [event for event in events if event.kind == "model_failed"]
-    assert failed[0].data["error"]["code"] == "CANCELLED"
-    assert failed[0].data["error"]["provider"] == "openai"
+    failures = [event for event in events if event.kind == "model_failed"]
+    assert failures[0].data["error"]["code"] == "CANCELLED"
+    assert failures[0].data["error"]["provider"] == "openai"
     report = await engine.usage(0, "provider")
     assert report["groups"][0]["errors"] == {"CANCELLED": 1}
     assert report["groups"][0]["output_tokens"] > 0
@@ -117,17 +116,17 @@ async def test_a_cancelled_consensus_ends_every_call_as_cancelled(
 
 
 async def orphan(home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, **fields: Any) -> str:
-    """A job whose process ended, asked with keys that are not here."""
+    """A job whose process ended, submitted with keys that are not here."""
     fake_api.script(hang_after=1, times=1)
-    ended = await open_engine(home)
-    job = await ended.submit(FIRST, caller(OPENAI_API_KEY="sk-another-00000000000000"), **fields)
+    engine = await open_engine(home)
+    job = await engine.submit(FIRST, caller(OPENAI_API_KEY="sk-another-00000000000000"), **fields)
     await fake_api.wait_for(deltas=1)
-    await ended.close()
+    await engine.close()
     return job
 
 
-async def over(engine: Engine, job: str) -> None:
-    """Given up by whichever look at orphans comes first: this one, or the engine's own."""
+async def wait_for_end(engine: Engine, job: str) -> None:
+    """Wait until the job is given up, by this search for orphans or by the engine's own."""
     await engine.runner.look_for_orphans()
     async with asyncio.timeout(20):
         with pytest.raises(CounselError):
@@ -141,7 +140,7 @@ async def test_a_cancelled_orphan_is_given_up_although_its_keys_are_gone(
     engine = await open_engine(home)
     assert await status(engine, job) == "processing"
     await change(engine, "UPDATE jobs SET cancel = TRUE WHERE id = ?", job)
-    await over(engine, job)
+    await wait_for_end(engine, job)
     assert await status(engine, job) == "cancelled"
     error = (await engine.status(job)).to_json()["content"]["error"]
     assert error["code"] == "CANCELLED"
@@ -171,7 +170,7 @@ async def test_a_job_that_never_gets_further_is_given_up(
     await change(engine, "UPDATE jobs SET stuck = 25 WHERE id = ?", job)
     if engine.store.team is not None:  # whoever takes a job from the queue has its keys
         engine.register_caller(caller(OPENAI_API_KEY="sk-another-00000000000000"))
-    await over(engine, job)
+    await wait_for_end(engine, job)
     error = (await engine.status(job)).to_json()["content"]["error"]
     assert error["error"] == f"Job {job} was interrupted 25 times without making progress."
     assert await status(engine, job) == "failed"
@@ -181,7 +180,7 @@ async def test_a_job_that_never_gets_further_is_given_up(
 async def test_a_job_that_looks_lost_for_a_moment_is_not_stopped(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """A database that is being rebuilt may show an older state: only the second look in a row counts."""
+    """A database that is being rebuilt may show an older state: only two consecutive checks count."""
     for loop in engine.runner.periodic.tasks:
         loop.cancel()
     fake_api.script(gate="g", gate_after=1)

@@ -1,4 +1,4 @@
-"""A model that has begun to answer fails, and its text is discarded: every follower is told so."""
+"""A model fails in the middle of its answer, and its text is discarded: every follower is told."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ SONNET = "claude-sonnet-4-5-20250929"
 AUTO = ChatRequest(prompt="hello", model="auto")
 
 
-def breaks_off(fake: FakeAPI, **more: Any) -> None:
-    """gpt-5 says two of three words, then that it is overloaded; Claude says all of its own."""
-    fake.script(text="void1 void2 void3", error="overloaded", error_after=2, model="gpt-5", **more)
+def breaks_off(fake: FakeAPI, **options: Any) -> None:
+    """gpt-5 sends two of three words, then that it is overloaded; Claude answers completely."""
+    fake.script(text="void1 void2 void3", error="overloaded", error_after=2, model="gpt-5", **options)
     fake.script(text="good1 good2 good3", model="claude", gate="answer", gate_after=1)
 
 
-def folded(events: list[JobEvent]) -> list[str]:
-    """The text as a follower has it after each event that changes it."""
-    text, seen = "", []
+def text_versions(events: list[JobEvent]) -> list[str]:
+    """A follower's text after each event that changes it."""
+    text, versions = "", []
     for event in events:
         if event.kind in {"text", "restarted"}:
             text = text[: event.data["offset"]] + event.data.get("text", "")
-            seen.append(text)
-    return seen
+            versions.append(text)
+    return versions
 
 
-async def followed(engine: Engine, job: str) -> list[JobEvent]:
+async def all_events(engine: Engine, job: str) -> list[JobEvent]:
     return [event async for event in engine.follow(job)]
 
 
-async def until(engine: Engine, job: str, kind: str) -> list[JobEvent]:
+async def events_until(engine: Engine, job: str, kind: str) -> list[JobEvent]:
     events = []
     async for event in engine.follow(job):
         events.append(event)
@@ -58,9 +58,9 @@ async def until(engine: Engine, job: str, kind: str) -> list[JobEvent]:
 
 async def status_with(engine: Engine, job: str, text: str) -> Json:
     while True:
-        shown: Json = (await engine.status(job)).to_json()["content"]
-        if shown["partial"] == text:
-            return shown
+        content: Json = (await engine.status(job)).to_json()["content"]
+        if content["partial"] == text:
+            return content
         await asyncio.sleep(0.01)
 
 
@@ -69,8 +69,8 @@ async def test_a_follower_learns_whose_text_is_discarded_and_who_answers_now(
 ) -> None:
     breaks_off(fake_api, gate="fail", gate_after=1)
     job = await engine.submit(AUTO, caller(**ORDER))
-    following = asyncio.create_task(followed(engine, job))
-    await until(engine, job, "text")
+    following = asyncio.create_task(all_events(engine, job))
+    await events_until(engine, job, "text")
     fake_api.open_gate("fail")
     fake_api.open_gate("answer")
     events = await following
@@ -87,8 +87,8 @@ async def test_a_follower_learns_whose_text_is_discarded_and_who_answers_now(
     kinds = [event.kind for event in events if event.kind != "text"]
     assert kinds.index("model_failed") < kinds.index("restarted")
     assert kinds[kinds.index("restarted") + 1] == "model_started"
-    assert folded(events)[:3] == ["void1 ", "void1 void2 ", ""]
-    assert folded(events)[-1] == "good1 good2 good3"
+    assert text_versions(events)[:3] == ["void1 ", "void1 void2 ", ""]
+    assert text_versions(events)[-1] == "good1 good2 good3"
 
 
 async def test_the_stored_answer_has_no_discarded_text(
@@ -100,12 +100,12 @@ async def test_the_stored_answer_has_no_discarded_text(
     result = (await engine.wait(job)).to_json()
     assert result["content"] == "good1 good2 good3"
     assert result["metadata"]["passed_over"][0]["model"] == "gpt-5"
-    shown = (await engine.status(job, full_history=True)).to_json()["content"]
-    assert [message["content"] for message in shown["history"]] == ["hello", "good1 good2 good3"]
+    content = (await engine.status(job, full_history=True)).to_json()["content"]
+    assert [message["content"] for message in content["history"]] == ["hello", "good1 good2 good3"]
     await engine.store.flush()
-    stored = await rows(engine, "SELECT text FROM messages")
-    stored += await rows(engine, "SELECT data FROM events WHERE kind = 'text'")
-    assert not [row for row in stored if "void" in str(row)]
+    texts = await rows(engine, "SELECT text FROM messages")
+    texts += await rows(engine, "SELECT data FROM events WHERE kind = 'text'")
+    assert not [row for row in texts if "void" in str(row)]
 
 
 async def test_a_late_follower_or_another_process_gets_the_same(
@@ -113,29 +113,29 @@ async def test_a_late_follower_or_another_process_gets_the_same(
 ) -> None:
     breaks_off(fake_api, gate="fail", gate_after=1)
     job = await engine.submit(AUTO, caller(**ORDER), background=True)
-    other = await open_engine(home)
-    await until(other, job, "text")
-    elsewhere = asyncio.create_task(followed(other, job))
+    other_engine = await open_engine(home)
+    await events_until(other_engine, job, "text")
+    elsewhere = asyncio.create_task(all_events(other_engine, job))
     await asyncio.sleep(0)
     fake_api.open_gate("fail")
-    there = await status_with(other, job, "good1 ")  # from the database
-    assert "error" not in there["models_status"][0]  # the first one's
+    content = await status_with(other_engine, job, "good1 ")  # from the database
+    assert "error" not in content["models_status"][0]  # the first one's
     assert (await engine.status(job)).to_json()["content"]["partial"] == "good1 "
-    late = asyncio.create_task(followed(engine, job))
+    late = asyncio.create_task(all_events(engine, job))
     await asyncio.sleep(0)
     fake_api.open_gate("answer")
     events = await elsewhere
-    assert folded(events)[0] == "void1 "
-    assert "" in folded(events)
-    assert folded(events)[-1] == "good1 good2 good3"
+    assert text_versions(events)[0] == "void1 "
+    assert "" in text_versions(events)
+    assert text_versions(events)[-1] == "good1 good2 good3"
     latecomer = await late
     assert "void" not in "".join(str(event.data) for event in latecomer if event.kind == "text")
-    assert folded(latecomer)[-1] == "good1 good2 good3"
-    over = await followed(other, job)
-    await other.close()
+    assert text_versions(latecomer)[-1] == "good1 good2 good3"
+    over = await all_events(other_engine, job)
+    await other_engine.close()
     for reports in (events, latecomer, over):
         assert [event.data["next"] for event in reports if event.kind == "restarted"] == [SONNET]
-    assert folded(over)[-1] == "good1 good2 good3"
+    assert text_versions(over)[-1] == "good1 good2 good3"
 
 
 async def test_without_text_nothing_is_discarded(
@@ -144,7 +144,7 @@ async def test_without_text_nothing_is_discarded(
     fake_api.script(status=429, retry_after=3600, model="gpt-5", times=None)
     fake_api.script(text="good", model="claude")
     job = await engine.submit(AUTO, caller(**ORDER))
-    events = await followed(engine, job)
+    events = await all_events(engine, job)
     assert "restarted" not in [event.kind for event in events]
     assert "passed_over" in [event.data.get("kind_of") for event in events]
 
@@ -154,10 +154,10 @@ async def test_a_stream_that_breaks_without_another_model_keeps_the_partial_text
 ) -> None:
     fake_api.script(text="half of it", cut_after=1, model="gpt-5")
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
-    events = await followed(engine, job)
-    with pytest.raises(CounselError) as failed:
+    events = await all_events(engine, job)
+    with pytest.raises(CounselError) as failure:
         await engine.wait(job)
-    assert failed.value.partial == "half"
+    assert failure.value.partial == "half"
     assert [event.kind for event in events if event.kind in {"restarted", "failed"}] == ["failed"]
 
 
@@ -169,32 +169,32 @@ async def test_a_job_that_another_process_takes_over_begins_again_and_says_so(
     request = ChatRequest(prompt="hello", model="gpt-5")
     dead = await open_engine(home)
     job = await dead.submit(request, caller(), background=True, key="k")
-    other = await open_engine(home)
-    await until(other, job, "text")  # it stands in the database
-    await other.close()
+    reader = await open_engine(home)
+    await events_until(reader, job, "text")  # it is in the database
+    await reader.close()
     await dead.close()
     engine = await open_engine(home)
     assert await engine.submit(request, caller(), key="k") == job
-    events = await followed(engine, job)
+    events = await all_events(engine, job)
     await engine.close()
     assert [event.data["reason"] for event in events if event.kind == "restarted"] == ["interrupted"]
-    assert folded(events)[-1] == "good1 good2 good3"
+    assert text_versions(events)[-1] == "good1 good2 good3"
 
 
 def test_earlier_text_stays_when_only_the_end_is_discarded() -> None:
     live = Live("job_x", ("claude",))
     live.begin("0", "answer")
     live.text("0", "I look.")
-    stored = live.unwritten()
+    events = live.unwritten()
     live.text("0", "\n\nIt sa")
-    stored += live.unwritten()
+    events += live.unwritten()
     live.restart("0", "retried", "It broke.", model="claude", after="claude", keep=7)
     live.text("0", "\n\nIt says so.")
-    report = TextFold()
-    for event in [*stored, *live.unwritten()]:
-        report.add(event)
+    fold = TextFold()
+    for event in [*events, *live.unwritten()]:
+        fold.add(event)
     assert live.slots["0"].text() == "I look.\n\nIt says so."
-    assert report.of("0").text() == "I look.\n\nIt says so."
+    assert fold.of("0").text() == "I look.\n\nIt says so."
 
 
 def test_text_is_taken_back_as_it_was_repaired() -> None:

@@ -1,4 +1,4 @@
-"""A queue of events behind a slow reader: shorter, and without the loss of a word."""
+"""A queue of events for a slow reader merges texts and loses none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(words: str, offset: int, slot: str = "0", seq: int = 1) -> JobEvent:
     return event("text", slot, seq, text=words, offset=offset)
 
 
-def told(items: list[Any]) -> list[tuple[str, str, Any, Any]]:
+def summaries(items: list[Any]) -> list[tuple[str, str, Any, Any]]:
     return [(item.kind, item.slot, item.data.get("text"), item.data.get("offset")) for item in items]
 
 
@@ -30,19 +30,19 @@ def test_texts_that_follow_each_other_in_one_slot_become_one_with_the_first_ones
 
 def test_slots_are_separate_although_their_events_alternate() -> None:
     items = merged([text("a", 0), text("x", 0, "1"), text("b", 1), text("y", 1, "1")])
-    assert told(items) == [("text", "0", "ab", 0), ("text", "1", "xy", 0)]
+    assert summaries(items) == [("text", "0", "ab", 0), ("text", "1", "xy", 0)]
 
 
 def test_a_gap_begins_a_new_piece() -> None:
     items = merged([text("ab", 0), text("new", 0), text("er", 3)])
-    assert told(items) == [("text", "0", "ab", 0), ("text", "0", "newer", 0)]
+    assert summaries(items) == [("text", "0", "ab", 0), ("text", "0", "newer", 0)]
 
 
 def test_other_events_of_a_slot_end_its_text_and_leave_another_slots_open() -> None:
     items = merged(
         [text("a", 0), text("x", 0, "1"), event("notice", text="n"), text("b", 1), text("y", 1, "1")]
     )
-    assert told(items) == [
+    assert summaries(items) == [
         ("text", "0", "a", 0), ("text", "1", "xy", 0), ("notice", "0", "n", None), ("text", "0", "b", 1),
     ]  # fmt: skip
 
@@ -53,7 +53,7 @@ def test_an_event_of_the_job_ends_every_slots_text() -> None:
 
 
 def test_thinking_is_joined_and_what_is_no_event_stays() -> None:
-    """A part ends it: its signature belongs to the thinking before it."""
+    """A part ends the thinking: its signature belongs to what came before it."""
     part = event("part", part={"type": "thinking"})
     thoughts = [event("thinking", text=word) for word in ("h", "m", "so")]
     items = merged([thoughts[0], thoughts[1], part, thoughts[2], text("a", 0), text("b", 1), None])
@@ -86,7 +86,7 @@ def test_a_queue_is_merged_when_many_wait_and_not_before() -> None:
     assert len(queue) == 1
 
 
-def test_events_that_cannot_be_merged_are_not_gone_through_at_every_put(monkeypatch: Any) -> None:
+def test_a_queue_that_cannot_be_merged_is_not_scanned_at_every_put(monkeypatch: Any) -> None:
     passes = 0
 
     def counted(items: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a running job reports: to listeners, to those who come late, and to the database."""
+"""What a running job reports to followers, to late followers and to the database."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ def live(*models: str) -> Live:
     return Live("job_1", models or ("gpt-5",))
 
 
-def kinds(seen: list[JobEvent]) -> list[str]:
-    return [event.kind for event in seen]
+def kinds(events: list[JobEvent]) -> list[str]:
+    return [event.kind for event in events]
 
 
-def texts(seen: list[JobEvent]) -> list[tuple[str, Any, Any]]:
-    return [(event.slot, event.data["offset"], event.data["text"]) for event in seen if event.kind == "text"]
+def texts(events: list[JobEvent]) -> list[tuple[str, Any, Any]]:
+    return [
+        (event.slot, event.data["offset"], event.data["text"]) for event in events if event.kind == "text"
+    ]
 
 
 async def events_of(job: Live) -> list[JobEvent]:
@@ -38,12 +40,12 @@ async def test_a_late_follower_gets_the_text_in_order_and_the_end_last() -> None
     job.text("1", "Half")
     job.fail("1", UpstreamError("broken", partial="Half"))
     job.done("completed")
-    seen = await events_of(job)
-    assert kinds(seen) == [
+    received_events = await events_of(job)
+    assert kinds(received_events) == [
         "model_started", "model_started", "text", "model_finished", "text", "model_failed", "done",
     ]  # fmt: skip
-    assert texts(seen) == [("0", 0, "Hello"), ("1", 0, "Half")]
-    assert "partial" not in seen[5].data["error"]
+    assert texts(received_events) == [("0", 0, "Hello"), ("1", 0, "Half")]
+    assert "partial" not in received_events[5].data["error"]
 
 
 async def test_a_follower_gets_the_text_so_far_and_every_piece_after_it() -> None:
@@ -56,9 +58,9 @@ async def test_a_follower_gets_the_text_so_far_and_every_piece_after_it() -> Non
     job.thinking("0", "hm")
     job.finish("0", "openai", 5, 7)
     job.done("completed")
-    seen = await listening
-    assert kinds(seen) == ["model_started", "text", "text", "thinking", "model_finished", "done"]
-    assert texts(seen) == [("0", 0, "One "), ("0", 4, "two")]
+    received_events = await listening
+    assert kinds(received_events) == ["model_started", "text", "text", "thinking", "model_finished", "done"]
+    assert texts(received_events) == [("0", 0, "One "), ("0", 4, "two")]
     assert not job._listeners
 
 
@@ -70,15 +72,15 @@ async def test_thinking_is_stored_once_with_a_bound_and_told_to_late_followers()
     job.unwritten()
     job.thinking("0", "x" * events.MOST_THINKING)
     job.finish("0", "openai", 5, 0)
-    stored = [event for event in job.unwritten() if event.kind == "thinking"]
-    assert [event.data["offset"] for event in stored] == [0]
-    assert len(stored[0].data["text"]) == events.MOST_THINKING
-    assert stored[0].data["text"].startswith("Let me see. x")
+    stored_events = [event for event in job.unwritten() if event.kind == "thinking"]
+    assert [event.data["offset"] for event in stored_events] == [0]
+    assert len(stored_events[0].data["text"]) == events.MOST_THINKING
+    assert stored_events[0].data["text"].startswith("Let me see. x")
     job.done("completed")
-    seen = await events_of(job)
-    assert kinds(seen) == ["model_started", "thinking", "model_finished", "done"]
-    assert seen[1].data == stored[0].data
-    job.begin("0", "answer")  # another attempt thinks anew
+    received_events = await events_of(job)
+    assert kinds(received_events) == ["model_started", "thinking", "model_finished", "done"]
+    assert received_events[1].data == stored_events[0].data
+    job.begin("0", "answer")  # another attempt thinks again
     job.thinking("0", "Again.")
     job.finish("0", "openai", 5, 0)
     assert [event.data for event in job.unwritten() if event.kind == "thinking"] == [
@@ -116,9 +118,9 @@ def test_of_a_model_that_failed_all_text_is_written() -> None:
     job.begin("0", "answer")
     job.text("0", "Half")
     job.fail("0", UpstreamError("broken"))
-    written = job.unwritten()
-    assert kinds(written) == ["model_started", "text", "model_failed"]
-    assert [event.seq for event in written] == [1, 2, 3]
+    stored_events = job.unwritten()
+    assert kinds(stored_events) == ["model_started", "text", "model_failed"]
+    assert [event.seq for event in stored_events] == [1, 2, 3]
 
 
 def test_a_jobs_error_is_written_without_the_text_that_the_events_have() -> None:
@@ -193,13 +195,13 @@ def test_what_a_job_waits_for() -> None:
     job.begin("0", "initial")
     job.begin("1", "initial")
     job.wait("0", slot)
-    assert job.waits_for() is None  # the other one speaks
+    assert job.waits_for() is None  # the other model answers
     job.wait("1", turn)
     assert job.waits_for() == slot
     job.go_on("0")
     assert job.waits_for() is None
     before = len(job.events)
-    job.go_on("0")  # nothing was waited for
+    job.go_on("0")  # it does not wait
     assert len(job.events) == before
     job.text("1", "x")
     assert job.slots["1"].waits is None
@@ -238,7 +240,7 @@ async def test_arguments_are_told_with_their_place_and_not_stored() -> None:
     assert not is_read(job)
 
 
-def test_calls_alone_are_something_that_was_read() -> None:
+def test_calls_without_text_count_as_read() -> None:
     job = live()
     job.begin("0", "answer")
     job.part("0", {"type": "vendor", "wire": "anthropic", "item": {}})

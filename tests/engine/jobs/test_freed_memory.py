@@ -1,4 +1,4 @@
-"""A call that is over is freed at once, not when the collector comes by: the daemon lets that be seldom."""
+"""A finished call is freed at once, without the garbage collector, which the daemon runs seldom."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash", "deepseek-chat")
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    """It comes when it is called, and keeps what it finds."""
+    """The collector runs only when called, and keeps what it finds."""
     gc.disable()
     gc.collect()
     gc.set_debug(gc.DEBUG_SAVEALL)

@@ -1,4 +1,4 @@
-"""Proof of life by a locked file, within one process: quick, next to the tests with processes in `test_ownership.py`."""
+"""Owners' locked files within one process: fast, unlike the tests with processes in `test_ownership.py`."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def us(folder: Path) -> Iterator[Ownership]:
-    made = Ownership(folder)
-    yield made
-    made.release()
+    us = Ownership(folder)
+    yield us
+    us.release()
 
 
 def name_of(process: process_identity.Process) -> str:
     return f"{process.name()}-abcdef"
 
 
-def living() -> process_identity.Process:
-    """A process that runs: our parent."""
+def live_process() -> process_identity.Process:
+    """A running process: our parent."""
     pid = os.getppid()
     return replace(process_identity.this(), pid=pid, start=process_identity.started(pid) or "")
 
 
-def gone() -> process_identity.Process:
+def dead_process() -> process_identity.Process:
     child = subprocess.Popen(["true"])
     child.wait()
     return replace(process_identity.this(), pid=child.pid, start="5")
 
 
-def locked(path: Path) -> int:
-    content = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(content, fcntl.LOCK_EX)
-    return content
+def lock_file(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
 
 
 def test_an_owner_has_a_private_locked_file_of_its_name(us: Ownership, folder: Path) -> None:
@@ -58,12 +58,12 @@ def test_an_owner_has_a_private_locked_file_of_its_name(us: Ownership, folder: P
 
 
 def test_an_owner_in_this_process_is_alive_until_it_releases(folder: Path, us: Ownership) -> None:
-    other = Ownership(folder)
-    assert us.state(other.name) == "alive"
-    other.release()
-    assert us.state(other.name) == "dead"
-    assert not (folder / other.name).exists()
-    other.release()  # twice does no harm
+    second = Ownership(folder)
+    assert us.state(second.name) == "alive"
+    second.release()
+    assert us.state(second.name) == "dead"
+    assert not (folder / second.name).exists()
+    second.release()  # twice is harmless
 
 
 def test_no_owner_is_dead(us: Ownership) -> None:
@@ -72,9 +72,9 @@ def test_no_owner_is_dead(us: Ownership) -> None:
 
 
 def test_without_its_file_an_owner_is_as_alive_as_its_process(us: Ownership) -> None:
-    assert us.state(name_of(living())) == "alive"
-    assert us.state(name_of(gone())) == "dead"
-    assert us.state(name_of(replace(living(), machine="elsewhere"))) == "unknown"
+    assert us.state(name_of(live_process())) == "alive"
+    assert us.state(name_of(dead_process())) == "dead"
+    assert us.state(name_of(replace(live_process(), machine="elsewhere"))) == "unknown"
     assert us.state("nonsense") == "unknown"
     assert not us.dead("nonsense")
 
@@ -83,9 +83,9 @@ def test_a_free_file_is_proof_of_death_only_where_the_process_does_not_run(
     us: Ownership, folder: Path
 ) -> None:
     for process, life in (
-        (living(), "alive"),
-        (gone(), "dead"),
-        (replace(living(), machine="elsewhere"), "dead"),
+        (live_process(), "alive"),
+        (dead_process(), "dead"),
+        (replace(live_process(), machine="elsewhere"), "dead"),
     ):
         (folder / name_of(process)).touch()
         assert us.state(name_of(process)) == life
@@ -94,7 +94,7 @@ def test_a_free_file_is_proof_of_death_only_where_the_process_does_not_run(
 
 
 def test_a_locked_file_is_proof_of_life(us: Ownership, folder: Path) -> None:
-    lock = locked(folder / "nonsense")
+    lock = lock_file(folder / "nonsense")
     assert us.state("nonsense") == "alive"
     os.close(lock)
     assert us.state("nonsense") == "dead"
@@ -117,7 +117,7 @@ def test_a_removed_file_is_made_again_after_a_while_and_not_at_once(us: Ownershi
     assert [entry.name for entry in folder.iterdir()] == [us.name]
 
 
-def test_looks_that_found_the_file_begin_the_count_again(us: Ownership, folder: Path) -> None:
+def test_a_check_that_finds_the_file_resets_the_count(us: Ownership, folder: Path) -> None:
     away = folder.parent / "away"
     for _ in range(3):
         (folder / us.name).rename(away)
@@ -149,11 +149,15 @@ def test_release_leaves_a_file_that_is_no_longer_ours(folder: Path) -> None:
 
 
 def test_tidying_removes_only_dead_owners_without_jobs(us: Ownership, folder: Path) -> None:
-    dead, needed, alive = name_of(gone()), f"{gone().name()}-needed", name_of(living())
-    for name in (dead, f".{dead}", needed, alive):
+    dead, job_owner, alive = (
+        name_of(dead_process()),
+        f"{dead_process().name()}-needed",
+        name_of(live_process()),
+    )
+    for name in (dead, f".{dead}", job_owner, alive):
         (folder / name).touch()
-    us.tidy({needed})
-    assert {entry.name for entry in folder.iterdir()} == {us.name, needed, alive}
+    us.tidy({job_owner})
+    assert {entry.name for entry in folder.iterdir()} == {us.name, job_owner, alive}
 
 
 def test_tidying_where_there_is_no_folder_does_nothing(us: Ownership, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who owns a job: only proof of death lets another process take it, and the process that lost it stops."""
+"""Another process takes a job only if its owner is proven dead, and the process that lost the job stops."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ HELLO = ChatRequest(prompt="hello", model="gpt-5")
 OWNER = """
 import sys
 from pathlib import Path
-from counsel.engine.jobs.ownership import AGAIN, Ownership
+from counsel.engine.jobs.ownership import TRIES, Ownership
 ours = Ownership(Path(sys.argv[1]))
 print(ours.name, flush=True)
 for _ in sys.stdin:
-    for _ in range(AGAIN):  # looks that find it gone
+    for _ in range(TRIES):  # checks that find it gone
         ours.hold()
     print("held", flush=True)
 """
@@ -76,16 +76,16 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def owner(folder: Path) -> Iterator[Owner]:
-    started = Owner(folder)
-    yield started
-    started.kill()
+    owner = Owner(folder)
+    yield owner
+    owner.kill()
 
 
 @pytest.fixture
 def us(folder: Path) -> Iterator[Ownership]:
-    made = Ownership(folder)
-    yield made
-    made.release()
+    us = Ownership(folder)
+    yield us
+    us.release()
 
 
 def test_a_killed_owner_is_dead_with_its_file_and_without(owner: Owner, us: Ownership, folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_free_copy_of_a_living_owners_file_proves_nothing(
     (folder / owner.name).unlink()
     (folder / owner.name).touch()
     assert us.state(owner.name) == "alive"
-    owner.hold()  # ours is in its place again
+    owner.hold()  # the owner's file is back in its place
     assert ownership.is_free(us._folder / owner.name) is False
 
 
@@ -132,13 +132,13 @@ def test_where_looking_fails_a_living_owner_is_not_dead(
 
 
 def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(us: Ownership) -> None:
-    here = process_identity.this()
+    current = process_identity.this()
     report = {
-        "the same number, given out again": (replace(here, start="1"), "dead"),
-        "before the machine was started again": (replace(here, boot="00000000"), "dead"),
-        "another container": (replace(here, namespace="1"), "unknown"),
-        "another machine": (replace(here, machine="00000000", boot="00000000"), "unknown"),
-        "somewhere without a clock": (replace(here, start=""), "unknown"),
+        "the same number, given out again": (replace(current, start="1"), "dead"),
+        "before the machine was started again": (replace(current, boot="00000000"), "dead"),
+        "another container": (replace(current, namespace="1"), "unknown"),
+        "another machine": (replace(current, machine="00000000", boot="00000000"), "unknown"),
+        "somewhere without a clock": (replace(current, start=""), "unknown"),
     }
     result = {name: us.state(f"{process.name()}-aaaa") for name, (process, _) in report.items()}
     assert result == {name: state for name, (_, state) in report.items()}
@@ -198,26 +198,28 @@ async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_
     assert worker.stdout
     job = (await worker.stdout.readline()).decode().strip()
     await fake_api.wait_for(deltas=1)
-    other = await open_engine(home)
-    other.register_caller(caller())
+    other_engine = await open_engine(home)
+    other_engine.register_caller(caller())
     for _ in range(4):
-        if other.store.team is None:
+        if other_engine.store.team is None:
             shutil.rmtree(home / "run" / "owners", ignore_errors=True)
         else:
-            await change(other, "DELETE FROM owners WHERE name != ?", other.runner.ownership.name)
-        await other.runner.look_for_orphans()
+            await change(
+                other_engine, "DELETE FROM owners WHERE name != ?", other_engine.runner.ownership.name
+            )
+        await other_engine.runner.look_for_orphans()
     fake_api.open_gate("g")
     assert (await worker.stdout.readline()).strip() == b"done"
-    assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+    assert (await other_engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     assert len(fake_api.calls) == 1
     await worker.wait()
-    await other.close()
+    await other_engine.close()
 
 
 async def lose(engine: Engine, job: str) -> None:
-    """Another process takes the job, as if this one had been dead."""
-    taken = await engine.store.adopt(job, engine.runner.ownership.name, "")
-    assert taken
+    """Another process takes the job, as if this one were dead."""
+    adopted_job = await engine.store.adopt(job, engine.runner.ownership.name, "")
+    assert adopted_job
 
 
 async def test_a_process_that_lost_a_job_stops_its_call_and_follows_the_new_owner(
@@ -229,14 +231,14 @@ async def test_a_process_that_lost_a_job_stops_its_call_and_follows_the_new_owne
     engine.runner.orphan_event = asyncio.Event()
     waiting = asyncio.create_task(engine.wait(job))
     following = asyncio.create_task(_last(engine, job))
-    other = await open_engine(home)
-    other.register_caller(caller())
+    other_engine = await open_engine(home)
+    other_engine.register_caller(caller())
     await lose(engine, job)
     await fake_api.wait_for(state="disconnected")
     assert (await waiting).content == "gpt-5 says: hello"
     assert (await following).kind == "done"
     assert len(fake_api.calls) == 2
-    await other.close()
+    await other_engine.close()
 
 
 async def _last(engine: Engine, job: str) -> Any:
@@ -250,24 +252,24 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
     engine = await open_engine(home)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    for loop in engine.runner.periodic.tasks:  # between two looks at whose it is
+    for loop in engine.runner.periodic.tasks:  # as if between two checks of the owner
         loop.cancel()
     await lose(engine, job)
     fake_api.open_gate("g")
     await asyncio.wait({engine.runner.running[job].task})
     await engine.close()
-    other = await open_engine(home)
-    other.register_caller(caller())
-    assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+    next_engine = await open_engine(home)
+    next_engine.register_caller(caller())
+    assert (await next_engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     assert len(fake_api.calls) == 1
-    await other.close()
+    await next_engine.close()
 
 
 @pytest.mark.parametrize("status", [200, 400], ids=["done", "failed"])
 async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, status: int
 ) -> None:
-    """A process that was suspended ends a job that another one has: only the other one's end counts."""
+    """A suspended process wakes and ends a job that another one owns by now: only the owner's end counts."""
     fake_api.script(gate="g", gate_after=-1, status=status, text="of the former owner")
     engine = await open_engine(home)
     job = await engine.submit(HELLO, caller(), background=True)
@@ -279,7 +281,7 @@ async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
             events.append(event)
 
     following = asyncio.create_task(follow())
-    for loop in engine.runner.periodic.tasks:  # between two looks at whose it is
+    for loop in engine.runner.periodic.tasks:  # as if between two checks of the owner
         loop.cancel()
     await lose(engine, job)
     former = engine.runner.running[job].task
@@ -287,13 +289,13 @@ async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
     await asyncio.wait({former})
     await asyncio.sleep(0)
     assert [event.kind for event in events if event.kind in {"done", "failed"}] == []
-    other = await open_engine(home)
-    other.register_caller(caller())
-    await other.wait(job)
+    other_engine = await open_engine(home)
+    other_engine.register_caller(caller())
+    await other_engine.wait(job)
     await following
     assert [event.kind for event in events if event.kind in {"done", "failed"}] == ["done"]
     await engine.close()
-    await other.close()
+    await other_engine.close()
 
 
 async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
@@ -302,11 +304,11 @@ async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    used = UsageRecord(1.0, job, "chat", "openai", "gpt-5", "test", 5, "", 1, 2, 0, 0, 0, 0.5)
+    usage = UsageRecord(1.0, job, "chat", "openai", "gpt-5", "test", 5, "", 1, 2, 0, 0, 0, 0.5)
     stale = Fence(job, "somebody else", 1)
     for text in ("first", "second"):
         reply = Reply(text=text, provider="openai", model="gpt-5")
-        await engine.store.remember(stale, "answer:gpt-5", "0", reply, used)
+        await engine.store.remember(stale, "answer:gpt-5", "0", reply, usage)
     assert (await engine.store.replies(job))["answer:gpt-5"].text == "first"
     assert await value(engine, "SELECT COUNT(*) FROM ledger WHERE job = ?", job) == 2
 
@@ -314,7 +316,7 @@ async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
 async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the job stays unfinished, and the next process asks and pays again."""
+    """Otherwise the job would stay unfinished, and the next process would ask and pay again."""
 
     async def full(*_: object, **__: object) -> None:
         raise StoreError("The disk is full.")
@@ -331,8 +333,8 @@ async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
         answer = (await engine.wait(job)).to_json()
     assert "could not be stored" in repr(answer["metadata"]["warnings"])
     await engine.close()
-    other = await open_engine(home)
-    other.register_caller(caller())
-    assert (await other.wait(job)).to_json()["content"] == "gpt-5 says: hello"
-    await other.close()
+    next_engine = await open_engine(home)
+    next_engine.register_caller(caller())
+    assert (await next_engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+    await next_engine.close()
     assert len(fake_api.calls) == 1

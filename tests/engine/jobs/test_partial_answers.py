@@ -1,4 +1,4 @@
-"""A job that does not complete: its finished answers were paid for, are shown, and the conversation goes on from them."""
+"""A job that does not complete: its finished answers are shown, and the conversation continues from them."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 ASK = ConsensusRequest(prompt="which?", models=MODELS, continuation_id="mine")
 
 
-async def answered(engine: Engine, job: str, count: int) -> None:
+async def wait_for_replies(engine: Engine, job: str, count: int) -> None:
     async with asyncio.timeout(20):
         while len(await engine.store.replies(job)) < count:
             await asyncio.sleep(0.02)
 
 
 async def cancelled_consensus(engine: Engine, caller: Caller, fake_api: FakeAPI, **fields: Any) -> str:
-    """Two of three have answered; the third has said one third of its answer."""
+    """Two of three models have answered; the third has sent a third of its answer."""
     fake_api.script(text="aaabbbccc", hang_after=1, model="gemini")
     job = await engine.submit(ASK, caller, **fields)
     await fake_api.wait_for(model="gemini", deltas=1)
-    await answered(engine, job, 2)
+    await wait_for_replies(engine, job, 2)
     async with asyncio.timeout(20):
         while "aaa" not in (await engine.status(job)).to_json()["content"]["partial"]:
             await asyncio.sleep(0.02)
-    shown = (await engine.cancel(job)).to_json()
-    assert sorted(shown["content"]) == ["cancelled_at", "elapsed_seconds", "job_id", "message", "status"]
+    reply = (await engine.cancel(job)).to_json()
+    assert sorted(reply["content"]) == ["cancelled_at", "elapsed_seconds", "job_id", "message", "status"]
     return job
 
 
@@ -51,13 +51,13 @@ async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(
 ) -> None:
     job = await cancelled_consensus(engine, caller(), fake_api, background=True)
     status = await engine.status(job)
-    shown = status.content
-    assert shown["status"] == "cancelled"
-    states = {entry["model"]: entry for entry in shown["models_status"]}
+    content = status.content
+    assert content["status"] == "cancelled"
+    states = {entry["model"]: entry for entry in content["models_status"]}
     assert states["gpt-5"]["status"] == states["sonnet"]["status"] == "completed"
     assert states["gpt-5"]["text"] == "gpt-5 says: which?"
     assert (states["gemini-2.5-flash"]["status"], states["gemini-2.5-flash"]["text"]) == ("cancelled", "")
-    assert states["gemini-2.5-flash"]["partial"] == shown["partial"] == "aaa"
+    assert states["gemini-2.5-flash"]["partial"] == content["partial"] == "aaa"
     assert "## gpt-5\n\ngpt-5 says: which?" in render.text(status)
     assert "## gemini-2.5-flash (partial: cancelled)\n\naaa" in render.text(status)
     with pytest.raises(Cancelled):
@@ -71,16 +71,16 @@ async def test_the_conversation_goes_on_from_the_answers_that_had_come(
     follow_up = ChatRequest(prompt="and then?", model="gpt-5", continuation_id="mine")
     result = (await engine.wait(await engine.submit(follow_up, caller()))).to_json()
     assert result["continuation"]["messageCount"] == 4
-    sent = json.dumps(fake_api.last.body)
-    assert "which?" in sent
-    assert "gpt-5 says: which?" in sent
-    assert "2 of 3 models had answered. No answer from gemini-2.5-flash." in sent
-    assert "aaa" not in sent
+    request_body = json.dumps(fake_api.last.body)
+    assert "which?" in request_body
+    assert "gpt-5 says: which?" in request_body
+    assert "2 of 3 models had answered. No answer from gemini-2.5-flash." in request_body
+    assert "aaa" not in request_body
     history = (await engine.status(job, full_history=True)).to_json()["content"]["history"]
     assert [message["role"] for message in history] == ["user", "assistant"] * 2
-    about = history[1]["metadata"]
-    assert (about["partial"], about["status"]) == (True, "cancelled")
-    assert (about["answered"], about["unanswered"]) == (["gpt-5", "sonnet"], ["gemini-2.5-flash"])
+    metadata = history[1]["metadata"]
+    assert (metadata["partial"], metadata["status"]) == (True, "cancelled")
+    assert (metadata["answered"], metadata["unanswered"]) == (["gpt-5", "sonnet"], ["gemini-2.5-flash"])
     archive = Archive(home)
     content = await archive.show("mine")
     folder = await archive.export("mine", str(tmp_path / "project"), caller())
@@ -108,13 +108,13 @@ async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(
     job = await engine.submit(ASK, caller(), background=True)
     await fake_api.wait_for(count=6)
     await engine.cancel(job)
-    shown = (await engine.status(job)).to_json()["content"]
-    assert {entry["text"] for entry in shown["models_status"]} == {
+    content = (await engine.status(job)).to_json()["content"]
+    assert {entry["text"] for entry in content["models_status"]} == {
         "gpt-5 says: which?",
         "claude-sonnet-4-5-20250929 says: which?",
         "gemini-2.5-flash says: which?",
     }
-    assert {(entry["status"], entry["phase"]) for entry in shown["models_status"]} == {
+    assert {(entry["status"], entry["phase"]) for entry in content["models_status"]} == {
         ("cancelled", "refined")
     }
     history = (await engine.status(job, full_history=True)).to_json()["content"]["history"]
@@ -132,12 +132,12 @@ async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
         while (await engine.status(job)).to_json()["content"]["partial"] != "aaabbb":
             await asyncio.sleep(0.02)
     await engine.cancel(job)
-    other = await open_engine(home)
-    for each in (engine, other):
-        shown = (await each.status(job, full_history=True)).content
-        assert (shown["status"], shown["partial"], shown["history"]) == ("cancelled", "aaabbb", [])
-        assert shown["models_status"][0]["status"] == "cancelled"
-    await other.close()
+    other_engine = await open_engine(home)
+    for reader in (engine, other_engine):
+        content = (await reader.status(job, full_history=True)).content
+        assert (content["status"], content["partial"], content["history"]) == ("cancelled", "aaabbb", [])
+        assert content["models_status"][0]["status"] == "cancelled"
+    await other_engine.close()
     archive = Archive(home)
     assert [items["job_id"] for items in (await archive.show("mine"))["unfinished"]] == [job]
     await archive.close()
@@ -147,16 +147,16 @@ async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="aaabbbccc", hang_after=1, model="gemini")
-    ended = await open_engine(home)
-    job = await ended.submit(ASK, caller(), background=True)
+    first_engine = await open_engine(home)
+    job = await first_engine.submit(ASK, caller(), background=True)
     await fake_api.wait_for(model="gemini", deltas=1)
-    await answered(ended, job, 2)
-    await ended.close()
+    await wait_for_replies(first_engine, job, 2)
+    await first_engine.close()
     engine = await open_engine(home)
     await engine.cancel(job)
-    shown = (await engine.status(job, full_history=True)).to_json()["content"]
-    assert [entry["status"] for entry in shown["models_status"]].count("completed") == 2
-    assert shown["history"][1]["metadata"]["answered"] == ["gpt-5", "sonnet"]
+    content = (await engine.status(job, full_history=True)).to_json()["content"]
+    assert [entry["status"] for entry in content["models_status"]].count("completed") == 2
+    assert content["history"][1]["metadata"]["answered"] == ["gpt-5", "sonnet"]
     await engine.close()
 
 
@@ -191,17 +191,17 @@ async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)
-    ended = await open_engine(home)
-    job = await ended.submit(ChatRequest(prompt="hello", model="gpt-5"), caller(), background=True)
+    first_engine = await open_engine(home)
+    job = await first_engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    await ended.close()
+    await first_engine.close()
     engine = await open_engine(home)
     await change(engine, "UPDATE jobs SET tool = 'debate', status = 'processing'")
     event = "INSERT INTO events (job, seq, at, kind, slot, data) VALUES (?, 99, 1.0, 'applause', '7', '{}')"
     await change(engine, event, job)
     engine.register_caller(caller())
     await engine.runner.look_for_orphans()
-    shown = (await engine.status(job)).to_json()["content"]
-    assert (shown["status"], shown["tool"]) == ("processing", "debate")
+    content = (await engine.status(job)).to_json()["content"]
+    assert (content["status"], content["tool"]) == ("processing", "debate")
     assert not engine.runner.running
     await engine.close()

@@ -1,4 +1,4 @@
-"""Which process a name means, and whether it still runs."""
+"""Which process a name identifies, and whether it still runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_on_linux_the_name_has_the_boot_and_the_namespace() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "0", "-5", "x", "²", "1x-a-b-c-d"])
-def test_what_is_no_number_is_no_process(name: str) -> None:
+def test_a_name_without_a_number_is_no_process(name: str) -> None:
     assert identity.parse(name) is None
 
 
@@ -42,7 +42,7 @@ def test_an_earlier_releases_name_has_only_the_number() -> None:
     assert identity.parse("12-a-b-c-d") == Process(12, "a", "b", "c", "d")
 
 
-def test_another_machine_or_container_is_undecided_and_another_boot_is_over() -> None:
+def test_another_machine_or_container_is_undecided_and_another_boot_has_ended() -> None:
     us = identity.this()
     assert replace(us, machine="other").runs() is None
     assert replace(us, namespace="1").runs() is None
@@ -50,7 +50,7 @@ def test_another_machine_or_container_is_undecided_and_another_boot_is_over() ->
     assert replace(us, machine="", boot="", namespace="").runs() is True
 
 
-def test_a_number_that_was_given_out_again_is_another_process() -> None:
+def test_a_reused_number_is_another_process() -> None:
     us = identity.this()
     assert replace(us, start="1").runs() is False
     assert replace(us, start="").runs() is None

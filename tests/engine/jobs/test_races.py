@@ -1,4 +1,4 @@
-"""Awkward moments: a job that has hardly begun, is just ending, is stopped twice, or whose process has just died."""
+"""Races: a job that has just started, is just ending, is stopped twice, or whose process has just died."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def ending(engine: Engine, job: str) -> None:
-    """Until its end is being written."""
+async def wait_for_ending(engine: Engine, job: str) -> None:
+    """Wait until its end is being written."""
     running = engine.runner.running[job]
     async with asyncio.timeout(60):
         while not running.ending:
@@ -45,8 +45,8 @@ async def test_a_job_can_be_stopped_before_its_first_step(
     fake_api.script(gate="never", gate_after=0)
     job = await engine.submit(HELLO, caller(), background=True)
     conversation = (await engine.accepted(job)).to_json()["continuation"]["id"]
-    shown = (await engine.cancel(conversation)).to_json()
-    assert shown["content"]["status"] == "cancelled"
+    reply = (await engine.cancel(conversation)).to_json()
+    assert reply["content"]["status"] == "cancelled"
     assert await status(engine, job) == "cancelled"
     if engine.store.team is None:  # reading from another machine lets the job begin
         assert fake_api.log.requests == []
@@ -61,10 +61,10 @@ async def test_two_clients_that_cancel_one_job_both_get_an_answer(
     await fake_api.wait_for(deltas=1)
     with slow_disk(engine):
         first = asyncio.create_task(engine.cancel(conversation))
-        await ending(engine, job)
+        await wait_for_ending(engine, job)
         second = asyncio.create_task(engine.cancel(conversation))
         await settle()
-    assert {matches.status for matches in await asyncio.gather(first, second)} == {"cancelled"}
+    assert {reply.status for reply in await asyncio.gather(first, second)} == {"cancelled"}
 
 
 async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(
@@ -74,7 +74,7 @@ async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(
     conversation = (await engine.accepted(job)).to_json()["continuation"]["id"]
     waiting = asyncio.create_task(engine.wait(job))
     with slow_disk(engine):
-        await ending(engine, job)
+        await wait_for_ending(engine, job)
         stopping = asyncio.create_task(engine.cancel(conversation))
         await settle()
     assert (await stopping).status == "completed"
@@ -99,19 +99,19 @@ async def test_one_call_sent_twice_at_once_is_made_once(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     with slow_disk(engine):
-        sent = [
+        submissions = [
             asyncio.create_task(engine.submit(HELLO, caller(), background=True, key="one")) for _ in range(2)
         ]
         await settle()
-    first, second = await asyncio.gather(*sent)
+    first, second = await asyncio.gather(*submissions)
     assert first == second
     await engine.wait(first)
-    await engine.close()  # whatever else was begun has been given its chance
+    await engine.close()  # a second job would have started by now
     assert len(fake_api.log.requests) == 1
 
 
-async def interrupted(home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, **fields: Any) -> str:
-    """A job whose process has died under it."""
+async def interrupted_job(home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, **fields: Any) -> str:
+    """A job whose process ended before it."""
     fake_api.script(hang_after=1, times=1)
     dead = await open_engine(home)
     job = await dead.submit(HELLO, caller(), **fields)
@@ -123,8 +123,8 @@ async def interrupted(home: Path, caller: Callable[..., Caller], fake_api: FakeA
 async def test_a_long_call_whose_process_died_waits_for_its_caller(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """However long it ran before: its client needs a moment to reach the next process."""
-    job = await interrupted(home, caller, fake_api, key="k")
+    """However long it has run, its client needs a moment to reach the next process."""
+    job = await interrupted_job(home, caller, fake_api, key="k")
     engine = await open_engine(home)
     await change(engine, "UPDATE jobs SET created = created - 3600")
     await engine.runner.look_for_orphans()
@@ -136,7 +136,7 @@ async def test_a_long_call_whose_process_died_waits_for_its_caller(
 async def test_a_call_whose_client_does_not_reconnect_is_given_up(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = await interrupted(home, caller, fake_api)
+    job = await interrupted_job(home, caller, fake_api)
     monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
     await engine.runner.look_for_orphans()
@@ -152,7 +152,7 @@ async def test_a_call_whose_client_does_not_reconnect_is_given_up(
 async def test_a_job_whose_keys_never_come_back_fails_in_the_end(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    job = await interrupted(home, caller, fake_api, background=True)
+    job = await interrupted_job(home, caller, fake_api, background=True)
     engine = await open_engine(home)
     await engine.runner.look_for_orphans()
     assert await status(engine, job) == "processing"
@@ -170,10 +170,10 @@ async def test_a_cancel_that_the_other_process_does_not_answer_says_so(
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
     engine.runner.periodic.tasks[0].cancel()  # as if the process were suspended
-    other = await open_engine(home)
-    shown = (await other.cancel(job)).to_json()["content"]
-    assert (shown["status"], "has not answered yet" in shown["message"]) == ("processing", True)
-    await other.close()
+    other_engine = await open_engine(home)
+    content = (await other_engine.cancel(job)).to_json()["content"]
+    assert (content["status"], "has not answered yet" in content["message"]) == ("processing", True)
+    await other_engine.close()
 
 
 async def test_a_cancel_from_another_process_stops_the_job(
@@ -182,16 +182,16 @@ async def test_a_cancel_from_another_process_stops_the_job(
     fake_api.script(hang_after=1)
     job = await engine.submit(HELLO, caller(), background=True)
     await fake_api.wait_for(deltas=1)
-    other = await open_engine(home)
-    assert (await other.cancel(job)).to_json()["content"]["status"] == "cancelled"
+    other_engine = await open_engine(home)
+    assert (await other_engine.cancel(job)).to_json()["content"]["status"] == "cancelled"
     await fake_api.wait_for(state="disconnected")
-    await other.close()
+    await other_engine.close()
 
 
 async def test_turns_are_taken_in_the_order_of_the_disk_whatever_the_clocks_say(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """Two processes: the one that was written down last waits, also when its clock is behind."""
+    """Two processes: the job that was stored last waits, even if its clock is behind."""
     request = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
     fake_api.script(gate="g", contains="first")
     await engine.submit(request, caller())
@@ -213,13 +213,13 @@ async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(
 
 
 async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_api: FakeAPI) -> None:
-    """Asked with an environment that does not name the home, as a person's shell does not."""
+    """Submitted with an environment that does not name the home, like a person's shell."""
     home = tmp_path / "data" / "counsel"
     home.mkdir(parents=True)
     (home / ".env").write_text("".join(f"{name}={value}\n" for name, value in keys(fake_api).items()))
     shell = settings.load({"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")})
     sender = Caller("cli", cwd=tmp_path, settings=shell)
-    job = await interrupted(home, lambda: sender, fake_api, background=True)
+    job = await interrupted_job(home, lambda: sender, fake_api, background=True)
     engine = await open_engine(home)
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
     await engine.close()
@@ -227,21 +227,21 @@ async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_a
 
 def test_a_sessions_own_ids_do_not_change_its_fingerprint(caller: Callable[..., Caller]) -> None:
     first, second = caller(CURSOR_TRACE_ID="1", VSCODE_IPC_TOKEN="a"), caller(CURSOR_TRACE_ID="2")
-    other = caller(OPENAI_API_KEY="sk-another-0000000000000000")
-    assert first.fingerprint(b"x") == second.fingerprint(b"x") != other.fingerprint(b"x")
+    another_key = caller(OPENAI_API_KEY="sk-another-0000000000000000")
+    assert first.fingerprint(b"x") == second.fingerprint(b"x") != another_key.fingerprint(b"x")
 
 
 async def test_an_engine_is_busy_while_a_job_runs_here_and_while_one_can_go_on_here(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    await interrupted(home, caller, fake_api, background=True)
+    await interrupted_job(home, caller, fake_api, background=True)
     engine = await open_engine(home)
     assert not await engine.busy()  # it waits for keys that are not here
     fake_api.script(hang_after=1)
     engine.register_caller(caller())
     if engine.store.team is None:
         assert await engine.busy()
-    else:  # until this one has taken it, it is any server's
+    else:  # until this server takes it, any server may
         await fake_api.wait_for(count=2, deltas=1)
     await engine.runner.look_for_orphans()
     assert await engine.busy()

@@ -1,4 +1,4 @@
-"""Jobs whose process ended: which go on, and who may take them over."""
+"""Jobs whose process ended: which of them continue, and in which process."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ HELLO = ChatRequest(prompt="hello", model="gpt-5")
 TWO = ConsensusRequest(prompt="hello", models=("gpt-5", "sonnet"), enable_cross_feedback=False)
 
 
-async def interrupted(
+async def interrupted_job(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, *, keep: bool = False, **fields: Any
 ) -> str:
     fake_api.script(hang_after=1, times=1)
-    ended = await open_engine(home)
-    job = await ended.submit(HELLO, caller(), **fields)
+    engine = await open_engine(home)
+    job = await engine.submit(HELLO, caller(), **fields)
     await fake_api.wait_for(deltas=1)
-    await ended.close(keep=keep)
+    await engine.close(keep=keep)
     return job
 
 
 async def test_a_synchronous_call_continues_after_an_orderly_stop_without_its_client(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    job = await interrupted(home, caller, fake_api, keep=True)
+    job = await interrupted_job(home, caller, fake_api, keep=True)
     engine = await open_engine(home)
     engine.register_caller(caller())
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
@@ -48,7 +48,7 @@ async def test_a_synchronous_call_continues_after_an_orderly_stop_without_its_cl
 async def test_a_call_whose_front_left_a_note_goes_on(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    job = await interrupted(home, caller, fake_api, key="k")
+    job = await interrupted_job(home, caller, fake_api, key="k")
     assert job == pending_calls.job_id("k")
     assert pending_calls.note(str(home), job)
     engine = await open_engine(home)
@@ -75,12 +75,12 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_api.script(hang_after=1, times=1, model="claude")
-    ended = await open_engine(home)
-    job = await ended.submit(TWO, caller())
+    first_engine = await open_engine(home)
+    job = await first_engine.submit(TWO, caller())
     await fake_api.wait_for(model="claude", deltas=1)
-    while not await ended.store.has_replies(job):
-        await ended.store.flush()
-    await ended.close()
+    while not await first_engine.store.has_replies(job):
+        await first_engine.store.flush()
+    await first_engine.close()
     monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
     engine = await open_engine(home)
     engine.register_caller(caller())
@@ -99,7 +99,7 @@ async def test_a_home_that_was_replaced_is_left_alone(
     engine = await open_engine(home)
     assert engine.home_is_ours()
     home.rename(home.with_name("aside"))
-    other = Engine(home)  # its own periodic steps do not run
+    new_engine = Engine(home)  # its own periodic steps do not run
     assert not engine.home_is_ours()
     (home / "outputs").mkdir()
     (text := home / "outputs" / "job_1.txt").write_text("the other engine's")
@@ -110,7 +110,7 @@ async def test_a_home_that_was_replaced_is_left_alone(
     await engine.close()
     assert text.exists()
     assert set((home / "run" / "owners").iterdir()) == owners
-    await other.close()
+    await new_engine.close()
 
 
 async def test_a_running_job_is_written_into_a_database_that_is_made_anew(
@@ -122,12 +122,12 @@ async def test_a_running_job_is_written_into_a_database_that_is_made_anew(
     await fake_api.wait_for(deltas=1)
     await engine.store.flush()
     path = database(engine).path
-    written = "SELECT id, status, fingerprint FROM jobs"
-    ((*before,),) = database(engine).rows(written)
+    query = "SELECT id, status, fingerprint FROM jobs"
+    ((*before,),) = database(engine).rows(query)
     path.write_bytes(b"these are notes\n" * 1000)
     database(engine).examine().result(30)
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute(written).fetchall() == [tuple(before)]
+        assert db.execute(query).fetchall() == [tuple(before)]
     assert before[:2] == [job, "processing"]
     fake_api.open_gate("g")
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"

@@ -42,12 +42,12 @@ async def test_another_engine_replays_a_slow_answer_in_full(
 ) -> None:
     fake_api.script(chunk_delay=0.15, times=None)
     job = await engine.submit(ChatRequest(prompt="slowly now", model="gpt-5"), caller(), background=True)
-    other = await open_engine(home)
+    other_engine = await open_engine(home)
     try:
-        during = await events_of(other, job)
-        after = await events_of(other, job)
+        during = await events_of(other_engine, job)
+        after = await events_of(other_engine, job)
     finally:
-        await other.close()
+        await other_engine.close()
     for events in (during, after):
         assert texts(events) == {"0": "gpt-5 says: slowly now"}
         assert [event.kind for event in events if isinstance(event, LAST_EVENTS)] == ["done"]
@@ -61,13 +61,13 @@ async def test_each_model_of_a_finished_consensus_is_replayed(
     job = await engine.submit(request, caller())
     result = (await engine.wait(job)).to_json()
     events = await events_of(engine, job)
-    refined = [entry["refined_response"] for entry in result["phases"]["refined"]]
-    assert [texts(events)[slot] for slot in ("0", "1")] == refined
+    refined_texts = [entry["refined_response"] for entry in result["phases"]["refined"]]
+    assert [texts(events)[slot] for slot in ("0", "1")] == refined_texts
     assert {event.data["phase"] for event in events if event.kind == "text"} == {"refined"}
     assert events[-1].kind == "done"
 
 
-async def test_a_failure_ends_the_story(
+async def test_a_failure_is_the_last_event(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=401, times=None)

@@ -1,4 +1,4 @@
-"""What a job leaves in the database and how the next process reads it, also of older and newer releases."""
+"""What a job stores, and how the next process reads it, including jobs of older and newer releases."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_a_task_of_another_release_is_read_as_far_as_it_is_known() -> None:
 
 def test_settings_are_those_that_the_caller_gave() -> None:
     assert TASK.settings() == {"temperature": 0.0, "tools": ["tides"], "models": ["gpt-5"]}
-    asked = Task(
+    task = Task(
         tool="consensus", prompt="p", text="p", models=("a", "b"), cross_feedback=True, feedback_prompt="f"
     )
-    assert asked.settings() == {"cross_feedback": True, "feedback_prompt": "f", "models": ["a", "b"]}
+    assert task.settings() == {"cross_feedback": True, "feedback_prompt": "f", "models": ["a", "b"]}
     assert TASK.asked_for("temperature")
     assert not TASK.asked_for("verbosity")
     assert TASK.asked_for("no such setting")
@@ -80,8 +80,8 @@ def test_a_reply_is_read_as_it_was_written() -> None:
 
 
 def test_a_reply_of_another_release_is_read_as_far_as_it_is_known() -> None:
-    other = {"text": "t", "usage": {"input": 1, "future": 2}, "future": 3}
-    assert Reply.load(json.dumps(other)) == Reply(text="t", provider="", model="", usage=Usage(input=1))
+    document = {"text": "t", "usage": {"input": 1, "future": 2}, "future": 3}
+    assert Reply.load(json.dumps(document)) == Reply(text="t", provider="", model="", usage=Usage(input=1))
     assert Reply.load('{"text": "t"}').usage == Usage()
 
 
@@ -90,15 +90,21 @@ def test_a_caller_is_kept_without_its_environment() -> None:
         "codex", agent="codex", cwd=Path("/work"), roots=(Path("/work"), Path("/more")), chain=("claude",)
     )
     settings = Settings()
-    loaded = Origin.load(Origin.of(caller).dump()).caller(settings)
-    assert (loaded.client, loaded.agent, loaded.cwd, loaded.roots, loaded.chain) == (
+    loaded_caller = Origin.load(Origin.of(caller).dump()).caller(settings)
+    assert (
+        loaded_caller.client,
+        loaded_caller.agent,
+        loaded_caller.cwd,
+        loaded_caller.roots,
+        loaded_caller.chain,
+    ) == (
         "codex",
         "codex",
         Path("/work"),
         (Path("/work"), Path("/more")),
         ("claude",),
     )
-    assert loaded.settings is settings
+    assert loaded_caller.settings is settings
     assert json.loads(Origin.of(caller).dump()).keys() == {"client", "agent", "cwd", "roots", "chain"}
     assert Origin.load("{}").caller(settings) == Caller(
         "", agent=None, cwd=Path(), roots=(), chain=(), settings=settings

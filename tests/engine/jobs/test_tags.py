@@ -1,4 +1,4 @@
-"""Session tags: one thread per project and tag, for every client, also after a restart."""
+"""Session tags: one thread per project and tag, for every client, even after a restart."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ async def test_a_tag_continues_across_models_sessions_and_restarts(
 async def test_which_tag_is_meant(engine: Engine, caller: Callable[..., Caller]) -> None:
     alone = await ask(engine, caller())
     again = await ask(engine, caller())
-    assert "tag" not in alone["continuation"]  # nothing to go on with: a thread of its own
+    assert "tag" not in alone["continuation"]  # nothing to continue: a thread of its own
     assert thread(again)[1] == 2
     by_session = await ask(engine, caller(SESSION_ID="window-7"))
     assert by_session["continuation"]["tag"] == "window-7"
-    named = await ask(engine, caller(SESSION_ID="window-7"), session_tag="named")
-    assert named["continuation"]["tag"] == "named"
+    by_name = await ask(engine, caller(SESSION_ID="window-7"), session_tag="named")
+    assert by_name["continuation"]["tag"] == "named"
     for sender, tag in ((caller(), None), (caller(), "default"), (caller(SESSION_ID="default"), None)):
         assert (await ask(engine, sender, session_tag=tag))["continuation"]["tag"] == "named"
     await ask(engine, caller(SESSION_ID="window-7"))
@@ -62,36 +62,36 @@ async def test_which_tag_is_meant(engine: Engine, caller: Callable[..., Caller])
 async def test_projects_never_share_a_tag_and_subfolders_do(
     engine: Engine, caller: Callable[..., Caller], project: Path, tmp_path: Path
 ) -> None:
-    here = await ask(engine, caller(), session_tag="same")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    there = await ask(engine, replace(caller(), cwd=elsewhere), session_tag="same")
-    assert thread(there)[0] != thread(here)[0]
-    untagged = tmp_path / "untagged"
-    untagged.mkdir()
-    assert "tag" not in (await ask(engine, replace(caller(), cwd=untagged)))["continuation"]
-    (elsewhere / ".git").mkdir()
-    (elsewhere / "src").mkdir()
-    below = await ask(engine, replace(caller(), cwd=elsewhere / "src"), session_tag="same")
-    assert thread(below) == (thread(there)[0], 4)
+    first = await ask(engine, caller(), session_tag="same")
+    other_project = tmp_path / "elsewhere"
+    other_project.mkdir()
+    second = await ask(engine, replace(caller(), cwd=other_project), session_tag="same")
+    assert thread(second)[0] != thread(first)[0]
+    new_project = tmp_path / "untagged"
+    new_project.mkdir()
+    assert "tag" not in (await ask(engine, replace(caller(), cwd=new_project)))["continuation"]
+    (other_project / ".git").mkdir()
+    (other_project / "src").mkdir()
+    third = await ask(engine, replace(caller(), cwd=other_project / "src"), session_tag="same")
+    assert thread(third) == (thread(second)[0], 4)
 
 
 async def test_a_new_tag_asked_for_five_times_at_once_is_one_thread(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
-    done = await asyncio.gather(*(ask(engine, caller(), f"q{n}", session_tag="burst") for n in range(5)))
-    assert len({thread(result)[0] for result in done}) == 1
-    assert sorted(thread(result)[1] for result in done) == [2, 4, 6, 8, 10]
+    results = await asyncio.gather(*(ask(engine, caller(), f"q{n}", session_tag="burst") for n in range(5)))
+    assert len({thread(result)[0] for result in results}) == 1
+    assert sorted(thread(result)[1] for result in results) == [2, 4, 6, 8, 10]
 
 
 async def test_sessions_are_isolated_from_each_other(engine: Engine, caller: Callable[..., Caller]) -> None:
-    one = await ask(engine, caller(), session="one", session_tag="topic")
-    two = await ask(engine, caller(), session="two", session_tag="topic")
+    first = await ask(engine, caller(), session="one", session_tag="topic")
+    second = await ask(engine, caller(), session="two", session_tag="topic")
     outside = await ask(engine, caller(), session_tag="topic")
-    assert len({thread(result)[0] for result in (one, two, outside)}) == 3
-    assert {result["continuation"]["tag"] for result in (one, two, outside)} == {"topic"}
+    assert len({thread(result)[0] for result in (first, second, outside)}) == 3
+    assert {result["continuation"]["tag"] for result in (first, second, outside)} == {"topic"}
     newest = await ask(engine, caller(), session="one", session_tag="default")
-    assert thread(newest) == (thread(one)[0], 4)
+    assert thread(newest) == (thread(first)[0], 4)
     fresh = await ask(engine, caller(), session="thr", session_tag="default")
     assert (fresh["continuation"]["tag"], thread(fresh)[1]) == ("thr", 2)
     assert thread(await ask(engine, caller()))[0] == thread(outside)[0]  # not the session's, though newer

@@ -22,34 +22,34 @@ FIRST = ChatRequest(prompt="first", model="gpt-5", continuation_id="mine")
 SECOND = replace(FIRST, prompt="second")
 
 
-async def interrupted(home: Path, caller: Caller, fake_api: FakeAPI, **fields: Any) -> str:
-    """A first turn whose process ended under it."""
+async def interrupted_job(home: Path, caller: Caller, fake_api: FakeAPI, **fields: Any) -> str:
+    """Start a first turn, and end its process before the answer is complete."""
     fake_api.script(hang_after=1, times=1)
-    ended = await open_engine(home)
-    job = await ended.submit(FIRST, caller, **fields)
+    engine = await open_engine(home)
+    job = await engine.submit(FIRST, caller, **fields)
     await fake_api.wait_for(deltas=1)
-    await ended.close()
+    await engine.close()
     return job
 
 
-def asked(fake_api: FakeAPI) -> list[str]:
+def questions(fake_api: FakeAPI) -> list[str]:
     """The last question of each call."""
     return ["second" if "second" in str(call.body) else "first" for call in fake_api.calls]
 
 
-async def waiting_for(engine: Engine, job: str, what: str) -> Any:
+async def waiting_for(engine: Engine, job: str, reason: str) -> Any:
     async with asyncio.timeout(20):
         while True:
-            shown = (await engine.status(job)).to_json()["content"].get("waiting_for", {})
-            if shown.get("for") == what:
-                return shown
+            wait = (await engine.status(job)).to_json()["content"].get("waiting_for", {})
+            if wait.get("for") == reason:
+                return wait
             await asyncio.sleep(0.02)
 
 
 async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    first = await interrupted(home, caller(), fake_api, background=True)
+    first = await interrupted_job(home, caller(), fake_api, background=True)
     engine = await open_engine(home)
     fake_api.script(contains="first", gate="g")
     second = await engine.submit(SECOND, caller())
@@ -57,58 +57,59 @@ async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(
     assert (await waiting_for(engine, second, "turn"))["job_id"] == first
     fake_api.open_gate("g")
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
-    assert asked(fake_api) == ["first", "first", "second"]
+    assert questions(fake_api) == ["first", "first", "second"]
     await engine.close()
 
 
 async def test_a_turn_waits_for_one_that_another_process_adopts(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """The process that has the second turn has not the first one's keys."""
-    first = await interrupted(
+    """The process that has the second turn does not have the first one's keys."""
+    first = await interrupted_job(
         home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
     )
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller(), background=True)
     await waiting_for(engine, second, "turn")
-    other = await open_engine(home)
-    other.register_caller(caller(OPENAI_API_KEY="sk-another-00000000000000"))
+    other_engine = await open_engine(home)
+    other_engine.register_caller(caller(OPENAI_API_KEY="sk-another-00000000000000"))
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
     assert (await engine.wait(first)).to_json()["continuation"]["messageCount"] == 2
-    assert asked(fake_api) == ["first", "first", "second"]
-    await other.close()
+    assert questions(fake_api) == ["first", "first", "second"]
+    await other_engine.close()
     await engine.close()
 
 
 async def test_three_turns_through_two_processes_keep_their_order(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    other = await open_engine(home)
+    other_engine = await open_engine(home)
     fake_api.script(contains="number 0", gate="g")
     turns = [
-        await (engine, other)[n % 2].submit(replace(FIRST, prompt=f"number {n}"), caller(), background=True)
+        await (engine, other_engine)[n % 2].submit(
+            replace(FIRST, prompt=f"number {n}"), caller(), background=True
+        )
         for n in range(5)
     ]
     fake_api.open_gate("g")
     counts = [(await engine.wait(turn)).to_json()["continuation"]["messageCount"] for turn in turns]
     assert counts == [2, 4, 6, 8, 10]
-    await other.close()
+    await other_engine.close()
 
 
 async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_meanwhile(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    first = await interrupted(home, caller(), fake_api, key="k")
+    first = await interrupted_job(home, caller(), fake_api, key="k")
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller())
-    if (
-        engine.store.team is None
-    ):  # a team's servers continue it at once: they cannot know where its client waits
+    if engine.store.team is None:
+        # a team's servers continue it at once: they cannot know where its client waits
         assert (await waiting_for(engine, first, "client"))["text"]
         await waiting_for(engine, second, "turn")
     assert await engine.submit(FIRST, caller(), key="k") == first
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
-    assert asked(fake_api) == ["first", "first", "second"]
+    assert questions(fake_api) == ["first", "first", "second"]
     await engine.close()
 
 
@@ -116,7 +117,7 @@ async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
-    first = await interrupted(home, caller(), fake_api)
+    first = await interrupted_job(home, caller(), fake_api)
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller())
     messages = (await engine.wait(second)).to_json()["continuation"]["messageCount"]
@@ -140,15 +141,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_behind_a_job_without_keys_a_caller_learns_what_it_waits_for(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    first = await interrupted(
+    first = await interrupted_job(
         home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
     )
     engine = await open_engine(home)
-    with pytest.raises(Conflict, match="OPENAI_API_KEY") as refused:
+    with pytest.raises(Conflict, match="OPENAI_API_KEY") as error:
         await engine.wait(await engine.submit(SECOND, caller()))
-    assert first in refused.value.message
-    assert f"counsel cancel {first}" in (refused.value.hint or "")
-    assert asked(fake_api) == ["first"]
+    assert first in error.value.message
+    assert f"counsel cancel {first}" in (error.value.hint or "")
+    assert questions(fake_api) == ["first"]
     await engine.close()
 
 
@@ -156,18 +157,18 @@ async def test_behind_a_job_without_keys_a_caller_learns_what_it_waits_for(
 async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_waits_for(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    first = await interrupted(
+    first = await interrupted_job(
         home, caller(OPENAI_API_KEY="sk-another-00000000000000"), fake_api, background=True
     )
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller(), background=True)
     assert (await waiting_for(engine, second, "turn"))["job_id"] == first
     assert "OPENAI_API_KEY" in (await waiting_for(engine, first, "keys"))["text"]
-    listed = {
+    reasons = {
         job["job_id"]: job["waiting_for"]["for"]
         for job in (await engine.recent()).to_json()["content"]["jobs"]
     }
-    assert listed == {first: "keys", second: "turn"}
+    assert reasons == {first: "keys", second: "turn"}
     assert (await engine.cancel(first)).to_json()["content"]["status"] == "cancelled"
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 2
     await engine.close()
@@ -183,7 +184,7 @@ async def test_a_turn_that_waits_can_be_cancelled(
     assert (await engine.cancel(second)).to_json()["content"]["status"] == "cancelled"
     fake_api.open_gate("g")
     assert (await engine.wait(first)).to_json()["continuation"]["messageCount"] == 2
-    assert asked(fake_api) == ["first"]
+    assert questions(fake_api) == ["first"]
 
 
 async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_process(
@@ -192,22 +193,22 @@ async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_proce
     fake_api.script(status=429, retry_after=20, contains="limited")
     fake_api.script(hang_after=1, contains="long")
     narrow = caller(COUNSEL_MAX_CONCURRENT_PER_PROVIDER="2")
-    other = await open_engine(home)
-    limited = await engine.submit(ChatRequest(prompt="limited", model="gpt-5"), narrow, background=True)
-    assert "rate limit" in (await waiting_for(engine, limited, "retry"))["text"]
-    assert (await waiting_for(other, limited, "retry"))["at"] > 0
+    other_engine = await open_engine(home)
+    retrying = await engine.submit(ChatRequest(prompt="limited", model="gpt-5"), narrow, background=True)
+    assert "rate limit" in (await waiting_for(engine, retrying, "retry"))["text"]
+    assert (await waiting_for(other_engine, retrying, "retry"))["at"] > 0
     await engine.submit(ChatRequest(prompt="long", model="gpt-5"), narrow, background=True)
     await fake_api.wait_for(contains="long")
     third = await engine.submit(ChatRequest(prompt="third", model="gpt-5"), narrow, background=True)
     assert "2 calls to openai are running" in (await waiting_for(engine, third, "slot"))["text"]
-    await waiting_for(other, third, "slot")
-    await engine.cancel(limited)
+    await waiting_for(other_engine, third, "slot")
+    await engine.cancel(retrying)
     assert (await engine.wait(third)).to_json()["content"] == "gpt-5 says: third"
-    await other.close()
+    await other_engine.close()
 
 
-class Ahead:
-    """A store with one job ahead, and how often it was read."""
+class StoreStub:
+    """A store with one job ahead, which counts how often it is read."""
 
     def __init__(self) -> None:
         self.open, self.reads, self.changed = True, 0, asyncio.Event()
@@ -229,13 +230,13 @@ async def nothing_is_missing(_: object) -> None:
     """No job waits for keys."""
 
 
-@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("is_local", [True, False])
 async def test_a_turn_is_woken_by_the_end_of_the_job_ahead_and_reads_nothing_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, here: bool
+    monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:
     monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 600.0)
-    store: Any = Ahead()
-    turns = Turns(store, {"first"} if here else set(), asyncio.Event(), nothing_is_missing)
+    store: Any = StoreStub()
+    turns = Turns(store, {"first"} if is_local else set(), asyncio.Event(), nothing_is_missing)
     running: Any = SimpleNamespace(
         job=SimpleNamespace(id="second", conversation="mine", background=False),
         live=SimpleNamespace(wait=lambda *_: None),
@@ -243,10 +244,10 @@ async def test_a_turn_is_woken_by_the_end_of_the_job_ahead_and_reads_nothing_mea
     waiting = asyncio.ensure_future(turns.wait(running, ()))
     for _ in range(20):
         await asyncio.sleep(0)
-    assert (waiting.done(), store.reads) == (False, 2)  # a second time, behind the mark
-    assert store.waited == ([] if here else ["first"])
+    assert (waiting.done(), store.reads) == (False, 2)  # a second time, after taking the mark
+    assert store.waited == ([] if is_local else ["first"])
     store.open = False
-    if here:
+    if is_local:
         turns.ended("mine")
     else:
         store.changed.set()

@@ -1,4 +1,4 @@
-"""Who waits for a job of another process."""
+"""Waiting for a job of another process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from counsel.engine.jobs import recovery
 from counsel.errors import CounselError, NotFound
 
 
-class Elsewhere:
-    """A job that another process has, or had: what is read of it, one time after another."""
+class RemoteJob:
+    """A job that another process owns or owned: the rows that are read of it, one after another."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, *rows: dict[str, object]) -> None:
         self.rows = [SimpleNamespace(**{"result": None, "error": None, **row}) for row in rows]
-        self.looked: list[str] = []
-        self.owned: list[bool] = []
+        self.searches: list[str] = []
+        self.owner_states: list[bool] = []
         monkeypatch.setattr(engine, "_job", self._read)
         monkeypatch.setattr(engine.runner, "look_for_orphans", self._look)
         monkeypatch.setattr(engine.runner.recovery, "has_owner", self._has_owner)
@@ -29,48 +29,48 @@ class Elsewhere:
         return self.rows.pop(0)
 
     async def _look(self, only: str) -> None:
-        self.looked.append(only)
+        self.searches.append(only)
 
     async def _has_owner(self, job: object) -> bool:
-        return self.owned.pop(0)
+        return self.owner_states.pop(0)
 
     async def _change(self, *_: object) -> None:
-        """Something has changed."""
+        """Return at once, as if something had changed."""
 
 
 async def test_a_job_whose_process_has_died_is_looked_for_at_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result: Any = object()
-    job = Elsewhere(engine, monkeypatch, {}, {}, {"result": result})
-    job.owned = [True, False]
+    job = RemoteJob(engine, monkeypatch, {}, {}, {"result": result})
+    job.owner_states = [True, False]
     assert await engine.wait("job_1") is result
-    assert job.looked == ["job_1"]
+    assert job.searches == ["job_1"]
 
 
 async def test_its_failure_is_raised(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     error = NotFound("There is none.")
-    job = Elsewhere(engine, monkeypatch, {}, {"error": error})
-    job.owned = [True]
-    with pytest.raises(NotFound) as caught:
+    job = RemoteJob(engine, monkeypatch, {}, {"error": error})
+    job.owner_states = [True]
+    with pytest.raises(NotFound) as raised:
         await engine.wait("job_1")
-    assert caught.value is error
-    assert job.looked == []
+    assert raised.value is error
+    assert job.searches == []
 
 
 async def test_a_job_that_nobody_takes_is_not_waited_for_without_end(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "_KEYLESS", -1.0)
-    waits = CounselError("It waits for keys.")
+    error = CounselError("It waits for keys.")
 
     async def missing_keys(job: object) -> tuple[str, ...]:
         return ("OPENAI_API_KEY",)
 
     monkeypatch.setattr(engine.runner.recovery, "missing_keys", missing_keys)
-    monkeypatch.setattr(recovery, "waiting_error", lambda job, keys: waits)
-    job = Elsewhere(engine, monkeypatch, {})
-    job.owned = [False]
-    with pytest.raises(CounselError) as caught:
+    monkeypatch.setattr(recovery, "waiting_error", lambda job, keys: error)
+    job = RemoteJob(engine, monkeypatch, {})
+    job.owner_states = [False]
+    with pytest.raises(CounselError) as raised:
         await engine.wait("job_1")
-    assert caught.value is waits
+    assert raised.value is error
