@@ -1,4 +1,4 @@
-"""An engine that does what it is told, line by line, on a disk that may fail: ask, sweep, back up, check."""
+"""An engine that runs a command per line on a disk that may fail: a question, sweep, backup, check, look."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def database(engine: Engine) -> Database:
     return engine.store.database
 
 
-async def do(engine: Engine, what: str) -> object:
-    if what == "sweep":
+async def do(engine: Engine, command: str) -> object:
+    if command == "sweep":
         return await upkeep.sweep(database(engine))
-    if what == "backup":
+    if command == "backup":
         return str(await asyncio.to_thread(backups.attempt, database(engine).path))
-    if what == "check":
+    if command == "check":
         return await asyncio.to_thread(database(engine).check)
-    if what == "look":
+    if command == "look":
         await asyncio.wrap_future(database(engine).examine())
         return database(engine).problem
-    job = await engine.submit(ChatRequest(prompt=what, model="gpt-5"), here("worker"))
+    job = await engine.submit(ChatRequest(prompt=command, model="gpt-5"), here("worker"))
     result = (await engine.wait(job)).to_json()
     return {"content": result["content"], "warnings": result.get("metadata", {}).get("warnings", [])}
 

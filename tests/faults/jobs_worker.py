@@ -15,7 +15,7 @@ MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 async def main(count: int) -> None:
     caller = here("worker")
     engine = await open_engine(caller.settings.home)
-    submitted = [
+    jobs = [
         await engine.submit(
             ConsensusRequest(prompt=f"question {n:04d}.", models=MODELS),
             caller,
@@ -25,7 +25,7 @@ async def main(count: int) -> None:
         for n in range(count)
     ]
     print("submitted", flush=True)
-    for job in submitted:
+    for job in jobs:
         await engine.wait(job)
     await engine.close()
 

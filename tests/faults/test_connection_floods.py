@@ -1,4 +1,4 @@
-"""Many, slow and half-open connections: others are served, and nothing waits for ever."""
+"""Many, slow and half-open connections: other clients are served, and nothing waits forever."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from support.processes import LIMIT, PING, Lines, daemon, encoded, log_of, resid
 pytestmark = pytest.mark.slow  # left out of `make check`
 
 
-def most_sockets(wanted: int) -> int:
-    return min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 300)
+def most_sockets(count: int) -> int:
+    return min(count, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 300)
 
 
 def test_thousands_of_half_open_connections_block_no_client(tmp_path: Path) -> None:
@@ -44,16 +44,16 @@ def test_health_is_answered_when_all_connections_are_busy(tmp_path: Path) -> Non
     with serve(tmp_path, COUNSEL_MAX_CONNECTIONS="8") as http:
         name = http.session("2025-11-25")
         expecting = {"Mcp-Session-Id": name, "Content-Length": "100000", "Expect": "100-continue"}
-        busy = []
+        peers = []
         for _ in range(8):  # bodies on their way
             peer = http.connect()
             peer.sendall(http.request("POST", "/mcp", b"", expecting))
             assert b"100 Continue" in peer.recv(100)
-            busy.append(peer)
+            peers.append(peer)
         status, body = http.ask("GET", "/api/jobs")
         assert (status, json.loads(body)["code"]) == (503, "RATE_LIMIT_EXCEEDED")
         assert http.health() == 200
-        for peer in busy:
+        for peer in peers:
             peer.close()
         while http.ask("GET", "/api/jobs")[0] != 200:
             pass
@@ -74,10 +74,10 @@ def test_a_server_with_few_descriptors_goes_on_serving(tmp_path: Path) -> None:
 def test_a_daemon_with_few_descriptors_goes_on_serving(tmp_path: Path) -> None:
     with daemon(tmp_path, files=128) as (_, path):
         peers = [Lines.to(path) for _ in range(100)]
-        other = Lines.to(path)
-        other.send(HELLO + encoded(PING))
-        assert "result" in other.until("alive?")[-1]
-        for peer in [*peers, other]:
+        client = Lines.to(path)
+        client.send(HELLO + encoded(PING))
+        assert "result" in client.until("alive?")[-1]
+        for peer in [*peers, client]:
             peer.close()
         assert len(log_of(tmp_path)) < 20_000
 
@@ -97,8 +97,8 @@ async def test_headers_and_bodies_have_their_time(tmp_path: Path, monkeypatch: p
         ):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(data)
-            received = await asyncio.wait_for(reader.read(), LIMIT)
-            assert (b"HTTP/1.1 " + status in received) is bool(status), received
+            response = await asyncio.wait_for(reader.read(), LIMIT)
+            assert (b"HTTP/1.1 " + status in response) is bool(status), response
             await hang_up(writer)
         await server.initialize()
 
@@ -110,10 +110,10 @@ async def test_a_slow_call_is_not_taken_for_a_slow_body(
     monkeypatch.setattr(http_connection, "BODY_TIMEOUT", 0.2)
     async with served(tmp_path) as server:
         await server.initialize()
-        asked = asyncio.ensure_future(server.call("chat", prompt=f"slowly {tmp_path / 'now'}"))
-        await asyncio.wait({asked}, timeout=2.5)  # two looks of the server at its connections
+        call = asyncio.ensure_future(server.call("chat", prompt=f"slowly {tmp_path / 'now'}"))
+        await asyncio.wait({call}, timeout=2.5)  # the server checks its connections twice
         (tmp_path / "now").touch()
-        assert (await asked)["structuredContent"]["content"] == "slowly done"
+        assert (await call)["structuredContent"]["content"] == "slowly done"
 
 
 @pytest.mark.parametrize(
@@ -156,12 +156,12 @@ async def test_a_client_that_reads_no_answer_is_taken_for_gone(
         body = json.dumps([message] * 100).encode()
         server.session_headers["Mcp-Session-Id"] = await _old_session(server)
         head = "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
-        one = (
+        request = (
             f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
         with pytest.raises(ConnectionError):
-            await asyncio.wait_for(loop.sock_sendall(peer, one * 10_000), LIMIT)
+            await asyncio.wait_for(loop.sock_sendall(peer, request * 10_000), LIMIT)
         peer.close()
 
 

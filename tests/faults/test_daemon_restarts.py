@@ -1,4 +1,4 @@
-"""Daemons killed at random moments, also while they start, stopped in order, and homes replaced: with the real engine behind them."""
+"""Daemons with a real engine are killed at random moments, even during their start, or stopped; homes are replaced."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.thorough  # left out of `make check`
 FRONT = [sys.executable, "-m", "counsel", "stdio"]
 
 
-def starting(home: Path) -> list[int]:
-    """All processes of this home's daemons: the one that starts it, and the one that is or becomes it."""
+def daemon_pids(home: Path) -> list[int]:
+    """All processes of this home's daemons: the one that starts it, and the daemon itself."""
     matches = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -44,20 +44,20 @@ def starting(home: Path) -> list[int]:
 
 
 def replace(home: Path, backup: Path | None) -> None:
-    """A home deleted, or another put into its place, while a daemon still writes there and makes the folder again."""
+    """Delete a home, or replace it by a backup, while a daemon still writes there and creates the folder again."""
     while True:
         shutil.rmtree(home, ignore_errors=True)
         if backup is None and not home.exists():
             return
         if backup is not None:
-            with contextlib.suppress(OSError):  # it is not empty again
+            with contextlib.suppress(OSError):  # not empty: a daemon has written there again
                 shutil.copytree(backup, backup.with_name("copy"), dirs_exist_ok=True).rename(home)
                 return
 
 
 @contextlib.asynccontextmanager
 async def serving(env: dict[str, str]) -> AsyncIterator[None]:
-    """`counsel serve` on the same home, from the beginning to the end."""
+    """`counsel serve` on the same home, for the whole test."""
     command = [sys.executable, "-m", "counsel", "serve", "--port", "0"]
     process = await asyncio.create_subprocess_exec(*command, env=env, stderr=asyncio.subprocess.PIPE)
     assert process.stderr is not None
@@ -74,7 +74,7 @@ async def serving(env: dict[str, str]) -> AsyncIterator[None]:
 async def home(tmp_path: Path) -> AsyncIterator[Path]:
     (home := tmp_path / "home").mkdir()
     yield home
-    for pid in starting(home):
+    for pid in daemon_pids(home):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -82,35 +82,35 @@ def ask(client: StdioClient, number: int) -> asyncio.Future[Any]:
     return client.begin("consensus", prompt=f"question {number:04d}.", models=list(MODELS))
 
 
-async def start_begins(home: Path, known: list[int]) -> bool:
-    """Whether a new process of a daemon appears within a second. It takes no lock: that would stop the start."""
+async def start_begins(home: Path, old_pids: list[int]) -> bool:
+    """Whether a new daemon process appears within a second. Takes no lock, which would stop the start."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(1):
-            while not set(starting(home)).difference(known):
+            while not set(daemon_pids(home)).difference(old_pids):
                 await asyncio.sleep(0.005)
             return True
     return False
 
 
 async def kill_some(home: Path, seed: int, kills: int, fake: FakeProcess) -> list[tuple[set[Call], int]]:
-    """At random moments, every second one within a daemon's start; a fifth of the ends are orderly."""
-    moments, hit, processes = random.Random(seed), 0, starting(home)
-    known: list[tuple[set[Call], int]] = [(set(), 0)]
+    """Kill daemons at random moments, every second one during its start; a fifth get SIGTERM instead."""
+    moments, hit, processes = random.Random(seed), 0, daemon_pids(home)
+    states: list[tuple[set[Call], int]] = [(set(), 0)]
     for at in range(kills):
         # the moment is what the test is about; a start takes between 0.1 s and a second, by the machine's load
         await asyncio.sleep(
             moments.uniform(0, 0.1 if at % 2 and await start_begins(home, processes) else 0.5)
         )
         how = signal.SIGTERM if moments.random() < 0.2 else signal.SIGKILL
-        processes = starting(home)
+        processes = daemon_pids(home)
         for pid in moments.sample(processes, moments.randint(min(1, len(processes)), len(processes))):
             hit += pid != daemon_pid(home)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, how)
         if (home / "counsel.db").exists():
-            known.append((finished_calls(home), len(fake.calls)))
+            states.append((finished_calls(home), len(fake.calls)))
     assert hit, "the kills missed the starts"
-    return known
+    return states
 
 
 @pytest.mark.slow
@@ -126,14 +126,14 @@ async def test_kills_at_any_moment_also_while_a_daemon_starts_lose_and_repeat_no
         ]
         for client in clients:
             await client.initialize()
-        asked = [ask(client, at * 5 + n) for at, client in enumerate(clients) for n in range(5)]
-        known = await kill_some(home, 3, 40, fake_process)
-        for number, answer in enumerate(await asyncio.gather(*asked)):
-            shown = answer["result"]["structuredContent"]
-            assert f"question {number:04d}." in str(shown)
-            assert shown["refined_responses"] == 3
+        calls = [ask(client, at * 5 + n) for at, client in enumerate(clients) for n in range(5)]
+        kills = await kill_some(home, 3, 40, fake_process)
+        for number, answer in enumerate(await asyncio.gather(*calls)):
+            content = answer["result"]["structuredContent"]
+            assert f"question {number:04d}." in str(content)
+            assert content["refined_responses"] == 3
         assert all(client.notes.empty() for client in clients)  # each was answered once
-    check_not_repeated(known, fake_process)
+    check_not_repeated(kills, fake_process)
     check_all_done(home, 20)
 
 
@@ -150,24 +150,24 @@ async def test_a_call_that_is_given_up_goes_on_in_the_next_daemon_and_ends(
         await client.initialize()
         call = client.begin("chat", prompt="kept", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="kept", timeout=30)
-        await written(home)
+        await wait_until_stored(home)
         write(python, "echo it is broken on purpose >&2; exit 1")
         kill_daemon(home)
-        shown = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
-        assert "the daemon did not start: it is broken on purpose" in shown["error"]
-        assert "continues as soon as a daemon runs" in shown["hint"]
+        content = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
+        assert "the daemon did not start: it is broken on purpose" in content["error"]
+        assert "continues as soon as a daemon runs" in content["hint"]
         write(python, f'exec {sys.executable} "$@"')
         async with asyncio.timeout(60):
             while True:
-                result = await client.call("check_status", continuation_id=shown["job_id"])
+                result = await client.call("check_status", continuation_id=content["job_id"])
                 assert not result.get("isError"), result
                 if result["structuredContent"]["content"]["status"] == "completed":
                     break
     assert result["structuredContent"]["content"]["result"]["content"] == "gpt-5 says: kept"
 
 
-async def written(home: Path) -> None:
-    """A job is on disk, which may be milliseconds after its call went out."""
+async def wait_until_stored(home: Path) -> None:
+    """Wait until a job is on disk, which may be milliseconds after its call was sent."""
     async with asyncio.timeout(30):
         with closing(sqlite3.connect(home / "counsel.db")) as db:
             while not db.execute("SELECT 1 FROM jobs").fetchone():
@@ -191,8 +191,8 @@ async def test_an_orderly_stop_in_the_middle_of_a_call_interrupts_it_and_no_more
         call = client.begin("chat", prompt="stopped", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="stopped", timeout=30)
         first = await stop(home, env, how)
-        shown = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
-        assert shown["content"] == "gpt-5 says: stopped"
+        content = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
+        assert content["content"] == "gpt-5 says: stopped"
         assert daemon_pid(home) not in {None, first}
     assert len(fake_process.calls) == 2
 
@@ -220,16 +220,16 @@ async def test_a_stopped_call_goes_on_for_a_client_that_comes_later(
         await client.initialize()
         call = client.begin("chat", prompt="later", model="gpt-5")
         await asyncio.to_thread(fake_process.wait_for, contains="later", timeout=30)
-        await written(home)
+        await wait_until_stored(home)
         client.process.send_signal(signal.SIGSTOP)  # it does not start the next daemon
         await stop(home, env, "signal")
         client.process.kill()
         call.cancel()
-    async with StdioClient(home, command=FRONT, env=env) as other:
-        await other.initialize()
+    async with StdioClient(home, command=FRONT, env=env) as later_client:
+        await later_client.initialize()
         async with asyncio.timeout(60):
             while True:
-                jobs = (await other.call("check_status"))["structuredContent"]["content"]["jobs"]
+                jobs = (await later_client.call("check_status"))["structuredContent"]["content"]["jobs"]
                 if [job["status"] for job in jobs] == ["completed"]:
                     break
     assert len(fake_process.calls) == 2

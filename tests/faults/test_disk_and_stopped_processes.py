@@ -1,4 +1,4 @@
-"""Bad disks and stopped processes: a clear word, nothing corrupted, nothing run twice."""
+"""Bad disks and stopped processes: a clear message, nothing corrupted, nothing run twice."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ pytestmark = pytest.mark.thorough  # left out of `make check`
 
 
 def test_a_stopped_engine_keeps_its_jobs(tmp_path: Path, fake_process: FakeProcess) -> None:
-    """SIGSTOP for longer than any look for orphans: the other engine takes nothing over."""
+    """SIGSTOP for longer than the search for orphans takes: the other engine takes nothing over."""
     home = tmp_path / "home"
     env = environment(home, fake_process)
     fake_process.script(gate="hold", gate_after=0, times=3)
     first = subprocess.Popen([sys.executable, str(WORKER), "1"], env=env, stdout=subprocess.PIPE)
     fake_process.wait_for(count=3)
     first.send_signal(signal.SIGSTOP)
-    other = subprocess.Popen([sys.executable, str(WORKER), "1"], env=env, stdout=subprocess.PIPE)
-    assert other.stdout is not None
-    other.stdout.readline()
-    time.sleep(5)  # the time that passes is what the test is about: two looks for orphans and more
+    second = subprocess.Popen([sys.executable, str(WORKER), "1"], env=env, stdout=subprocess.PIPE)
+    assert second.stdout is not None
+    second.stdout.readline()
+    time.sleep(5)  # the elapsed time is what the test is about: more than two searches for orphans
     assert len(fake_process.calls) == 3
     first.send_signal(signal.SIGCONT)
     fake_process.open_gate("hold")
     assert first.wait(30) == 0
-    assert other.wait(30) == 0
+    assert second.wait(30) == 0
     assert len(fake_process.calls) == 6
-    for process in (first, other):
+    for process in (first, second):
         assert process.stdout is not None
         process.stdout.close()
 
 
-def run(code: str, env: dict[str, str], **more: Any) -> subprocess.CompletedProcess[str]:
+def run(code: str, env: dict[str, str], **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "counsel", *code.split()],
         check=False,
@@ -52,21 +52,21 @@ def run(code: str, env: dict[str, str], **more: Any) -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         timeout=60,
-        **more,
+        **options,
     )
 
 
 def test_a_home_that_cannot_be_written_still_answers_and_says_so(
     tmp_path: Path, fake_process: FakeProcess
 ) -> None:
-    """A file where the default folder should be: true for root too, whom no mode stops."""
+    """A file where the default folder should be, which stops root, too; file modes would not."""
     (tmp_path / ".local").write_text("not a folder")
     env = {**environment(tmp_path / "home", fake_process), "HOME": str(tmp_path)}
     del env["COUNSEL_HOME"]
-    done = run("ask hello -m gpt-5 --standalone", env)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "gpt-5 says: hello\n"
-    assert "nothing is kept" in done.stderr
+    process = run("ask hello -m gpt-5 --standalone", env)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "gpt-5 says: hello\n"
+    assert "nothing is kept" in process.stderr
 
 
 def test_a_full_disk_gives_the_answer_and_leaves_the_database_whole(
@@ -85,10 +85,10 @@ def test_a_full_disk_gives_the_answer_and_leaves_the_database_whole(
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     fake_process.script(size=2_000_000, contains="second")
-    done = run("ask second -m gpt-5 --standalone", env, preexec_fn=limit)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout) > 2_000_000
-    assert "could not be stored" in done.stderr
+    process = run("ask second -m gpt-5 --standalone", env, preexec_fn=limit)
+    assert process.returncode == 0, process.stderr
+    assert len(process.stdout) > 2_000_000
+    assert "could not be stored" in process.stderr
     with closing(sqlite3.connect(home / "counsel.db")) as db, db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("SELECT text FROM messages WHERE n = 1").fetchall() == [("first",)]
@@ -104,12 +104,12 @@ def test_bad_lines_in_the_config_are_named_and_the_rest_works(
         'request_timeout_ms = = 5\nmax_attempts = 2\n[providers.bad]\nwire = "nonsense"\n'
     )
     (home / ".env").write_text("this is no line\n")
-    done = run("ask hello -m gpt-5 --standalone", environment(home, fake_process))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "gpt-5 says: hello\n"
-    assert f"{home / 'config.toml'}: Invalid value" in done.stderr
-    assert "line 1 ignored; the rest is used" in done.stderr
-    assert f"{home / '.env'}: line 1 is not NAME=value" in done.stderr
+    process = run("ask hello -m gpt-5 --standalone", environment(home, fake_process))
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "gpt-5 says: hello\n"
+    assert f"{home / 'config.toml'}: Invalid value" in process.stderr
+    assert "line 1 ignored; the rest is used" in process.stderr
+    assert f"{home / '.env'}: line 1 is not NAME=value" in process.stderr
     log = (home / "logs" / "counsel.log").read_text()
     assert "config.toml [providers.bad]: wire must be one of" in log
     assert ".env: line 1" in log
@@ -119,7 +119,7 @@ def test_bad_lines_in_the_config_are_named_and_the_rest_works(
 def test_a_server_names_what_is_wrong_in_the_config_and_answers(
     tmp_path: Path, fake_process: FakeProcess
 ) -> None:
-    """An agent's window shows nothing but what its MCP server writes to stderr."""
+    """An agent's window shows only what its MCP server writes to stderr."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text("nonsense = 1\n[models.mine]\nprovider = 'nobody'\n")

@@ -1,7 +1,7 @@
 """A disk that fails at any write (tests/faults/disk.c): full, broken, read-only or slow.
 
-The process starts or says why; an answer is kept or comes with a warning; what was said to be kept is there afterwards;
-no file of the user's is damaged; no finished call is paid for twice.
+The process starts or says why; an answer without a warning is stored and is there afterwards;
+no file of the user is damaged; no finished call is paid for twice.
 """
 
 from __future__ import annotations
@@ -30,23 +30,20 @@ pytestmark = pytest.mark.slow  # left out of `make check`
 WORKER = Path(__file__).with_name("disk_worker.py")
 FAULTS = {"full": errno.ENOSPC, "broken": errno.EIO, "read-only": errno.EROFS, "slow": 0}
 ALL = "wstcr"
-POSITIONS = [(skip, 1) for skip in (0, 1, 2, 3, 5, 8, 13)] + [
-    (0, -1),
-    (2, -1),
-    (6, -1),
-]  # once; and from there on
+# one write fails; or all from there on
+POSITIONS = [(skip, 1) for skip in (0, 1, 2, 3, 5, 8, 13)] + [(0, -1), (2, -1), (6, -1)]
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The failing disk. Where there is no compiler CI fails; elsewhere the test is skipped and says why."""
+    """The failing disk. Without a compiler CI fails; elsewhere the test is skipped and says why."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if sys.platform != "linux" or not compiler:
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("Linux and gcc are needed")
-    made = tmp_path_factory.mktemp("disk") / "disk.so"
+    output = tmp_path_factory.mktemp("disk") / "disk.so"
     source = Path(__file__).with_name("disk.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", made, source, "-ldl"], check=True)
-    return made
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", output, source, "-ldl"], check=True)
+    return output
 
 
 class Disk:
@@ -60,14 +57,14 @@ class Disk:
         }
 
     def fail(self, number: int, *, kinds: str = ALL, skip: int = 0, count: int = -1, part: str = "-") -> None:
-        fresh = self.control.with_suffix(".new")
-        fresh.write_text(f"{kinds} {number} {skip} {count} {part}")
-        fresh.replace(self.control)
+        draft = self.control.with_suffix(".new")
+        draft.write_text(f"{kinds} {number} {skip} {count} {part}")
+        draft.replace(self.control)
 
     def repair(self) -> None:
-        fresh = self.control.with_suffix(".new")
-        fresh.write_text("")
-        fresh.replace(self.control)
+        draft = self.control.with_suffix(".new")
+        draft.write_text("")
+        draft.replace(self.control)
 
 
 @pytest.fixture
@@ -93,9 +90,9 @@ class Worker:
         assert line, "it died"
         return json.loads(line)
 
-    def do(self, what: str) -> Any:
+    def do(self, command: str) -> Any:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
         return self._read()
 
@@ -113,8 +110,8 @@ def working(home: Path, fake: FakeProcess, disk: Disk) -> Iterator[Worker]:
         worker.kill()
 
 
-def kept(home: Path) -> set[str]:
-    """What was asked and answered, as the next process finds it."""
+def stored_questions(home: Path) -> set[str]:
+    """The questions that the next process finds in the database."""
     with closing(sqlite3.connect(home / "counsel.db")) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return {row[0] for row in db.execute("SELECT asked FROM messages WHERE role = 'user'")} | {
@@ -122,9 +119,9 @@ def kept(home: Path) -> set[str]:
         }
 
 
-def paid_once(fake: FakeProcess) -> None:
-    asked = Counter(json.dumps(request["body"]) for request in fake.calls)
-    assert set(asked.values()) <= {1}, asked
+def check_paid_once(fake: FakeProcess) -> None:
+    counts = Counter(json.dumps(request["body"]) for request in fake.calls)
+    assert set(counts.values()) <= {1}, counts
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -132,7 +129,7 @@ def test_an_answer_is_kept_or_warned_about_wherever_a_write_fails(
     tmp_path: Path, fake_process: FakeProcess, disk: Disk, fault: str
 ) -> None:
     home = tmp_path / "home"
-    promised: set[str] = set()
+    questions: set[str] = set()
     with working(home, fake_process, disk) as worker:
         for skip, count in POSITIONS:
             question = f"question {skip} {count}"
@@ -141,20 +138,20 @@ def test_an_answer_is_kept_or_warned_about_wherever_a_write_fails(
             disk.repair()
             assert reply["content"] == f"gpt-5 says: {question}"
             if not reply["warnings"]:
-                promised.add(question)
+                questions.add(question)
         for step in ("sweep", "backup", "check", "look"):
             disk.fail(FAULTS[fault])
             worker.do(step)
             disk.repair()
         assert not worker.do("the last one")["warnings"], "it works again once the disk does"
-    promised.add("the last one")
-    assert promised <= kept(home)
-    assert (len(promised) == len(POSITIONS) + 1) == (fault == "slow"), "the faults hit"
+    questions.add("the last one")
+    assert questions <= stored_questions(home)
+    assert (len(questions) == len(POSITIONS) + 1) == (fault == "slow"), "the faults hit"
     with working(home, fake_process, disk) as worker:
         assert worker.problem is None
         assert worker.do("after a restart")["warnings"] == []
-    assert promised <= kept(home)
-    paid_once(fake_process)
+    assert questions <= stored_questions(home)
+    check_paid_once(fake_process)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -171,9 +168,9 @@ def test_it_starts_on_a_failing_disk_and_keeps_everything_once_that_works(
     with working(home, fake_process, disk) as worker:
         assert worker.problem is None
         assert worker.do("second")["warnings"] == []
-    assert "second" in kept(home)
+    assert "second" in stored_questions(home)
     assert len((home / "secret").read_bytes()) == 32
-    paid_once(fake_process)
+    check_paid_once(fake_process)
 
 
 @pytest.mark.parametrize("part", ["secret", "counsel.db", "logs", "run/"])
@@ -206,10 +203,10 @@ def test_the_daemon_starts_on_a_failing_disk_and_every_answer_says_so(
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
     env = environment(home, fake_process) | {"COUNSEL_DAEMON_IDLE_SECONDS": "60"}
-    disk.fail(FAULTS[fault], kinds="wst")  # inodes there are: the socket can be made
+    disk.fail(FAULTS[fault], kinds="wst")  # files can be created, so the socket can be, too
     command = [sys.executable, "-P", "-m", "counsel.daemon.main"]
     subprocess.run(command, env=env | disk.env, check=True, timeout=60)
-    asked = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "counsel", "ask", "hello", "-m", "gpt-5"],
         env=env,
         capture_output=True,
@@ -217,8 +214,8 @@ def test_the_daemon_starts_on_a_failing_disk_and_every_answer_says_so(
         check=True,
         timeout=60,
     )
-    assert asked.stdout == "gpt-5 says: hello\n"
-    assert "kept" in asked.stderr
+    assert process.stdout == "gpt-5 says: hello\n"
+    assert "kept" in process.stderr
     disk.repair()
     subprocess.run([sys.executable, "-m", "counsel", "daemon", "stop"], env=env, check=True, timeout=60)
 
@@ -236,7 +233,7 @@ def test_a_users_config_file_is_never_damaged(
     add = ["servers", "add", "other", "--agent", "claude", "--scope", "user", "--yes", "--", "true"]
     for kinds in ("w", "s", "r", "c"):
         disk.fail(FAULTS[fault], kinds=kinds)
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "counsel", *add],
             env=env,
             capture_output=True,
@@ -245,30 +242,30 @@ def test_a_users_config_file_is_never_damaged(
             timeout=60,
         )
         disk.repair()
-        now = json.loads(settings.read_text())
-        assert "mine" in now["mcpServers"]
-        if done.returncode:
+        document = json.loads(settings.read_text())
+        assert "mine" in document["mcpServers"]
+        if process.returncode:
             assert settings.read_text() == text
-            assert done.stderr.strip()
+            assert process.stderr.strip()
         else:
-            assert "other" in now["mcpServers"]
+            assert "other" in document["mcpServers"]
             settings.write_text(text)
 
 
 def test_a_daemon_that_cannot_start_says_the_true_cause(
     tmp_path: Path, fake_process: FakeProcess, disk: Disk
 ) -> None:
-    """Not even an empty file can be made, nor a word written: the front tells what the daemon ended with."""
+    """Neither an empty file nor a log can be written: the front reports how the daemon ended."""
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True, mode=0o700)
     disk.fail(errno.ENOSPC, part="daemon.lock")
     env = environment(home, fake_process)
-    failed = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-m", "counsel.daemon.main"],
         env=env | disk.env,
         stderr=subprocess.DEVNULL,
         check=False,
         timeout=60,
     )
-    assert failed.returncode == errno.ENOSPC
-    assert "No space left on device" in Launcher(env)._reason(failed.returncode)
+    assert process.returncode == errno.ENOSPC
+    assert "No space left on device" in Launcher(env)._reason(process.returncode)

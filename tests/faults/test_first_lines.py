@@ -1,4 +1,4 @@
-"""The daemon's socket before and after hello: what a peer may send, and for how long."""
+"""The daemon's socket before and after hello: what a peer may send, and how long it may take."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ pytestmark = pytest.mark.slow  # left out of `make check`
 async def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     files = DaemonFiles(tmp_path)
     files.take()
-    inside = server.DaemonServer(FakeEngine(), files)
-    inside._most = 5
-    await inside.listen()
-    yield files.socket, inside
-    await inside.close()
+    daemon = server.DaemonServer(FakeEngine(), files)
+    daemon._most = 5
+    await daemon.listen()
+    yield files.socket, daemon
+    await daemon.close()
     files.release()
 
 
-async def told(path: str, data: bytes) -> bytes:
+async def reply_to(path: str, data: bytes) -> bytes:
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(data)
-    received = await asyncio.wait_for(reader.read(), LIMIT)
+    reply = await asyncio.wait_for(reader.read(), LIMIT)
     await hang_up(writer)
-    return received
+    return reply
 
 
 @pytest.mark.parametrize(
@@ -50,53 +50,53 @@ async def told(path: str, data: bytes) -> bytes:
     ],
 )
 async def test_nothing_but_hello_is_accepted_first(path: Any, line: bytes) -> None:
-    at, inside = path
-    assert b"refused" in await told(at, line + b"\n")
-    assert not inside._over.done()
+    socket, daemon = path
+    assert b"refused" in await reply_to(socket, line + b"\n")
+    assert not daemon._over.done()
 
 
 async def test_another_users_handover_is_ignored(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    at, inside = path
+    socket, daemon = path
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
-    assert b"another user" in await told(at, b'@{"handover":true}\n')
-    assert not inside._over.done()
-    assert not inside.connections
+    assert b"another user" in await reply_to(socket, b'@{"handover":true}\n')
+    assert not daemon._over.done()
+    assert not daemon.connections
 
 
 async def test_a_hello_has_its_time_and_its_size(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    at, _ = path
+    socket, _ = path
     monkeypatch.setattr(connection, "HELLO_TIMEOUT", 0.2)
-    assert b"no hello" in await told(at, b'@{"hel')
+    assert b"no hello" in await reply_to(socket, b'@{"hel')
     monkeypatch.setattr(connection, "HELLO_TIMEOUT", 20)
-    assert b"at most" in await told(at, b'@{"hello":{"x":"' + b"x" * 5_000_000 + b"\n")
+    assert b"at most" in await reply_to(socket, b'@{"hello":{"x":"' + b"x" * 5_000_000 + b"\n")
 
 
 async def test_connections_without_hello_are_dropped_first(path: Any) -> None:
-    at, inside = path
-    silent = [await asyncio.open_unix_connection(at) for _ in range(20)]
-    known = []
+    socket, daemon = path
+    silent = [await asyncio.open_unix_connection(socket) for _ in range(20)]
+    clients = []
     for _ in range(5):
-        reader, writer = await asyncio.open_unix_connection(at)
+        reader, writer = await asyncio.open_unix_connection(socket)
         writer.write(HELLO)
         assert b"hello" in await reader.readline()
-        known.append((reader, writer))
-    assert b"too many connections" in await told(at, b"")
-    for reader, writer in known:
+        clients.append((reader, writer))
+    assert b"too many connections" in await reply_to(socket, b"")
+    for reader, writer in clients:
         writer.write(encoded(PING))
         assert b"done" in await reader.readline()
         assert b"result" in await reader.readline()
-    assert len(inside.connections) == 5
-    await hang_up(*(writer for _, writer in [*silent, *known]))
+    assert len(daemon.connections) == 5
+    await hang_up(*(writer for _, writer in [*silent, *clients]))
 
 
 async def test_a_client_that_says_initialized_again_and_again_is_asked_once_at_a_time(path: Any) -> None:
-    at, inside = path
-    reader, writer = await asyncio.open_unix_connection(at)
+    socket, daemon = path
+    reader, writer = await asyncio.open_unix_connection(socket)
     params = {**INITIALIZE["params"], "capabilities": {"roots": {}}}
     writer.write(HELLO + b'@{"initialize":' + json.dumps(params).encode() + b"}\n")
     writer.write(encoded({"jsonrpc": "2.0", "method": "notifications/initialized"}) * 300 + encoded(PING))
     while b"alive?" not in await reader.readline():
         pass
-    (client_connection,) = inside.connections
+    (client_connection,) = daemon.connections
     assert len(client_connection._mcp.session._asked) <= 2
     await hang_up(writer)

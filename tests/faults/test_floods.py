@@ -1,4 +1,4 @@
-"""Floods: messages, connections, unfinished lines, and peers that never read. Other clients are served meanwhile."""
+"""Floods of messages, connections and unfinished lines, and peers that never read: other clients are still served."""
 
 from __future__ import annotations
 
@@ -87,34 +87,34 @@ def test_a_batch_of_350_000_is_one_error_over_stdio_and_on_the_socket(tmp_path: 
     with daemon(tmp_path) as (pid, path), front(tmp_path) as (_, client):
         client.send(encoded(INITIALIZE) + BATCH + b"\n" + encoded(PING))
         assert [reply.get("id") for reply in client.until("alive?")] == ["init", None, "alive?"]
-        peer, other = Lines.to(path), Lines.to(path)
-        for each in (peer, other):
-            each.send(HELLO + b'@{"initialize":' + json.dumps(INITIALIZE["params"]).encode() + b"}\n")
-            each.line()
+        peer, second = Lines.to(path), Lines.to(path)
+        for connection in (peer, second):
+            connection.send(HELLO + b'@{"initialize":' + json.dumps(INITIALIZE["params"]).encode() + b"}\n")
+            connection.line()
         before = resident(pid)
         for _ in range(20):
             peer.send(BATCH + b"\n")
-        other.send(encoded(PING))
-        assert "result" in other.until("alive?")[-1]
+        second.send(encoded(PING))
+        assert "result" in second.until("alive?")[-1]
         peer.send(b"[" + b"{}," * 101 + b"{}]\n" + encoded(PING))
         reply = peer.until("alive?")
         assert sum("error" in line for line in reply) == 21
         assert resident(pid) - before < GROWTH
-        for each in (peer, other):
-            each.close()
+        for connection in (peer, second):
+            connection.close()
 
 
 async def test_a_refused_batch_is_not_waited_for(tmp_path: Path) -> None:
     """The front would send it again to every daemon."""
-    with front(tmp_path) as (made, client):
+    with front(tmp_path) as (process, client):
         client.send(
             encoded({**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": "2025-11-25"}})
         )
         client.send(b"[]\n" + encoded([PING]) + encoded(PING))
         reply = client.until("alive?")
         assert [line["error"]["code"] for line in reply[1:3]] == [protocol.INVALID_REQUEST] * 2
-        piped(made.stdin).close()
-        assert made.wait(LIMIT) == 0
+        piped(process.stdin).close()
+        assert process.wait(LIMIT) == 0
 
 
 LONG = "x" * 1_000_000
@@ -176,32 +176,32 @@ def client_lines(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_line_that_never_ends_is_dropped_and_the_next_one_read() -> None:
-    got: list[bytes] = []
-    refused: list[Any] = []
-    together = jsonlines.Unfinished()
-    split = Splitter(got.append, refused.append, longest=1_000, unfinished=together)
+    lines: list[bytes] = []
+    refusals: list[Any] = []
+    unfinished = jsonlines.Unfinished()
+    splitter = Splitter(lines.append, refusals.append, longest=1_000, unfinished=unfinished)
     for part in (b"a" * 600, b"b" * 600, b"c" * 600, b"d\nnext\n", b"e" * 900, b"e" * 900, b"\nlast", b"\n"):
-        split.feed(part)
-        assert together.bytes <= 1_000
-    assert got == [b"next", b"last"]
-    assert [line.size for line in refused] == [1_801, 1_800]
+        splitter.feed(part)
+        assert unfinished.bytes <= 1_000
+    assert lines == [b"next", b"last"]
+    assert [line.size for line in refusals] == [1_801, 1_800]
 
 
 def test_all_unfinished_lines_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MOST_UNFINISHED", 1_000)
-    together = jsonlines.Unfinished()
-    refused: list[Any] = []
-    splits = [
-        Splitter(lambda _: pytest.fail("a line"), refused.append, unfinished=together) for _ in range(3)
+    unfinished = jsonlines.Unfinished()
+    refusals: list[Any] = []
+    splitters = [
+        Splitter(lambda _: pytest.fail("a line"), refusals.append, unfinished=unfinished) for _ in range(3)
     ]
-    for split in splits:
-        split.feed(b"x" * 400)
-        assert together.bytes <= 1_000
-    splits[2].feed(b"\n")
-    assert len(refused) == 1
-    splits[0].drop()
-    splits[1].drop()
-    assert together.bytes == 0
+    for splitter in splitters:
+        splitter.feed(b"x" * 400)
+        assert unfinished.bytes <= 1_000
+    splitters[2].feed(b"\n")
+    assert len(refusals) == 1
+    splitters[0].drop()
+    splitters[1].drop()
+    assert unfinished.bytes == 0
 
 
 def test_an_unfinished_line_goes_with_its_sender(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_an_unfinished_line_goes_with_its_sender(tmp_path: Path) -> None:
 
 
 def test_a_front_answers_a_line_that_is_too_long_and_continues(tmp_path: Path) -> None:
-    with front(tmp_path) as (made, client):
+    with front(tmp_path) as (process, client):
         client.send(encoded(INITIALIZE))
         client.line()
         for _ in range(70):
@@ -239,38 +239,38 @@ def test_a_front_answers_a_line_that_is_too_long_and_continues(tmp_path: Path) -
         client.send(b"\n" + encoded(PING))
         assert "the limit is 67,108,864" in client.line()["error"]["message"]
         assert "result" in client.line()
-        assert resident(made.pid) < 15 + GROWTH
+        assert resident(process.pid) < 15 + GROWTH
 
 
-# ── who does not read ──
+# ── peers that do not read ──
 
 
 def pump(out: int, data: bytes, seconds: float = 3.0) -> int:
-    """Write until nothing more is taken for so long, or 100 MB are: how many bytes were."""
+    """Write until nothing is accepted for `seconds`, or 100 MB were; return how many bytes were accepted."""
     os.set_blocking(out, False)
-    sent, last = 0, time.monotonic()
-    while time.monotonic() - last < seconds and sent < 100_000_000:
+    count, last = 0, time.monotonic()
+    while time.monotonic() - last < seconds and count < 100_000_000:
         try:
-            sent += os.write(out, data[sent % len(data) :])
+            count += os.write(out, data[count % len(data) :])
             last = time.monotonic()
         except BlockingIOError:
             time.sleep(0.01)
     os.set_blocking(out, True)
-    return sent
+    return count
 
 
 def test_a_front_whose_client_never_reads_stays_small_and_loses_no_answer(tmp_path: Path) -> None:
     ask = encoded({"jsonrpc": "2.0", "id": 7, "method": "tools/list"})
-    with front(tmp_path) as (made, client):
+    with front(tmp_path) as (process, client):
         client.send(encoded(INITIALIZE))
         client.line()
-        sent = pump(piped(made.stdin).fileno(), ask * 100, 1.0)
-        assert sent < 100_000_000
-        assert resident(made.pid) < 15 + 10
-        piped(made.stdin).write(ask[sent % len(ask) :] if sent % len(ask) else b"")
+        byte_count = pump(piped(process.stdin).fileno(), ask * 100, 1.0)
+        assert byte_count < 100_000_000
+        assert resident(process.pid) < 15 + 10
+        piped(process.stdin).write(ask[byte_count % len(ask) :] if byte_count % len(ask) else b"")
         client.send(b"")
-        whole = -(-sent // len(ask))
-        assert all(client.line()["id"] == 7 for _ in range(whole))
+        request_count = -(-byte_count // len(ask))
+        assert all(client.line()["id"] == 7 for _ in range(request_count))
 
 
 def test_the_daemon_waits_for_a_peer_that_never_reads_and_serves_others(tmp_path: Path) -> None:
@@ -285,12 +285,12 @@ def test_the_daemon_waits_for_a_peer_that_never_reads_and_serves_others(tmp_path
         junk.connect(path)
         junk.sendall(HELLO)
         assert pump(junk.fileno(), b"x\n" * 1_000, 1.0) < 100_000_000
-        other = Lines.to(path)
-        other.send(HELLO + encoded(PING))
-        assert "result" in other.until("alive?")[-1]
+        client = Lines.to(path)
+        client.send(HELLO + encoded(PING))
+        assert "result" in client.until("alive?")[-1]
         assert resident(pid) - before < GROWTH
-        for each in (peer, junk, other):
-            each.close()
+        for connection in (peer, junk, client):
+            connection.close()
 
 
 def test_events_wait_in_few_pieces_and_no_word_is_lost() -> None:
@@ -306,22 +306,22 @@ def test_events_wait_in_few_pieces_and_no_word_is_lost() -> None:
     queue.put(event_from(50_001, 0.0, "text", "0", {"text": "anew", "offset": 4}))
     queue.put(event_from(50_002, 0.0, "done", "", {}))
     assert len(queue) <= MANY + 10
-    received = {"0": "", "1": ""}
+    texts = {"0": "", "1": ""}
     events = merged(queue._items)
     assert len(events) < 30
     for event in events:
         if event.kind == "text":
-            received[event.slot] = received[event.slot][: event.data["offset"]] + event.data["text"]
+            texts[event.slot] = texts[event.slot][: event.data["offset"]] + event.data["text"]
         elif event.kind == "restarted":
-            assert received["0"] == reply["0"]
-    assert received == {"0": reply["0"][:4] + "anew", "1": reply["1"]}
-    others = [event.kind for event in events if event.kind not in {"text", "thinking"}]
-    assert others == ["model_started", "restarted", "done"]
+            assert texts["0"] == reply["0"]
+    assert texts == {"0": reply["0"][:4] + "anew", "1": reply["1"]}
+    kinds = [event.kind for event in events if event.kind not in {"text", "thinking"}]
+    assert kinds == ["model_started", "restarted", "done"]
 
 
 async def test_of_progress_that_is_not_read_the_newest_is_kept() -> None:
-    unused: Any = None
-    exchange = Exchange(unused, unused, takes_stream=True)
+    nothing: Any = None
+    exchange = Exchange(nothing, nothing, takes_stream=True)
     for number in range(1_000):
         params = {"progressToken": number % 3, "progress": number}
         exchange._notify({"method": "notifications/progress", "params": params})

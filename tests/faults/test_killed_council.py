@@ -1,4 +1,4 @@
-"""Kill -9 between any two calls of votes, rounds and the judge: no finished call is made again."""
+"""Kill -9 between any two calls of votes, rounds and the judge: no finished call is repeated."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def environment(home: Path, fake: FakeProcess) -> dict[str, str]:
     }
 
 
-def finished(home: Path) -> list[str]:
+def stored_keys(home: Path) -> list[str]:
     if not (home / "counsel.db").exists():
         return []
     with closing(sqlite3.connect(home / "counsel.db", timeout=30)) as db:
         return sorted(row[0] for row in db.execute("SELECT key FROM calls"))
 
 
-def until_finished(home: Path, keys: list[str]) -> None:
+def wait_until_stored(home: Path, keys: list[str]) -> None:
     deadline = time.monotonic() + 60
-    while finished(home) != sorted(keys):
-        assert time.monotonic() < deadline, finished(home)
+    while stored_keys(home) != sorted(keys):
+        assert time.monotonic() < deadline, stored_keys(home)
         time.sleep(0.02)
 
 
@@ -95,16 +95,15 @@ def test_a_kill_between_any_two_calls_repeats_no_finished_one(
         worker = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
         try:
             fake_process.wait_for(count=2 * number, timeout=60)
-            until_finished(home, keys[:number])
+            wait_until_stored(home, keys[:number])
         finally:
             worker.send_signal(signal.SIGKILL)
             worker.wait()
     fake_process.script(text=calls[-1][1])
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, timeout=120, check=True)
-    result = json.loads(done.stdout)
-    assert (
-        len(fake_process.calls) == 2 * len(calls) - 1
-    )  # each finished once, and each but the first was broken off once
+    process = subprocess.run(command, env=env, stdout=subprocess.PIPE, timeout=120, check=True)
+    result = json.loads(process.stdout)
+    # each finished once, and each but the first was cut off once
+    assert len(fake_process.calls) == 2 * len(calls) - 1
     assert result["phases"]["verdict"]["recommendation"] == "Use tabs."
     assert result["phases"]["failed"] == []
     if "choices" in fields:

@@ -1,4 +1,4 @@
-"""Kill -9 in the middle of consensus jobs: all end, none is lost, no finished call is made twice."""
+"""Kill -9 in the middle of consensus jobs: all end, none is lost, and no finished call is repeated."""
 
 from __future__ import annotations
 
@@ -60,42 +60,42 @@ def finished_calls(home: Path) -> set[Call]:
 
 
 def sent_calls(fake: FakeProcess) -> list[Call]:
-    sent = []
+    calls = []
     for request in fake.calls:
         body = json.dumps(request["body"])
         question = re.search(r"question \d{4}\.", body)
         slot = next(slot for name, slot in SLOTS.items() if name in request["model"])
-        sent.append(
+        calls.append(
             (question[0] if question else "", slot, "refined" if "refined answer" in body else "initial")
         )
-    return sent
+    return calls
 
 
 def kill_at_random(seed: int, kills: int, jobs: int, home: Path, fake: FakeProcess) -> None:
     moments = random.Random(seed)
     env = environment(home, fake)
     fake.script(latency=0.1, times=None)
-    known: list[tuple[set[Call], int]] = [(set(), 0)]
-    for left in range(kills, 0, -1):
-        open_ = 6 * jobs - len(known[-1][0])
-        moment = len(fake.calls) + moments.randint(0, open_ // (left + 1))
+    states: list[tuple[set[Call], int]] = [(set(), 0)]
+    for remaining in range(kills, 0, -1):
+        open_ = 6 * jobs - len(states[-1][0])
+        moment = len(fake.calls) + moments.randint(0, open_ // (remaining + 1))
         worker = start(jobs, env)
         fake.wait_for(count=moment, timeout=60)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        known.append((finished_calls(home), len(fake.calls)))
-    assert sum(len(finished) < 6 * jobs for finished, _ in known) > kills / 2, "the kills missed the work"
+        states.append((finished_calls(home), len(fake.calls)))
+    assert sum(len(calls) < 6 * jobs for calls, _ in states) > kills / 2, "the kills missed the work"
     last = start(jobs, env)
     assert last.wait(240) == 0
-    check_not_repeated(known, fake)
+    check_not_repeated(states, fake)
 
 
-def check_not_repeated(known: list[tuple[set[Call], int]], fake: FakeProcess) -> None:
-    """Of the calls that were finished at a kill, none was sent after it."""
-    sent = sent_calls(fake)
-    for finished, before in known:
-        repeated = finished & set(sent[before:])
-        assert not repeated, f"{len(repeated)} finished calls were made again"
+def check_not_repeated(states: list[tuple[set[Call], int]], fake: FakeProcess) -> None:
+    """None of the calls that were finished at a kill was sent after it."""
+    all_calls = sent_calls(fake)
+    for calls, before in states:
+        repetitions = calls & set(all_calls[before:])
+        assert not repetitions, f"{len(repetitions)} finished calls were made again"
 
 
 def check_all_done(home: Path, jobs: int) -> None:
@@ -105,8 +105,8 @@ def check_all_done(home: Path, jobs: int) -> None:
         for task, result in db.execute("SELECT task, result FROM jobs"):
             document = json.loads(result)
             assert document["refined_responses"] == 3
-            asked = json.loads(task)["prompt"]
-            assert set(re.findall(r"question \d{4}\.", result)) == {asked}
+            question = json.loads(task)["prompt"]
+            assert set(re.findall(r"question \d{4}\.", result)) == {question}
 
 
 def test_a_few_kills_lose_nothing(tmp_path: Path, fake_process: FakeProcess) -> None:
@@ -116,7 +116,7 @@ def test_a_few_kills_lose_nothing(tmp_path: Path, fake_process: FakeProcess) -> 
 
 
 class Daemons:
-    """The daemons of one home, one after the other as the client's front starts them."""
+    """The daemons of one home, one after the other, as the client's front starts them."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -141,28 +141,28 @@ async def test_ten_kills_of_the_daemon_over_a_hundred_jobs_lose_nothing(
     home.mkdir()
     fake_process.script(latency=0.1, times=None)
     moments, daemons = random.Random(2), Daemons(home)
-    known: list[tuple[set[Call], int]] = [(set(), 0)]
+    states: list[tuple[set[Call], int]] = [(set(), 0)]
     front = [sys.executable, "-m", "counsel", "stdio"]
     async with (
         asyncio.timeout(240),
         StdioClient(home, command=front, env=environment(home, fake_process)) as client,
     ):
         await client.initialize()
-        asked = [
+        requests = [
             client.begin("consensus", prompt=f"question {n:04d}.", models=list(MODELS), **{"async": True})
             for n in range(jobs)
         ]
-        for left in range(kills, 0, -1):
-            open_ = 6 * jobs - len(known[-1][0])
+        for remaining in range(kills, 0, -1):
+            open_ = 6 * jobs - len(states[-1][0])
             if not open_:  # a busy machine: a kill that came late let many calls pass
                 break
-            moment = len(fake_process.calls) + moments.randint(1, max(1, open_ // (left + 1)))
+            moment = len(fake_process.calls) + moments.randint(1, max(1, open_ // (remaining + 1)))
             await asyncio.to_thread(fake_process.wait_for, count=moment, timeout=60)
             await daemons.kill()
-            known.append((finished_calls(home), len(fake_process.calls)))
-        for answer in await asyncio.gather(*asked):
+            states.append((finished_calls(home), len(fake_process.calls)))
+        for answer in await asyncio.gather(*requests):
             assert answer["result"]["structuredContent"]["continuation"]["status"] == "processing"
         await daemons.idle()
-    assert sum(len(finished) < 6 * jobs for finished, _ in known) > kills / 2, "the kills missed the work"
-    check_not_repeated(known, fake_process)
+    assert sum(len(calls) < 6 * jobs for calls, _ in states) > kills / 2, "the kills missed the work"
+    check_not_repeated(states, fake_process)
     check_all_done(home, jobs)

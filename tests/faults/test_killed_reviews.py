@@ -1,4 +1,4 @@
-"""Kill -9 between any two calls of a review: it ends, and no finished call is made twice."""
+"""Kill -9 between any two calls of a review: it ends, and no finished call is repeated."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.thorough  # left out of `make check`
 WORKER = Path(__file__).with_name("review_worker.py")
 
 
-def finished(home: Path) -> set[str]:
+def finished_keys(home: Path) -> set[str]:
     with closing(sqlite3.connect(home / "counsel.db")) as db:
         return {key for (key,) in db.execute("SELECT key FROM calls")}
 
 
-def sent(fake: FakeProcess) -> list[str]:
+def sent_keys(fake: FakeProcess) -> list[str]:
     slots = dict(zip(planted.VENDORS, "012", strict=True))
     return [
         f"{'check' if 'Check these findings' in json.dumps(call['body']) else 'review'}:{slots[call['vendor']]}"
@@ -37,11 +37,11 @@ def sent(fake: FakeProcess) -> list[str]:
 
 
 def wait_for_key(home: Path, key: str, worker: subprocess.Popen[bytes]) -> None:
-    """Until the call is stored."""
+    """Wait until the call is stored."""
     while worker.poll() is None:
         if (home / "counsel.db").exists():
             try:
-                if key in finished(home):
+                if key in finished_keys(home):
                     return
             except sqlite3.Error:  # the tables are being made
                 pass
@@ -64,12 +64,12 @@ def test_killed_after_each_call_it_repeats_none(tmp_path: Path, fake_process: Fa
     for key in order:
         worker = subprocess.Popen([sys.executable, str(WORKER), str(project)], env=env)
         before = len(fake_process.calls)
-        known = finished(home) if before else set()
+        stored_keys = finished_keys(home) if before else set()
         fake_process.open_gate(key)
         wait_for_key(home, key, worker)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        assert not known & set(sent(fake_process)[before:])
+        assert not stored_keys & set(sent_keys(fake_process)[before:])
     before = len(fake_process.calls)
     last = subprocess.run(
         [sys.executable, str(WORKER), str(project)], env=env, capture_output=True, check=True, timeout=120

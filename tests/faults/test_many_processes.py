@@ -1,6 +1,6 @@
 """A daemon, `counsel serve` and other engines on one home, killed at random, while turns arrive through all of them.
 
-Every job ends once, no finished call is made again, and the turns of a conversation stay in order, also when the owners' files
+Every job ends once, no finished call is repeated, and the turns of a conversation stay in order, even if owners' files
 are removed and when a process that looks for orphans has no file descriptor left. COUNSEL_STRESS_SECONDS makes it longer.
 """
 
@@ -43,7 +43,7 @@ PROMPT = re.compile(r"conversation (\d+) turn (\d+)\.")
 
 @dataclass
 class Kill:
-    """`finished` stood in the database when the kill was over; `before` and `after`: requests that the fake had seen."""
+    """`finished`: prompts stored as ended after the kill. `before` and `after`: how many requests the fake had seen."""
 
     before: int
     after: int
@@ -52,7 +52,7 @@ class Kill:
 
 @dataclass
 class Setup:
-    """One home, everything that runs on it, and what has been done to it."""
+    """One home, the processes that run on it, and the kills and turns so far."""
 
     home: Path
     fake: FakeProcess
@@ -92,11 +92,11 @@ class Worker:
 
     async def submit(self, conversation: str, prompt: str) -> None:
         async with self._turn:
-            asked = {"conversation": conversation, "prompt": prompt, "key": prompt}
+            turn = {"conversation": conversation, "prompt": prompt, "key": prompt}
             assert self.process.stdin
             assert self.process.stdout
             with suppress(ConnectionError):
-                self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+                self.process.stdin.write(json.dumps(turn).encode() + b"\n")
                 await self.process.stdin.drain()
                 await self.process.stdout.readline()  # empty when it was killed: the caller sees that
 
@@ -157,7 +157,7 @@ class Serve:
 
 
 class Daemon:
-    """The daemon that a program's client starts, again and again."""
+    """The daemon that a program's client starts whenever there is none."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -172,7 +172,7 @@ class Daemon:
     async def submit(self, conversation: str, prompt: str) -> None:
         assert self._engine
         request = ChatRequest(prompt=prompt, model="gpt-5", continuation_id=conversation)
-        with suppress(Internal):  # one that was killed while it started is reported, not started again
+        with suppress(Internal):  # a daemon that is killed during its start is reported, not started again
             await self._engine.submit(request, self._caller, background=True, key=prompt)
 
     async def kill(self) -> None:
@@ -187,15 +187,15 @@ class Daemon:
 
 
 async def ask_turns(setup: Setup, number: int, servers: list[Any], until: float) -> None:
-    """Turns of one conversation, each through another process; the next one may come while the last is answered."""
-    chosen = random.Random(number)
+    """Submit turns of one conversation, each through a random process; the next may come during the last answer."""
+    choices = random.Random(number)
     while asyncio.get_running_loop().time() < until:
         turn = setup.submitted[number]
         prompt = f"conversation {number} turn {turn}."
         while not await asyncio.to_thread(setup.is_written, prompt):
-            await chosen.choice(servers).submit(f"conversation-{number}", prompt)
+            await choices.choice(servers).submit(f"conversation-{number}", prompt)
         setup.submitted[number] += 1
-        await asyncio.sleep(chosen.uniform(0, 1.5))
+        await asyncio.sleep(choices.uniform(0, 1.5))
 
 
 async def kill_at_random(setup: Setup, servers: list[Any], until: float) -> None:
@@ -207,24 +207,24 @@ async def kill_at_random(setup: Setup, servers: list[Any], until: float) -> None
         server = setup.random.choice(servers)
         before = await asyncio.to_thread(lambda: len(setup.fake.calls))
         await server.kill()
-        finished = await asyncio.to_thread(setup.finished)
-        setup.kills.append(Kill(before, await asyncio.to_thread(lambda: len(setup.fake.calls)), finished))
+        prompts = await asyncio.to_thread(setup.finished)
+        setup.kills.append(Kill(before, await asyncio.to_thread(lambda: len(setup.fake.calls)), prompts))
         await server.start()
 
 
 async def run(setup: Setup) -> None:
     async with aiohttp.ClientSession() as session:
-        starved = Worker(setup, "starve")
+        starved_worker = Worker(setup, "starve")
         servers: list[Worker | Serve | Daemon] = [
             Worker(setup),
             Worker(setup),
             Serve(setup, session),
             Daemon(setup),
         ]
-        everyone = [*servers, starved]
+        everyone = [*servers, starved_worker]
         try:
-            for each in everyone:
-                await each.start()
+            for server in everyone:
+                await server.start()
             until = asyncio.get_running_loop().time() + SECONDS
             conversations = [ask_turns(setup, number, servers, until) for number in range(CONVERSATIONS)]
             async with asyncio.timeout(SECONDS + 60):
@@ -233,7 +233,7 @@ async def run(setup: Setup) -> None:
                 while setup.ask("SELECT 1 FROM jobs WHERE status = 'processing'"):
                     await asyncio.sleep(0.2)
         finally:
-            await asyncio.gather(*(each.stop() for each in everyone), return_exceptions=True)
+            await asyncio.gather(*(server.stop() for server in everyone), return_exceptions=True)
 
 
 def check_ends(setup: Setup) -> None:
@@ -258,16 +258,16 @@ def check_order(calls: list[dict[str, Any]]) -> None:
 
 
 def check_not_repeated(setup: Setup, calls: list[dict[str, Any]]) -> None:
-    """A call is made again only when a process was killed since, and never when the database had its end."""
-    seen: dict[str, list[int]] = defaultdict(list)
+    """A call is repeated only if a process was killed since, and never if its end was stored."""
+    positions: dict[str, list[int]] = defaultdict(list)
     for index, call in enumerate(calls):
-        seen[f"conversation {'{} turn {}'.format(*PROMPT.findall(call['text'])[-1])}."].append(index)
-    for prompt, at in seen.items():
+        positions[f"conversation {'{} turn {}'.format(*PROMPT.findall(call['text'])[-1])}."].append(index)
+    for prompt, at in positions.items():
         for first, second in itertools.pairwise(at):
             assert any(kill.before <= second and kill.after > first for kill in setup.kills), prompt
     for kill in setup.kills:
-        again = {prompt for prompt, at in seen.items() if at[-1] >= kill.after} & kill.finished
-        assert not again, f"finished, and made again: {again}"
+        again = {prompt for prompt, at in positions.items() if at[-1] >= kill.after} & kill.finished
+        assert not again, f"finished, but repeated: {again}"
 
 
 @pytest.mark.slow

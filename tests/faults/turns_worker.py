@@ -1,6 +1,6 @@
 """An engine in a process that may be killed: each line of stdin is a turn to submit, each line of stdout its job.
 
-With `starve` it has no file descriptor left: it can check no process, and must take none for dead.
+With `starve` it has no file descriptor left: it can check no process, and must consider none dead.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ async def main() -> None:
     print("ready", flush=True)
     while line := await lines:
         lines = loop.run_in_executor(None, sys.stdin.readline)
-        asked = json.loads(line)
-        request = ChatRequest(prompt=asked["prompt"], model="gpt-5", continuation_id=asked["conversation"])
-        job = await engine.submit(request, caller, background=True, key=asked["key"])
+        turn = json.loads(line)
+        request = ChatRequest(prompt=turn["prompt"], model="gpt-5", continuation_id=turn["conversation"])
+        job = await engine.submit(request, caller, background=True, key=turn["key"])
         print(job, flush=True)
     await engine.close()
 

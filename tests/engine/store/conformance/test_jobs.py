@@ -413,20 +413,20 @@ async def test_recent_jobs_are_newest_first(store: Store) -> None:
 
 
 async def test_outcomes_say_who_answered_and_what_it_cost(store: Store) -> None:
-    answered, several, failed, running = (new_job() for _ in range(4))
-    for job in (answered, several, failed, running):
+    chat_job, consensus_job, failed_job, running = (new_job() for _ in range(4))
+    for job in (chat_job, consensus_job, failed_job, running):
         await store.submit(job)
     about = {"model": "gpt-5", "provider": "openai", "cost_usd": 0.5, "usage": {"total_tokens": 7}}
     totals = {"cost_usd": 0.25, "cost_complete": False, "usage": {"input_tokens": 9}}
     chat = ChatResult.from_json({"content": "yes", "metadata": about})
     consensus = ConsensusResult.from_json({"phases": {}, "metadata": totals})
-    await store.finish(fence(answered), completed(answered, result=lambda _: chat))
-    await store.finish(fence(several), completed(several, result=lambda _: consensus))
-    await store.finish(fence(failed), stopped(failed, cost_usd=0.125, usage={"total_tokens": 3}))
-    assert await store.outcomes([answered.id, several.id, failed.id, running.id, "nothing"]) == {
-        answered.id: JobOutcome("gpt-5", "openai", 0.5, True, 7),
-        several.id: JobOutcome(None, None, 0.25, False, 9),
-        failed.id: JobOutcome(None, None, 0.125, True, 3),
+    await store.finish(fence(chat_job), completed(chat_job, result=lambda _: chat))
+    await store.finish(fence(consensus_job), completed(consensus_job, result=lambda _: consensus))
+    await store.finish(fence(failed_job), stopped(failed_job, cost_usd=0.125, usage={"total_tokens": 3}))
+    assert await store.outcomes([chat_job.id, consensus_job.id, failed_job.id, running.id, "nothing"]) == {
+        chat_job.id: JobOutcome("gpt-5", "openai", 0.5, True, 7),
+        consensus_job.id: JobOutcome(None, None, 0.25, False, 9),
+        failed_job.id: JobOutcome(None, None, 0.125, True, 3),
     }
     assert await store.outcomes([]) == {}
 

@@ -120,7 +120,10 @@ async def test_each_turn_gets_its_own_place(stores: Stores) -> None:
     messages = await ours.messages("conversation")
     assert len(messages) == 4 * ROUNDS
     assert [message.role for message in messages] == ["user", "assistant"] * 2 * ROUNDS
-    assert all(asked.job == lines.job for asked, lines in zip(messages[::2], messages[1::2], strict=True))
+    assert all(
+        question.job == reply_message.job
+        for question, reply_message in zip(messages[::2], messages[1::2], strict=True)
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 7])
@@ -141,13 +144,13 @@ async def test_a_follower_in_another_process_misses_no_event_and_sees_none_twice
         await store.finish(fence(jobs[number]), completed(jobs[number]))
 
     async def follow(job_id: str) -> list[JobEvent]:
-        seen: list[JobEvent] = []
+        received: list[JobEvent] = []
         while True:
             mark = follower.mark(job_id)
             job = await follower.job(job_id)
-            seen += await follower.events(job_id, seen[-1].seq if seen else 0)
+            received += await follower.events(job_id, received[-1].seq if received else 0)
             if job and not job.is_open:
-                return seen
+                return received
             await follower.wait_for_change(job_id, mark, 1)
 
     async with asyncio.timeout(60):
