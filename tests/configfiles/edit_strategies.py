@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Put, intended, lookup
+from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Edit, Put, lookup, value_after
 from counsel.configfiles.write.three_way import _same
 from fuzz.effort import EXAMPLES
 
@@ -75,7 +75,7 @@ def any_edits(data: st.DataObject, value: Any) -> list[Edit]:
         content = data.draw(st.sampled_from(inside))
         path = (*content, data.draw(st.sampled_from([*lookup(value, content), "new", "a"])))
         matches.append(data.draw(any_edit(path, lookup(value, path))))
-        value = intended(value, matches[-1:])
+        value = value_after(value, matches[-1:])
     return matches
 
 

@@ -52,7 +52,7 @@ def test_an_interruption_while_waiting_waits_all_the_same() -> None:
     before = signal.signal(signal.SIGINT, interruption)
     try:
         with pytest.raises(KeyboardInterrupt):
-            disk.together([first.set, slow])
+            disk.run_all([first.set, slow])
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended == [1]
@@ -64,7 +64,7 @@ def test_without_threads_the_steps_are_taken_one_by_one(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(threading.Thread, "start", none_left)
     taken: list[int] = []
-    disk.together([lambda: taken.append(1), lambda: taken.append(2)])
+    disk.run_all([lambda: taken.append(1), lambda: taken.append(2)])
     assert sorted(taken) == [1, 2]
 
 
@@ -108,7 +108,7 @@ from counsel.configfiles.write import safewrite
 from counsel.configfiles.edits import Put
 from counsel.configfiles.write.undo_log import UndoLog
 from counsel.configfiles.write.safewrite import Target, by_edits, plan
-safewrite._Staged._swap = lambda _: os._exit(9)
+safewrite._StagedWrite._swap = lambda _: os._exit(9)
 planned = plan(by_edits(Target(Path({str(file)!r}), "json"), lambda _: [Put(("a",), 1)]))
 UndoLog(Path({str(home)!r})).apply([planned], "test")
 """
@@ -125,7 +125,7 @@ def test_a_replacement_that_fails_keeps_no_second_name(
     file, remaining = tmp_path / "a.json", tmp_path / "kept"
     file.write_text("{}")
     planned = plan(put(file, "a"))
-    monkeypatch.setattr(safewrite._Staged, "_swap", lambda _: file.rmdir())  # not a folder
+    monkeypatch.setattr(safewrite._StagedWrite, "_swap", lambda _: file.rmdir())  # not a folder
     with pytest.raises(CounselError):
         safewrite.write([planned], home, lambda _: [remaining])
     assert file.stat().st_nlink == 1

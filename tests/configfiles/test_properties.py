@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from configfiles.edit_strategies import LISTS, NEW_VALUES, any_edits, cases, holders, merged, puts
 from configfiles.generated_documents import Made, json_documents
-from counsel.configfiles.content import difference, whole
+from counsel.configfiles.content import as_bytes, difference
 from counsel.configfiles.document import parse
-from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Put, alike, intended, lookup
+from counsel.configfiles.edits import MISSING, AddItem, Drop, DropItem, Put, alike, lookup, value_after
 from counsel.configfiles.json import read
 from counsel.configfiles.write.safewrite import Target
 from counsel.configfiles.write.three_way import Span, without_change
@@ -47,7 +47,7 @@ def test_adding_to_json_and_removing_again_gives_the_same_bytes(
     home = data.draw(st.sampled_from(holders(made.value)))
     path = (*home, "new")
     added = document.set_member(path, value)
-    assert added.value == intended(made.value, [*puts(path, value)])
+    assert added.value == value_after(made.value, [*puts(path, value)])
     assert added.remove_member(path).text == made.text
 
 
@@ -90,15 +90,15 @@ def test_large_objects_are_compared_like_small_ones(made: Made, value: Any, data
         one = as_kind(made, "json")
         two = one.set_member(path, value)
         back = as_kind(Made(two.text, two.value), "json")
-    plain = intended(made.value, [Put(path, value)])
+    plain = value_after(made.value, [Put(path, value)])
     for other in (two.value, back.value):
         assert (one.value == other) is (other == one.value) is (made.value == plain)
         assert alike(one.value, other) is alike(made.value, plain)
     assert two.value == back.value == plain
     assert alike(two.value, back.value)
-    gone, left = intended(two.value, [Drop(path)]), intended(plain, [Drop(path)])
+    gone, left = value_after(two.value, [Drop(path)]), value_after(plain, [Drop(path)])
     assert gone == left
-    assert list(intended(two.value, [Put(path, None)])) == list(intended(plain, [Put(path, None)]))
+    assert list(value_after(two.value, [Put(path, None)])) == list(value_after(plain, [Put(path, None)]))
 
 
 @cases(60, 300, JSON_KINDS, st.lists(NEW_VALUES, min_size=1, max_size=2), st.data())
@@ -111,7 +111,7 @@ def test_an_edited_document_is_what_its_text_is_read_as(
     home = data.draw(st.sampled_from(inner or [()]))
     edits = [Put((*home, name), value) for name, value in zip(("new", "a"), values, strict=False)]
     after = as_kind(made, kind).edited(edits)
-    assert whole(after.encoded(made.text.encode())) == after.text.encode()
+    assert as_bytes(after.encoded(made.text.encode())) == after.text.encode()
     again = as_kind(Made(after.text, after.value), kind)
     assert after.value == again.value
 
@@ -127,11 +127,11 @@ def test_edits_of_all_kinds_follow_one_another(
         large = as_kind(made, kind)
     for _ in range(2):
         edits = any_edits(data, value)
-        value, before = intended(value, edits), small.text.encode()
+        value, before = value_after(value, edits), small.text.encode()
         small = small.edited(edits)
         with patch.object(read, "_LARGE", size):
             large = large.edited(edits)
-            assert whole(large.encoded(before)) == small.text.encode()
+            assert as_bytes(large.encoded(before)) == small.text.encode()
         assert alike(large.value, value)
         assert alike(parse(small.text, kind).value, value)  # type: ignore[arg-type]
 

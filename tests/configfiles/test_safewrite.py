@@ -44,13 +44,13 @@ def test_one_operation_reads_a_file_once_and_sees_one_state(tmp_path: Path) -> N
     file = Target(tmp_path / "a.json", "json")
     file.path.write_text('{"a": 1}')
     reader = Reader()
-    assert reader.known(file) is None
+    assert reader.bytes_read(file) is None
     first = reader.read(file)
     file.path.write_text('{"a": 2}')
     assert first is not None
     assert reader.read(file) is first
     assert first.value == {"a": 1}
-    assert reader.known(file) == b'{"a": 1}'
+    assert reader.bytes_read(file) == b'{"a": 1}'
 
 
 @pytest.mark.parametrize("now", [b"aaa", b"aaaaa", b"aab", b"", b"aaaa"])
@@ -222,14 +222,14 @@ def test_a_file_changed_after_another_was_replaced_spoils_no_record(
     first, second = tmp_path / "1.json", tmp_path / "2.json"
     for file in (first, second):
         file.write_text('{"b": 2}')
-    take_place = safewrite._Staged._swap
+    take_place = safewrite._StagedWrite._swap
 
-    def then_somebody_writes(staged: safewrite._Staged) -> None:
+    def then_somebody_writes(staged: safewrite._StagedWrite) -> None:
         take_place(staged)
         if staged.planned.path == first:
             second.write_text('{"theirs": true}')
 
-    monkeypatch.setattr(safewrite._Staged, "_swap", then_somebody_writes)
+    monkeypatch.setattr(safewrite._StagedWrite, "_swap", then_somebody_writes)
     undo_log = UndoLog(home)
     apply(undo_log, put(first, "a"), put(second, "a"))
     assert second.read_text() == '{"theirs": true, "a": 1}'

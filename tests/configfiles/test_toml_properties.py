@@ -24,9 +24,9 @@ from configfiles.edit_strategies import (
 from configfiles.generated_documents import toml_documents
 from counsel.configfiles.content import difference
 from counsel.configfiles.document import parse
-from counsel.configfiles.edits import MISSING, AddItem, DropItem, Put, alike, intended, lookup
+from counsel.configfiles.edits import MISSING, AddItem, DropItem, Put, alike, lookup, value_after
 from counsel.configfiles.toml.scan import scan
-from counsel.configfiles.toml.toml11 import Older
+from counsel.configfiles.toml.toml11 import Toml10
 from counsel.configfiles.write.safewrite import Target
 from counsel.configfiles.write.three_way import Span, without_change
 from counsel.errors import ConfigInvalid, Conflict
@@ -46,7 +46,7 @@ def test_adding_to_toml_and_removing_again_gives_the_same_bytes(text: str, name:
     path = ("mcp_servers", name)
     added = document.set_member(path, value)
     assert added.get(path) == value
-    assert same_but(before, tomllib.loads(Older(added.text.removeprefix("\ufeff")).text), path)
+    assert same_but(before, tomllib.loads(Toml10(added.text.removeprefix("\ufeff")).text), path)
     assert added.remove_member(path).text == text
 
 
@@ -82,7 +82,7 @@ def test_toml_edits_of_all_kinds_follow_one_another(text: str, data: st.DataObje
     for _ in range(2):
         edits = any_edits(data, document.value)
         after = document.edited(edits)
-        assert without_empty(after.value) == without_empty(intended(document.value, edits))
+        assert without_empty(after.value) == without_empty(value_after(document.value, edits))
         if isinstance(edits[-1], Put):
             assert alike(after.get(edits[-1].path), edits[-1].value)
         document = after
@@ -133,7 +133,7 @@ def test_toml_lists_keep_their_comments(text: str, value: list[Any], data: st.Da
 
 def valid_toml(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Older(text.removeprefix("\ufeff")).text)
+        return tomllib.loads(Toml10(text.removeprefix("\ufeff")).text)
     except tomllib.TOMLDecodeError:
         with pytest.raises(ConfigInvalid):
             parse(text, "toml")

@@ -23,7 +23,7 @@ DIALECTS = {
     "empty keys": Dialect(empty_keys=True),
     "loose quotes": Dialect(loose_quotes=True),
     "tight comments": Dialect(tight_comments=True),
-    "no doubled keys": Dialect(doubled_keys=False),
+    "no duplicate keys": Dialect(duplicate_keys=False),
     "no unknown tags": Dialect(unknown_tags=False),
 }
 SNIPPETS = [
@@ -68,7 +68,7 @@ def shown(node: Node) -> str:
     if isinstance(node, list):
         return f"[{', '.join(map(shown, node))}]"
     marks = "".join(
-        [" odd" if node.odd_keys else "", f" doubled {sorted(node.doubled)}" if node.doubled else ""]
+        [" odd" if node.odd_keys else "", f" doubled {sorted(node.duplicates)}" if node.duplicates else ""]
     )
     items = ", ".join(f"{_key(key)}: {shown(value)}" for key, value in node.items.items())
     return f"{{{items}}}{marks}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from counsel.configfiles.edits import Put
 from counsel.configfiles.write import safewrite
-from counsel.configfiles.write.safewrite import Change, Planned, Target, by_edits, plan
+from counsel.configfiles.write.safewrite import Change, PlannedWrite, Target, by_edits, plan
 from counsel.configfiles.write.undo_log import UndoLog
 
 
@@ -14,7 +14,7 @@ def put(path: Path, key: str, value: object = 1, **options: object) -> Change:
     return by_edits(Target(path, "json", **options), lambda _: [Put((key,), value)])  # type: ignore[arg-type]
 
 
-def write(change: Change, home: Path) -> list[Planned]:
+def write(change: Change, home: Path) -> list[PlannedWrite]:
     return safewrite.write([plan(change)], home)
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from counsel.agents.definitions import WITH_SERVERS
-from counsel.configfiles.write.safewrite import Change, Planned, Target
+from counsel.configfiles.write.safewrite import Change, PlannedWrite, Target
 from counsel.servers import diff, selection
 from support.user import User
 
 
-def planned(before: str | None, after: str | None) -> Planned:
+def planned(before: str | None, after: str | None) -> PlannedWrite:
     change = Change(Target(Path("/x/file.json"), "json"), lambda *_: None)
-    return Planned(
+    return PlannedWrite(
         change, None if before is None else before.encode(), None if after is None else after.encode()
     )
 

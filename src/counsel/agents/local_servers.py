@@ -21,7 +21,7 @@ def entries(
     """Every entry outside the project's files, unparsed: a broken one is still the user's."""
     reader = Reader()
     for table in (*fmt.tables(workspace), *fmt.others(workspace, reader)):
-        document = None if table.entries is not None else reader.quiet(table.target)
+        document = None if table.entries is not None else reader.read_quietly(table.target)
         servers: object = table.entries if document is None else document.get(table.keys)
         if table.scope != "project" and isinstance(servers, Mapping):
             yield from (

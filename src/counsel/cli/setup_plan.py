@@ -17,7 +17,7 @@ from counsel import run_paths as places
 from counsel.agents.definitions import WITH_SETUP, Agent, HandsOn, locate
 from counsel.agents.self_entry import NAME, is_ours
 from counsel.agents.server_format import Server, ServerTable
-from counsel.configfiles.write.safewrite import Planned
+from counsel.configfiles.write.safewrite import PlannedWrite
 from counsel.configfiles.write.undo_log import Operation
 from counsel.envvars import is_unexpanded
 from counsel.errors import Conflict, CounselError, NotFound, from_dict
@@ -77,7 +77,7 @@ class Step:
     program: Path | None
     action: str  # added, updated, unchanged, removed, absent, refused, not installed
     path: Path | None = None
-    writes: list[Planned] = field(default_factory=list, repr=False)
+    writes: list[PlannedWrite] = field(default_factory=list, repr=False)
     error: CounselError | None = None
     operation: str | None = None
     connected: bool | None = None  # None: not checked
@@ -206,7 +206,7 @@ class Setup:
 
     # ── in ──
 
-    def _entry(self, agent: Agent) -> tuple[str, list[Planned]]:
+    def _entry(self, agent: Agent) -> tuple[str, list[PlannedWrite]]:
         wanted, existing = server(agent, self.settings), self._existing(agent)
         if existing is None:
             plan = self.servers.add([wanted], [agent.name], "user", dry_run=True).plan
@@ -238,7 +238,7 @@ class Setup:
 
     # ── out ──
 
-    def _removal(self, agent: Agent) -> tuple[str, list[Planned]]:
+    def _removal(self, agent: Agent) -> tuple[str, list[PlannedWrite]]:
         """Restores the earlier bytes if the file was not written since; else removes the entry alone."""
         existing = self._existing(agent)
         if existing is None or not is_ours(existing.server):

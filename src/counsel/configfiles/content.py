@@ -1,11 +1,11 @@
-"""The new content of a file: bytes, or its present bytes with one span replaced, which are not copied before writing."""
+"""The new content of a file: bytes, or its current bytes with one span replaced, which are not copied before writing."""
 
 from collections.abc import Sequence
 from typing import AnyStr, TypeAlias
 
 from counsel.records import Record
 
-_CHUNK = 1 << 16  # compared by the C library: a Python loop over 6.6 MB would be slow
+_CHUNK = 1 << 16  # bytes compared per C call: a Python loop over 6.6 MB would be slow
 
 
 class Spliced(Record):
@@ -25,7 +25,7 @@ class Spliced(Record):
 Content: TypeAlias = bytes | Spliced
 
 
-def whole(content: Content | None) -> bytes | None:
+def as_bytes(content: Content | None) -> bytes | None:
     return b"".join(pieces(content)) if isinstance(content, Spliced) else content
 
 
@@ -47,15 +47,15 @@ def difference(before: bytes, content: Content) -> tuple[int, int, bytes]:
     if isinstance(content, Spliced):
         base, old, new = content.start, before[content.start : content.end], content.new
     assert isinstance(new, bytes)
-    start, end = differing(old, new)
+    start, end = differing_span(old, new)
     return base + start, base + end, new[start : len(new) - (len(old) - end)]
 
 
-# ── what two texts share ─────────────────────────────────────────────────────────────────────────────
+# ── differences between two texts ────────────────────────────────────────────────────────────────────
 
 
-def differing(before: AnyStr, after: AnyStr) -> tuple[int, int]:
-    """Start and end, in `before`, of what differs."""
+def differing_span(before: AnyStr, after: AnyStr) -> tuple[int, int]:
+    """Start and end of the differing part of `before`."""
     start = common_prefix(before, after)
     most = min(len(before), len(after)) - start
     return start, len(before) - min(most, common_suffix(before, after))
@@ -72,12 +72,12 @@ def common_prefix(first: AnyStr, second: AnyStr) -> int:
 
 def common_suffix(first: AnyStr, second: AnyStr) -> int:
     shorter = min(len(first), len(second))
-    for done in range(0, shorter, _CHUNK):
-        size = min(_CHUNK, shorter - done)
-        piece = second[len(second) - done - size : len(second) - done]
-        if not first.startswith(piece, len(first) - done - size):
-            left = first[len(first) - done - size : len(first) - done]
-            return done + _first_difference(left[::-1], piece[::-1])
+    for matched in range(0, shorter, _CHUNK):
+        length = min(_CHUNK, shorter - matched)
+        piece = second[len(second) - matched - length : len(second) - matched]
+        if not first.startswith(piece, len(first) - matched - length):
+            other_piece = first[len(first) - matched - length : len(first) - matched]
+            return matched + _first_difference(other_piece[::-1], piece[::-1])
     return shorter
 
 

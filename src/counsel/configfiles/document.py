@@ -1,4 +1,4 @@
-"""One small interface over the formats: `get`, `set_member`, `remove_member`, and edits under a semantic guard."""
+"""One small interface to all formats: `get`, `set_member`, `remove_member`, and edits whose result is checked."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from counsel.configfiles.edits import (
     Path,
     Put,
     alike,
-    emptied,
-    intended,
+    emptied_paths,
     lookup,
     patch,
+    value_after,
     without_empty_parents,
 )
 from counsel.errors import ConfigInvalid, Internal
@@ -47,8 +47,8 @@ class Document(Meaning, abc.ABC):
     def text(self) -> str: ...
 
     @property
-    def liberties(self) -> tuple[str, ...]:
-        """What the text contains that not every reader of its format accepts."""
+    def nonstandard_syntax(self) -> tuple[str, ...]:
+        """Syntax in the text that some readers of its format reject."""
         return ()
 
     def encoded(self, before: bytes) -> Content:  # noqa: ARG002 - JSON needs it
@@ -62,19 +62,19 @@ class Document(Meaning, abc.ABC):
         return self.edited([Drop(path)])
 
     def edited(self, edits: Sequence[Edit]) -> Self:
-        """The document after the edits; refused unless it then means exactly what was intended."""
+        """The document after the edits; refused unless its value is then exactly the intended one."""
         try:
             return self._edited(edits)
         except RecursionError:
             raise ConfigInvalid("The file is nested too deeply to be edited; nothing was written.") from None
 
     def _edited(self, edits: Sequence[Edit]) -> Self:
-        wanted, small = self.value, list[Edit]()
+        expected, small = self.value, list[Edit]()
         for edit in edits:
-            small += self._smallest(edit, wanted)
-            wanted = intended(wanted, [edit])
+            small += self._smallest(edit, expected)
+            expected = value_after(expected, [edit])
         after = self.spliced(small)
-        self._guard(after.value, wanted, edits)
+        self._guard(after.value, expected, edits)
         return after
 
     def _smallest(self, edit: Edit, value: object) -> list[Edit]:
@@ -83,21 +83,21 @@ class Document(Meaning, abc.ABC):
             return [edit]
         old = lookup(value, edit.path)
         small = patch(edit.path, old, edit.value)
-        if self.prunes_empty_parents:  # tables that lost their last member but should stay
-            small += [Put(path, {}) for path in emptied(edit.path, old, edit.value)]
+        if self.prunes_empty_parents:  # keep tables that lost their last member
+            small += [Put(path, {}) for path in emptied_paths(edit.path, old, edit.value)]
         return small
 
-    def _guard(self, after: object, wanted: object, edits: Sequence[Edit]) -> None:
-        same = after == wanted and all(
-            _exactly(lookup(after, edit.path), lookup(wanted, edit.path)) for edit in edits
+    def _guard(self, after: object, expected: object, edits: Sequence[Edit]) -> None:
+        same = after == expected and all(
+            _exactly(lookup(after, edit.path), lookup(expected, edit.path)) for edit in edits
         )
         if not same and self.prunes_empty_parents:
             for edit in edits:
-                after, wanted = (
+                after, expected = (
                     without_empty_parents(after, edit.path),
-                    without_empty_parents(wanted, edit.path),
+                    without_empty_parents(expected, edit.path),
                 )
-            same = bool(after == wanted)
+            same = bool(after == expected)
         if not same:
             raise Internal(
                 "The edit would have changed more than requested, so nothing was written.",
@@ -106,17 +106,17 @@ class Document(Meaning, abc.ABC):
 
     @abc.abstractmethod
     def spliced(self, edits: Sequence[Edit]) -> Self:
-        """The document with the edits made in its text, all other bytes unchanged, and its value read again."""
+        """The document with the edits applied to its text, all other bytes unchanged, and its value read again."""
 
 
 def _exactly(first: object, second: object) -> bool:
     return first is second or (first is not MISSING and second is not MISSING and alike(first, second))
 
 
-def malformed(what: str, text: str, offset: int) -> ConfigInvalid:
+def malformed(problem: str, text: str, offset: int) -> ConfigInvalid:
     line = text.count("\n", 0, offset) + 1
     column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-    return ConfigInvalid(f"{what} (line {line}, column {column})", line=line, column=column)
+    return ConfigInvalid(f"{problem} (line {line}, column {column})", line=line, column=column)
 
 
 def parse(text: str, kind: Kind) -> Document:

@@ -59,13 +59,13 @@ def lookup(value: object, path: Path) -> Any:
 def patch(path: Path, old: object, new: object) -> list[Edit]:
     """The fewest edits that turn `old` at `path` into `new`: equal parts are neither touched nor reordered.
 
-    No edit has an empty path: a document becomes another one member by member.
+    No edit has an empty path: a document is changed member by member, never replaced as a whole.
     """
     if isinstance(old, Mapping) and isinstance(new, Mapping) and (old or not path):
-        keys = list(unlike(old, new))
-        removed: list[Edit] = [Drop((*path, key)) for key in keys if key not in new]
+        keys = list(differing_keys(old, new))
+        removals: list[Edit] = [Drop((*path, key)) for key in keys if key not in new]
         present = [key for key in keys if key in new]
-        return removed + [
+        return removals + [
             edit for key in present for edit in patch((*path, key), old.get(key, MISSING), new[key])
         ]
     if old is not MISSING and alike(old, new):
@@ -73,16 +73,16 @@ def patch(path: Path, old: object, new: object) -> list[Edit]:
     return [Put(path, new)]
 
 
-def emptied(path: Path, old: object, new: object) -> list[Path]:
-    """Where `new` has an empty object instead of another object."""
+def emptied_paths(path: Path, old: object, new: object) -> list[Path]:
+    """The paths at which `new` has an empty object where `old` has a non-empty one."""
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         return []
     if not new:
         return [path] if path else []
-    return [inner for key in new if key in old for inner in emptied((*path, key), old[key], new[key])]
+    return [inner for key in new if key in old for inner in emptied_paths((*path, key), old[key], new[key])]
 
 
-def intended(value: object, edits: Iterable[Edit]) -> Any:
+def value_after(value: object, edits: Iterable[Edit]) -> Any:
     """The document's value after the edits; `value` itself is not changed."""
     for edit in edits:
         value = _changed(value, edit.path, edit)
@@ -103,12 +103,12 @@ def _changed(value: object, rest: Path, edit: Edit) -> object:
 
 
 def _with(members: Mapping[str, object], key: str, value: object) -> Mapping[str, object]:
-    return members.having(key, value) if isinstance(members, Sparse) else {**members, key: value}
+    return members.with_member(key, value) if isinstance(members, Sparse) else {**members, key: value}
 
 
 def _without(members: Mapping[str, object], key: str) -> Mapping[str, object]:
     if isinstance(members, Sparse):
-        return members.lacking(key)
+        return members.without_member(key)
     return {name: value for name, value in members.items() if name != key}
 
 
@@ -131,7 +131,7 @@ def _leaf(value: object, edit: Edit) -> object:
 
 
 def _items(value: object, path: Path) -> list[object]:
-    """A list's own items. `null` counts as an empty list; any other value is the user's and is not replaced."""
+    """A list's items. `null` counts as an empty list; any other value belongs to the user and is refused."""
     if value is MISSING or value is None:
         return []
     if not isinstance(value, list):
@@ -142,10 +142,10 @@ def _items(value: object, path: Path) -> list[object]:
 
 
 def alike(first: object, second: object) -> bool:
-    """Equal in JSON's sense: `1`, `1.0` and `true` are three values."""
+    """Whether two values are equal in JSON's sense: `1`, `1.0` and `true` are three different values."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         return first.keys() == second.keys() and all(
-            alike(first[key], second[key]) for key in unlike(first, second)
+            alike(first[key], second[key]) for key in differing_keys(first, second)
         )
     if isinstance(first, list) and isinstance(second, list):
         return len(first) == len(second) and all(map(alike, first, second))
@@ -156,15 +156,15 @@ def alike(first: object, second: object) -> bool:
     return bool(first == second)
 
 
-def unlike(first: Mapping[str, object], second: Mapping[str, object]) -> Iterable[str]:
-    """The members that may differ: of two large objects, only those written differently."""
+def differing_keys(first: Mapping[str, object], second: Mapping[str, object]) -> Iterable[str]:
+    """The keys whose values may differ: for two large objects, only those whose text differs."""
     if isinstance(first, Sparse) and isinstance(second, Sparse):
-        return first.unlike(second)
+        return first.differing_keys(second)
     return {**first, **second}
 
 
 def without_empty_parents(value: object, path: Path) -> object:
-    """`value` without the tables on the way to `path` that hold nothing: TOML does not write them."""
+    """`value` without the empty tables on the way to `path`: TOML does not write them."""
     if len(path) < 2 or not isinstance(value, Mapping) or path[0] not in value:
         return value
     inner = without_empty_parents(value[path[0]], path[1:])

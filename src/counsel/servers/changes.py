@@ -8,7 +8,7 @@ from counsel.agents.definitions import AGENTS
 from counsel.agents.references import Untranslatable
 from counsel.agents.server_format import Entry, Mention, Server, ServerFormat, ServerTable, Switch, Unreadable
 from counsel.configfiles.document import Meaning
-from counsel.configfiles.edits import MISSING, Drop, Edit, Put, Rename, alike, intended, patch
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, Rename, alike, patch, value_after
 from counsel.configfiles.write import safewrite
 from counsel.configfiles.write.safewrite import Target
 from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgument, NotFound
@@ -76,7 +76,7 @@ def _switch_notes(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
 
 
 def _entry_at(planner: Planner, table: ServerTable, name: str) -> object:
-    document = planner.reader.quiet(table.target)
+    document = planner.reader.read_quietly(table.target)
     return MISSING if document is None else document.get((*table.keys, name))
 
 
@@ -209,7 +209,7 @@ def rename(planner: Planner, row: ListedServer, to: str) -> None:
 
 
 def _names(planner: Planner, mention: Mention, name: str, to: str) -> bool:
-    document = planner.reader.quiet(mention.target)
+    document = planner.reader.read_quietly(mention.target)
     return document is not None and bool(mention.edits(document, name, to))
 
 
@@ -220,7 +220,7 @@ def _mentioner(mention: Mention, name: str, to: str) -> EditsOf:
 def _also(first: EditsOf | None, then: EditsOf) -> EditsOf:
     def both(document: Meaning) -> list[Edit]:
         edits = first(document) if first else []
-        return edits + then(Meaning(intended(document.value, edits)))
+        return edits + then(Meaning(value_after(document.value, edits)))
 
     return both
 
@@ -230,7 +230,7 @@ def _moved_switch(switch_: Switch, name: str, to: str) -> EditsOf:
 
     def edits(document: Meaning) -> list[Edit]:
         on = switch_.edits(document, name, True)
-        return on + switch_.edits(Meaning(intended(document.value, on)), to, False)
+        return on + switch_.edits(Meaning(value_after(document.value, on)), to, False)
 
     return edits
 
@@ -260,7 +260,7 @@ def switch(planner: Planner, row: ListedServer, *, enabled: bool) -> None:
 
 
 def _would_change(planner: Planner, switch_: Switch, name: str, *, enabled: bool) -> bool:
-    document = planner.reader.quiet(switch_.target) or safewrite.document(
+    document = planner.reader.read_quietly(switch_.target) or safewrite.document(
         None, switch_.target.kind, switch_.target.path
     )
     return bool(switch_.edits(document, name, enabled))

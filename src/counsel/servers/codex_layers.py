@@ -32,7 +32,7 @@ def beneath(
     below: Mapping[str, object] = {}
     for table in weakest_first(fmt, places):
         merged_below[table.target.path] = below
-        document = reader.quiet(table.target)
+        document = reader.read_quietly(table.target)
         entries = MISSING if document is None else document.get(table.keys)
         below = merged(below, entries) if isinstance(entries, Mapping) else below
     return merged_below
@@ -64,7 +64,7 @@ def refusal(
 
 
 def _entry(table: ServerTable, name: str, reader: Reader) -> object:
-    document = reader.quiet(table.target)
+    document = reader.read_quietly(table.target)
     return MISSING if document is None else lookup(document.value, (*table.keys, name))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 
-from counsel.configfiles.write.safewrite import Planned
+from counsel.configfiles.write.safewrite import PlannedWrite
 
 _CONTEXT = 3
 
 
-def unified(planned: Planned) -> str:
+def unified(planned: PlannedWrite) -> str:
     """A unified diff; empty when nothing changes."""
     if not planned.changes:
         return ""
@@ -26,7 +26,7 @@ def unified(planned: Planned) -> str:
     return "".join(_shifted(line, start) for line in lines)
 
 
-def _name(planned: Planned, data: bytes | None) -> str:
+def _name(planned: PlannedWrite, data: bytes | None) -> str:
     return "/dev/null" if data is None else str(planned.path)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from counsel.agents.definitions import AgentName, Workspace
 from counsel.agents.server_format import ServerTable
 from counsel.configfiles.document import Meaning
-from counsel.configfiles.edits import Edit, Put, alike, intended, lookup
+from counsel.configfiles.edits import Edit, Put, alike, lookup, value_after
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.write import safewrite
-from counsel.configfiles.write.safewrite import Planned, Reader, Target
+from counsel.configfiles.write.safewrite import PlannedWrite, Reader, Target
 from counsel.errors import CounselError
 from counsel.servers import codex_layers
 from counsel.servers.formats import FORMATS
@@ -52,7 +52,7 @@ class Result:
 class Plan:
     """A whole command: a result per table, and the writes. `what` goes into the undo log: names only, no values."""
 
-    def __init__(self, what: str, results: list[Result], writes: list[Planned]) -> None:
+    def __init__(self, what: str, results: list[Result], writes: list[PlannedWrite]) -> None:
         self.what = what
         self.results = results
         self.writes = writes
@@ -94,7 +94,7 @@ class Plan:
         return {**document, "diffs": self.diffs(masked=masked)} if dry_run else document
 
 
-def _masked(write: Planned) -> str:
+def _masked(write: PlannedWrite) -> str:
     from counsel.servers import secrets
     from counsel.servers.diff import unified
 
@@ -157,7 +157,7 @@ class Planner:
         document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
         edits = [edit for edit in make(document) if not _done_already(document, edit)]
         if edits and FORMATS[table.agent].layered and target == table.target:
-            after = intended(document.value, edits)
+            after = value_after(document.value, edits)
             for name in names:
                 becomes = lookup(after, (*table.keys, name))
                 self._layers.setdefault((table.agent, name), {})[str(target.path)] = becomes
@@ -185,16 +185,16 @@ class Planner:
             plan.writes = [self._write(target, makers) for target, makers in self._edits.items()]
         return plan
 
-    def _write(self, target: Target, makers: list[EditsOf]) -> Planned:
+    def _write(self, target: Target, makers: list[EditsOf]) -> PlannedWrite:
         def edits(document: Meaning) -> list[Edit]:
             all_edits: list[Edit] = []
             for make in makers:
                 more = make(document)
                 all_edits += more
-                document = Meaning(intended(document.value, more))
+                document = Meaning(value_after(document.value, more))
             return all_edits
 
-        return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.known(target))
+        return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.bytes_read(target))
 
 
 def _done_already(document: Meaning, edit: Edit) -> bool:

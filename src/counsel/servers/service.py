@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from counsel.agents.definitions import WITH_SERVERS, Workspace, workspace_of
 from counsel.agents.server_format import Server, ServerTable
-from counsel.configfiles.content import whole
+from counsel.configfiles.content import as_bytes
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.edits import without_empty_parents
 from counsel.configfiles.write import safewrite
-from counsel.configfiles.write.safewrite import Change, Planned, Reader, Target
+from counsel.configfiles.write.safewrite import Change, PlannedWrite, Reader, Target
 from counsel.errors import CounselError, InvalidArgument
 from counsel.paths import current_folder
 from counsel.records import Record
@@ -237,7 +237,7 @@ class Servers:
         done = None if dry_run else self.undo_log.apply(plan.writes, plan.what)
         return Applied(plan, done, dry_run)
 
-    def _as_before(self, planned: Planned, tables: Sequence[ServerTable], name: str) -> Planned:
+    def _as_before(self, planned: PlannedWrite, tables: Sequence[ServerTable], name: str) -> PlannedWrite:
         """A file that is exactly as our own `add` left it is restored to its exact earlier bytes.
 
         Clients leave an empty `mcpServers` behind; where `add` created it, `remove` deletes it.
@@ -246,8 +246,8 @@ class Servers:
         paths = [(*table.keys, name) for table in tables if table.target == change.target]
 
         def rewrite(data: bytes | None) -> bytes | None:
-            after = whole(change.rewrite(data))
-            older = self.undo_log.origin(change.target.path, data) if data is not None else None
+            after = as_bytes(change.rewrite(data))
+            older = self.undo_log.bytes_before(change.target.path, data) if data is not None else None
             return (
                 older if older is not None and _same_but_empty(change.target, older, after, paths) else after
             )

@@ -160,7 +160,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
                 "claude", "project", Target(file, "json"), ("mcpServers",), kept_by="a folder above"
             )
     settings = [
-        dict(document.value) if (document := reader.quiet(Target(path, "json"))) else {}
+        dict(document.value) if (document := reader.read_quietly(Target(path, "json"))) else {}
         for path in workspace.claude_settings()
     ]
     if any(layer.get("enabledPlugins") for layer in settings):
@@ -267,12 +267,12 @@ def _rename_elsewhere(document: Meaning, name: str, new_name: str) -> list[Edit]
 def _disabled_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], bool]:
     disabled_names: set[str] = set()
     project = ("projects", str(project_key(workspace.project)))
-    if document := reader.quiet(_user_file(workspace)):
+    if document := reader.read_quietly(_user_file(workspace)):
         disabled_names |= _names(document.get((*project, "disabledMcpServers")))
         if table.scope == "project":
             disabled_names |= _names(document.get((*project, "disabledMcpjsonServers")))
     for target in _settings(workspace) if table.scope == "project" else ():
-        if settings := reader.quiet(target):
+        if settings := reader.read_quietly(target):
             disabled_names |= _names(settings.get(("disabledMcpjsonServers",)))
     return disabled_names.__contains__
 

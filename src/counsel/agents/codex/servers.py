@@ -235,7 +235,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
             yield ServerTable(
                 "codex", scope, Target(file, "toml"), keys, kept_by="this machine's administrator"
             )
-    config = reader.quiet(_user_file(workspace))
+    config = reader.read_quietly(_user_file(workspace))
     if config is not None and config.get(("plugins",)):
         from counsel.agents.codex import plugin_servers  # most people have no plugin
 

@@ -180,7 +180,7 @@ def _typed(node: Node) -> dict[str, Node]:
         raise YamlError("invalid type, expected a string as key")
     _require_strings(node, ("name", "description"))
     metadata = node.items.get("metadata", Scalar(""))
-    if "metadata" in node.doubled:
+    if "metadata" in node.duplicates:
         raise YamlError("duplicate field `metadata`")
     if isinstance(metadata, Mapping):
         _require_strings(metadata, ("short-description",))
@@ -191,7 +191,7 @@ def _typed(node: Node) -> dict[str, Node]:
 
 def _require_strings(node: Mapping, names: tuple[str, ...]) -> None:
     for name in names:
-        if name in node.doubled:
+        if name in node.duplicates:
             raise YamlError(f"duplicate field `{name}`")
         if not isinstance(node.items.get(name, Scalar("")), Scalar):
             raise YamlError(f"{name}: invalid type, expected a string")

@@ -21,7 +21,7 @@ FOLDERS = (".cursor", ".claude", ".codex", ".agents")  # if several have the sam
 DEEP = SearchRules(depth=10, at_root=True, skip=frozenset({"node_modules", "__pycache__", "dist", "build"}))
 # Codex installs these itself; Cursor ignores them.
 OF_CODEX = {"imagegen", "openai-docs", "opneai-docs", "plugin-creator", "skill-creator", "skill-installer"}
-DIALECT = Dialect(doubled_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
+DIALECT = Dialect(duplicate_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
 
 
 def user_folder(workspace: Workspace) -> Path:

@@ -34,7 +34,7 @@ def tables(workspace: Workspace, reader: Reader, extensions: Path) -> Iterator[S
 
 
 def _value(reader: Reader, path: Path) -> Mapping[str, object]:
-    document = reader.quiet(Target(path, "json"))
+    document = reader.read_quietly(Target(path, "json"))
     return document.value if document is not None else {}
 
 

@@ -102,12 +102,12 @@ def _switch(document: Meaning, name: str, enabled: bool) -> list[Edit]:
 
 def _is_disabled(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[[str], bool]:
     """A server that one settings file excludes is disabled; if files list allowed servers, all of them must list it."""
-    switches = reader.quiet(_switch_file(workspace))
+    switches = reader.read_quietly(_switch_file(workspace))
     disabled_names = {name for name, state in (switches.value if switches else {}).items() if _is_off(state)}
     files = [table.target for table in tables(workspace)] + [
         Target(file, "jsonc") for _, file in _machine_files(workspace)
     ]
-    settings = [document for file in files if (document := reader.quiet(file))]
+    settings = [document for file in files if (document := reader.read_quietly(file))]
     for document in settings:
         disabled_names |= _names(document.get(("mcp", "excluded")))
     allow_lists = [
@@ -154,8 +154,8 @@ def _warns(server: Server) -> list[str]:
 
 def _refuses(table: ServerTable, document: Document) -> str:
     """What in the user's and the project's files stops every gemini command (measured, 0.61)."""
-    if document.liberties:
-        return f"Gemini CLI does not start: the file has {' and '.join(document.liberties)}"
+    if document.nonstandard_syntax:
+        return f"Gemini CLI does not start: the file has {' and '.join(document.nonstandard_syntax)}"
     entries = document.get(table.keys)
     null_names = (
         [name for name, entry in entries.items() if entry is None] if isinstance(entries, Mapping) else []

@@ -24,7 +24,7 @@ from counsel.configfiles.yaml.read import parse
 
 AGENT = "gemini"
 TWO_LEVELS = SearchRules(depth=1, at_root=True, skip=frozenset({"node_modules", ".git"}), stop_at_loops=False)
-DIALECT = Dialect(doubled_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
+DIALECT = Dialect(duplicate_keys=False, unknown_tags=False, loose_quotes=True, tight_comments=True)
 
 _HEADER = re.compile(r"---\r?\n([\s\S]*?)\r?\n---")
 _SPACE = r"[\s\ufeff]"

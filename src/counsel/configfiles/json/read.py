@@ -19,7 +19,7 @@ from counsel.configfiles.sparse_object import Span, Sparse
 from counsel.records import Record
 from counsel.strict_json import refuse_constant
 
-_LARGE = 1 << 18  # characters: beyond this only positions are stored
+_LARGE = 1 << 18  # characters: of larger objects only positions are stored
 
 
 class Slot(Record):
@@ -28,7 +28,7 @@ class Slot(Record):
     start: int
     value_start: int
     end: int
-    comma: int | None  # the comma after it, a trailing one included
+    comma: int | None  # offset of the comma after it, which may be a trailing one
     key: str | None
     value: object
 
@@ -43,20 +43,20 @@ class Container(Record):
         return {slot.key: slot.value for slot in self.slots}
 
     def member(self, key: str) -> Slot | None:
-        """The last member of that name: if keys repeat, every client reads the last."""
+        """The last member of that name: if names repeat, every client uses the last."""
         return next((slot for slot in reversed(self.slots) if slot.key == key), None)
 
 
-class Known(Record):
-    """A text that was read before: what both texts share has the same value."""
+class PreviousText(Record):
+    """The members of an earlier text: parts that the new text shares with it need not be read again."""
 
     slots: dict[str | None, Slot]
-    start: int  # the differing span in the earlier text
+    start: int  # of the differing span in the earlier text
     end: int
-    shift: int  # offset of what follows it
+    shift: int  # of everything after that span in the new text
 
     def at(self, key: str | None, start: int) -> tuple[object, int] | None:
-        """The value and end of the member that starts here in the new text, if known."""
+        """The value and end of the member whose value starts at `start` in the new text, if it was read before."""
         slot = self.slots.get(key)
         if slot is None or not isinstance(slot.value, Mapping | list):
             return None  # a value without brackets may continue in the new text
@@ -82,13 +82,13 @@ class Patch(Record):
         """The new text's bytes, from those of the text before."""
         start, end = self.start, self.end
         if len(before) != len(self.before):  # not ASCII alone
-            start, end = (len(self.before[:at].encode()) for at in (start, end))
+            start, end = (len(self.before[:offset].encode()) for offset in (start, end))
         return Spliced(before, start, end, self.new.encode())
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Reading a large file creates a million objects and no garbage: collecting meanwhile triples the time."""
+    """Pause garbage collection: a large file becomes a million objects and no garbage, and collecting triples the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -124,8 +124,8 @@ def _scan(text: str, start: int) -> tuple[object, int]:
         return _SCAN_HUGE(text, start)
 
 
-def whole(plain: Plain, known: Known | None = None) -> Container | None:
-    """The whole document: one pass reads every value and the members' positions."""
+def root_container(plain: Plain, previous: PreviousText | None = None) -> Container | None:
+    """The document's root object: one pass reads every value and the members' positions."""
     text = plain.text
     start = skip(text, 0)
     if start == len(text):
@@ -133,7 +133,7 @@ def whole(plain: Plain, known: Known | None = None) -> Container | None:
     if text[start] != "{":
         raise malformed("The file must hold a JSON object", text, start)
     try:
-        document = container(plain, start, known, sparse=len(text) > _LARGE)
+        document = container(plain, start, previous, sparse=len(text) > _LARGE)
     except JSONDecodeError as error:
         raise malformed(f"This is not valid JSON: {error.msg}", text, min(error.pos, len(text))) from None
     if (end := skip(text, document.close + 1)) != len(text):
@@ -152,60 +152,62 @@ def value_of(text: str) -> object:
     return value
 
 
-def inner(plain: Plain, slot: Slot, wanted: set[str]) -> Container:
-    """An object that is a member. Of a large one only the wanted members, and so many of the last ones that, whichever
-    of the wanted go, what is then the last is among them."""
+def member_container(plain: Plain, slot: Slot, names: set[str]) -> Container:
+    """A member's object. A large one is read only in part: the members called `names`, and enough of the last members
+    that the last one is still included after all of `names` are removed."""
     if not isinstance(slot.value, Sparse) or slot.value.text is not plain.text:
         return container(plain, slot.value_start)  # the positions are from before an edit
     spans = slot.value.spans
-    last = list(spans)[-len(wanted) - 1 :]
-    starts = sorted({spans[key][0] for key in (*last, *wanted) if key in spans})
-    slots = tuple(_slot(plain, at, named=True, known=None, sparse=True) for at in starts)
+    last = list(spans)[-len(names) - 1 :]
+    starts = sorted({spans[key][0] for key in (*last, *names) if key in spans})
+    slots = tuple(_slot(plain, start, has_name=True, previous=None, sparse=True) for start in starts)
     return Container(slot.value_start, slot.end - 1, slots)
 
 
-def container(plain: Plain, start: int, known: Known | None = None, *, sparse: bool = False) -> Container:
+def container(
+    plain: Plain, start: int, previous: PreviousText | None = None, *, sparse: bool = False
+) -> Container:
     text = plain.text
     slots: list[Slot] = []
     closing = "}" if text[start] == "{" else "]"
-    at = skip(text, start + 1)
-    while text[at : at + 1] != closing or slots:
-        slot = _slot(plain, at, named=closing == "}", known=known, sparse=sparse)
+    position = skip(text, start + 1)
+    while text[position : position + 1] != closing or slots:
+        slot = _slot(plain, position, has_name=closing == "}", previous=previous, sparse=sparse)
         slots.append(slot)
-        at = skip(text, slot.end)
-        if text[at : at + 1] == closing:
+        position = skip(text, slot.end)
+        if text[position : position + 1] == closing:
             break
-        if text[at : at + 1] != ",":
-            raise JSONDecodeError(f"expecting ',' or '{closing}'", text, at)
-        at = skip(text, at + 1)
-    return Container(start, at, tuple(slots))
+        if text[position : position + 1] != ",":
+            raise JSONDecodeError(f"expecting ',' or '{closing}'", text, position)
+        position = skip(text, position + 1)
+    return Container(start, position, tuple(slots))
 
 
-def _slot(plain: Plain, start: int, *, named: bool, known: Known | None, sparse: bool) -> Slot:
+def _slot(plain: Plain, start: int, *, has_name: bool, previous: PreviousText | None, sparse: bool) -> Slot:
     text, key, value_start = plain.text, None, start
-    if named:
+    if has_name:
         key, value_start = _key(text, start)
-    value, end = (known.at(key, value_start) if known else None) or (
+    value, end = (previous.at(key, value_start) if previous else None) or (
         _sparse(text, value_start) if sparse else _scan(text, value_start)
     )
     after = skip(text, end)
     comma = after if text[after : after + 1] == "," else None
-    if comma is None and plain.trailing:
-        comma = next((offset for offset in range(end, after) if offset in plain.trailing), None)
+    if comma is None and plain.trailing_commas:
+        comma = next((offset for offset in range(end, after) if offset in plain.trailing_commas), None)
     return Slot(start, value_start, end, comma, key, value)
 
 
-# From the end of a member to the value of the next, whose name has no escapes.
+# From the end of a member to the value of the next; does not match a name with escapes.
 _NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\n]*')
 
 
 def _sparse(text: str, start: int) -> tuple[object, int]:
-    """For thousands of members: valid text is read by C code alone."""
-    at = skip(text, start + 1)
-    if text[start : start + 1] != "{" or text[at : at + 1] != '"':
+    """Read an object with thousands of members; valid text is scanned only by C code."""
+    name_start = skip(text, start + 1)
+    if text[start : start + 1] != "{" or text[name_start : name_start + 1] != '"':
         return _scan(text, start)
-    scan, following = _SCAN, _NEXT.match
-    key, value_start = _key(text, at)
+    scan, next_member = _SCAN, _NEXT.match
+    key, value_start = _key(text, name_start)
     spans: dict[str, Span] = {}
     members = 0
     while True:
@@ -213,18 +215,18 @@ def _sparse(text: str, start: int) -> tuple[object, int]:
             end = scan(text, value_start)[1]
         except (StopIteration, ValueError, RecursionError):
             end = _scan(text, value_start)[1]  # raises a precise error, or reads a huge number
-        spans[key] = at, end
+        spans[key] = name_start, end
         members += 1
-        if match := following(text, end):
-            key, at, value_start = match[1], match.start(1) - 1, match.end()
+        if match := next_member(text, end):
+            key, name_start, value_start = match[1], match.start(1) - 1, match.end()
             continue
         end = skip(text, end)
         if text[end : end + 1] == "}":
             break
         if text[end : end + 1] != ",":
             raise JSONDecodeError("expecting ',' or '}'", text, end)
-        at = skip(text, end + 1)
-        key, value_start = _key(text, at)
+        name_start = skip(text, end + 1)
+        key, value_start = _key(text, name_start)
     if end - start < _LARGE or members > len(spans):  # if names repeat, all of them must be visited
         return _scan(text, start)
     return Sparse(text, spans, _member), end + 1

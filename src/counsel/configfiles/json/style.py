@@ -39,7 +39,7 @@ class _Container(Protocol):
 
 
 def line_indent(text: str, offset: int) -> str:
-    """The white space at the start of the line with `offset`."""
+    """The white space at the start of the line that contains `offset`."""
     start = text.rfind("\n", 0, offset) + 1
     end = start
     while end < offset and text[end] in " \t":
@@ -76,7 +76,7 @@ class Style(Record):
             return self.indented
         return _leads_line(text, holder.start, holder.slots[-1].start)
 
-    def near(self, text: str, holder: _Container) -> Self:
+    def adapted_to(self, text: str, holder: _Container) -> Self:
         """This style adapted to the holder's own members."""
         own = self.replaced(indented=self.multiline(text, holder))
         if not holder.slots:
@@ -92,8 +92,8 @@ class Style(Record):
         return line_indent(text, holder.start) + self.unit
 
     def member(self, key: str | None, value: object, indent: str) -> str:
-        shown = self.render(value, indent)
-        return shown if key is None else f"{_string(key)}{self.colon}{shown}"
+        value_text = self.render(value, indent)
+        return value_text if key is None else f"{_string(key)}{self.colon}{value_text}"
 
     def render(self, value: object, indent: str) -> str:
         if isinstance(value, Mapping) and value:
@@ -105,7 +105,7 @@ class Style(Record):
         if isinstance(value, str):
             return str(value) if isinstance(value, Digits) else _string(value)
         if isinstance(value, float) and math.isinf(value):
-            return "1e999" if value > 0 else "-1e999"  # how a number that is too large is read
+            return "1e999" if value > 0 else "-1e999"  # reading such a number back gives infinity
         return json.dumps(value, allow_nan=False)
 
     def _brackets(self, opening: str, parts: list[str], closing: str, indent: str) -> str:
@@ -117,10 +117,10 @@ class Style(Record):
 
 def _leads_line(text: str, start: int, offset: int) -> bool:
     """Whether there is a line break between the previous token (or comment) and `offset`."""
-    at = offset
-    while at > start and text[at - 1] in " \t\r\n":
-        at -= 1
-    return "\n" in text[at:offset]
+    position = offset
+    while position > start and text[position - 1] in " \t\r\n":
+        position -= 1
+    return "\n" in text[position:offset]
 
 
 def _colon(between: str) -> str | None:
@@ -129,17 +129,17 @@ def _colon(between: str) -> str | None:
 
 
 def _gap(text: str, holder: _Container, colon: str) -> str:
-    """The white space after a comma on one line, from the last two members, else as after the colon."""
+    """The white space after a comma on one line: as between the last two members, else as after the colon."""
     if len(holder.slots) > 1:
-        before, last = holder.slots[-2:]
-        gap = text[before.comma + 1 : last.start] if before.comma is not None else None
+        previous, last = holder.slots[-2:]
+        gap = text[previous.comma + 1 : last.start] if previous.comma is not None else None
         if gap is not None and not gap.strip(" \t"):
             return gap
     return " " if colon.endswith((" ", "\t")) else ""
 
 
 def _string(value: str) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
     if value.isascii():
-        return shown
-    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", shown)
+        return text
+    return re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,7 +1,7 @@
 """Edit TOML by spans: change the tables and keys of one path, keep every other byte.
 
 tomlkit is not used: it moves keys into a new table when its neighbours are dotted keys, writes LF into CRLF files,
-stumbles over a byte-order mark and drops the comments of an array it replaces (0.15, facts measured 2026-11-15).
+fails on a byte-order mark and drops the comments of an array that it replaces (measured with 0.15 on 2026-11-15).
 `tomllib` reads the text before and after (`toml/read.py`); `Document.edited` compares.
 """
 
@@ -23,8 +23,8 @@ from counsel.configfiles.edits import (
     Put,
     Rename,
     alike,
-    intended,
     lookup,
+    value_after,
 )
 from counsel.configfiles.toml import inline
 from counsel.configfiles.toml.format import (
@@ -58,14 +58,14 @@ class TomlDocument(Document):
     def spliced(self, edits: Sequence[Edit]) -> Self:
         text, value, rest = self.text, self.value, list(edits)
         while rest:
-            now = _Text(text, value)
-            if tables := now.new_tables(rest):
-                text, done = now.with_tables(tables), len(tables)
-            elif drops := now.whole_drops(rest):
-                text, done = now.without(drops), len(drops)
+            current = _Text(text, value)
+            if tables := current.new_tables(rest):
+                text, count = current.with_tables(tables), len(tables)
+            elif drops := current.line_drops(rest):
+                text, count = current.without(drops), len(drops)
             else:
-                text, done = now.applied(rest[0]), 1
-            value, rest = intended(value, rest[:done]), rest[done:]
+                text, count = current.applied(rest[0]), 1
+            value, rest = value_after(value, rest[:count]), rest[count:]
         return type(self)(text)
 
 
@@ -77,7 +77,7 @@ class _Text:
         self.value = value
         self.newline = "\r\n" if "\r\n" in text else "\n"
         self.statements = scan(text)
-        self.taking: dict[Path, bool] = {}
+        self.accepts_blocks: dict[Path, bool] = {}
         self.ends: dict[int, int] = {}  # of the sections
         for statement in self.statements:
             self.ends[statement.section] = statement.end
@@ -103,19 +103,21 @@ class _Text:
             return self.text[: span.start] + render(value) + self.text[span.end :]
         if old == value == {} and any(statement.path == path for statement in self.statements):
             return self.text
-        smaller = intended(self.value, [Drop(path)])
+        smaller = value_after(self.value, [Drop(path)])
         return _Text(self._removed([path]), smaller)._added(path, value)  # noqa: SLF001 - of the same class
 
     def _with_items(self, edit: AddItem | DropItem) -> str:
-        """Adds and removes elements of `[[path]]` as tables, so that the others stay unchanged; else writes a list."""
+        """Add or remove elements of `[[path]]` as tables, so that the others stay unchanged; write other lists whole."""
         path, old = edit.path, lookup(self.value, edit.path)
-        new = lookup(intended(self.value, [edit]), path)
+        new = lookup(value_after(self.value, [edit]), path)
         if not any(
             statement.kind == "array" and statement.path[:-1] == path for statement in self.statements
         ):
             return self._put(path, new) if new is not old else self.text
         if isinstance(edit, DropItem) and new:
-            return self._removed([(*path, at) for at, item in enumerate(old) if alike(item, edit.value)])
+            return self._removed(
+                [(*path, index) for index, item in enumerate(old) if alike(item, edit.value)]
+            )
         if isinstance(edit, AddItem) and isinstance(edit.value, Mapping):
             return self._with_text(element(path, edit.value, self.newline), self._block_offset(path))
         return self._put(path, new)
@@ -132,13 +134,13 @@ class _Text:
         return respliced(self.text, [(*span, to) for span in spans])
 
     def _leaf(self, path: Path) -> Value | None:
-        """The value of a `key = value` at exactly this path, inline tables looked into."""
+        """The value of the `key = value` at exactly this path, also inside inline tables."""
         for statement in self.statements:
             if statement.value is not None and path[: len(statement.path)] == statement.path:
                 return inline.inside(statement.value, path[len(statement.path) :])
         return None
 
-    def _inline_home(self, path: Path) -> tuple[Value, Path] | None:
+    def _deepest_inline_table(self, path: Path) -> tuple[Value, Path] | None:
         """The deepest inline table on the way to `path`, and the rest of the path inside it."""
         for statement in self.statements:
             if statement.value is not None and path[: len(statement.path)] == statement.path:
@@ -147,13 +149,13 @@ class _Text:
 
     # ── removing ─────────────────────────────────────────────────────────────────────────────────────
 
-    def whole_drops(self, edits: Sequence[Edit]) -> list[Drop]:
+    def line_drops(self, edits: Sequence[Edit]) -> list[Drop]:
         """The longest prefix of the edits that removes whole lines."""
         drops = itertools.takewhile(lambda edit: isinstance(edit, Drop) and not self._is_inside(edit), edits)
         return [edit for edit in drops if isinstance(edit, Drop)]
 
     def _is_inside(self, edit: Drop) -> bool:
-        return self._inline_home(edit.path[:-1]) is not None
+        return self._deepest_inline_table(edit.path[:-1]) is not None
 
     def without(self, drops: Sequence[Drop]) -> str:
         return self._removed([drop.path for drop in drops])
@@ -168,35 +170,35 @@ class _Text:
     def _removals(self, paths: Sequence[TablePath]) -> list[tuple[int, int, str]]:
         cuts: list[tuple[int, int, str]] = []
         blocks: list[tuple[int, int]] = []
-        dead: set[int] = set()  # sections that are removed entirely
-        removed, sizes = set(paths), {len(path) for path in paths}
+        removed_sections: set[int] = set()  # sections that are removed entirely
+        path_set, sizes = set(paths), {len(path) for path in paths}
         for number, statement in enumerate(self.statements):
-            goes = any(statement.path[:size] in removed for size in sizes)
-            if statement.kind != "pair" and goes:
-                dead.add(number)
+            is_removed = any(statement.path[:size] in path_set for size in sizes)
+            if statement.kind != "pair" and is_removed:
+                removed_sections.add(number)
                 blocks.append((statement.start, self.ends[number]))
-            elif statement.section in dead:
+            elif statement.section in removed_sections:
                 continue
-            elif goes:
+            elif is_removed:
                 cuts.append(self._line_cut(statement))
             elif statement.value is not None and statement.value.kind == "inline":
                 for path in paths:
                     if path[: len(statement.path)] == statement.path:
                         cuts += inline.cuts(self.text, statement.value, path[len(statement.path) :])
-        return cuts + [(*self._with_blank_line(start, end), "") for start, end in self._joined(blocks)]
+        return cuts + [(*self._with_blank_line(start, end), "") for start, end in self._merged(blocks)]
 
-    def _joined(self, blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Merges blocks with only blank lines between them."""
-        joined: list[tuple[int, int]] = []
+    def _merged(self, blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Merge blocks that are separated only by blank lines."""
+        merged: list[tuple[int, int]] = []
         for start, end in blocks:
-            if joined and not self.text[joined[-1][1] : start].strip():
-                joined[-1] = (joined[-1][0], end)
+            if merged and not self.text[merged[-1][1] : start].strip():
+                merged[-1] = (merged[-1][0], end)
             else:
-                joined.append((start, end))
-        return joined
+                merged.append((start, end))
+        return merged
 
     def _with_blank_line(self, start: int, end: int) -> tuple[int, int]:
-        """A block with the blank line above it (below it, at the top of the file)."""
+        """The block's span with the blank line above it (at the top of the file: below it)."""
         above = self._blank_line_above(start)
         if above == start and start <= 1:
             rest = _BLANK_LINE_BELOW.match(self.text, end)
@@ -212,7 +214,7 @@ class _Text:
         return start
 
     def _line_cut(self, statement: Statement) -> tuple[int, int, str]:
-        """Removes the line; a comment at its end stays, on its own line."""
+        """The cut that removes the line; a comment at its end stays, on its own line."""
         rest = self.text[statement.stop : statement.end]
         if "#" in rest:
             return statement.start, statement.stop + rest.index("#"), ""
@@ -234,17 +236,17 @@ class _Text:
     def _is_new_table(self, edit: Edit) -> TypeGuard[Put]:
         parent, key = edit.path[:-1], edit.path[-1:]
         members = lookup(self.value, parent)
-        wanted = isinstance(edit, Put) and isinstance(edit.value, Mapping)
+        is_table = isinstance(edit, Put) and isinstance(edit.value, Mapping)
         return (
-            wanted and isinstance(members, Mapping) and key[0] not in members and self._takes_blocks(parent)
+            is_table and isinstance(members, Mapping) and key[0] not in members and self._takes_blocks(parent)
         )
 
     def _takes_blocks(self, parent: Path) -> bool:
-        if parent not in self.taking:
-            near = self._dotted_neighbour(parent)
-            headed = near is None or self._has_headers(parent)
-            self.taking[parent] = headed and self._inline_home(parent) is None
-        return self.taking[parent]
+        if parent not in self.accepts_blocks:
+            neighbour = self._dotted_neighbour(parent)
+            headers_allowed = neighbour is None or self._has_headers(parent)
+            self.accepts_blocks[parent] = headers_allowed and self._deepest_inline_table(parent) is None
+        return self.accepts_blocks[parent]
 
     def with_tables(self, puts: Sequence[Put]) -> str:
         blocks = [block(put.path, put.value, self.newline) for put in puts]
@@ -259,12 +261,12 @@ class _Text:
         parent, key = path[:depth], path[depth]
         if not isinstance(lookup(self.value, parent), Mapping):
             return self._put(parent, {key: value})
-        if deepest_table := self._inline_home(parent):
+        if deepest_table := self._deepest_inline_table(parent):
             return inline.with_member(self.text, deepest_table[0], (*deepest_table[1], key), value)
-        near = self._dotted_neighbour(parent)
-        if near and not (isinstance(value, Mapping) and self._has_headers(parent)):
-            keys = near.keys[: len(near.keys) - (len(near.path) - len(parent))]
-            return self._with_lines(near, dotted((*keys, key), value))
+        neighbour = self._dotted_neighbour(parent)
+        if neighbour and not (isinstance(value, Mapping) and self._has_headers(parent)):
+            keys = neighbour.keys[: len(neighbour.keys) - (len(neighbour.path) - len(parent))]
+            return self._with_lines(neighbour, dotted((*keys, key), value))
         if isinstance(value, Mapping):
             return self._with_block((*parent, key), value)
         return self._with_pair(parent, key, value)
@@ -272,14 +274,14 @@ class _Text:
     def _dotted_neighbour(self, parent: Path) -> Statement | None:
         """The last `a.b.c = …` that defines `parent` by dotted keys.
 
-        Such a table may not get a header of its own, and readers differ on headers below it: dots it stays.
+        Such a table may not get a header of its own, and readers differ on headers below it, so new keys are dotted, too.
         """
-        dotted = [
+        neighbours = [
             statement
             for statement in self.statements
             if parent and statement.kind == "pair" and _is_dotted_below(statement, parent)
         ]
-        return dotted[-1] if dotted else None
+        return neighbours[-1] if neighbours else None
 
     def _has_headers(self, parent: Path) -> bool:
         return any(
@@ -313,8 +315,8 @@ class _Text:
     def _with_block(self, path: Path, value: Mapping[str, object]) -> str:
         return self._with_text(block(path, value, self.newline), self._block_offset(path[:-1]))
 
-    def _with_text(self, new: str, at: int) -> str:
-        head, tail = self.text[:at], self.text[at:]
+    def _with_text(self, new: str, offset: int) -> str:
+        head, tail = self.text[:offset], self.text[offset:]
         if not head.strip("\ufeff \t\r\n"):
             return head + new + tail
         if head.endswith("\n"):
@@ -323,22 +325,22 @@ class _Text:
 
     def _block_offset(self, parent: Path) -> int:
         """After the last table with the same parent, else after the parent's section, else at the end."""
-        family = [
+        descendants = [
             statement for statement in self.statements if parent and statement.path[: len(parent)] == parent
         ]
-        headed = [statement for statement in family if statement.kind != "pair"]
-        if headed:
-            last = max(headed, key=lambda statement: statement.start).section
+        headers = [statement for statement in descendants if statement.kind != "pair"]
+        if headers:
+            last = max(headers, key=lambda statement: statement.start).section
             return self._past_comments(self.ends[last])
-        if family:
-            return self._past_comments(self.ends[family[-1].section])
+        if descendants:
+            return self._past_comments(self.ends[descendants[-1].section])
         return _end_of_content(self.text)
 
-    def _past_comments(self, at: int) -> int:
-        """Comment lines that follow directly belong to the section above, unless a header follows them."""
-        comments = re.compile(r"(?:[ \t]*#[^\n]*(?:\n|\Z))*").match(self.text, at)
-        end = comments.end() if comments else at
-        return at if re.compile(r"[ \t]*\[").match(self.text, end) else end
+    def _past_comments(self, offset: int) -> int:
+        """The offset after the comment lines that follow directly, unless a header follows them."""
+        comments = re.compile(r"(?:[ \t]*#[^\n]*(?:\n|\Z))*").match(self.text, offset)
+        end = comments.end() if comments else offset
+        return offset if re.compile(r"[ \t]*\[").match(self.text, end) else end
 
 
 def _is_dotted_below(pair: Statement, parent: Path) -> bool:

@@ -48,11 +48,11 @@ def dotted(keys: Path, value: object) -> list[str]:
 
 def respliced(text: str, splices: Iterable[Splice]) -> str:
     """The text with some spans replaced, none of which overlap."""
-    pieces, at = list[str](), 0
-    for start, end, new in sorted(splices, key=itemgetter(0, 1)):  # those at one offset in the given order
-        pieces += (text[at:start], new)
-        at = end
-    return "".join((*pieces, text[at:]))
+    pieces, position = list[str](), 0
+    for start, end, new in sorted(splices, key=itemgetter(0, 1)):  # stable: same offset, same order
+        pieces += (text[position:start], new)
+        position = end
+    return "".join((*pieces, text[position:]))
 
 
 def indent_of(text: str, start: int) -> str:
@@ -77,9 +77,9 @@ def render(value: object) -> str:
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(render, value))}]"
-    for kind, written in _WRITERS:
+    for kind, writer in _WRITERS:
         if isinstance(value, kind):
-            return written(value)
+            return writer(value)
     raise ConfigInvalid(f"TOML has no way to write {type(value).__name__}")
 
 
@@ -90,7 +90,7 @@ def _float(value: float) -> str:
 
 
 def _string(value: str) -> str:
-    """JSON's escapes are TOML's, except DEL, which TOML requires escaped."""
+    """A TOML string. JSON's escapes are valid in TOML, which also requires DEL to be escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -109,24 +109,24 @@ _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def put_items(text: str, array: Value, old: Sequence[object], new: Sequence[object]) -> str:
-    """Turns an array into another item by item, so that its layout and the comments between items stay."""
+    """Replace an array item by item, so that its layout and the comments between items stay."""
     if not array.items:
         return _filled(text, array, list(map(render, new)))
     end = len(old) - (_alike_at_the_end(old, new) if len(new) < len(old) else 0)
-    kept = len(new) - (len(old) - end)  # of the items before `end`
-    pairs = zip(array.items[: min(kept, end)], old, new, strict=False)
+    kept_count = len(new) - (len(old) - end)  # items before `end` that stay
+    pairs = zip(array.items[: min(kept_count, end)], old, new, strict=False)
     splices = [(item.start, item.end, render(value)) for item, was, value in pairs if not alike(was, value)]
     if len(new) > len(old):
         splices += _appended(text, array, [render(value) for value in new[len(old) :]])
-    elif kept < end:
-        splices += _dropped(text, array, kept, end)
+    elif kept_count < end:
+        splices += _dropped(text, array, kept_count, end)
     return respliced(text, splices)
 
 
-def put_after(text: str, array: Value, shown: list[str]) -> str:
+def put_after(text: str, array: Value, texts: list[str]) -> str:
     if not array.items:
-        return _filled(text, array, shown)
-    return respliced(text, _appended(text, array, shown))
+        return _filled(text, array, texts)
+    return respliced(text, _appended(text, array, texts))
 
 
 def as_array(table: Value) -> Value:
@@ -136,7 +136,7 @@ def as_array(table: Value) -> Value:
 
 
 def dropped(text: str, array: Value, numbers: list[int]) -> list[Splice]:
-    """Several items, anywhere in the array."""
+    """The splices that remove several items, anywhere in the array."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number:
@@ -153,17 +153,17 @@ def _alike_at_the_end(old: Sequence[object], new: Sequence[object]) -> int:
     return count
 
 
-def _filled(text: str, array: Value, shown: list[str]) -> str:
-    """The first items of an empty array: between its blanks, or on a line of their own above its end."""
+def _filled(text: str, array: Value, texts: list[str]) -> str:
+    """Fill an empty array: on one line between its blanks, else with one line per item."""
     start, end = array.start + 1, array.end - 1
-    if not shown:
+    if not texts:
         return text
     line_end = text.rfind("\n", start, end)
     if line_end < 0:
-        return text[:end] + ", ".join(shown) + text[start:]
+        return text[:end] + ", ".join(texts) + text[start:]
     newline = "\r\n" if text[line_end - 1] == "\r" else "\n"
     indent = indent_of(text, line_end + 1) + "  "
-    lines = "".join(f"{indent}{item_text},{newline}" for item_text in shown)
+    lines = "".join(f"{indent}{item_text},{newline}" for item_text in texts)
     return text[: line_end + 1] + lines + text[line_end + 1 :]
 
 
@@ -171,30 +171,30 @@ def _past_comma(item: Item) -> int:
     return item.end if item.comma is None else item.comma + 1
 
 
-def _appended(text: str, array: Value, shown: list[str]) -> list[Splice]:
+def _appended(text: str, array: Value, texts: list[str]) -> list[Splice]:
     last = array.items[-1]
     after = _past_comma(last)
     line_end = text.find("\n", after, array.end)
     if line_end < 0:  # the bracket closes on the last item's line
-        joined = ", ".join(shown)
-        return [(after, after, f", {joined}" if last.comma is None else f" {joined},")]
+        texts_line = ", ".join(texts)
+        return [(after, after, f", {texts_line}" if last.comma is None else f" {texts_line},")]
     newline = "\r\n" if text[line_end - 1] == "\r" else "\n"
-    at = line_end - len(newline) + 1
+    offset = line_end - len(newline) + 1
     gap = newline + indent_of(text, text.rfind("\n", 0, last.start) + 1)
-    lines = f",{gap}".join(shown)
+    lines = f",{gap}".join(texts)
     if last.comma is not None:
-        return [(at, at, f"{gap}{lines},")]
-    return [(last.end, last.end, ","), (at, at, f"{gap}{lines}")]
+        return [(offset, offset, f"{gap}{lines},")]
+    return [(last.end, last.end, ","), (offset, offset, f"{gap}{lines}")]
 
 
 def _dropped(text: str, array: Value, first: int, stop: int) -> list[Splice]:
-    """Removes items with their commas; a line without anything else is removed, a comment on it stays."""
+    """Remove items with their commas; a line with nothing else is removed, a comment stays."""
     if "\n" not in text[array.start : array.end]:
         return [_one_line_cut(text, array, first, stop)]
     items = array.items
     splices = [splice for number in range(first, stop) for splice in _item_cuts(text, array, number)]
     comma = items[first - 1].comma if first and stop == len(items) else None
-    if comma is not None and items[-1].comma is None:  # there was none after the last item
+    if comma is not None and items[-1].comma is None:  # no trailing comma before, so none afterwards
         splices.append((comma, comma + 1, ""))
     return splices
 
@@ -206,8 +206,8 @@ def _one_line_cut(text: str, array: Value, first: int, stop: int) -> Splice:
     if first == 0:
         before, after = text[array.start + 1 : items[0].start], text[_past_comma(last) : array.end - 1]
         return array.start + 1, array.end - 1, before if before == after else ""
-    left = items[first - 1]
-    return (left.end if last.comma is None else _past_comma(left)), _past_comma(last), ""
+    previous = items[first - 1]
+    return (previous.end if last.comma is None else _past_comma(previous)), _past_comma(last), ""
 
 
 def _item_cuts(text: str, array: Value, number: int) -> list[Splice]:
@@ -215,8 +215,8 @@ def _item_cuts(text: str, array: Value, number: int) -> list[Splice]:
     end = _past_comma(item)
     start = text.rfind("\n", 0, item.start) + 1
     line_end = text.find("\n", end, array.end)
-    alone = line_end >= 0 and not text[start : item.start].strip() and not text[end:line_end].strip()
-    if alone and start > array.start:
+    own_line = line_end >= 0 and not text[start : item.start].strip() and not text[end:line_end].strip()
+    if own_line and start > array.start:
         return [(start, line_end + 1, "")]
     begin = item.start
     if number and not text[_past_comma(array.items[number - 1]) : begin].strip(" \t"):

@@ -1,4 +1,4 @@
-"""Inline tables of a TOML text: the positions of their members, and adding and removing one."""
+"""Inline tables of a TOML text: find, add and remove members."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ def inside(value: Value, rest: Path) -> Value | None:
     """The value at exactly `rest` inside an inline table."""
     if not rest:
         return value
-    nested = (
+    values = (
         inside(member.value, rest[len(member.keys) :])
         for member in value.members
         if rest[: len(member.keys)] == member.keys
     )
-    return next((value_inside for value_inside in nested if value_inside is not None), None)
+    return next((value_below for value_below in values if value_below is not None), None)
 
 
 def names(text: str, value: Value, rest: Path) -> list[tuple[int, int]]:
-    """Where the members below this table name the last part of `rest`."""
+    """The spans of the keys inside this table that spell the last part of `rest`."""
     spans: list[tuple[int, int]] = []
     for member in value.members:
         if len(member.keys) >= len(rest) and member.keys[: len(rest)] == rest:
@@ -40,26 +40,26 @@ def deepest_table(value: Value, rest: Path) -> tuple[Value, Path] | None:
 
 
 def cuts(text: str, value: Value, rest: TablePath) -> list[tuple[int, int, str]]:
-    removed = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
-    if removed:
-        return _member_cuts(text, value, removed)
+    indices = [index for index, member in enumerate(value.members) if member.keys[: len(rest)] == rest]
+    if indices:
+        return _member_cuts(text, value, indices)
     for member in value.members:
         if rest[: len(member.keys)] == member.keys:
             return cuts(text, member.value, rest[len(member.keys) :])
     return []
 
 
-def _member_cuts(text: str, value: Value, removed: list[int]) -> list[tuple[int, int, str]]:
+def _member_cuts(text: str, value: Value, indices: list[int]) -> list[tuple[int, int, str]]:
     members = value.members
     if _over_lines(text, value):
-        return dropped(text, as_array(value), removed)
-    if len(removed) == len(members):
+        return dropped(text, as_array(value), indices)
+    if len(indices) == len(members):
         before = text[value.start + 1 : members[0].start]
         after = text[members[-1].value.end : value.end - 1]
         return [(value.start + 1, value.end - 1, before if before == after else "")]
     spans = []
-    for index in removed:
-        if any(later not in removed for later in range(index, len(members))):
+    for index in indices:
+        if any(later not in indices for later in range(index, len(members))):
             spans.append((members[index].start, members[index + 1].start, ""))
         else:
             previous = members[index - 1]
@@ -68,14 +68,14 @@ def _member_cuts(text: str, value: Value, removed: list[int]) -> list[tuple[int,
 
 
 def with_member(text: str, table: Value, keys: Path, value: object) -> str:
-    shown = pair(keys, value)
+    member_text = pair(keys, value)
     if _over_lines(text, table):
-        return put_after(text, as_array(table), [shown])
+        return put_after(text, as_array(table), [member_text])
     if not table.members:
         blank = text[table.start + 1 : table.end - 1]
-        return text[: table.start + 1] + blank + shown + text[table.start + 1 :]
+        return text[: table.start + 1] + blank + member_text + text[table.start + 1 :]
     last: Member = table.members[-1]
-    return f"{text[: last.value.end]}, {shown}{text[last.value.end :]}"
+    return f"{text[: last.value.end]}, {member_text}{text[last.value.end :]}"
 
 
 def _over_lines(text: str, table: Value) -> bool:

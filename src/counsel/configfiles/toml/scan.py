@@ -1,4 +1,4 @@
-"""The positions of statements in a TOML text that `tomllib` has accepted: this scanner only finds spans."""
+"""The positions of statements in a TOML text that `tomllib` has accepted: this scanner finds spans and checks nothing."""
 
 import re
 import tomllib
@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from counsel.records import Record
 
-# A path through tables; a number is an element of an array of tables, so that it equals no path of an edit.
+# A path through tables. A number is an element of an array of tables; no path of an edit contains one.
 TablePath: TypeAlias = tuple[str | int, ...]
 
 _TOP: TablePath = ()
@@ -46,7 +46,7 @@ class Member(Record):
 
 
 class Statement(Record):
-    """A header, or a `key = value`. `start` and `end` are those of its lines, the line break included."""
+    """A header, or a `key = value`. `start` and `end` are those of its lines, with the line break."""
 
     kind: Literal["table", "array", "pair"]
     path: TablePath
@@ -62,20 +62,20 @@ def scan(text: str) -> list[Statement]:
     return _Scanner(text).statements()
 
 
-def spans_at(text: str, at: int) -> list[tuple[int, int]]:
-    """The spans of the parts of the dotted key that starts here."""
+def spans_at(text: str, offset: int) -> list[tuple[int, int]]:
+    """The spans of the parts of the dotted key that starts at `offset`."""
     spans: list[tuple[int, int]] = []
-    while match := _KEY.match(text, at):
+    while match := _KEY.match(text, offset):
         spans.append(match.span())
         dot = _DOT.match(text, match.end())
         if not dot:
             break
-        at = dot.end()
+        offset = dot.end()
     return spans
 
 
 def key_spans(text: str, statement: Statement) -> list[tuple[int, int]]:
-    """The same of a header, or of a `key = value`."""
+    """The spans of the parts of the key of a header or of a `key = value`."""
     match = _BEFORE_KEY.match(text, statement.start)
     assert match is not None  # the pattern matches the empty string
     return spans_at(text, match.end())
@@ -89,20 +89,20 @@ class _Scanner:
     def statements(self) -> list[Statement]:
         result: list[Statement] = []
         section, header = -1, _TOP
-        at = self._blank(1 if self.text.startswith("\ufeff") else 0)
-        while at < len(self.text):
-            if self.text[at] == "[":
-                statement = self._header(at, len(result))
+        offset = self._blank(1 if self.text.startswith("\ufeff") else 0)
+        while offset < len(self.text):
+            if self.text[offset] == "[":
+                statement = self._header(offset, len(result))
                 section, header = len(result), statement.path
             else:
-                statement = self._pair(at, header, section)
+                statement = self._pair(offset, header, section)
             result.append(statement)
-            at = self._blank(statement.end)
+            offset = self._blank(statement.end)
         return result
 
-    def _header(self, at: int, number: int) -> Statement:
-        double = self.text.startswith("[[", at)
-        keys, stop = self._keys(self._space(at + (2 if double else 1)))
+    def _header(self, offset: int, number: int) -> Statement:
+        double = self.text.startswith("[[", offset)
+        keys, stop = self._keys(self._space(offset + (2 if double else 1)))
         stop = self.text.index("]", stop) + (2 if double else 1)
         path: TablePath = (*self._resolved(keys[:-1]), keys[-1])
         if double:
@@ -110,11 +110,11 @@ class _Scanner:
             path = (*path, self.counts[path])
         elif path in self.counts:
             path = (*path, self.counts[path])
-        start, end = self._lines(at, stop)
+        start, end = self._lines(offset, stop)
         return Statement("array" if double else "table", path, start, end, keys, number, stop, None)
 
     def _resolved(self, keys: tuple[str, ...]) -> TablePath:
-        """Through an array of tables, a header refers to its last element."""
+        """The keys as a path: a header that goes through an array of tables refers to its last element."""
         path: TablePath = ()
         for key in keys:
             path = (*path, key)
@@ -122,10 +122,10 @@ class _Scanner:
                 path = (*path, self.counts[path])
         return path
 
-    def _pair(self, at: int, header: TablePath, section: int) -> Statement:
-        keys, after = self._keys(at)
+    def _pair(self, offset: int, header: TablePath, section: int) -> Statement:
+        keys, after = self._keys(offset)
         value = self._value(self._space(self.text.index("=", after) + 1))
-        start, end = self._lines(at, value.end)
+        start, end = self._lines(offset, value.end)
         return Statement("pair", (*header, *keys), start, end, keys, section, value.end, value)
 
     def _lines(self, first: int, last: int) -> tuple[int, int]:
@@ -135,57 +135,57 @@ class _Scanner:
             start = 1
         return start, len(self.text) if end < 0 else end + 1
 
-    def _keys(self, at: int) -> tuple[tuple[str, ...], int]:
+    def _keys(self, offset: int) -> tuple[tuple[str, ...], int]:
         keys: list[str] = []
         while True:
-            match = _KEY.match(self.text, at)
+            match = _KEY.match(self.text, offset)
             assert match is not None  # tomllib has accepted this text
             keys.append(_unquoted(match[0]))
             dot = _DOT.match(self.text, match.end())
             if not dot:
                 return tuple(keys), match.end()
-            at = dot.end()
+            offset = dot.end()
 
-    def _value(self, at: int) -> Value:
-        if self.text[at] == "[":
-            return self._array(at)
-        if self.text[at] == "{":
-            return self._inline(at)
-        match = STRING.match(self.text, at) or _SCALAR.match(self.text, at)
+    def _value(self, offset: int) -> Value:
+        if self.text[offset] == "[":
+            return self._array(offset)
+        if self.text[offset] == "{":
+            return self._inline(offset)
+        match = STRING.match(self.text, offset) or _SCALAR.match(self.text, offset)
         assert match is not None  # tomllib has accepted this text
-        return Value(at, match.end(), "scalar", (), ())
+        return Value(offset, match.end(), "scalar", (), ())
 
     def _array(self, start: int) -> Value:
         items: list[Item] = []
-        at = self._blank(start + 1)
-        while self.text[at] != "]":
-            value = self._value(at)
-            at = self._blank(value.end)
-            comma = at if self.text[at] == "," else None
+        offset = self._blank(start + 1)
+        while self.text[offset] != "]":
+            value = self._value(offset)
+            offset = self._blank(value.end)
+            comma = offset if self.text[offset] == "," else None
             items.append(Item(value.start, value.end, comma))
-            at = self._blank(at + 1) if comma is not None else at
-        return Value(start, at + 1, "array", (), tuple(items))
+            offset = self._blank(offset + 1) if comma is not None else offset
+        return Value(start, offset + 1, "array", (), tuple(items))
 
     def _inline(self, start: int) -> Value:
         members: list[Member] = []
-        at = self._blank(start + 1)
-        while self.text[at] != "}":
-            first = at
-            keys, after = self._keys(at)
+        offset = self._blank(start + 1)
+        while self.text[offset] != "}":
+            first = offset
+            keys, after = self._keys(offset)
             value = self._value(self._blank(self.text.index("=", after) + 1))
-            at = self._blank(value.end)
-            comma = at if self.text[at] == "," else None
+            offset = self._blank(value.end)
+            comma = offset if self.text[offset] == "," else None
             members.append(Member(keys, first, value, comma))
-            at = self._blank(at + 1) if comma is not None else at
-        return Value(start, at + 1, "inline", tuple(members), ())
+            offset = self._blank(offset + 1) if comma is not None else offset
+        return Value(start, offset + 1, "inline", tuple(members), ())
 
-    def _blank(self, at: int) -> int:
-        match = BLANK.match(self.text, at)
+    def _blank(self, offset: int) -> int:
+        match = BLANK.match(self.text, offset)
         assert match is not None  # the pattern matches the empty string
         return match.end()
 
-    def _space(self, at: int) -> int:
-        match = _SPACE.match(self.text, at)
+    def _space(self, offset: int) -> int:
+        match = _SPACE.match(self.text, offset)
         assert match is not None  # the pattern matches the empty string
         return match.end()
 
@@ -197,6 +197,6 @@ def _unquoted(key: str) -> str:
         return key
     if "\\" not in key:
         return key[1:-1]
-    from counsel.configfiles.toml.toml11 import Older  # it needs this module
+    from counsel.configfiles.toml.toml11 import Toml10  # it imports this module
 
-    return str(tomllib.loads(Older(f"k = {key}").text)["k"])
+    return str(tomllib.loads(Toml10(f"k = {key}").text)["k"])

@@ -1,7 +1,7 @@
 """TOML 1.1 converted to TOML 1.0, which is all that `tomllib` reads.
 
-Codex reads 1.1 (measured, 0.166): inline tables over several lines, with comments and a last comma; `\\e` and `\\xHH`;
-times without seconds.
+Codex reads 1.1 (measured, 0.166): inline tables over several lines, with comments and a trailing comma; `\\e` and
+`\\xHH`; times without seconds.
 """
 
 import re
@@ -16,31 +16,31 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(?:(e)|x([0-9A-Fa-f]{2})|.)", re.DOTALL)
 
 
-class Older:
+class Toml10:
     """The text in TOML 1.0, and the positions of its characters in the original."""
 
     def __init__(self, text: str) -> None:
         self.original = text
         self.splices: list[tuple[int, int, str]] = []
         self._open: list[int] = []  # the enclosing brackets
-        self._comma = -1  # the last one in an inline table
+        self._comma = -1  # offset of the last comma in an inline table
         for token in _TOKEN.finditer(text):
             self._take(token)
         self.splices.sort()
-        pieces, at = list[str](), 0
+        pieces, position = list[str](), 0
         for start, end, new in self.splices:
-            pieces += (text[at:start], new)
-            at = end
-        self.text = "".join((*pieces, text[at:]))
+            pieces += (text[position:start], new)
+            position = end
+        self.text = "".join((*pieces, text[position:]))
 
-    def origin(self, offset: int) -> int:
+    def original_offset(self, offset: int) -> int:
         """The position in the original of the character at `offset`."""
-        grown = 0
+        growth = 0
         for start, end, new in self.splices:
-            if start + grown >= offset:
+            if start + growth >= offset:
                 break
-            grown += len(new) - (end - start)
-        return max(0, offset - grown)
+            growth += len(new) - (end - start)
+        return max(0, offset - growth)
 
     def _take(self, token: re.Match[str]) -> None:
         if token["mark"]:
@@ -57,33 +57,33 @@ class Older:
         return bool(self._open) and self.original[self._open[-1]] == "{"
 
     def _within_pair(self, start: int, end: int) -> bool:
-        """Whether it is next to a dot or an equals sign, where no line may end."""
+        """Whether the span is next to a dot or an equals sign, where TOML allows no line break."""
         while self.original[start - 1] in " \t":
             start -= 1
         return self.original[start - 1] in "=." or self.original.startswith(("=", "."), self._blank(end))
 
-    def _bracket(self, mark: str, at: int) -> None:
+    def _bracket(self, mark: str, offset: int) -> None:
         if mark in "[{":
-            self._open.append(at)
+            self._open.append(offset)
         elif mark == ",":
-            self._comma = at if self._inline() else self._comma
+            self._comma = offset if self._inline() else self._comma
         else:
-            if mark == "}" and self._inline() and self._is_last(self._comma, at):
+            if mark == "}" and self._inline() and self._is_last(self._comma, offset):
                 self.splices.append((self._comma, self._comma + 1, " "))
             del self._open[-1:]
 
     def _is_last(self, comma: int, end: int) -> bool:
-        """Whether the comma follows the last member: not alone, and with only blanks to the end."""
+        """Whether the comma is a trailing one: after a member, with only blanks up to `end`."""
         start = self._open[-1]
         after_member = start < comma and self._blank(start + 1) < comma
         return after_member and self._blank(comma + 1) == end and not self._within_pair(comma, end)
 
-    def _blank(self, at: int) -> int:
-        match = BLANK.match(self.original, at)
-        return match.end() if match else at
+    def _blank(self, offset: int) -> int:
+        match = BLANK.match(self.original, offset)
+        return match.end() if match else offset
 
     def _escapes(self, token: re.Match[str]) -> None:
         for match in _ESCAPE.finditer(token[0]):
             if code := "1b" if match[1] else match[2]:
-                start, end = (token.start() + at for at in match.span())
+                start, end = (token.start() + offset for offset in match.span())
                 self.splices.append((start, end, f"\\u00{code}"))

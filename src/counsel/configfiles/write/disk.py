@@ -1,4 +1,4 @@
-"""The file system's part of a write: read through links, write a new file beside the old one, sync before replacing."""
+"""File system calls of a write: resolve links, write a new file beside the old one, sync before replacing."""
 
 import contextlib
 import errno
@@ -14,16 +14,16 @@ from pathlib import Path
 from counsel.errors import ConfigInvalid, CounselError, FileNotAllowed, FileTooLarge, Internal
 from counsel.records import Record
 
-LIMIT = 64 * 1024 * 1024  # bytes; a config file beyond this is a mistake, and editing it would take minutes
+LIMIT = 64 * 1024 * 1024  # bytes; a larger config file is a mistake, and editing it would take minutes
 _PIECE = 1 << 18
 _SUFFIX = ".counsel-tmp"
-_LEFT = 60.0  # seconds
-_MOMENT = 0.25
-_STEP = 0.01
+_LEFTOVER_SECONDS = 60.0  # age at which a temporary file belongs to no running writer
+_SETTLE_SECONDS = 0.25
+_POLL_SECONDS = 0.01
 
 
 class Snapshot(Record):
-    real: Path  # through symbolic links
+    real: Path  # with symbolic links resolved
     data: bytes | None
     identity: tuple[int, int, int, int] | None
     mode: int | None = None
@@ -33,18 +33,18 @@ class Snapshot(Record):
         return f"Snapshot({self.real})"
 
 
-def snapshot(path: Path, known: bytes | None = None) -> Snapshot:
-    """The file as it is now. `known`: its content a moment ago; then it is only compared, piece by piece."""
-    with explained(path, "read"):
-        real = _real(path)
+def snapshot(path: Path, expected: bytes | None = None) -> Snapshot:
+    """The file as it is now. With `expected`, its recent content, the file is compared piece by piece, not read whole."""
+    with translated_errors(path, "read"):
+        real = _resolved(path)
         try:
-            info = _settled(real)
+            info = _stat_when_settled(real)
         except FileNotFoundError:
             return Snapshot(real, None, None)
         if not stat.S_ISREG(info.st_mode):
-            what = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
+            kind = "a folder" if stat.S_ISDIR(info.st_mode) else "not a regular file"
             raise ConfigInvalid(
-                f"{path} is {what}.", hint="Move it away, or use another folder.", file=str(path)
+                f"{path} is {kind}.", hint="Move it away, or use another folder.", file=str(path)
             )
         if info.st_size > LIMIT:
             raise FileTooLarge(
@@ -52,22 +52,22 @@ def snapshot(path: Path, known: bytes | None = None) -> Snapshot:
                 hint="Nothing was changed. Clean it up with its own program first.",
                 file=str(path),
             )
-        data = known if known is not None and _holds(real, known) else real.read_bytes()
+        data = expected if expected is not None and _has_content(real, expected) else real.read_bytes()
     return Snapshot(real, data, identity(info), stat.S_IMODE(info.st_mode), (info.st_uid, info.st_gid))
 
 
-def _settled(real: Path) -> os.stat_result:
-    """Gemini CLI truncates and writes in place: a file that has just become empty is about to be filled."""
-    deadline = time.monotonic() + _MOMENT
+def _stat_when_settled(real: Path) -> os.stat_result:
+    """Wait briefly while a recently changed file is empty: Gemini CLI truncates it, then writes in place."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
     while True:
         info = real.stat()
-        recent = 0 <= time.time() - info.st_mtime < _MOMENT
+        recent = 0 <= time.time() - info.st_mtime < _SETTLE_SECONDS
         if info.st_size or not recent or time.monotonic() > deadline:
             return info
-        time.sleep(_STEP)
+        time.sleep(_POLL_SECONDS)
 
 
-def _real(path: Path) -> Path:
+def _resolved(path: Path) -> Path:
     try:
         return Path(os.path.realpath(path, strict=True))
     except FileNotFoundError:
@@ -78,22 +78,22 @@ def identity(info: os.stat_result) -> tuple[int, int, int, int]:
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 
 
-def _holds(real: Path, data: bytes) -> bool:
-    at = 0
+def _has_content(real: Path, data: bytes) -> bool:
+    position = 0
     with real.open("rb", buffering=0) as file:
         while piece := file.read(_PIECE):
-            if not data.startswith(piece, at):
+            if not data.startswith(piece, position):
                 return False
-            at += len(piece)
-    return at == len(data)
+            position += len(piece)
+    return position == len(data)
 
 
-def refuse_read_only(seen: Snapshot, path: Path) -> None:
-    """A rename would ignore the file's mode: a read-only file is read-only on purpose."""
-    if seen.mode is None:
+def refuse_read_only(original: Snapshot, path: Path) -> None:
+    """Replacing a file by a rename would ignore its mode, but a read-only file is read-only on purpose."""
+    if original.mode is None:
         return
     effective = os.access in os.supports_effective_ids
-    if not seen.mode & 0o222 or not os.access(seen.real, os.W_OK, effective_ids=effective):
+    if not original.mode & 0o222 or not os.access(original.real, os.W_OK, effective_ids=effective):
         raise FileNotAllowed(
             f"{path} is read-only; nothing was written.",
             hint=f"Run `chmod u+w {path}` to allow changes.",
@@ -101,24 +101,24 @@ def refuse_read_only(seen: Snapshot, path: Path) -> None:
         )
 
 
-def made_folders(folder: Path) -> list[Path]:
+def create_folders(folder: Path) -> list[Path]:
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     for parent in reversed(missing):
         parent.mkdir(exist_ok=True)
     return list(reversed(missing))
 
 
-def put_beside(seen: Snapshot, pieces: Iterable[bytes | memoryview], new_mode: int) -> Path:
-    """The pieces, one after the other, in a new file beside the target. (`tempfile` would cost 20 ms of imports at every start.)"""
-    _remove_leftovers(seen.real)
-    path = seen.real.with_name(f".{seen.real.name}.{os.urandom(6).hex()}{_SUFFIX}")
+def write_beside(original: Snapshot, pieces: Iterable[bytes | memoryview], new_mode: int) -> Path:
+    """Write the pieces to a new file beside the original. (Importing `tempfile` would cost 20 ms at every start.)"""
+    _remove_leftovers(original.real)
+    path = original.real.with_name(f".{original.real.name}.{os.urandom(6).hex()}{_SUFFIX}")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(handle, "wb", buffering=0) as file:
             for piece in pieces:
                 _write_all(file, piece)
-            _keep_owner(file.fileno(), seen)
-            os.fchmod(file.fileno(), new_mode if seen.mode is None else seen.mode)
+            _keep_owner(file.fileno(), original)
+            os.fchmod(file.fileno(), new_mode if original.mode is None else original.mode)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -126,11 +126,11 @@ def put_beside(seen: Snapshot, pieces: Iterable[bytes | memoryview], new_mode: i
 
 
 def _remove_leftovers(real: Path) -> None:
-    """Removes temporary files of killed writers: they may hold secrets. Recent ones may belong to a running writer."""
+    """Remove temporary files of killed writers, which may hold secrets. Recent ones may belong to a running writer."""
     with contextlib.suppress(OSError):
-        left = [name for name in os.listdir(real.parent) if name.endswith(_SUFFIX)]  # noqa: PTH208 - names are enough
-        for path in (real.with_name(name) for name in left if name.startswith(f".{real.name}.")):
-            if time.time() - path.stat().st_mtime > _LEFT:
+        names = [name for name in os.listdir(real.parent) if name.endswith(_SUFFIX)]  # noqa: PTH208 - names are enough
+        for path in (real.with_name(name) for name in names if name.startswith(f".{real.name}.")):
+            if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
                 path.unlink(missing_ok=True)
 
 
@@ -140,24 +140,24 @@ def _write_all(file: io.FileIO, data: bytes | memoryview) -> None:
         rest = rest[file.write(rest) :]
 
 
-def _keep_owner(handle: int, seen: Snapshot) -> None:
+def _keep_owner(handle: int, original: Snapshot) -> None:
     info = os.fstat(handle)
-    if seen.owner is not None and seen.owner != (info.st_uid, info.st_gid):
-        os.fchown(handle, *seen.owner)
+    if original.owner is not None and original.owner != (info.st_uid, info.st_gid):
+        os.fchown(handle, *original.owner)
 
 
-def keep(seen: Snapshot, backup: Path) -> None:
-    """Gives the file that is about to be replaced a second name, without copying; copies it where that is impossible."""
+def back_up(original: Snapshot, backup: Path) -> None:
+    """Keep the file that is about to be replaced under a second name; where links are impossible, copy it."""
     backup.unlink(missing_ok=True)
-    info = seen.real.stat()
-    if info.st_nlink == 1:  # else another name is in use, and may be written through
+    info = original.real.stat()
+    if info.st_nlink == 1:  # with another name, a program could write into the backup through that name
         with contextlib.suppress(OSError):  # another file system, or one without links
-            os.link(seen.real, backup)
+            os.link(original.real, backup)
             return
     handle = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(handle, "wb", buffering=0) as file:
-            _write_all(file, seen.data or b"")
+            _write_all(file, original.data or b"")
         os.utime(backup, ns=(info.st_atime_ns, info.st_mtime_ns))
     except BaseException:
         backup.unlink(missing_ok=True)
@@ -173,21 +173,21 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Best effort: some file systems cannot, some folders may not be read; the rename is already done."""
+    """Sync if possible: some file systems cannot, some folders are unreadable; the rename is done in any case."""
     with contextlib.suppress(OSError):
         sync_file(folder)
 
 
-def together(steps: Sequence[Callable[[], None]]) -> None:
-    """Run all at once: the disk syncs queued writes together. A failure, or Ctrl-C, is raised when all have ended."""
+def run_all(steps: Sequence[Callable[[], None]]) -> None:
+    """Run all steps at once: the disk syncs queued writes together. Failures and Ctrl-C are raised after all have ended."""
     runner = _Steps()
     for step in steps[1:]:
-        runner.take(partial(runner.begin, step))
+        runner.attempt(partial(runner.start, step))
     for step in steps[:1]:
-        runner.take(step)
-    for ended in runner.running:
-        while not ended.is_set():
-            runner.take(ended.wait)
+        runner.attempt(step)
+    for finished in runner.running:
+        while not finished.is_set():
+            runner.attempt(finished.wait)
     for failure in sorted(runner.failures, key=lambda error: isinstance(error, Exception)):
         raise failure
 
@@ -195,27 +195,27 @@ def together(steps: Sequence[Callable[[], None]]) -> None:
 class _Steps:
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
-        # Not `join`: if that is interrupted, Python 3.11 considers a running thread ended.
+        # Events instead of `Thread.join`: after an interrupted join, Python 3.11 considers a running thread ended.
         self.running: list[threading.Event] = []
 
-    def take(self, step: Callable[[], object]) -> None:
+    def attempt(self, step: Callable[[], object]) -> None:
         try:
             step()
-        except BaseException as error:  # noqa: BLE001 - raised by the caller's own thread
+        except BaseException as error:  # noqa: BLE001 - `run_all` raises it
             self.failures.append(error)
 
-    def begin(self, step: Callable[[], None]) -> None:
-        ended = threading.Event()
+    def start(self, step: Callable[[], None]) -> None:
+        finished = threading.Event()
         try:
-            threading.Thread(target=self._run, args=(step, ended)).start()
+            threading.Thread(target=self._run, args=(step, finished)).start()
         except RuntimeError:  # no more threads available
             step()
         else:
-            self.running.append(ended)
+            self.running.append(finished)
 
-    def _run(self, step: Callable[[], None], ended: threading.Event) -> None:
-        self.take(step)
-        ended.set()
+    def _run(self, step: Callable[[], None], finished: threading.Event) -> None:
+        self.attempt(step)
+        finished.set()
 
 
 _REASONS: dict[int, tuple[type[CounselError], str, str]] = {
@@ -245,7 +245,7 @@ _REASONS: dict[int, tuple[type[CounselError], str, str]] = {
 
 
 @contextlib.contextmanager
-def explained(path: Path, verb: str) -> Iterator[None]:
+def translated_errors(path: Path, verb: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

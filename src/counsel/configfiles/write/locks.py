@@ -1,4 +1,4 @@
-"""Locks for writing: Claude Code's own lock folder for its file, our lock files for all files."""
+"""Locks for writing: Claude Code's lock folder for its file, and counsel's lock files for all files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import TypeVar
 from counsel import paths
 from counsel.errors import Conflict
 
-SECONDS = 30.0  # to wait for a lock
-# Claude Code takes a lock folder over about 17 s after its last touch (measured, 2.1.325); we wait a little longer.
+SECONDS = 30.0  # how long to wait for a lock
+# Claude Code takes over a lock folder about 17 s after its last touch (measured, 2.1.325); counsel waits a little longer.
 STALE = 20.0
-_STEP = 0.02
+_POLL_SECONDS = 0.02
 
 T = TypeVar("T")
 StillHeld = Callable[[], bool]
@@ -25,9 +25,9 @@ StillHeld = Callable[[], bool]
 
 @contextmanager
 def claude_lock(path: Path, seconds: float = SECONDS) -> Iterator[StillHeld]:
-    """The folder `<path>.lock`, at the path as the client names it: symbolic links are not resolved (measured)."""
+    """Lock with the folder `<path>.lock`. Like Claude Code, do not resolve symbolic links in the path (measured)."""
     folder = path.with_name(f"{path.name}.lock")
-    mark = _taken(folder, seconds)
+    mark = _take_folder(folder, seconds)
     try:
         yield lambda: _mark(folder) == mark
     finally:
@@ -36,10 +36,10 @@ def claude_lock(path: Path, seconds: float = SECONDS) -> Iterator[StillHeld]:
                 folder.rmdir()
 
 
-def _taken(folder: Path, seconds: float) -> tuple[int, int]:
+def _take_folder(folder: Path, seconds: float) -> tuple[int, int]:
     folder.parent.mkdir(parents=True, exist_ok=True)
 
-    def take() -> tuple[int, int] | None:
+    def attempt() -> tuple[int, int] | None:
         try:
             folder.mkdir()
         except FileExistsError:
@@ -49,7 +49,7 @@ def _taken(folder: Path, seconds: float) -> tuple[int, int]:
         return _mark(folder)
 
     return _wait_for(
-        take,
+        attempt,
         seconds,
         Conflict(
             f"{folder} is locked by another program, so nothing was written.",
@@ -59,13 +59,13 @@ def _taken(folder: Path, seconds: float) -> tuple[int, int]:
     )
 
 
-def _wait_for(take: Callable[[], T | None], seconds: float, conflict: Conflict) -> T:
-    """Try again and again to take a lock; raises `conflict` when the time is over."""
+def _wait_for(attempt: Callable[[], T | None], seconds: float, conflict: Conflict) -> T:
+    """Call `attempt` until it returns a lock; raise `conflict` after the time limit."""
     deadline = time.monotonic() + seconds
-    while (lock := take()) is None:
+    while (lock := attempt()) is None:
         if time.monotonic() > deadline:
             raise conflict
-        time.sleep(_STEP)
+        time.sleep(_POLL_SECONDS)
     return lock
 
 
@@ -77,7 +77,7 @@ def _clear_if_stale(folder: Path) -> None:
 
 
 def _mark(folder: Path) -> tuple[int, int] | None:
-    """Identifies the lock: taken over by another process, the folder has another inode or time."""
+    """Identify the lock: after another process takes it over, the folder has another inode or time."""
     try:
         info = folder.stat()
     except OSError:
@@ -87,7 +87,7 @@ def _mark(folder: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def own_lock(home: Path, path: Path, seconds: float = SECONDS) -> Iterator[None]:
-    """One lock file per edited file under COUNSEL_HOME; the kernel frees it when a process dies."""
+    """Lock with a file under COUNSEL_HOME, one per edited file; the kernel releases it when a process dies."""
     folder = home / "locks"
     paths.private_folder(folder)
     real = os.path.realpath(path)
@@ -95,7 +95,7 @@ def own_lock(home: Path, path: Path, seconds: float = SECONDS) -> Iterator[None]
     handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _wait_for(
-            lambda: _is_locked(handle) or None,
+            lambda: _try_lock(handle) or None,
             seconds,
             Conflict(
                 f"Another counsel process has been writing {path} for {seconds:.0f} s, so nothing was written.",
@@ -108,8 +108,8 @@ def own_lock(home: Path, path: Path, seconds: float = SECONDS) -> Iterator[None]
         os.close(handle)
 
 
-def _is_locked(handle: int) -> bool:
-    """Whether the lock is ours now."""
+def _try_lock(handle: int) -> bool:
+    """Try to take the lock without waiting."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

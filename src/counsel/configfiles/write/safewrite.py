@@ -1,7 +1,7 @@
-"""Write users' files: locked, read again, atomically; several files all or none.
+"""Write users' files: lock, read again, replace atomically; several files all or none.
 
-A change is a function from the file's bytes to its new content. It is planned with the present bytes and applied under
-the lock: the planned content if the file is unchanged, else the function is called again.
+A change is a function from the file's bytes to its new content. It is planned with the current bytes and applied under
+the lock: if the file is unchanged, the planned content is written, else the function is called again.
 """
 
 import time
@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from counsel.configfiles.content import Content, Spliced, pieces, whole
+from counsel.configfiles.content import Content, Spliced, as_bytes, pieces
 from counsel.configfiles.document import Document, Kind, parse
 from counsel.configfiles.edits import Edit
 from counsel.configfiles.write import disk, locks
@@ -25,7 +25,7 @@ Rewrite = Callable[[bytes | None], Content | None]
 
 
 class Target(Record):
-    path: Path  # as its client names it (links not resolved)
+    path: Path  # as the client names it, with unresolved links
     kind: Kind
     mode: int = 0o600  # of a new file
     claude_lock: bool = False
@@ -36,16 +36,16 @@ class Change(Record):
     rewrite: Rewrite
 
 
-class Planned(Record):
-    """A change and its result for the present file; `content` is exactly what is written."""
+class PlannedWrite(Record):
+    """A change and its result for the current file; `content` is exactly what will be written."""
 
     change: Change
     before: bytes | None
     content: Content | None
-    stamp: tuple[int, int] | None = None  # size and time of the file that held `before`
+    stamp: tuple[int, int] | None = None  # size and modification time of the file with the bytes `before`
 
     def __repr__(self) -> str:  # no content: it may hold secrets
-        return f"Planned({self.path})"
+        return f"PlannedWrite({self.path})"
 
     @property
     def path(self) -> Path:
@@ -53,7 +53,7 @@ class Planned(Record):
 
     @property
     def after(self) -> bytes | None:
-        return whole(self.content)
+        return as_bytes(self.content)
 
     @property
     def changes(self) -> bool:
@@ -88,9 +88,9 @@ def document(data: bytes | None, kind: Kind, path: Path) -> Document:
         ) from None
 
 
-def _may_be_half_written(seen: disk.Snapshot) -> bool:
-    """Gemini CLI truncates and writes in place: for a moment its file is empty or incomplete."""
-    age = time.time() - (seen.identity[3] / 1e9 if seen.identity else 0)
+def _may_be_half_written(snapshot: disk.Snapshot) -> bool:
+    """Whether the file is so recent that a writer may not have finished: Gemini CLI truncates and writes in place."""
+    age = time.time() - (snapshot.identity[3] / 1e9 if snapshot.identity else 0)
     return 0 <= age < _FRESH
 
 
@@ -98,41 +98,41 @@ class Reader:
     """The documents of one operation: each file is read and parsed once."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[bytes, Document]] = {}
+        self._documents: dict[Path, tuple[bytes, Document]] = {}
 
     def read(self, target: Target) -> Document | None:
-        """A file's document, or None if there is no file. Waits for a writer that is in the middle of it."""
-        if target.path in self._known:
-            return self._known[target.path][1]
+        """A file's document, or None if there is no file. Waits for a writer that has not finished."""
+        if target.path in self._documents:
+            return self._documents[target.path][1]
         while True:
-            seen = disk.snapshot(target.path)
-            if seen.data is None:
+            snapshot = disk.snapshot(target.path)
+            if snapshot.data is None:
                 return None
             try:
-                return self.parsed(seen.data, target)
+                return self.parsed(snapshot.data, target)
             except ConfigInvalid:
-                if not _may_be_half_written(seen):
+                if not _may_be_half_written(snapshot):
                     raise
                 time.sleep(_PAUSE)
 
-    def quiet(self, target: Target) -> Document | None:
+    def read_quietly(self, target: Target) -> Document | None:
         """Like `read`, but None for an unreadable file: the listing reports it."""
         try:
             return self.read(target)
         except CounselError:
             return None
 
-    def known(self, target: Target) -> bytes | None:
-        return self._known[target.path][0] if target.path in self._known else None
+    def bytes_read(self, target: Target) -> bytes | None:
+        return self._documents[target.path][0] if target.path in self._documents else None
 
     def parsed(self, data: bytes | None, target: Target) -> Document:
-        known = self._known.get(target.path)
-        if known is not None and known[0] == data:
-            return known[1]
-        parsed_document = document(data, target.kind, target.path)
+        previous = self._documents.get(target.path)
+        if previous is not None and previous[0] == data:
+            return previous[1]
+        parsed = document(data, target.kind, target.path)
         if data is not None:
-            self._known[target.path] = data, parsed_document
-        return parsed_document
+            self._documents[target.path] = data, parsed
+        return parsed
 
 
 def by_edits(
@@ -143,8 +143,8 @@ def by_edits(
 
     def rewrite(data: bytes | None) -> Content | None:
         before = reader.parsed(data, target)
-        wanted = edits(before)
-        return before.edited(wanted).encoded(data or b"") if wanted else data
+        file_edits = edits(before)
+        return before.edited(file_edits).encoded(data or b"") if file_edits else data
 
     return Change(target, rewrite)
 
@@ -152,41 +152,41 @@ def by_edits(
 # ── planning and writing ─────────────────────────────────────────────────────────────────────────────
 
 
-def plan(change: Change, known: bytes | None = None) -> Planned:
-    """`known`: what a `Reader` has just read; if it is outdated, the write notices under the lock."""
-    if known is not None:
-        return Planned(change, known, change.rewrite(known))
+def plan(change: Change, current: bytes | None = None) -> PlannedWrite:
+    """Compute a change's result. `current` is what a `Reader` has just read; if it is outdated, `write` notices."""
+    if current is not None:
+        return PlannedWrite(change, current, change.rewrite(current))
     return _planned(change)[1]
 
 
-def _planned(change: Change) -> tuple[disk.Snapshot, Planned]:
+def _planned(change: Change) -> tuple[disk.Snapshot, PlannedWrite]:
     while True:
-        seen = disk.snapshot(change.target.path)
+        snapshot = disk.snapshot(change.target.path)
         try:
-            return seen, Planned(change, seen.data, change.rewrite(seen.data))
+            return snapshot, PlannedWrite(change, snapshot.data, change.rewrite(snapshot.data))
         except ConfigInvalid:
-            if not _may_be_half_written(seen):
+            if not _may_be_half_written(snapshot):
                 raise
             time.sleep(_PAUSE)
 
 
-# Called with the planned writes; returns where to keep each earlier file.
-Recorder = Callable[[Sequence[Planned]], Sequence[Path]]
+# Takes the planned writes; returns the path at which to keep each file's previous version.
+Recorder = Callable[[Sequence[PlannedWrite]], Sequence[Path]]
 
 
-def write(planned: Sequence[Planned], home: Path, record: Recorder | None = None) -> list[Planned]:
-    """Apply all changes or none; returns what was written. `record` is called before anything is visible, and again
-    if a file has changed."""
+def write(planned: Sequence[PlannedWrite], home: Path, record: Recorder | None = None) -> list[PlannedWrite]:
+    """Apply all changes or none; return what was written. `record` is called before anything is visible, and again if a
+    file has changed in the meantime."""
     writes = sorted((write for write in planned if write.changes), key=lambda write: str(write.path))
     if not writes:
         return []
     with ExitStack() as stack:
         held_locks = [stack.enter_context(_locked(write.change.target, home)) for write in writes]
-        staged = [stack.enter_context(_staged(write)) for write in writes]
-        disk.together([partial(_record, record, staged), *(item.put for item in staged)])
+        staged = [stack.enter_context(_staged_write(write)) for write in writes]
+        disk.run_all([partial(_record, record, staged), *(item.put for item in staged)])
         _commit(staged, held_locks, record)
-        folders = dict.fromkeys(item.seen.real.parent for item in staged)
-        disk.together([partial(disk.sync_folder, folder) for folder in folders])
+        folders = dict.fromkeys(item.snapshot.real.parent for item in staged)
+        disk.run_all([partial(disk.sync_folder, folder) for folder in folders])
         return [item.planned for item in staged]
 
 
@@ -194,81 +194,81 @@ def write(planned: Sequence[Planned], home: Path, record: Recorder | None = None
 def _locked(target: Target, home: Path) -> Iterator[locks.StillHeld]:
     with ExitStack() as stack:
         still_held: locks.StillHeld = lambda: True  # noqa: E731 - replaced below
-        with disk.explained(home / "locks", "written"):
+        with disk.translated_errors(home / "locks", "written"):
             stack.enter_context(locks.own_lock(home, target.path))
         if target.claude_lock:
-            with disk.explained(target.path, "locked"):
+            with disk.translated_errors(target.path, "locked"):
                 still_held = stack.enter_context(locks.claude_lock(target.path))
         yield still_held
 
 
-class _Staged:
-    """The new content beside its file, ready to replace it."""
+class _StagedWrite:
+    """A planned write whose new content is beside the file, ready to replace it."""
 
-    def __init__(self, planned: Planned) -> None:
+    def __init__(self, planned: PlannedWrite) -> None:
         self.planned = planned
-        self.seen = disk.Snapshot(planned.path, None, None)
+        self.snapshot = disk.Snapshot(planned.path, None, None)
         self.temporary: Path | None = None
-        self.backup: Path | None = None  # where the earlier file is kept
-        self.folders: list[Path] = []  # created for it
+        self.backup: Path | None = None  # of the previous version
+        self.folders: list[Path] = []  # created for the file
 
     def refresh(self) -> None:
-        """Read the present file, and compute its new content."""
+        """Read the current file and compute its new content."""
         change = self.planned.change
-        self.seen = disk.snapshot(change.target.path, self.planned.before)
-        if self.seen.data != self.planned.before:
-            self.seen, self.planned = _planned(change)
-        stamp = self.seen.identity[2:] if self.seen.identity else None
+        self.snapshot = disk.snapshot(change.target.path, self.planned.before)
+        if self.snapshot.data != self.planned.before:
+            self.snapshot, self.planned = _planned(change)
+        stamp = self.snapshot.identity[2:] if self.snapshot.identity else None
         self.planned = self.planned.replaced(stamp=stamp)
-        disk.refuse_read_only(self.seen, change.target.path)
+        disk.refuse_read_only(self.snapshot, change.target.path)
 
     def put(self) -> None:
-        """Write the content next to the file, and sync."""
+        """Write the content to a file beside the target, and sync it."""
         if self.planned.changes and self.planned.content is not None:
             target = self.planned.change.target
-            with disk.explained(target.path, "written"):
-                self.folders += disk.made_folders(self.seen.real.parent)
-                self.temporary = disk.put_beside(self.seen, pieces(self.planned.content), target.mode)
+            with disk.translated_errors(target.path, "written"):
+                self.folders += disk.create_folders(self.snapshot.real.parent)
+                self.temporary = disk.write_beside(self.snapshot, pieces(self.planned.content), target.mode)
                 disk.sync_file(self.temporary)
 
     def unchanged(self) -> bool:
         try:
-            return disk.identity(self.seen.real.stat()) == self.seen.identity
+            return disk.identity(self.snapshot.real.stat()) == self.snapshot.identity
         except FileNotFoundError:
-            return self.seen.identity is None
+            return self.snapshot.identity is None
 
     def replace(self) -> None:
-        with disk.explained(self.planned.path, "written"):
-            backup = self.backup if self.planned.changes and self.seen.data is not None else None
+        with disk.translated_errors(self.planned.path, "written"):
+            backup = self.backup if self.planned.changes and self.snapshot.data is not None else None
             if backup is not None:
-                with disk.explained(backup.parent, "written"):
-                    disk.keep(self.seen, backup)
+                with disk.translated_errors(backup.parent, "written"):
+                    disk.back_up(self.snapshot, backup)
             try:
                 self._swap()
             except OSError:
                 if backup is not None:
-                    backup.unlink(missing_ok=True)  # its existence means that the file was replaced
+                    backup.unlink(missing_ok=True)  # an existing backup means that the file was replaced
                 raise
 
     def _swap(self) -> None:
         if self.temporary is not None:
-            self.temporary.replace(self.seen.real)
+            self.temporary.replace(self.snapshot.real)
             self.temporary = None
         elif self.planned.changes:
-            self.seen.real.unlink()
+            self.snapshot.real.unlink()
 
     def restore(self) -> None:
-        """Undo `replace`, if the file is still what it wrote."""
+        """Undo `replace`, unless the file has changed since."""
         if disk.snapshot(self.planned.path).data != self.planned.after:
             return
         if self.planned.before is None:
-            self.seen.real.unlink(missing_ok=True)
+            self.snapshot.real.unlink(missing_ok=True)
             self._remove_folders()
         else:
-            old = disk.put_beside(self.seen, [self.planned.before], self.seen.mode or 0o600)
+            old = disk.write_beside(self.snapshot, [self.planned.before], self.snapshot.mode or 0o600)
             disk.sync_file(old)
-            old.replace(self.seen.real)
-        disk.sync_folder(self.seen.real.parent)
+            old.replace(self.snapshot.real)
+        disk.sync_folder(self.snapshot.real.parent)
 
     def discard(self) -> None:
         if self.temporary is not None:
@@ -282,33 +282,33 @@ class _Staged:
 
 
 @contextmanager
-def _staged(planned: Planned) -> Iterator[_Staged]:
-    staged = _Staged(planned)
+def _staged_write(planned: PlannedWrite) -> Iterator[_StagedWrite]:
+    staged = _StagedWrite(planned)
     try:
         staged.refresh()
         yield staged
     except BaseException:
         staged.discard()
-        staged._remove_folders()  # noqa: SLF001 - removes only empty ones
+        staged._remove_folders()  # noqa: SLF001 - removes empty folders only
         raise
     finally:
         staged.discard()
 
 
-def _record(record: Recorder | None, staged: Sequence[_Staged]) -> None:
+def _record(record: Recorder | None, staged: Sequence[_StagedWrite]) -> None:
     if record is not None:
         for item, backup in zip(staged, record([item.planned for item in staged]), strict=True):
             item.backup = backup
 
 
-def _commit(staged: list[_Staged], held_locks: list[locks.StillHeld], record: Recorder | None) -> None:
-    done: list[_Staged] = []
+def _commit(staged: list[_StagedWrite], held_locks: list[locks.StillHeld], record: Recorder | None) -> None:
+    replaced: list[_StagedWrite] = []
     try:
         for item, still_held in zip(staged, held_locks, strict=True):
             _replace(item, still_held, lambda: _record(record, staged))
-            done.append(item)
+            replaced.append(item)
     except BaseException as error:
-        not_restored = [item.planned.path for item in reversed(done) if not _restored(item)]
+        not_restored = [item.planned.path for item in reversed(replaced) if not _restored(item)]
         if not_restored and isinstance(error, CounselError):
             names = ", ".join(map(str, not_restored))
             raise Internal(
@@ -319,7 +319,7 @@ def _commit(staged: list[_Staged], held_locks: list[locks.StillHeld], record: Re
         raise
 
 
-def _replace(item: _Staged, still_held: locks.StillHeld, changed: Callable[[], None]) -> None:
+def _replace(item: _StagedWrite, still_held: locks.StillHeld, record_again: Callable[[], None]) -> None:
     for _ in range(_ATTEMPTS):
         if not still_held():
             raise Conflict(
@@ -329,13 +329,13 @@ def _replace(item: _Staged, still_held: locks.StillHeld, changed: Callable[[], N
         if item.unchanged():
             return item.replace()
         item.discard()
-        item.refresh()  # a program wrote without a lock: apply our edit to its version
+        item.refresh()  # a program wrote without a lock: apply the edit to its version
         item.put()
-        changed()
+        record_again()
     raise Conflict(f"{item.planned.path} keeps changing, so nothing was written.", hint="Try again.")
 
 
-def _restored(item: _Staged) -> bool:
+def _restored(item: _StagedWrite) -> bool:
     try:
         item.restore()
     except (OSError, CounselError):

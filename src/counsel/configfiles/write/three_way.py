@@ -1,4 +1,4 @@
-"""One earlier change taken out of a file that was edited since, as a three-way merge."""
+"""Undo one change in a file that was edited since, by a three-way merge."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from counsel.configfiles.content import common_prefix, common_suffix
-from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, unlike
+from counsel.configfiles.edits import MISSING, Drop, Edit, Put, alike, differing_keys
 from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.write import safewrite
 from counsel.configfiles.write.safewrite import Target
@@ -17,7 +17,7 @@ _SERVERS = {("mcpServers",), ("mcp_servers",)}  # the tables of MCP servers in a
 
 
 class Span(Record):
-    """The bytes of `before` from `start` to `end`, which the change replaced."""
+    """The bytes from `start` to `end` that the change replaced."""
 
     start: int
     end: int
@@ -26,13 +26,13 @@ class Span(Record):
 def without_change(
     span: Span, target: Target, before: bytes, after: bytes, current: bytes | None
 ) -> bytes | None:
-    """The current content without our change: by its bytes if they are still there, else by its members."""
+    """The current content without the change: its bytes are reverted if they are still there, else its members."""
     kind, path = target.kind, target.path
-    now = safewrite.document(current, kind, path)
-    was, made = (safewrite.document(data, kind, path).value for data in (before, after))
+    present = safewrite.document(current, kind, path)
+    old, new = (safewrite.document(data, kind, path).value for data in (before, after))
     try:
-        edits = _reverse((), was, made, now.value, path)
-        wanted = now.edited(edits)
+        edits = _reverse((), old, new, present.value, path)
+        merged = present.edited(edits)
     except RecursionError:
         raise ConfigInvalid(
             f"{path} is nested too deeply to be compared; nothing was written.",
@@ -40,20 +40,20 @@ def without_change(
             file=str(path),
         ) from None
     if current is None or not edits:
-        return current if not edits else wanted.text.encode()
-    for moved in _moved_bytes(span, before, after, current):
+        return current if not edits else merged.text.encode()
+    for candidate in _candidates(span, before, after, current):
         with suppress(CounselError):
-            if safewrite.document(moved, kind, path).value == wanted.value:
-                return moved
-    return wanted.text.encode()
+            if safewrite.document(candidate, kind, path).value == merged.value:
+                return candidate
+    return merged.text.encode()
 
 
-# How many bytes on either side locate our change in the current file: the least ambiguous first.
-_AROUND = ((256, 256), (64, 64), (16, 16), (0, 64), (64, 0), (0, 16), (16, 0), (0, 4), (4, 0), (0, 0))
+# Bytes on either side of the change that locate it in the current file; the least ambiguous sizes come first.
+_CONTEXT_SIZES = ((256, 256), (64, 64), (16, 16), (0, 64), (64, 0), (0, 16), (16, 0), (0, 4), (4, 0), (0, 0))
 
 
-def _moved_bytes(span: Span, before: bytes, after: bytes, current: bytes) -> Iterator[bytes]:
-    """The current bytes without our change, for every possible position of it."""
+def _candidates(span: Span, before: bytes, after: bytes, current: bytes) -> Iterator[bytes]:
+    """The current bytes without the change, for each possible position of the change."""
     stop = len(after) - (len(before) - span.end)
     shifts = dict.fromkeys(_shifts(span.start, stop, after, current))
     line = _line(after, span.start, stop)
@@ -64,7 +64,7 @@ def _moved_bytes(span: Span, before: bytes, after: bytes, current: bytes) -> Ite
 
 
 def _line(data: bytes, start: int, stop: int) -> tuple[bytes, bytes]:
-    """The rest of the line before and after a span."""
+    """The parts of the line before and after a span."""
     end = data.find(b"\n", stop)
     return data[data.rfind(b"\n", 0, start) + 1 : start], data[stop : end if end >= 0 else len(data)]
 
@@ -74,11 +74,11 @@ def _shifts(start: int, stop: int, after: bytes, current: bytes) -> Iterator[int
         yield 0
     if start >= len(after) - common_suffix(after, current):
         yield len(current) - len(after)
-    for left, right in _AROUND:
+    for left, right in _CONTEXT_SIZES:
         piece = after[max(0, start - left) : stop + right]
-        at = current.find(piece)
-        if piece and at >= 0 and current.find(piece, at + 1) < 0:
-            yield at - max(0, start - left)
+        offset = current.find(piece)
+        if piece and offset >= 0 and current.find(piece, offset + 1) < 0:
+            yield offset - max(0, start - left)
 
 
 def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> list[Edit]:
@@ -86,14 +86,13 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
         return []
     if _same(current, after):
         return [Drop(path) if before is MISSING else Put(path, before)]
-    added_server = (
-        before is MISSING and path[-2:-1] in _SERVERS
-    )  # half an entry breaks every command of Codex
+    # Undone as a whole or not at all: half an entry makes every Codex command fail.
+    added_server = before is MISSING and path[-2:-1] in _SERVERS
     old = {} if before is MISSING else before
     if not added_server and all(isinstance(value, Mapping) for value in (old, after, current)):
         return [
             edit
-            for key in unlike(after, old)
+            for key in differing_keys(after, old)
             for edit in _reverse(
                 (*path, key), old.get(key, MISSING), after.get(key, MISSING), current.get(key, MISSING), file
             )
@@ -109,7 +108,7 @@ def _reverse(path: Keys, before: Any, after: Any, current: Any, file: Path) -> l
 
 
 def _only_adds(before: object, after: object) -> bool:
-    """Whether the change only added members: if all of it is gone, so are they."""
+    """Whether the change only added members: if the whole object is gone, so are they."""
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
         return False
     both = ((before[key], after.get(key, MISSING)) for key in before)

@@ -1,10 +1,10 @@
 """The undo log: a record of every write with a backup, so that exactly that change can be undone.
 
     COUNSEL_HOME/backups/<id>/op.json     the change and its files
-    COUNSEL_HOME/backups/<id>/N.before    the earlier file N: the file itself under a second name, if possible
+    COUNSEL_HOME/backups/<id>/N.before    the previous file N: a hard link to it, or a copy where links are impossible
     COUNSEL_HOME/backups/<id>/N.after     the new bytes of the changed span
 
-All of it may hold secrets: folders are 0700, files 0600.
+These files may contain secrets: folders have mode 0700, files 0600.
 """
 
 import json
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from counsel import paths
-from counsel.configfiles.content import difference, size, whole
+from counsel.configfiles.content import as_bytes, difference, size
 from counsel.configfiles.document import Kind
 from counsel.configfiles.write import disk, safewrite
-from counsel.configfiles.write.safewrite import Change, Planned, Target
+from counsel.configfiles.write.safewrite import Change, PlannedWrite, Target
 from counsel.configfiles.write.three_way import Span, without_change
 from counsel.errors import Conflict, CounselError, NotFound
 from counsel.records import Record
@@ -33,10 +33,10 @@ class Entry(Record):
     """One file of an operation."""
 
     target: Target
-    stamp: tuple[int, int] | None  # size and time of the earlier file; None: there was no file
-    start: int  # the bytes of `before` from start to end were replaced
+    stamp: tuple[int, int] | None  # size and modification time of the previous file; None: there was no file
+    start: int  # of the bytes of the previous file that were replaced
     end: int
-    after_size: int  # a quick check before comparing bytes; -1: the file was removed
+    after_size: int  # for a quick check before comparing bytes; -1: the file was removed
 
 
 class Operation(Record):
@@ -56,77 +56,77 @@ class UndoLog:
         self.home = home
         self.folder = home / "backups"
 
-    def apply(self, planned: Sequence[Planned], what: str, undoes: str | None = None) -> str | None:
-        """Write the planned changes, all or none, and record them; returns the operation's id, or None if nothing changed."""
+    def apply(self, planned: Sequence[PlannedWrite], title: str, undoes: str | None = None) -> str | None:
+        """Write all planned changes or none, and record them; return the operation's id, or None if nothing changed."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
-        recorded: list[str] = []
+        recorded_names: list[str] = []
 
-        def record(ready: Sequence[Planned]) -> list[Path]:
-            recorded.append(name)
-            with disk.explained(self.folder, "written"):
-                self._record(name, ready, what, undoes)
+        def record(ready: Sequence[PlannedWrite]) -> list[Path]:
+            recorded_names.append(name)
+            with disk.translated_errors(self.folder, "written"):
+                self._record(name, ready, title, undoes)
             return [self._before(name, number) for number in range(len(ready))]
 
         try:
             written = safewrite.write(planned, self.home, record)
         except BaseException as error:
             written_paths = isinstance(error, CounselError) and error.fields.get("written")
-            if recorded and not written_paths and not self._is_in_place(name):
+            if recorded_names and not written_paths and not self._is_in_place(name):
                 _remove(self.folder / name)
             raise
-        if (
-            undoes is not None and not written
-        ):  # nothing was left to undo: the next undo takes an older change
-            with disk.explained(self.folder, "written"):
-                self._record(name, [], what, undoes)
+        if undoes is not None and not written:  # record it all the same: the next undo takes an older change
+            with disk.translated_errors(self.folder, "written"):
+                self._record(name, [], title, undoes)
         for number in range(len(written)):
             with suppress(FileNotFoundError):
-                self._before(name, number).chmod(0o600)  # only now: before, it was the file that others read
+                self._before(name, number).chmod(
+                    0o600
+                )  # not earlier: it was still the file that other programs read
         self._prune()
         return name if written else None
 
     def operations(self) -> list[Operation]:
         """Newest first."""
-        loaded = [self._load(path.name) for path in self._folders()]
+        loaded_operations = [self._load(path.name) for path in self._folders()]
         return sorted(
-            (operation for operation in loaded if operation is not None),
+            (operation for operation in loaded_operations if operation is not None),
             key=lambda operation: operation.at,
             reverse=True,
         )
 
     def find(self, name: str | None = None) -> Operation:
-        """An operation by id; without one, the last that is not undone yet."""
-        known = self.operations()
+        """The operation with this id; without an id, the last one that is not undone yet."""
+        operations = self.operations()
         if name is not None:
-            for operation in known:
+            for operation in operations:
                 if operation.id == name:
-                    self._refuse_if_undone(operation, known)
+                    self._refuse_if_undone(operation, operations)
                     return operation
             raise NotFound(
                 f"There is no recorded change {name!r}.",
                 hint=f"`counsel servers undo --list` shows them; {_LIMITS}.",
             )
-        for operation in known:
-            if operation.undoes is None and _undone_by(operation, known) is None:
+        for operation in operations:
+            if operation.undoes is None and _undone_by(operation, operations) is None:
                 return operation
         raise NotFound("There is no change to undo.", hint=f"Backups: {_LIMITS}.")
 
-    def _refuse_if_undone(self, operation: Operation, known: Sequence[Operation]) -> None:
-        if (undo := _undone_by(operation, known)) is not None:
+    def _refuse_if_undone(self, operation: Operation, operations: Sequence[Operation]) -> None:
+        if (undo := _undone_by(operation, operations)) is not None:
             raise Conflict(
                 f"The change {operation.id} was already undone, by {undo.id}.",
                 hint=f"`counsel servers undo {undo.id}` redoes it.",
             )
 
-    def undo_plan(self, operation: Operation) -> list[Planned]:
+    def undo_plan(self, operation: Operation) -> list[PlannedWrite]:
         return [
             safewrite.plan(Change(entry.target, _undo_of(self, operation, number)))
             for number, entry in enumerate(operation.entries)
             if self._was_written(operation, number)
         ]
 
-    def rewind(self, operations: Sequence[Operation], path: Path) -> Planned:
-        """One file without several changes (newest first), as one write. `NotFound` if none of them wrote it."""
+    def rewind(self, operations: Sequence[Operation], path: Path) -> PlannedWrite:
+        """One file without several changes (newest first), as one write; `NotFound` if none of them wrote it."""
         steps = [
             (entry.target, _undo_of(self, operation, number))
             for operation in operations
@@ -138,15 +138,15 @@ class UndoLog:
 
         def rewrite(current: bytes | None) -> bytes | None:
             for _, undo in steps:
-                current = whole(undo(current))
+                current = as_bytes(undo(current))
             return current
 
         return safewrite.plan(Change(steps[0][0], rewrite))
 
     def undo(self, name: str | None = None) -> tuple[Operation, str | None]:
         operation = self.find(name)
-        planned = self.undo_plan(operation)
-        return operation, self.apply(planned, f"undo of {operation.id}: {operation.what}", operation.id)
+        writes = self.undo_plan(operation)
+        return operation, self.apply(writes, f"undo of {operation.id}: {operation.what}", operation.id)
 
     def before(self, operation: Operation, number: int) -> bytes | None:
         entry, path = operation.entries[number], self._before(operation.id, number)
@@ -162,20 +162,24 @@ class UndoLog:
             )
         return path.read_bytes()
 
-    def origin(self, path: Path, data: bytes) -> bytes | None:
-        """A file's content before the recorded write that produced its present content."""
+    def bytes_before(self, path: Path, data: bytes) -> bytes | None:
+        """A file's content before the recorded write that produced `data`."""
         for operation in self.operations():
             for number, entry in enumerate(operation.entries):
-                same = entry.target.path == path and entry.after_size == len(data)
-                if same and self._was_written(operation, number) and self.after(operation, number) == data:
+                is_candidate = entry.target.path == path and entry.after_size == len(data)
+                if (
+                    is_candidate
+                    and self._was_written(operation, number)
+                    and self.after(operation, number) == data
+                ):
                     return self.before(operation, number)
         return None
 
     def after(self, operation: Operation, number: int) -> bytes:
-        """What the operation wrote."""
+        """The content that the operation wrote."""
         entry, old = operation.entries[number], self.before(operation, number) or b""
-        inserted = (self.folder / operation.id / f"{number}.after").read_bytes()
-        return old[: entry.start] + inserted + old[entry.end :]
+        replacement = (self.folder / operation.id / f"{number}.after").read_bytes()
+        return old[: entry.start] + replacement + old[entry.end :]
 
     # ── the folder ───────────────────────────────────────────────────────────────────────────────────
 
@@ -183,12 +187,12 @@ class UndoLog:
         return self.folder / name / f"{number}.before"
 
     def _was_written(self, operation: Operation, number: int) -> bool:
-        """False for a file that was not replaced yet when the process was killed."""
+        """Whether the file was replaced: a process can be killed between recording and replacing."""
         entry, backup = operation.entries[number], self._before(operation.id, number)
         return entry.stamp is None or (backup.exists() and not _same_file(backup, entry.target.path))
 
     def _is_in_place(self, name: str) -> bool:
-        """Whether a file still has the content of a failed or interrupted operation: then its record is needed."""
+        """Whether some file still has the content that a failed or interrupted operation wrote: its record is needed."""
         operation = self._load(name)
         return operation is not None and any(
             self._was_written(operation, number) and self._holds(operation, number)
@@ -203,7 +207,7 @@ class UndoLog:
         except (OSError, CounselError):
             return True  # unknown
 
-    def _record(self, name: str, writes: Sequence[Planned], what: str, undoes: str | None) -> None:
+    def _record(self, name: str, writes: Sequence[PlannedWrite], title: str, undoes: str | None) -> None:
         folder = self.folder / name
         paths.private_folder(self.folder)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -212,9 +216,9 @@ class UndoLog:
             start, end, new = difference(planned.before or b"", planned.content or b"")
             _write_private(folder / f"{number}.after", new)
             entries.append(_entry_record(planned, start, end))
-        record = {"id": name, "at": time.time(), "what": what, "undoes": undoes, "files": entries}
+        record = {"id": name, "at": time.time(), "what": title, "undoes": undoes, "files": entries}
         _write_private(folder / "op.new", json.dumps(record, indent=1).encode())
-        # Not in place: it may exist already, for files that are already replaced.
+        # Replaced, not overwritten: an existing op.json may describe files that are already replaced.
         (folder / "op.new").replace(folder / "op.json")
 
     def _load(self, name: str) -> Operation | None:
@@ -223,7 +227,7 @@ class UndoLog:
             entries = tuple(_entry(file) for file in record["files"])
             return Operation(record["id"], record["at"], record["what"], entries, record["undoes"])
         except (OSError, ValueError, KeyError, TypeError):
-            return None  # cut by a crash: its write never became visible
+            return None  # incomplete after a crash: the operation changed no file
 
     def _folders(self) -> list[Path]:
         with suppress(FileNotFoundError):
@@ -239,7 +243,7 @@ class UndoLog:
 
 
 def _age(folder: Path) -> tuple[int, str]:
-    """When it was recorded. Not from its name, which has seconds only, and local time repeats an hour in autumn."""
+    """When the operation was recorded. Its name has seconds only, in local time, which repeats an hour in autumn."""
     with suppress(OSError):
         return (folder / "op.json").stat().st_mtime_ns, folder.name
     with suppress(OSError):
@@ -248,7 +252,7 @@ def _age(folder: Path) -> tuple[int, str]:
 
 
 def _remove(folder: Path) -> None:
-    """Removes one operation's files. Another process may be removing them, too."""
+    """Remove one operation's files. Another process may be removing them at the same time."""
     with suppress(OSError):
         for path in folder.iterdir():
             path.unlink(missing_ok=True)
@@ -261,14 +265,14 @@ def _same_file(first: Path, second: Path) -> bool:
     return False
 
 
-def _undone_by(operation: Operation, known: Sequence[Operation]) -> Operation | None:
+def _undone_by(operation: Operation, operations: Sequence[Operation]) -> Operation | None:
     """The change that undid this one, unless that was itself undone."""
-    undos = (undo for undo in known if undo.undoes == operation.id)
-    return next((undo for undo in undos if _undone_by(undo, known) is None), None)
+    undos = (undo for undo in operations if undo.undoes == operation.id)
+    return next((undo for undo in undos if _undone_by(undo, operations) is None), None)
 
 
 def _size(folder: Path) -> int:
-    """Zero for a folder that another process has just removed."""
+    """The size of a folder's files; 0 if another process has just removed it."""
     with suppress(OSError):
         return sum(path.stat().st_size for path in folder.iterdir())
     return 0
@@ -280,7 +284,7 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _entry_record(planned: Planned, start: int, end: int) -> dict[str, object]:
+def _entry_record(planned: PlannedWrite, start: int, end: int) -> dict[str, object]:
     target = planned.change.target
     return {
         "path": str(target.path),

@@ -1,4 +1,4 @@
-"""Block mappings, sequences and scalars: the whole reader, for headers that `quick` leaves to it."""
+"""Block mappings, sequences and scalars: the full reader, for headers that `quick` cannot read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def document(text: str, dialect: Dialect) -> Node:
 
 
 class _Reader(Flow):
-    """Blocks. Each method leaves `row` on the first line that is not its own."""
+    """Reads blocks. Each method leaves `row` on the first line after what it has read."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         breaks = "".join(dict.fromkeys("\n" + dialect.breaks))
@@ -56,14 +56,14 @@ class _Reader(Flow):
         self.row += 1
 
     def indent(self) -> int:
-        """How deep the current line is; a tab counts only in dialects that allow it."""
+        """The indentation of the current line; a tab counts only in dialects that allow it."""
         line = self.lines[self.row]
         bare = line.lstrip(" \t" if self.dialect.tabs else " ")
         if bare.startswith("\t"):
             raise self.error("a tab indents")
         return len(line) - len(bare)
 
-    def here(self) -> str:
+    def bare_line(self) -> str:
         return self.lines[self.row].strip(" \t")
 
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
@@ -75,42 +75,42 @@ class _Reader(Flow):
         self.skip_blank()
         if self.row >= len(self.lines) or (indent := self.indent()) <= parent:
             return NULL
-        bare = self.here()
+        bare = self.bare_line()
         if bare in {"---", "..."} or bare.startswith(("%", "--- ")):
             raise self.error("a document marker or directive")
         if bare == "-" or bare.startswith("- "):
             return self.sequence(indent, depth)
-        if _asks(bare) or self.key(bare) is not None:
+        if _is_explicit_key(bare) or self.key(bare) is not None:
             return self.mapping(indent, depth)
         return self.value(bare, parent, depth)
 
     def mapping(self, indent: int, depth: int) -> Mapping:
         result = Mapping()
-        while self.at(indent):
-            if _asks(self.here()):
-                key, value = self.asked(indent, depth)
-            elif split := self.key(self.here()):
-                key, value = split[0], self.entry(split[1], indent, depth)
+        while self.continues_at(indent):
+            if _is_explicit_key(self.bare_line()):
+                key, value = self.explicit_entry(indent, depth)
+            elif parts := self.key(self.bare_line()):
+                key, value = parts[0], self.entry(parts[1], indent, depth)
             else:
                 raise self.error("could not find expected ':'")
             if key in result.items:
-                if not self.dialect.doubled_keys:
-                    raise self.error(f"doubled key {key[:40]!r}")
-                result.doubled.add(key)
+                if not self.dialect.duplicate_keys:
+                    raise self.error(f"duplicate key {key[:40]!r}")
+                result.duplicates.add(key)
             result.odd_keys |= key.startswith(ODD)
             result.items[key] = value
         return result
 
-    def asked(self, indent: int, depth: int) -> tuple[str, Node]:
+    def explicit_entry(self, indent: int, depth: int) -> tuple[str, Node]:
         """`? key` and, on a line of its own, `: value`."""
         node = self.after_mark(indent, depth)
         key = node.text if isinstance(node, Scalar) else f"{ODD}{self.row}"
-        if self.at(indent) and _NO_KEY.match(self.here()):
+        if self.continues_at(indent) and _NO_KEY.match(self.bare_line()):
             return key, self.after_mark(indent, depth)
         return key, NULL
 
     def after_mark(self, indent: int, depth: int) -> Node:
-        """The node after a `?` or `:` at the start of a line: as if the mark were a blank."""
+        """The node after a `?` or `:` at the start of a line, read as if that mark were a blank."""
         line = self.lines[self.row]
         self.lines[self.row] = line[:indent] + " " + line[indent + 1 :]
         return self.block(indent, depth + 1)
@@ -124,7 +124,7 @@ class _Reader(Flow):
             self.row += 1
             self.skip_blank()
             below = self.row < len(self.lines) and self.indent() == indent
-            if below and (self.here() == "-" or self.here().startswith("- ")):
+            if below and (self.bare_line() == "-" or self.bare_line().startswith("- ")):
                 node = self.sequence(indent, depth + 1)
             else:
                 node = self.block(indent, depth + 1)
@@ -136,7 +136,7 @@ class _Reader(Flow):
         if depth > DEEPEST:
             raise self.error("nested too deeply")
         result: list[Node] = []
-        while self.at(indent) and (self.here() == "-" or self.here().startswith("- ")):
+        while self.continues_at(indent) and (self.bare_line() == "-" or self.bare_line().startswith("- ")):
             line = self.lines[self.row]
             rest = line[line.index("-") + 1 :]
             bare = rest.strip(" \t")
@@ -148,22 +148,22 @@ class _Reader(Flow):
                 result.append(self.entry(bare, indent, depth))
         return result
 
-    def at(self, indent: int) -> bool:
-        """Whether the next line belongs to the collection at `indent`; an indent in between is an error."""
+    def continues_at(self, indent: int) -> bool:
+        """Whether the next line belongs to the collection at `indent`; a deeper line is an error."""
         self.skip_blank()
         if self.row >= len(self.lines):
             return False
         depth = self.indent()
         if depth > indent:
             raise self.error("unexpected indentation")
-        if depth == 0 and self.here() in {"---", "..."}:
-            self.end()
+        if depth == 0 and self.bare_line() in {"---", "..."}:
+            self.end_document()
             return False
         return depth == indent
 
-    def end(self) -> None:
-        """`...` ends the document; nothing may follow."""
-        marker = self.here()
+    def end_document(self) -> None:
+        """Read `...`, which ends the document; nothing may follow."""
+        marker = self.bare_line()
         self.row += 1
         self.skip_blank()
         if marker == "---" or self.row < len(self.lines):
@@ -182,8 +182,8 @@ class _Reader(Flow):
         if first == ":" and self.dialect.empty_keys and (empty_key := _no_key(bare)):
             return empty_key
         comma = "," if first == "," and self.dialect.comma_starts else ""
-        split = _plain_key(bare.removeprefix(comma))
-        return (comma + split[0], split[1]) if split else None
+        parts = _plain_key(bare.removeprefix(comma))
+        return (comma + parts[0], parts[1]) if parts else None
 
     def flow_key(self, bare: str) -> tuple[str, str] | None:
         """`[a]: rest` or `{a}: rest`, on one line."""
@@ -201,7 +201,7 @@ class _Reader(Flow):
     # ── values ───────────────────────────────────────────────────────────────────────────────────────
 
     def properties(self, rest: str) -> tuple[str, str]:
-        """Anchor and tag taken off the front of a value."""
+        """The anchor in front of a value, and the value without its anchor and tag."""
         anchor = ""
         while rest[:1] in {"&", "!"}:
             word = re.match(r"\S+", rest)[0]  # type: ignore[index]
@@ -215,11 +215,15 @@ class _Reader(Flow):
         return anchor, rest
 
     def value(self, rest: str, parent: int, depth: int) -> Node:
-        """A value that begins on the current line with `rest`, which ends that line."""
+        """A value that begins on the current line; `rest` is the rest of that line."""
         first = rest[0]
         if first in "&!":
             anchor, bare = self.properties(rest)
-            node = self.value(bare, parent, depth) if bare and bare[0] != "#" else self.after(parent, depth)
+            node = (
+                self.value(bare, parent, depth)
+                if bare and bare[0] != "#"
+                else self.value_below(parent, depth)
+            )
             if anchor:
                 self.anchors[anchor] = node
             return node
@@ -237,7 +241,7 @@ class _Reader(Flow):
             raise self.error(f"{first!r} cannot start a value")
         return self.plain(rest, parent)
 
-    def after(self, parent: int, depth: int) -> Node:
+    def value_below(self, parent: int, depth: int) -> Node:
         self.row += 1
         return self.block(parent, depth + 1)
 
@@ -251,18 +255,18 @@ class _Reader(Flow):
         return self.anchors[name]
 
     def plain(self, rest: str, parent: int) -> Scalar:
-        line_text, commented = self.plain_line(rest)
+        line_text, has_comment = self.plain_line(rest)
         self.row += 1
         parts: list[str] = [line_text]
-        while not commented:
+        while not has_comment:
             blank = self.row
             while self.row < len(self.lines) and not self.lines[self.row].strip(" \t"):
                 self.pass_blank()
-            ended = self.row >= len(self.lines) or self.lines[self.row].lstrip(" \t").startswith("#")
-            if ended or self.indent() <= parent:
+            at_end = self.row >= len(self.lines) or self.lines[self.row].lstrip(" \t").startswith("#")
+            if at_end or self.indent() <= parent:
                 break
             parts.append("\n" * (self.row - blank) or " ")
-            line_text, commented = self.plain_line(self.here())
+            line_text, has_comment = self.plain_line(self.bare_line())
             parts.append(line_text)
             self.row += 1
         return Scalar("".join(parts))
@@ -315,7 +319,7 @@ def _no_key(bare: str) -> tuple[str, str] | None:
     return ("", bare[1:].strip(" \t")) if _NO_KEY.match(bare) else None
 
 
-def _asks(bare: str) -> bool:
+def _is_explicit_key(bare: str) -> bool:
     return bare == "?" or bare.startswith(("? ", "?\t"))
 
 
@@ -327,6 +331,6 @@ def _folded(body: list[str]) -> str:
             text = line
             continue
         before = body[number - 1]
-        free = not line or not before or line[0] in " \t" or before[0] in " \t"
-        text += ("\n" if free else " ") + line
+        keeps_break = not line or not before or line[0] in " \t" or before[0] in " \t"
+        text += ("\n" if keeps_break else " ") + line
     return re.sub(r"(?<=\S)\n(\n+)(?=\S)", r"\1", text)

@@ -17,7 +17,7 @@ _WIDE = {"x": 2, "u": 4, "U": 8}
 
 
 class Flow:
-    """A cursor over lines: `row` is the line being read, methods pass columns to each other."""
+    """A cursor over lines: `row` is the line being read; methods take and return columns."""
 
     lines: list[str]
     row: int
@@ -32,8 +32,11 @@ class Flow:
         column = len(self.lines[self.row].rstrip(" \t")) - len(rest)
         node, column = self.flow(column, depth)
         tail = self.lines[self.row][column:].strip(" \t")
-        spaced = self.dialect.tight_comments or self.lines[self.row][column : column + 1] in {" ", "\t"}
-        if tail and not (tail.startswith("#") and spaced):
+        comment_allowed = self.dialect.tight_comments or self.lines[self.row][column : column + 1] in {
+            " ",
+            "\t",
+        }
+        if tail and not (tail.startswith("#") and comment_allowed):
             raise self.error("did not find expected key")
         self.row += 1
         return node
@@ -99,7 +102,7 @@ class Flow:
             if self.lines[self.row][column] == ":":
                 pair, column = self.flow_pair(key, column, depth)
             assert isinstance(pair, Mapping)
-            mapping.doubled |= mapping.items.keys() & pair.items.keys()
+            mapping.duplicates |= mapping.items.keys() & pair.items.keys()
             mapping.items |= pair.items
             column = self.flow_comma(column, "}")
         return mapping, column + 1
@@ -150,7 +153,7 @@ class Flow:
         line = self.lines[self.row]
         indent = len(line) - len(line.lstrip(" \t"))
         if not indent and line and not self.dialect.loose_quotes:
-            raise self.error("a quoted text goes on at the margin")
+            raise self.error("a quoted text continues without indentation")
         return indent
 
     def escape(self, line: str, column: int) -> tuple[str, int]:
@@ -173,7 +176,7 @@ def _key_text(node: Node) -> str:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Folds the lines of a quoted string: one break becomes a space, n breaks n-1."""
+    """Fold the lines of a quoted string: one line break becomes a space, n breaks become n-1."""
     text = pieces[0] if len(pieces) == 1 else pieces[0].rstrip(" \t")
     empty = 0
     for number, piece in enumerate(pieces[1:], 1):

@@ -9,19 +9,19 @@ from counsel.lazy_dataclass import dataclass
 
 
 class YamlError(ValueError):
-    """Not YAML; the message says where."""
+    """The text is not valid YAML; the message says where."""
 
 
 class Dialect(NamedTuple):
-    breaks: str = "\n"  # what ends a line besides CR and LF
+    breaks: str = "\n"  # characters that end a line, besides CR and LF
     tabs: bool = False  # a tab may indent
-    blank_tabs: bool = True  # a line of blanks may begin with a tab
-    controls: bool = False  # control characters but NUL are allowed
+    blank_tabs: bool = True  # a blank line may begin with a tab
+    controls: bool = False  # control characters except NUL are allowed
     comma_starts: bool = False  # a key or value may start with a comma
     empty_keys: bool = False  # `: value` has an empty key
-    loose_quotes: bool = False  # a quoted string may continue without indent
+    loose_quotes: bool = False  # a quoted string may continue without indentation
     tight_comments: bool = False  # `"text"#comment` needs no space
-    doubled_keys: bool = True  # a key may be repeated
+    duplicate_keys: bool = True  # duplicate keys are allowed
     unknown_tags: bool = True  # unknown tags are ignored
 
 
@@ -37,7 +37,7 @@ class Scalar(NamedTuple):
 @dataclass(slots=True)
 class Mapping:
     items: dict[str, Node] = field(default_factory=dict)
-    doubled: set[str] = field(default_factory=set)
+    duplicates: set[str] = field(default_factory=set)
     odd_keys: bool = False  # some key is a list or a mapping
 
 

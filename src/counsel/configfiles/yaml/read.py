@@ -1,8 +1,8 @@
-"""As much YAML as frontmatter needs, for reading only: nothing is built or run.
+"""As much YAML as frontmatter needs, read-only: no tag creates an object or runs code.
 
-It reads block and flow collections, plain, quoted and block scalars, anchors, tags (kept as text, never acted on) and
-comments, and refuses what the clients' parsers refuse. Where those parsers differ, a `Dialect` has a switch: the goal is
-not to read all YAML, but to know how each agent reads a file.
+It reads block and flow collections, plain, quoted and block scalars, anchors, tags (ignored) and comments, and refuses
+what the clients' parsers refuse. Where those parsers differ, a `Dialect` has a switch: the goal is not to read all YAML,
+but to know how each agent reads a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def parse(text: str, dialect: Dialect = Dialect()) -> Node:  # noqa: B008 - froz
 def _outcome(text: str, dialect: Dialect) -> Node | YamlError:
     if outcome := quick(text):
         return outcome
-    from counsel.configfiles.yaml.block import document  # many lists never need it
+    from counsel.configfiles.yaml.block import document  # often not needed
 
     try:
         return document(text, dialect)
@@ -34,10 +34,10 @@ def _outcome(text: str, dialect: Dialect) -> Node | YamlError:
 
 
 # ── the quick path ───────────────────────────────────────────────────────────────────────────────────
-# Most headers are lines of `key: words`, one level of `  key: words` below a key, and simple quotes. They are read here,
-# ten times faster than by the whole reader, and only when no dialect could read them differently.
+# Most headers have only lines `key: words`, one level of `  key: words` below a key, and simple quotes. These are read
+# here, ten times faster than by the full reader, and only if no dialect could read them differently.
 
-# Values start with a letter or digit; possible line breaks and control characters of any dialect are excluded.
+# Values start with a letter or digit and contain no line break or control character of any dialect.
 _WORDS = r"\x00-\x1f\x7f-\xa0\u2028\u2029\ufffe\uffff"
 _LINE = re.compile(
     r"( *)([A-Za-z_][A-Za-z0-9_-]*):"
@@ -46,36 +46,36 @@ _LINE = re.compile(
 
 
 def quick(text: str) -> Mapping | YamlError | None:
-    """The header's mapping, or the error that it is not YAML; None if the full reader is needed."""
+    """The header's mapping, or the error if it is not YAML; None if the full reader is needed."""
     top: dict[str, Node] = {}
     inner: dict[str, Node] | None = None
     depth = 0  # of the inner lines
-    opened = ""  # the key above, when nothing follows it
+    open_key = ""  # the key above, if it has no value on its line
     for number, line in enumerate(text.split("\n"), 1):
         match = _LINE.fullmatch(line)
         if not match:
             return None
         indent, key, plain, double, single = match.groups()
         if plain is not None and (": " in plain or plain[-1] in ": " or " #" in plain):
-            uncertain = plain[-1] == " " or " #" in plain or (indent and not opened and inner is None)
+            uncertain = plain[-1] == " " or " #" in plain or (indent and not open_key and inner is None)
             return (
                 None
                 if uncertain
                 else YamlError(f"mapping values are not allowed in this context at line {number}")
             )
-        if indent and opened:
+        if indent and open_key:
             inner, depth = {}, len(indent)
-            top[opened] = Mapping(inner)
+            top[open_key] = Mapping(inner)
         elif indent and (inner is None or len(indent) != depth):
             return None
-        into = inner if indent and inner is not None else top
+        members = inner if indent and inner is not None else top
         if not indent:
             inner = None
-        if key in into:
+        if key in members:
             return None
-        quoted = double if double is not None else single
-        into[key] = Scalar(plain or "") if quoted is None else Scalar(quoted, plain=False)
-        opened = key if not indent and plain is None and quoted is None else ""
-        if indent and plain is None and quoted is None:
+        quoted_text = double if double is not None else single
+        members[key] = Scalar(plain or "") if quoted_text is None else Scalar(quoted_text, plain=False)
+        open_key = key if not indent and plain is None and quoted_text is None else ""
+        if indent and plain is None and quoted_text is None:
             return None  # a third level
     return Mapping(top)
