@@ -221,7 +221,7 @@ def test_a_server_that_answers_and_will_not_end_is_ok(user: User, monkeypatch: p
     monkeypatch.setattr(checking, "connected", holding)
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
     for seconds in ("2", "10", "60"):  # on a busy machine it may not have answered by then
-        rows, _ = checking.chosen(user.servers(), "x", ["claude"], None)
+        rows, _ = checking.rows_to_check(user.servers(), "x", ["claude"], None)
         (result,) = asyncio.run(checking.check(rows, user.servers().workspace, float(seconds)))
         if result.status == "ok":
             return

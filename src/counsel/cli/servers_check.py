@@ -9,7 +9,7 @@ from collections.abc import Collection, Coroutine, Sequence
 
 from counsel.agents.definitions import AGENTS
 from counsel.cli import output
-from counsel.servers.check import CheckResult, check, chosen
+from counsel.servers.check import CheckResult, check, rows_to_check
 from counsel.servers.service import Servers
 from counsel.text import counted
 
@@ -27,7 +27,7 @@ def run(
     as_json: bool,
 ) -> bool:
     """Whether every enabled server answered."""
-    rows, skipped = chosen(here, name, agents, scope, trust_folder=trust_folder)
+    rows, skipped = rows_to_check(here, name, agents, scope, trust_folder=trust_folder)
     if rows and sys.stderr.isatty() and not as_json:
         output.message(f"Connecting to {counted(len(rows), 'server')} …")
     try:

@@ -142,7 +142,7 @@ def from_flags(name: str | None, values: Mapping[str, object], *, literal: bool)
         raise click.UsageError("The name is missing: counsel servers add NAME …")
     if bool(values.get("command")) == bool(values.get("url")):
         raise click.UsageError("Give the server: -- COMMAND ARG…, or --url URL, or --from FILE.")
-    return fields.made(name, values, literal=literal)
+    return fields.new_server(name, values, literal=literal)
 
 
 MOST_PASTED = 4 * 1024 * 1024

@@ -166,7 +166,7 @@ def _write(home: Path, name: str, value: str | None) -> None:
     from counsel.configfiles.write import disk, locks
 
     file = Path(os.path.realpath(home / ".env"))
-    with disk.explained(file, "written"):
+    with disk.translated_errors(file, "written"):
         paths.private_folder(home)
         with locks.own_lock(home, file):
             before = file.read_bytes().decode("utf-8", "surrogateescape") if file.exists() else ""

@@ -1,4 +1,4 @@
-"""The changes to one table of servers, as steps of a plan: add, update, rename, remove, switch."""
+"""Changes to one table of servers, as steps of a plan: add, update, rename, remove, switch."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from counsel.errors import ConfigInvalid, Conflict, CounselError, InvalidArgumen
 from counsel.servers import fields
 from counsel.servers.adapt import fit, refuse_name, refuse_unusable, untranslatable
 from counsel.servers.formats import FORMATS
-from counsel.servers.kept_text import KeptText
 from counsel.servers.listing import ListedServer
-from counsel.servers.plan import EditsOf, Planner
+from counsel.servers.original_text import OriginalText
+from counsel.servers.plan import EditMaker, Planner
 
 
 def add(
@@ -30,15 +30,15 @@ def add(
     notes: Sequence[str] = (),
     source: ListedServer | None = None,
 ) -> None:
-    """`origin` is the agent whose own fields (`extras`) the server has; other agents do not get these.
+    """Plan a new server. `origin` is the agent whose own fields (`extras`) it has; other agents do not get these.
 
-    `source`: what it is a copy of.
+    `source`: the server that it is a copy of.
     """
     fmt = FORMATS[table.agent]
     try:
         fields.refuse_unusable(server)
-        fitted, warnings = fit(fmt, table, server, origin, name="copied" if source else "new")
-        entry = _copied(fmt, server, fitted, source) if source else fmt.write(fitted)
+        agent_server, warnings = fit(fmt, table, server, origin, name_kind="copied" if source else "new")
+        entry = _copied(fmt, server, agent_server, source) if source else fmt.write(agent_server)
         refuse_unusable(fmt, server.name, entry)
     except Untranslatable as error:
         refusal = untranslatable(table, server.name, error, copied=source is not None)
@@ -56,12 +56,14 @@ def add(
     planner.step(table, server.name, action, edits, [*notes, *warnings])
 
 
-def _copied(fmt: ServerFormat, server: Server, fitted: Server, source: ListedServer) -> dict[str, object]:
-    """A copy within one client has every value as it is in the source's file."""
+def _copied(
+    fmt: ServerFormat, server: Server, agent_server: Server, source: ListedServer
+) -> dict[str, object]:
+    """The entry of a copy; within one client, every value is written as in the source's file."""
     if source.agent != fmt.agent:
-        return fmt.write(fitted)
-    kept = KeptText(fmt, source.entry, server)
-    return dict(kept.restored(fmt.write(kept.marked(fitted))))
+        return fmt.write(agent_server)
+    original = OriginalText(fmt, source.entry, server)
+    return dict(original.restored(fmt.write(original.with_marks(agent_server))))
 
 
 def _switch_notes(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
@@ -69,7 +71,9 @@ def _switch_notes(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
     if on == server.enabled:
         return []
     if not on:
-        return [f"It is disabled in {label}, by its name; `counsel servers enable {command}` enables it."]
+        return [
+            f"It is disabled in {label}, where this name is switched off; `counsel servers enable {command}` enables it."
+        ]
     if fmt.no_switch:
         return [f"It is enabled in {label}. {fmt.no_switch}."]
     return [f"It is enabled in {label}; `counsel servers disable {command}` disables it."]
@@ -80,7 +84,7 @@ def _entry_at(planner: Planner, table: ServerTable, name: str) -> object:
     return MISSING if document is None else document.get((*table.keys, name))
 
 
-def _adder(table: ServerTable, name: str, entry: Entry, *, replaces: bool) -> EditsOf:
+def _adder(table: ServerTable, name: str, entry: Entry, *, replaces: bool) -> EditMaker:
     def edits(document: Meaning) -> list[Edit]:
         servers = _servers_in(document, table)
         old = servers.get(name, MISSING)
@@ -121,18 +125,19 @@ def _servers_in(document: Meaning, table: ServerTable) -> Mapping[str, object]:
 def update(
     planner: Planner, row: ListedServer, change: Callable[[Server], Server], notes: Sequence[str] = ()
 ) -> None:
-    """Changes only the fields whose written form differs; all others stay as they are."""
+    """Plan a change of the fields whose written form differs; all others stay as they are."""
     fmt, table = FORMATS[row.agent], row.table
     old = fmt.read(row.server.name, row.entry)
     try:
-        wanted = change(old)
-        _refuse_renaming(old, wanted)
-        fields.refuse_unusable(wanted, old)
-        fitted, warnings = fit(fmt, table, wanted, origin=fmt.agent, name="existing")
-        kept = KeptText(fmt, row.entry, old)
-        edited = patch((), fmt.write(kept.marked(old)), fmt.write(kept.marked(fitted)))
-        delta = [
-            Put(edit.path, kept.restored(edit.value)) if isinstance(edit, Put) else edit for edit in edited
+        new = change(old)
+        _refuse_renaming(old, new)
+        fields.refuse_unusable(new, old)
+        agent_server, warnings = fit(fmt, table, new, origin=fmt.agent, name_kind="existing")
+        original = OriginalText(fmt, row.entry, old)
+        changes = patch((), fmt.write(original.with_marks(old)), fmt.write(original.with_marks(agent_server)))
+        entry_edits = [
+            Put(edit.path, original.restored(edit.value)) if isinstance(edit, Put) else edit
+            for edit in changes
         ]
     except Untranslatable as error:
         planner.refuse(table, old.name, untranslatable(table, old.name, error))
@@ -146,16 +151,18 @@ def update(
         if entry is MISSING:
             raise NotFound(f"{old.name!r} is no longer in {table.target.path}.", file=str(table.target.path))
         return [
-            placed for edit in delta if (placed := _at_entry(edit, fmt, table, old.name, entry)) is not None
+            placed_edit
+            for edit in entry_edits
+            if (placed_edit := _at_entry(edit, fmt, table, old.name, entry)) is not None
         ]
 
     planner.step(table, old.name, "updated", {table.target: edits}, [*notes, *warnings])
 
 
-def _refuse_renaming(old: Server, wanted: Server) -> None:
-    if wanted.name != old.name:
+def _refuse_renaming(old: Server, new: Server) -> None:
+    if new.name != old.name:
         raise InvalidArgument(
-            f"An update cannot rename {old.name!r} to {wanted.name!r}.",
+            f"An update cannot rename {old.name!r} to {new.name!r}.",
             hint="Use `counsel servers rename`.",
         )
 
@@ -166,71 +173,75 @@ def _at_entry(edit: Edit, fmt: ServerFormat, table: ServerTable, name: str, entr
     path = (*table.keys, name, key, *rest)
     if isinstance(edit, Drop):
         return Drop(path) if key in entry else None
-    assert isinstance(edit, Put)  # `patch` makes no other
+    assert isinstance(edit, Put)  # `patch` returns only these two
     return Put(path, edit.value)
 
 
-def rename(planner: Planner, row: ListedServer, to: str) -> None:
-    """The entry keeps its position and content; a switch that names it is renamed, too."""
+def rename(planner: Planner, row: ListedServer, new_name: str) -> None:
+    """Plan a rename: the entry keeps its position and content; settings that name the server are changed, too."""
     fmt, table, name = FORMATS[row.agent], row.table, row.server.name
     try:
-        refuse_name(fmt, to)
+        refuse_name(fmt, new_name)
     except CounselError as error:
         planner.refuse(table, name, error)
         return
 
     def edits(document: Meaning) -> list[Edit]:
         servers = _servers_in(document, table)
-        if to in servers:
+        if new_name in servers:
             raise Conflict(
-                f"{AGENTS[table.agent].label} already has a server {to!r} ({table.scope}, {table.target.path}).",
+                f"{AGENTS[table.agent].label} already has a server {new_name!r} ({table.scope}, {table.target.path}).",
                 hint="Choose another name, or remove that server first.",
                 file=str(table.target.path),
             )
-        return [Rename((*table.keys, name), to)] if name in servers else []
+        return [Rename((*table.keys, name), new_name)] if name in servers else []
 
-    changes: dict[Target, EditsOf] = {table.target: edits}
-    renamed = row.server.replaced(name=to)
-    warnings = [f"{warning}." for warning in fmt.warns(renamed)]
-    off = fmt.off(planner.workspace, table, planner.reader)
-    if off(name):
-        for its_switch in fmt.switches(planner.workspace, table):
-            changes[its_switch.target] = _also(
-                changes.get(its_switch.target), _moved_switch(its_switch, name, to)
+    changes: dict[Target, EditMaker] = {table.target: edits}
+    new_server = row.server.replaced(name=new_name)
+    warnings = [f"{warning}." for warning in fmt.warns(new_server)]
+    is_off = fmt.off(planner.workspace, table, planner.reader)
+    if is_off(name):
+        for file_switch in fmt.switches(planner.workspace, table):
+            changes[file_switch.target] = _in_sequence(
+                changes.get(file_switch.target), _switch_edits(file_switch, name, new_name)
             )
     mentions = [
-        mention for mention in fmt.mentions(planner.workspace, table) if _names(planner, mention, name, to)
+        mention
+        for mention in fmt.mentions(planner.workspace, table)
+        if _has_mention(planner, mention, name, new_name)
     ]
     for mention in mentions:
-        changes[mention.target] = _also(changes.get(mention.target), _mentioner(mention, name, to))
-    if off(to) and not off(name) and not mentions:
-        warnings += _switch_notes(fmt, renamed, on=False)
-    planner.step(table, name, "renamed", changes, warnings, becomes=to)
+        changes[mention.target] = _in_sequence(
+            changes.get(mention.target), _mention_edits(mention, name, new_name)
+        )
+    if is_off(new_name) and not is_off(name) and not mentions:
+        warnings += _switch_notes(fmt, new_server, on=False)
+    planner.step(table, name, "renamed", changes, warnings, new_name=new_name)
 
 
-def _names(planner: Planner, mention: Mention, name: str, to: str) -> bool:
+def _has_mention(planner: Planner, mention: Mention, name: str, new_name: str) -> bool:
     document = planner.reader.read_quietly(mention.target)
-    return document is not None and bool(mention.edits(document, name, to))
+    return document is not None and bool(mention.edits(document, name, new_name))
 
 
-def _mentioner(mention: Mention, name: str, to: str) -> EditsOf:
-    return lambda document: mention.edits(document, name, to)
+def _mention_edits(mention: Mention, name: str, new_name: str) -> EditMaker:
+    return lambda document: mention.edits(document, name, new_name)
 
 
-def _also(first: EditsOf | None, then: EditsOf) -> EditsOf:
+def _in_sequence(first: EditMaker | None, second: EditMaker) -> EditMaker:
     def both(document: Meaning) -> list[Edit]:
         edits = first(document) if first else []
-        return edits + then(Meaning(value_after(document.value, edits)))
+        return edits + second(Meaning(value_after(document.value, edits)))
 
     return both
 
 
-def _moved_switch(switch_: Switch, name: str, to: str) -> EditsOf:
-    """Disabled under the new name, no longer under the old one."""
+def _switch_edits(file_switch: Switch, name: str, new_name: str) -> EditMaker:
+    """Edits that disable the new name and no longer the old one."""
 
     def edits(document: Meaning) -> list[Edit]:
-        on = switch_.edits(document, name, True)
-        return on + switch_.edits(Meaning(value_after(document.value, on)), to, False)
+        enabling = file_switch.edits(document, name, True)
+        return enabling + file_switch.edits(Meaning(value_after(document.value, enabling)), new_name, False)
 
     return edits
 
@@ -250,23 +261,27 @@ def switch(planner: Planner, row: ListedServer, *, enabled: bool) -> None:
         )
         return
     switches = fmt.switches(planner.workspace, table)
-    edits = {each.target: _switcher(each.edits, name, enabled=enabled) for each in switches}
+    edits = {
+        file_switch.target: _switcher(file_switch.edits, name, enabled=enabled) for file_switch in switches
+    }
     notes = [
-        each.note for each in switches if each.note and _would_change(planner, each, name, enabled=enabled)
+        file_switch.note
+        for file_switch in switches
+        if file_switch.note and _would_change(planner, file_switch, name, enabled=enabled)
     ]
     if enabled and row.unloaded:
         notes.append(f"It is not loaded: {row.unloaded}.")
     planner.step(table, name, "enabled" if enabled else "disabled", edits, notes)
 
 
-def _would_change(planner: Planner, switch_: Switch, name: str, *, enabled: bool) -> bool:
-    document = planner.reader.read_quietly(switch_.target) or safewrite.document(
-        None, switch_.target.kind, switch_.target.path
+def _would_change(planner: Planner, file_switch: Switch, name: str, *, enabled: bool) -> bool:
+    document = planner.reader.read_quietly(file_switch.target) or safewrite.document(
+        None, file_switch.target.kind, file_switch.target.path
     )
-    return bool(switch_.edits(document, name, enabled))
+    return bool(file_switch.edits(document, name, enabled))
 
 
-def _switcher(make: Callable[[Meaning, str, bool], list[Edit]], name: str, *, enabled: bool) -> EditsOf:
+def _switcher(make: Callable[[Meaning, str, bool], list[Edit]], name: str, *, enabled: bool) -> EditMaker:
     return lambda document: make(document, name, enabled)
 
 

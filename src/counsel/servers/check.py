@@ -1,4 +1,4 @@
-"""Connect to servers as their agents would: start or call them, do the handshake, list the tools."""
+"""Connect to servers as their agents would: start or call them, shake hands, list the tools."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from counsel.servers.listing import ListedServer
 from counsel.servers.service import Servers
 
 AT_ONCE = 8
-_LONGEST = 2_000  # characters of a tool's description
+_MAX_DESCRIPTION = 2_000  # characters of a tool's description
 
 
 @dataclass(slots=True)
 class CheckResult:
     row: ListedServer
     status: str  # ok, failed, timeout, disabled, skipped
-    transport: str = ""  # the one used, if not the declared one
+    transport: str = ""  # the transport used; empty: the declared one
     latency_ms: int | None = None
     protocol_version: str | None = None
     server_info: dict[str, str] | None = None
@@ -36,9 +36,9 @@ class CheckResult:
     tool_descriptions: dict[str, str] = field(default_factory=dict)
     error: str | None = None
     stderr: list[str] = field(default_factory=list)
-    unset: list[str] = field(default_factory=list)  # variables that the entry refers to and that are not set
+    unset: list[str] = field(default_factory=list)  # variables that the entry refers to but that are not set
     response: LastResponse = field(default_factory=LastResponse)
-    declared: CheckResult | None = None  # the result of the declared transport, if another one answered
+    declared: CheckResult | None = None  # the result over the declared transport, if another one answered
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -59,31 +59,38 @@ class CheckResult:
         }
 
 
-def chosen(
-    here: Servers, name: str | None, agents: Collection[str], scope: str | None, *, trust_folder: bool = False
+def rows_to_check(
+    servers: Servers,
+    name: str | None,
+    agents: Collection[str],
+    scope: str | None,
+    *,
+    trust_folder: bool = False,
 ) -> tuple[list[ListedServer], list[CheckResult]]:
-    """The servers to connect to, and those that are skipped.
+    """The servers to connect to, and those to skip.
 
-    A repository can define servers of its own, which run its programs and may get the user's variables. The agents ask
-    before they start those. So they are connected to only when requested by name or by scope, and only in a folder that
-    the user trusts. Raises `InvalidArgument` about requested ones in another folder.
+    A repository can define servers of its own, which run its programs and may get the user's variables. Agents ask before
+    they start such servers, so counsel connects to them only if they are requested by name or by scope, and only in a
+    folder that the user trusts. In other folders such a request raises `InvalidArgument`.
     """
-    rows = list(here.find(name, agents, scope)) if name else _used(here, agents, scope)
-    from_project = [row for row in rows if starting.brought(row, here.workspace)]
-    own = [row for row in rows if not starting.brought(row, here.workspace)]
+    rows = list(servers.find(name, agents, scope)) if name else _effective_rows(servers, agents, scope)
+    from_project = [row for row in rows if starting.comes_from_project(row, servers.workspace)]
+    own = [row for row in rows if not starting.comes_from_project(row, servers.workspace)]
     if not from_project or (not scope and (own or not name)):
         return own, [_skipped(row) for row in from_project]
-    refused = [row for row in from_project if not (trust_folder or starting.may_start(row, here.workspace))]
-    if refused:
-        raise starting.not_trusted(refused, here.workspace)
+    untrusted = [
+        row for row in from_project if not (trust_folder or starting.may_start(row, servers.workspace))
+    ]
+    if untrusted:
+        raise starting.not_trusted(untrusted, servers.workspace)
     return rows, []
 
 
-def _used(here: Servers, agents: Collection[str], scope: str | None) -> list[ListedServer]:
-    """In an untrusted folder no agent uses the project's servers, so they do not shadow the user's."""
-    rows = here.listing(agents, scope).servers
-    ignored = {"project"} if not trust.trusted(here.workspace) else set()
-    return [row for row in rows if row.shadowed_by is None or row.shadowed_by in ignored]
+def _effective_rows(servers: Servers, agents: Collection[str], scope: str | None) -> list[ListedServer]:
+    """The servers that the agents use. In an untrusted folder these ignore the project's, which then shadow nothing."""
+    rows = servers.listing(agents, scope).servers
+    ignored_scopes = {"project"} if not trust.trusted(servers.workspace) else set()
+    return [row for row in rows if row.shadowed_by is None or row.shadowed_by in ignored_scopes]
 
 
 def _skipped(row: ListedServer) -> CheckResult:
@@ -101,7 +108,7 @@ async def check(
     *,
     trust_folder: bool = False,
 ) -> list[CheckResult]:
-    """Check several servers at once; identical servers of several agents are connected to once."""
+    """Check several servers at once; connect only once to a server that several agents share."""
     groups: dict[str, list[ListedServer]] = {}
     for row in rows:
         groups.setdefault(_identity(row), []).append(row)
@@ -110,32 +117,32 @@ async def check(
     async def check_group(group: list[ListedServer]) -> list[CheckResult]:
         first = next(filter(_tries_sse, group), group[0])
         async with limiter:
-            checked = await check_one(first, workspace, timeout, trust_folder=trust_folder)
-        results = [replace(_result_for(row, checked), row=row) for row in group]
+            group_result = await check_one(first, workspace, timeout, trust_folder=trust_folder)
+        results = [replace(_result_for(row, group_result), row=row) for row in group]
         for result in results:
             if progress is not None:
                 progress(result)
         return results
 
-    async with asyncio.TaskGroup() as tasks:  # unlike `gather`, it waits for all tasks when it is cancelled
-        checked = [tasks.create_task(check_group(group)) for group in groups.values()]
-    by_row = {id(result.row): result for group in checked for result in group.result()}
+    async with asyncio.TaskGroup() as tasks:  # unlike `gather`, waits for all tasks when it is cancelled
+        group_tasks = [tasks.create_task(check_group(group)) for group in groups.values()]
+    by_row = {id(result.row): result for group in group_tasks for result in group.result()}
     return [by_row[id(row)] for row in rows]
 
 
 def _identity(row: ListedServer) -> str:
-    means = {name: repr(value) for name, value in row.server.means().items()}
-    filtered = row.server.transport == "stdio" and AGENTS[row.agent].hands_on == "named"
-    return repr((row.server.name, sorted(means.items()), filtered, row.server.enabled, row.unloaded))
+    meanings = {name: repr(value) for name, value in row.server.means().items()}
+    is_filtered = row.server.transport == "stdio" and AGENTS[row.agent].hands_on == "named"
+    return repr((row.server.name, sorted(meanings.items()), is_filtered, row.server.enabled, row.unloaded))
 
 
 def _tries_sse(row: ListedServer) -> bool:
     return row.server.transport == "http" and FORMATS[row.agent].tries_sse(row.entry)
 
 
-def _result_for(row: ListedServer, checked: CheckResult) -> CheckResult:
-    """An answer over SSE is a failure for an agent that does not try SSE."""
-    return checked if checked.declared is None or _tries_sse(row) else checked.declared
+def _result_for(row: ListedServer, result: CheckResult) -> CheckResult:
+    """The group's result for one server: an answer over SSE is a failure for an agent that does not try SSE."""
+    return result if result.declared is None or _tries_sse(row) else result.declared
 
 
 async def check_one(
@@ -154,24 +161,24 @@ async def check_one(
     except InvalidArgument as refusal:
         return CheckResult(row, "failed", error=f"{refusal} {refusal.hint}")
     load()
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     result = await _attempt(row, start, timeout)
     if result.status == "failed" and _may_use_sse(row, result):
-        left = timeout - (time.perf_counter() - began)
+        remaining = timeout - (time.perf_counter() - start_time)
         over_sse = start.replaced(server=start.server.replaced(transport="sse"))
-        fallback = await _attempt(row, over_sse, max(left, 0.1))
+        fallback = await _attempt(row, over_sse, max(remaining, 0.1))
         return replace(fallback, declared=result) if fallback.status == "ok" else result
     return result
 
 
 def _may_use_sse(row: ListedServer, result: CheckResult) -> bool:
-    """MCP's rule for older servers, only if the agent itself follows it."""
-    refused = result.response.status in (
+    """Whether MCP's fallback for older servers applies: only if the agent itself implements it."""
+    is_refusal = result.response.status in (
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.NOT_FOUND,
         HTTPStatus.METHOD_NOT_ALLOWED,
     )
-    return refused and _tries_sse(row)
+    return is_refusal and _tries_sse(row)
 
 
 async def _attempt(
@@ -181,17 +188,17 @@ async def _attempt(
 ) -> CheckResult:
     server = start.server
     result = CheckResult(row, "failed", transport=server.transport, unset=start.unset)
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         task = asyncio.create_task(_ask(start, errors, result))
         try:
             await asyncio.wait({task}, timeout=timeout)
         finally:
             in_time = task.done()
-            await _ended(task)
-        if result.status == "ok":  # how long it takes to end does not matter
+            await _cancel_and_wait(task)
+        if result.status == "ok":  # a slow shutdown does not matter
             return result
-        result.latency_ms = _since(started)
+        result.latency_ms = _since(start_time)
         if not in_time:
             result.status, result.error = "timeout", f"no answer within {timeout:g} s"
         else:
@@ -201,22 +208,22 @@ async def _attempt(
     return result
 
 
-def _since(started: float) -> int:
-    return round((time.perf_counter() - started) * 1000)
+def _since(start_time: float) -> int:
+    return round((time.perf_counter() - start_time) * 1000)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Cancel once and wait, even if this task is cancelled meanwhile: a second cancellation would reach the library while it
-    ends the server, which would then be neither ended nor waited for."""
+async def _cancel_and_wait(task: asyncio.Task[None]) -> None:
+    """Cancel the task once and wait for it, even if the caller is cancelled meanwhile: a second cancellation would
+    interrupt the library while it ends the server, and nobody would end that server or wait for it."""
     task.cancel()
-    interrupted: asyncio.CancelledError | None = None
+    interruption: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
+            interruption = error
+    if interruption is not None:
+        raise interruption
 
 
 def _failure(task: asyncio.Task[None]) -> BaseException | None:
@@ -224,7 +231,7 @@ def _failure(task: asyncio.Task[None]) -> BaseException | None:
 
 
 async def _ask(start: starting.Start, errors: IO[str], result: CheckResult) -> None:
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     async with connected(start, errors, result.response) as client:
         result.protocol_version = client.protocol_version
         if client.server_info is not None:
@@ -232,8 +239,8 @@ async def _ask(start: starting.Start, errors: IO[str], result: CheckResult) -> N
         tools = await every_tool(client)
         result.tools = [tool.name for tool in tools]
         result.tool_descriptions = {
-            tool.name: secrets.redacted(tool.description[:_LONGEST], start.server)
+            tool.name: secrets.redacted(tool.description[:_MAX_DESCRIPTION], start.server)
             for tool in tools
             if tool.description
         }
-        result.status, result.latency_ms = "ok", _since(started)
+        result.status, result.latency_ms = "ok", _since(start_time)

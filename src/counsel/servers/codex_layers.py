@@ -1,7 +1,7 @@
-"""Codex and OpenCode read their files as layers: servers of one name are merged field by field, the stronger file over the weaker.
+"""Codex and OpenCode read their files as layers: they merge servers of one name field by field, stronger files first.
 
 So an entry may be only part of a server (`enabled = false` over the user's), and two valid entries can merge into one
-that breaks every codex command (a command in one file, a url in the other).
+that makes every codex command fail (a command in one file, a url in the other).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from counsel.servers.formats import tables
 
 
 def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[ServerTable]:
-    """Of two tables in one scope the first, nearer one is stronger. Plugins are not layers."""
+    """The tables that are layers, weakest first. Of two in one scope the nearer one is stronger. Plugins are not layers."""
     layers = [table for table in places if table.scope != "plugin"]
     return sorted(layers, key=lambda table: fmt.precedence.index(table.scope))[::-1]
 
 
-def beneath(
+def weaker_servers(
     fmt: ServerFormat, places: Iterable[ServerTable], reader: Reader
 ) -> dict[Path, Mapping[str, object]]:
     """For each file, the merged servers of the weaker files."""
@@ -47,18 +47,18 @@ def merged(weaker: object, stronger: object) -> Any:
 def refusal(
     fmt: ServerFormat, workspace: Workspace, reader: Reader, name: str, after: Mapping[str, object]
 ) -> InvalidArgument | None:
-    """Why a change must not be made. `after`: the new entry of this name, by file."""
+    """Why a change is refused. `after`: the new entry of this name, by file."""
     layers = weakest_first(fmt, [*tables(fmt, workspace), *fmt.others(workspace, reader)])
     before = {str(table.target.path): _entry(table, name, reader) for table in layers}
-    becomes = {**before, **after}
-    why = _broken(fmt, name, becomes.values())
-    if not why or _broken(fmt, name, before.values()):
+    entries_after = {**before, **after}
+    problem = _read_error(fmt, name, entries_after.values())
+    if not problem or _read_error(fmt, name, before.values()):
         return None
     label = AGENTS[fmt.agent].label
-    files = ", ".join(path for path, entry in becomes.items() if entry is not MISSING)
+    files = ", ".join(path for path, entry in entries_after.items() if entry is not MISSING)
     return InvalidArgument(
-        f"{label} merges the servers named {name!r} of all its files ({files}), and the result could not be used: "
-        f"{why}.",
+        f"{label} merges the servers named {name!r} from all its files ({files}), and could not use the result: "
+        f"{problem}.",
         hint="Choose another name, or change the other file first.",
     )
 
@@ -68,14 +68,14 @@ def _entry(table: ServerTable, name: str, reader: Reader) -> object:
     return MISSING if document is None else lookup(document.value, (*table.keys, name))
 
 
-def _broken(fmt: ServerFormat, name: str, entries: Iterable[object]) -> str:
-    whole: Any = MISSING
+def _read_error(fmt: ServerFormat, name: str, entries: Iterable[object]) -> str:
+    merged_entry: Any = MISSING
     for entry in entries:
-        whole = merged(whole, entry)
-    if whole is MISSING:
+        merged_entry = merged(merged_entry, entry)
+    if merged_entry is MISSING:
         return ""
     try:
-        fmt.read(name, whole)
+        fmt.read(name, merged_entry)
     except Unreadable as error:
         return str(error)
     return ""

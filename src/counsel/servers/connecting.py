@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp.types import Tool
 
-# Stray lines of a server are reported in the result; the library would print a traceback for each.
+# The library would print a traceback for each stray line of a server; the check's result reports such lines.
 logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
 
 MOST_PAGES, MOST_TOOLS = 100, 2_000  # of one server's list
@@ -30,7 +30,7 @@ LONGEST = 500  # characters of one line
 
 
 def load() -> None:
-    """Imports take half a second, more on a busy machine: they must not count against a server's time limit."""
+    """Import the library: half a second, more on a busy machine, that must not count against a server's time limit."""
     importlib.import_module("mcp")
     for name in ("stdio", "sse", "streamable_http"):
         importlib.import_module(f"mcp.client.{name}")
@@ -45,7 +45,7 @@ class LastResponse:
         self.status = response.status_code
 
     async def note_post(self, response: Any) -> None:
-        """Many servers refuse the GET by which a client offers to listen; that is not a failure."""
+        """Ignore GET: many servers refuse the one with which a client offers to listen; that is not a failure."""
         if response.request.method == "POST":
             self.status = response.status_code
 
@@ -54,7 +54,7 @@ class LastResponse:
 async def connected(
     start: Start, errors: IO[str], response: LastResponse | None = None
 ) -> AsyncIterator[Client]:
-    """A client after its handshake. The server's stderr goes to `errors`."""
+    """A connected client, after the handshake. The server's stderr goes to `errors`."""
     from mcp import Client  # half a second of import
     from mcp.types import Implementation
 
@@ -66,7 +66,7 @@ async def connected(
 
 
 async def every_tool(client: Client) -> list[Tool]:
-    """All pages, up to a limit: a server's list may have no end."""
+    """The tools of all pages, up to a limit: a server's list may be endless."""
     tools: list[Tool] = []
     cursor = None
     for _ in range(MOST_PAGES):
@@ -82,7 +82,7 @@ async def every_tool(client: Client) -> list[Tool]:
 async def _transport(start: Start, errors: IO[str], response: LastResponse) -> AsyncIterator[Any]:
     server = start.server
     if server.transport == "stdio":
-        yield _started(start, errors)
+        yield _stdio_client(start, errors)
         return
     headers = dict(server.headers)
     from counsel.servers.message_limits import http_client
@@ -106,15 +106,15 @@ def _with_hook(http: Any, note: Callable[[object], object]) -> Any:
     return http
 
 
-def _started(start: Start, errors: IO[str]) -> object:
+def _stdio_client(start: Start, errors: IO[str]) -> object:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     from counsel.servers.message_limits import bound_stdio
 
     bound_stdio()
     server = start.server
-    inherited = {} if AGENTS[start.agent].hands_on == "named" else dict(start.env)
-    env = {"PATH": start.env.get("PATH", os.defpath), **inherited, **server.env}
+    inherited_env = {} if AGENTS[start.agent].hands_on == "named" else dict(start.env)
+    env = {"PATH": start.env.get("PATH", os.defpath), **inherited_env, **server.env}
     parameters = StdioServerParameters(
         command=server.command,
         args=list(server.args),
@@ -128,23 +128,21 @@ def reason(error: BaseException, server: Server, status: int = 0) -> str:
     """Why there is no connection, in one line without secrets. `status`: of the last HTTP response."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    redacted = secrets.redacted(
-        _error_text(error), server
-    )  # before anything is cut: half a secret would not be recognised
-    text = " ".join(redacted.split())
+    message = secrets.redacted(_error_text(error), server)  # before cutting: half a secret is not recognised
+    text = " ".join(message.split())
     if status >= HTTPStatus.BAD_REQUEST:
-        text = _refused(status, text)
+        text = _http_reason(status, text)
     return text if len(text) < LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def _refused(status: int, text: str) -> str:
-    phrase = next((known.phrase for known in HTTPStatus if known == status), "")
+def _http_reason(status: int, text: str) -> str:
+    phrase = next((http_status.phrase for http_status in HTTPStatus if http_status == status), "")
     needs = " (it needs a token or a login)" if status in (401, 403) else ""
     detail = "" if text in _BARE_STATUS or " for url " in text else f": {text}"
     return f"it answered HTTP {status} {phrase}".rstrip() + needs + detail
 
 
-# The library's texts for a bare status.
+# The library's messages that add nothing to the status.
 _BARE_STATUS = ("Server returned an error response", "Not Found", "Session terminated")
 
 
@@ -152,7 +150,7 @@ def _error_text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     text = str(error).strip() or type(error).__name__
-    if "validation error" in text:  # pydantic's, with a URL and the whole input in it
+    if "validation error" in text:  # pydantic's message contains a URL and the whole input
         return "its answer is not MCP"
     return {"Connection closed": "it exited or closed the connection before it answered"}.get(text, text)
 
@@ -162,5 +160,5 @@ def tail(errors: IO[str], server: Server) -> list[str]:
     errors.seek(0, os.SEEK_END)
     errors.seek(max(0, errors.tell() - 20_000))
     lines = [line.rstrip() for line in errors.read().splitlines() if line.strip()]
-    hidden = [secrets.redacted(line, server) for line in lines[-TAIL:]]
-    return [line if len(line) < LONGEST else f"…{line[1 - LONGEST :]}" for line in hidden]
+    redacted_lines = [secrets.redacted(line, server) for line in lines[-TAIL:]]
+    return [line if len(line) < LONGEST else f"…{line[1 - LONGEST :]}" for line in redacted_lines]

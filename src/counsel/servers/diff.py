@@ -1,4 +1,4 @@
-"""The exact diff of a planned write, comparing only the part that differs of up to 200,000 lines."""
+"""The exact diff of a planned write; of up to 200,000 lines only the part that differs is compared."""
 
 from __future__ import annotations
 
@@ -9,34 +9,32 @@ from counsel.configfiles.write.safewrite import PlannedWrite
 _CONTEXT = 3
 
 
-def unified(planned: PlannedWrite) -> str:
+def unified(write: PlannedWrite) -> str:
     """A unified diff; empty when nothing changes."""
-    if not planned.changes:
+    if not write.changes:
         return ""
-    before = _lines(planned.before)
-    after = _lines(planned.after)
+    before = _lines(write.before)
+    after = _lines(write.after)
     head = _equal(before, after)
     tail = min(_equal(before[::-1], after[::-1]), len(before) - head, len(after) - head)
     start = max(0, head - _CONTEXT)
     old = before[start : len(before) - max(0, tail - _CONTEXT)]
     new = after[start : len(after) - max(0, tail - _CONTEXT)]
-    lines = difflib.unified_diff(
-        old, new, _name(planned, planned.before), _name(planned, planned.after), n=_CONTEXT
-    )
+    lines = difflib.unified_diff(old, new, _name(write, write.before), _name(write, write.after), n=_CONTEXT)
     return "".join(_shifted(line, start) for line in lines)
 
 
-def _name(planned: PlannedWrite, data: bytes | None) -> str:
-    return "/dev/null" if data is None else str(planned.path)
+def _name(write: PlannedWrite, data: bytes | None) -> str:
+    return "/dev/null" if data is None else str(write.path)
 
 
 def _lines(data: bytes | None) -> list[str]:
-    """Only a line feed ends a line: `str.splitlines` would also split at U+2028."""
+    """Split at line feeds only: `str.splitlines` would also split at U+2028."""
     *lines, last = (data or b"").decode(errors="replace").split("\n")
-    return [f"{line}\n" for line in lines] + ([_ended(last)] if last else [])
+    return [f"{line}\n" for line in lines] + ([_with_end_note(last)] if last else [])
 
 
-def _ended(line: str) -> str:
+def _with_end_note(line: str) -> str:
     return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
@@ -50,14 +48,14 @@ def _equal(first: list[str], second: list[str]) -> int:
 
 
 def _shifted(line: str, start: int) -> str:
-    """The hunk's line numbers counted in the whole file."""
+    """A line of the diff; line numbers of hunks are those of the whole file."""
     if not line.startswith("@@ "):
         return line
     _, old, new, _ = line.split(" ", 3)
-    return f"@@ {_moved(old, start)} {_moved(new, start)} @@\n"
+    return f"@@ {_shifted_span(old, start)} {_shifted_span(new, start)} @@\n"
 
 
-def _moved(span: str, start: int) -> str:
+def _shifted_span(span: str, start: int) -> str:
     first, comma, count = span[1:].partition(",")
     shift = start if int(first) or start else 0
     return f"{span[0]}{int(first) + shift}{comma}{count}"

@@ -25,7 +25,7 @@ def _string(value: object) -> TypeGuard[str | None]:
 
 
 def writable_text(text: str) -> bool:
-    """No program argument may hold a NUL, and no file a byte that was not UTF-8 on the command line."""
+    """Whether a text can be written: no program argument may contain NUL, no file a byte that is not UTF-8."""
     return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
@@ -44,7 +44,7 @@ def _tools(value: object) -> bool:
 
 
 def _map(value: object) -> TypeGuard[Mapping[str, str | None]]:
-    """`null` removes a name."""
+    """Names with values; `null` removes a name."""
     return isinstance(value, Mapping) and all(
         isinstance(key, str) and _string(item) for key, item in value.items()
     )
@@ -93,8 +93,8 @@ KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-def made(name: str, values: Mapping[str, object], *, literal: bool = False) -> Server:
-    """A new server; it needs a command or a url."""
+def new_server(name: str, values: Mapping[str, object], *, literal: bool = False) -> Server:
+    """A new server; it needs either a command or a url."""
     if bool(values.get("command")) == bool(values.get("url")):
         raise InvalidArgument("A server needs a command or a url, and not both.")
     return patched(Server(name, "http" if values.get("url") else "stdio"), values, literal=literal)
@@ -103,7 +103,7 @@ def made(name: str, values: Mapping[str, object], *, literal: bool = False) -> S
 def patched(server: Server, values: Mapping[str, Any], *, literal: bool = False) -> Server:
     """The server with these fields changed; names in `env` and `headers` are added to the existing ones.
 
-    References are recognised only in new values (with `literal` nowhere): a value from a file keeps its meaning.
+    References are recognised only in new values (not even there with `literal`): a value from a file keeps its meaning.
     """
     _refuse_wrong(values)
     if values.get("command") and server.transport != "stdio":
@@ -112,27 +112,32 @@ def patched(server: Server, values: Mapping[str, Any], *, literal: bool = False)
         server = server.without(*_LOCAL).replaced(transport="http")
     _refuse_mixtures(values.get("transport") or server.transport, values)
     read = as_text if literal else from_person
-    changed: dict[str, Any] = {name: _value(server, name, value, read) for name, value in values.items()}
-    if "headers" in changed and _authorizes(values["headers"], server.headers, changed["headers"]):
-        changed.setdefault("token_env", None)
-    new = server.replaced(**changed)
+    new_values: dict[str, Any] = {name: _value(server, name, value, read) for name, value in values.items()}
+    if "headers" in new_values and _authorizes(values["headers"], server.headers, new_values["headers"]):
+        new_values.setdefault("token_env", None)
+    new = server.replaced(**new_values)
     _refuse_incomplete(new, values)
-    return with_token(new if literal else _typed_script(server, new, values))
+    return with_token(new if literal else _with_literal_script(server, new, values))
 
 
 def interpreted(server: Server) -> Server:
-    """A pasted server: references in any agent's syntax, except in a shell's script, where `$NAME` belongs to the shell."""
-    at, read = script_of(server), translated(server, from_person)
-    args = (old if n == at else new for n, (old, new) in enumerate(zip(server.args, read.args, strict=True)))
-    return read.replaced(args=tuple(args))
+    """A pasted server with references in any agent's syntax; in a shell's script, `$NAME` belongs to the shell."""
+    script_index, interpretation = script_of(server), translated(server, from_person)
+    args = (
+        old if n == script_index else new
+        for n, (old, new) in enumerate(zip(server.args, interpretation.args, strict=True))
+    )
+    return interpretation.replaced(args=tuple(args))
 
 
-def _typed_script(old: Server, new: Server, values: Mapping[str, Any]) -> Server:
-    """A new script of a shell as it was typed."""
-    at = script_of(new)
-    if at is None or not values.get("args") or values["args"][at] in _shown_args(old):
+def _with_literal_script(old: Server, new: Server, values: Mapping[str, Any]) -> Server:
+    """The new server, with a new shell script exactly as typed."""
+    script_index = script_of(new)
+    if script_index is None or not values.get("args") or values["args"][script_index] in _args_by_text(old):
         return new
-    return new.replaced(args=(*new.args[:at], values["args"][at], *new.args[at + 1 :]))
+    return new.replaced(
+        args=(*new.args[:script_index], values["args"][script_index], *new.args[script_index + 1 :])
+    )
 
 
 def reference_notes(values: Mapping[str, Any], *, literal: bool = False) -> list[str]:
@@ -140,16 +145,16 @@ def reference_notes(values: Mapping[str, Any], *, literal: bool = False) -> list
     if literal:
         return []
     args = list(values.get("args") or ())
-    at = script_of(Server("", command=values.get("command") or "", args=tuple(args)))
+    script_index = script_of(Server("", command=values.get("command") or "", args=tuple(args)))
     strings = [values.get(name) for name in ("command", "cwd", "url")]
-    strings += [arg for number, arg in enumerate(args) if number != at]
+    strings += [arg for number, arg in enumerate(args) if number != script_index]
     strings += [value for name in ("env", "headers") for value in (values.get(name) or {}).values()]
     names = dict.fromkeys(name for text in strings if isinstance(text, str) for name in bare(text))
     return [f"{name} was read as a reference to a variable; --literal writes it literally." for name in names]
 
 
 def refuse_unusable(server: Server, old: Server | None = None) -> None:
-    """Refuse values that no field may hold; of an updated server, only the changed fields are checked."""
+    """Refuse values that a field cannot have; of an updated server, check only the changed fields."""
     values = {
         name: getattr(server, name) if old is None else _changed(getattr(server, name), getattr(old, name))
         for name in KINDS
@@ -163,57 +168,59 @@ def refuse_unusable(server: Server, old: Server | None = None) -> None:
 
 
 def _changed(new: object, old: Any) -> object:
-    """Of names with values, only those that differ."""
+    """The new value; of a mapping, only the items that differ."""
     if not isinstance(new, Mapping):
         return new
     return {name: value for name, value in new.items() if old.get(name) != value}
 
 
-def _authorizes(typed: Mapping[str, str | None], old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Whether the typed headers change the authorization, which can also be a token."""
-    named = [name for name in {**typed, **old} if name.lower() == "authorization"]
-    removed = any(typed.get(name, "") is None for name in named)
-    return removed or any(old.get(name) != new.get(name) for name in named)
+def _authorizes(changes: Mapping[str, str | None], old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether the new headers change the authorization, which can also be a token."""
+    names = [name for name in {**changes, **old} if name.lower() == "authorization"]
+    is_removed = any(changes.get(name, "") is None for name in names)
+    return is_removed or any(old.get(name) != new.get(name) for name in names)
 
 
-def _shown_args(server: Server) -> dict[str, str]:
-    """The arguments by what is shown of them: masked, or with the file's own words."""
-    shown = [plain(arg) for arg in server.args]
-    return dict(zip((*secrets.masked_args(shown), *shown), server.args * 2, strict=True))
+def _args_by_text(server: Server) -> dict[str, str]:
+    """The arguments by their displayed text, masked or not."""
+    texts = [plain(arg) for arg in server.args]
+    return dict(zip((*secrets.masked_args(texts), *texts), server.args * 2, strict=True))
 
 
 def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) -> object:
-    """A value that comes back as it was shown, masked or not, is the old value."""
+    """A field's new value; a value that comes back as it was displayed, masked or not, is the old one."""
     if name == "env":
         return _merged(server.env, value, read)
     if name == "headers":
-        return _merged(server.headers, _spelled(value, server.headers), read)
+        return _merged(server.headers, _with_known_spelling(value, server.headers), read)
     if value is None:
         return getattr(Server(""), name)
     if name == "args":
-        shown = _shown_args(server)
-        return tuple(shown[arg] if arg in shown else read(arg) for arg in value)
+        args_by_text = _args_by_text(server)
+        return tuple(args_by_text[arg] if arg in args_by_text else read(arg) for arg in value)
     if name in ("command", "cwd", "url"):
         old = getattr(server, name) or ""
         return old if value in (plain(old), secrets.masked_url(plain(old))) else read(value)
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
-def _spelled(new_values: Mapping[str, str | None], old: Mapping[str, str]) -> dict[str, str | None]:
-    """Header names ignore case: an existing one keeps its spelling."""
-    known = {name.lower(): name for name in old}
-    return {known.setdefault(name.lower(), name): value for name, value in new_values.items()}
+def _with_known_spelling(
+    new_values: Mapping[str, str | None], old: Mapping[str, str]
+) -> dict[str, str | None]:
+    """The new headers; names ignore case, and an existing one keeps its spelling."""
+    spellings = {name.lower(): name for name in old}
+    return {spellings.setdefault(name.lower(), name): value for name, value in new_values.items()}
 
 
 def _merged(
     old: Mapping[str, str], new_values: Mapping[str, str | None], read: Callable[[str], str]
 ) -> dict[str, str]:
     remaining = {name: value for name, value in old.items() if new_values.get(name, "") is not None}
-    shown = secrets.masked_map({name: plain(value) for name, value in old.items()})
+    masks = secrets.masked_map({name: plain(value) for name, value in old.items()})
     new = {
         name: read(value)
         for name, value in new_values.items()
-        if value is not None and (name not in old or value not in (shown[name], plain(old[name])))
+        if value is not None and (name not in old or value not in (masks[name], plain(old[name])))
     }
     return {**remaining, **new}
 
@@ -227,13 +234,13 @@ def _refuse_wrong(values: Mapping[str, object]) -> None:
 
 
 def _refuse_incomplete(server: Server, values: Mapping[str, object]) -> None:
-    needed = "command" if server.transport == "stdio" else "url"
-    if {needed, "transport"} & values.keys() and not getattr(server, needed):
-        raise InvalidArgument(f"With transport {server.transport} a server needs a {needed}.")
+    field = "command" if server.transport == "stdio" else "url"
+    if {field, "transport"} & values.keys() and not getattr(server, field):
+        raise InvalidArgument(f"With transport {server.transport} a server needs a {field}.")
 
 
-def of_the_other_kind(server: Server) -> list[str]:
-    """Fields of a remote server on one that is started, or the other way round."""
+def fields_of_other_transport(server: Server) -> list[str]:
+    """Fields of a remote server that a local one has, or the reverse."""
     return [name for name in (_REMOTE if server.transport == "stdio" else _LOCAL) if getattr(server, name)]
 
 
@@ -242,5 +249,5 @@ def _refuse_mixtures(transport: str, values: Mapping[str, object]) -> None:
     if wrong:
         raise InvalidArgument(
             f"With transport {transport} a server takes no {', '.join(wrong)}.",
-            hint="env and cwd go with a command; headers and tokens with a url.",
+            hint="env and cwd belong to a command, headers and tokens to a url.",
         )

@@ -30,7 +30,7 @@ FORMATS: Mapping[str, ServerFormat] = _Formats()
 
 
 def tables(fmt: ServerFormat, workspace: Workspace) -> list[ServerTable]:
-    """The user's tables of servers. In the home folder a project's file can be the user's own: it counts once."""
+    """The agent's tables of servers. In the home folder a project's file can be the user's own; it is listed once."""
     unique: dict[tuple[str, tuple[str, ...]], ServerTable] = {}
     for table in fmt.tables(workspace):
         unique.setdefault((os.path.realpath(table.target.path), table.keys), table)
@@ -44,7 +44,7 @@ def format_of(agent: str) -> ServerFormat:
 
 
 def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
-    """Whether a client is installed or was used here: its program is on PATH, or its own folder or file exists."""
+    """Whether a client is installed or was used on this machine: its program is on PATH, or its folder or file exists."""
     if locate(WITH_SERVERS[agent], workspace.env) is not None:
         return True
     fmt = FORMATS[agent]
@@ -52,7 +52,7 @@ def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
 
 
 def _own_paths(fmt: ServerFormat, workspace: Workspace, scope: str) -> Iterator[Path]:
-    """Its files of the user scope and of this scope; the folder of the user's file, unless that is the home folder."""
+    """The client's files of the user scope and of this scope; the user file's folder, unless that is the home folder."""
     for table in fmt.tables(workspace):
         if table.scope in ("user", scope):
             yield table.target.path

@@ -1,4 +1,4 @@
-"""Every agent's servers, scope by scope, with what is shadowed and what differs. Starts nothing."""
+"""Every agent's servers in every scope, with what is shadowed and what differs. Reads files only; starts nothing."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -32,11 +32,11 @@ class ListedServer(Record):
     table: ServerTable
     entry: Entry  # as in the file
     shadowed_by: Scope | None = None  # the scope whose server of the same name is used instead
-    unloaded: str = ""  # why the client does not load it, although nobody disabled it
-    drift: tuple[str, ...] = ()  # fields that differ between the agents that have this name
+    unloaded: str = ""  # why the client does not load it, although it is not disabled
+    drift: tuple[str, ...] = ()  # fields that differ between the agents that have a server of this name
 
     def __repr__(self) -> str:  # no entry: it may hold secrets
-        return f"Found({self.server}, {self.table.agent}, {self.table.scope})"
+        return f"ListedServer({self.server}, {self.table.agent}, {self.table.scope})"
 
     @property
     def agent(self) -> AgentName:
@@ -96,7 +96,7 @@ class Listing(Record):
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
-    """One line: the file, the server, the error. Some errors name their file themselves."""
+    """One line: the file (unless the error names it), the server, the error."""
     path = "" if problem["path"] in problem["error"] else f"{problem['path']}:"
     name = f"{problem['name']}:" if "name" in problem else ""
     return " ".join(filter(None, (path, name, problem["error"])))
@@ -105,7 +105,7 @@ def problem_text(problem: Mapping[str, Any]) -> str:
 def listing(
     workspace: Workspace, reader: Reader, agents: Iterable[str] = FORMATS, scope: str | None = None
 ) -> Listing:
-    listed: list[ListedServer] = []
+    all_rows: list[ListedServer] = []
     problems: list[dict[str, object]] = []
     for agent in FORMATS:
         if agent not in agents:
@@ -113,13 +113,15 @@ def listing(
         fmt = FORMATS[agent]  # imports the client's module
         all_tables = [*tables(fmt, workspace), *fmt.others(workspace, reader)]
         rows = _Client(fmt, workspace, reader, problems).rows(all_tables)
-        listed += _shadowed(rows, fmt.precedence, next((table for table in all_tables if table.alone), None))
-    selected = [row for row in _drifted(listed) if scope is None or row.scope == scope]
-    return Listing(tuple(selected), tuple(problems))
+        all_rows += _with_shadowing(
+            rows, fmt.precedence, next((table for table in all_tables if table.alone), None)
+        )
+    result = [row for row in _with_drift(all_rows) if scope is None or row.scope == scope]
+    return Listing(tuple(result), tuple(problems))
 
 
 class _Client:
-    """One client's files, as they are read."""
+    """Reads one client's files."""
 
     def __init__(
         self, fmt: ServerFormat, workspace: Workspace, reader: Reader, problems: list[dict[str, object]]
@@ -132,16 +134,16 @@ class _Client:
 
     def rows(self, all_tables: list[ServerTable]) -> list[ListedServer]:
         fmt, reader = self._fmt, self._reader
-        beneath = codex_layers.beneath(fmt, all_tables, reader) if fmt.layered else {}
+        weaker_servers = codex_layers.weaker_servers(fmt, all_tables, reader) if fmt.layered else {}
         rows: list[ListedServer] = []
         for table in all_tables:
-            rows += self._at(table, beneath.get(table.target.path, {}))
-        parts = [part for part in self._unread if not self._completed(part, rows, all_tables)]
+            rows += self._rows_of(table, weaker_servers.get(table.target.path, {}))
+        parts = [part for part in self._unread if not self._is_completed(part, rows, all_tables)]
         stopping = next((part for part in parts if fmt.stops_at(self._workspace, part)), None)
-        return rows if stopping is None else self._stopped(rows, stopping.table)
+        return rows if stopping is None else self._all_unloaded(rows, stopping.table)
 
-    def _completed(self, part: Unread, rows: list[ListedServer], all_tables: list[ServerTable]) -> bool:
-        """Whether a stronger file has what this entry lacks; then it is no problem."""
+    def _is_completed(self, part: Unread, rows: list[ListedServer], all_tables: list[ServerTable]) -> bool:
+        """Whether a stronger file has what this entry lacks; then the entry is no problem."""
         if not self._fmt.completes or part.part != "entry":
             return False
         layers = codex_layers.weakest_first(self._fmt, all_tables)
@@ -151,14 +153,14 @@ class _Client:
         self._problems.remove(part.problem)
         return True
 
-    def _stopped(self, rows: list[ListedServer], table: ServerTable) -> list[ListedServer]:
-        """A client that does not start loads nothing, from no file."""
+    def _all_unloaded(self, rows: list[ListedServer], table: ServerTable) -> list[ListedServer]:
+        """The rows of a client that does not start because of this table: it loads none of its servers."""
         why = f"{AGENTS[table.agent].label} does not start until {table.target.path} is corrected"
         if any(row.on for row in rows):
-            self._report(table, f"{why}: none of its servers is on.", editable=True)
+            self._report(table, f"{why}: it loads none of its servers.", editable=True)
         return [row if row.unloaded else row.replaced(unloaded=why) for row in rows]
 
-    def _at(self, table: ServerTable, beneath: Mapping[str, object]) -> list[ListedServer]:
+    def _rows_of(self, table: ServerTable, weaker_servers: Mapping[str, object]) -> list[ListedServer]:
         try:
             entries, refusal = _entries(table, self._reader)
         except CounselError as error:
@@ -173,19 +175,19 @@ class _Client:
             self._unread.append(Unread(table, "table", problem))
             return []
         off = self._fmt.off(self._workspace, table, self._reader)
-        listed = []
+        rows = []
         for name, entry in entries.items():
-            merged = codex_layers.merged(beneath[name], entry) if name in beneath else entry
+            full_entry = codex_layers.merged(weaker_servers[name], entry) if name in weaker_servers else entry
             try:
-                server = self._fmt.read(name, merged)
+                server = self._fmt.read(name, full_entry)
             except Unreadable as error:
                 problem = self._report(table, str(error), name=name)
                 self._unread.append(Unread(table, "entry", problem, name, entry))
                 continue
             server = server.replaced(enabled=server.enabled and not off(name))
             unloaded = refusal or self._refused_name(table, name)
-            listed.append(ListedServer(server, table, merged, unloaded=unloaded))
-        return listed
+            rows.append(ListedServer(server, table, full_entry, unloaded=unloaded))
+        return rows
 
     def _report(self, table: ServerTable, error: str, **more: object) -> dict[str, object]:
         problem = {**_location(table), **more, "error": error, "code": ConfigInvalid.code}
@@ -194,7 +196,7 @@ class _Client:
 
     def _report_file(self, table: ServerTable, error: CounselError) -> None:
         problem: dict[str, object] = {**_location(table), **error.as_dict()}
-        if not any(other["path"] == problem["path"] for other in self._problems):
+        if not any(earlier["path"] == problem["path"] for earlier in self._problems):
             self._problems.append(problem)
         if isinstance(error, ConfigInvalid):
             self._unread.append(Unread(table, "file", problem))
@@ -205,7 +207,7 @@ class _Client:
         if name not in self._fmt.reserved and (loads is ANY_NAME or loads.fullmatch(name)):
             return ""
         why = f"{AGENTS[table.agent].label} loads no server of this name"
-        self._report(table, f"{why}; `counsel servers rename` gives it another.", name=name, editable=True)
+        self._report(table, f"{why}; `counsel servers rename` renames it.", name=name, editable=True)
         return why
 
 
@@ -223,10 +225,10 @@ def _entries(table: ServerTable, reader: Reader) -> tuple[object, str]:
     return document.get(table.keys), FORMATS[table.agent].refuses(table, document)
 
 
-def _shadowed(
+def _with_shadowing(
     rows: list[ListedServer], precedence: tuple[Scope, ...], alone: ServerTable | None
 ) -> list[ListedServer]:
-    """The strongest scope wins; of a project's files, the nearest."""
+    """The rows, each with the scope that shadows it: the strongest scope wins; of a project's files, the nearest."""
     if alone is not None:
         return [row if row.table is alone else row.replaced(shadowed_by=alone.scope) for row in rows]
     best: dict[str, ListedServer] = {}
@@ -246,12 +248,12 @@ def _rank(row: ListedServer, precedence: tuple[Scope, ...]) -> int:
     return precedence.index(row.scope) if row.scope in precedence else 0
 
 
-def _drifted(rows: list[ListedServer]) -> list[ListedServer]:
+def _with_drift(rows: list[ListedServer]) -> list[ListedServer]:
     by_name: dict[str, list[ListedServer]] = defaultdict(list)
     for row in rows:
         if row.shadowed_by is None:
             by_name[row.server.name].append(row)
-    drift = {name: _differences(same) for name, same in by_name.items()}
+    drift = {name: _differences(group) for name, group in by_name.items()}
     return [row if row.shadowed_by else row.replaced(drift=drift[row.server.name]) for row in rows]
 
 
@@ -259,13 +261,14 @@ def _differences(rows: list[ListedServer]) -> tuple[str, ...]:
     """Fields that differ between agents, except those that one of the agents does not support."""
     if len({row.server.transport for row in rows}) > 1:
         return ("transport",)
-    ignored = {name for row in rows for name in FORMATS[row.agent].lacks}
+    ignored_fields = {name for row in rows for name in FORMATS[row.agent].lacks}
     if all(self_entry.is_ours(row.server) for row in rows):
-        ignored |= self_entry.BY_AGENT
+        ignored_fields |= self_entry.BY_AGENT
     meanings = [row.server.means() for row in rows]
     fields = dict.fromkeys(name for values in meanings for name in values)
     return tuple(
         name
         for name in fields
-        if name not in ignored and any(values.get(name) != meanings[0].get(name) for values in meanings)
+        if name not in ignored_fields
+        and any(values.get(name) != meanings[0].get(name) for values in meanings)
     )

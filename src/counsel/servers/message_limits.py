@@ -1,6 +1,6 @@
-"""Bounds on an MCP server's messages, and the caller's proxy for HTTP. The library has neither.
+"""Size limits for an MCP server's messages, and the caller's proxy for HTTP. The library has neither.
 
-A server that writes an endless line or body would fill memory until its time limit.
+Without limits, a server that writes an endless line or body would fill the memory until its time limit.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ MOST_BODY = 32 * 1024 * 1024  # bytes of one HTTP answer, which may be a stream 
 
 
 class TooMuch(Exception):
-    """A server sent more than one message may have."""
+    """A server sent a message that is too large."""
 
 
 def bound_stdio() -> None:
-    """Patch the library to bound a server's lines: it creates its reader itself and accepts no other."""
+    """Patch the library to limit the length of a server's lines: it creates its reader itself and accepts no other."""
     from mcp.client import stdio
 
     library: Any = stdio
     if not issubclass(library.TextReceiveStream, _Marked):
-        library.TextReceiveStream = _bounded(library.TextReceiveStream)
+        library.TextReceiveStream = _with_bound(library.TextReceiveStream)
 
 
 class _Marked:
     """Marks the patched class."""
 
 
-def _bounded(kind: Any) -> object:
+def _with_bound(kind: Any) -> object:
     class Bounded(kind, _Marked):  # type: ignore[misc]
         _line = 0
 
@@ -40,9 +40,8 @@ def _bounded(kind: Any) -> object:
             end = chunk.rfind("\n")
             self._line = self._line + len(chunk) if end < 0 else len(chunk) - end - 1
             if self._line > MOST_LINE:
-                await (
-                    self.transport_stream.aclose()
-                )  # else the library would keep reading and discard the rest
+                # Otherwise the library would keep reading and discard the rest.
+                await self.transport_stream.aclose()
                 raise TooMuch(f"it sent a message of more than {MOST_LINE // 2**20} MB")
             return chunk
 
@@ -50,7 +49,7 @@ def _bounded(kind: Any) -> object:
 
 
 def http_client(env: Mapping[str, str], url: str, **options: Any) -> object:
-    """The library's own client, with a bound on bodies and the caller's proxy instead of this process's."""
+    """The library's client, with a limit for bodies and the caller's proxy instead of this process's."""
     import httpx2
     from mcp.shared import _httpx_utils as library
 
@@ -72,7 +71,7 @@ def http_client(env: Mapping[str, str], url: str, **options: Any) -> object:
 
 async def _bound(response: Any) -> None:
     encoding = response.headers.get("content-encoding", "identity").lower()
-    if encoding not in {"", "identity"}:  # the library would decompress it without a bound
+    if encoding not in {"", "identity"}:  # the library would decompress it without a limit
         raise TooMuch(f"it compressed its answer ({encoding[:40]}), which was not requested")
     response.stream = _stream(response.stream)
 

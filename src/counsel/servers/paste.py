@@ -1,4 +1,4 @@
-"""Pasted servers: JSON, JSONC or TOML in any agent's format, whole files or a single entry."""
+"""Pasted servers: JSON, JSONC or TOML in any agent's format, a whole file or a single entry."""
 
 from __future__ import annotations
 
@@ -17,38 +17,40 @@ from counsel.errors import ConfigInvalid, InvalidArgument
 from counsel.servers import fields
 from counsel.servers.formats import FORMATS
 
-_FENCED = r"(?s)```[\w-]*\n(.*?)\n?```"  # as in a README
+_FENCE = r"(?s)```[\w-]*\n(.*?)\n?```"  # as in a README
 _PLACEHOLDERS = r"\$\{(?:input|command|config|prompt|user_config)[:.][^}]*\}"
 _TABLES = ("mcpServers", "mcp_servers", "servers", "context_servers")
 _ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
 
 
 def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
-    """The servers in a pasted text, and the agent whose format it is. `name` names a bare entry, or selects one."""
+    """The servers in a pasted text, and the agent whose format it has. `name` is a bare entry's name, or selects one."""
     value, kind = _parsed(text)
     entries = _entries(value, name)
     if not entries:
         raise InvalidArgument(
-            "The pasted text holds no server.",
+            "The pasted text contains no server.",
             hint='Expected {"mcpServers": {"NAME": {…}}} or, with a name, one entry.',
         )
-    usual = "codex" if kind == "toml" or "mcp_servers" in value else "claude"
-    agent = next((_form(entry) for entry in entries.values() if _form(entry)), None) or usual
+    default = "codex" if kind == "toml" or "mcp_servers" in value else "claude"
+    agent = (
+        next((_format_owner(entry) for entry in entries.values() if _format_owner(entry)), None) or default
+    )
     return [_read(key, entry, agent) for key, entry in entries.items()], agent
 
 
 def _parsed(text: str) -> tuple[dict[str, object], str]:
     """The value and its format: JSON if it parses as JSON (a fragment `"name": {…}` gets braces), else TOML."""
-    stripped = text.strip().lstrip("\ufeff")
-    if fenced := re.fullmatch(_FENCED, stripped):
-        stripped = fenced[1].strip()
-    if not stripped:
+    bare_text = text.strip().lstrip("\ufeff")
+    if fence := re.fullmatch(_FENCE, bare_text):
+        bare_text = fence[1].strip()
+    if not bare_text:
         raise InvalidArgument("The pasted text is empty.")
-    candidates = [(stripped, "jsonc")]
-    if stripped.startswith('"'):
-        candidates.append((f"{{{stripped.rstrip(',')}}}", "jsonc"))
-    if not stripped.startswith("{"):
-        candidates.append((stripped, "toml"))
+    candidates = [(bare_text, "jsonc")]
+    if bare_text.startswith('"'):
+        candidates.append((f"{{{bare_text.rstrip(',')}}}", "jsonc"))
+    if not bare_text.startswith("{"):
+        candidates.append((bare_text, "toml"))
     errors = []
     for candidate, kind in candidates:
         try:
@@ -57,33 +59,33 @@ def _parsed(text: str) -> tuple[dict[str, object], str]:
             errors.append(error)
         else:
             if kind == "jsonc":
-                _refuse_repeated(candidate)
+                _refuse_duplicate_names(candidate)
             return dict(value), kind
     last = errors[-1]
-    what = "cannot be read" if len(candidates) == 1 else "is neither JSON nor TOML"
-    raise ConfigInvalid(f"The pasted text {what}. {last.message}", **last.fields)
+    problem = "cannot be read" if len(candidates) == 1 else "is neither JSON nor TOML"
+    raise ConfigInvalid(f"The pasted text {problem}. {last.message}", **last.fields)
 
 
-def _refuse_repeated(text: str) -> None:
-    """JSON allows a name twice and keeps the last; a person who pastes two servers expects two."""
+def _refuse_duplicate_names(text: str) -> None:
+    """Refuse a name that occurs twice: JSON keeps the last one, but a person who pastes two servers expects two."""
 
-    def once(pairs: list[tuple[str, object]]) -> None:
+    def check_names(pairs: list[tuple[str, object]]) -> None:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
-            repeated = next(name for name in names if names.count(name) > 1)
+            duplicate = next(name for name in names if names.count(name) > 1)
             raise InvalidArgument(
-                f"The pasted text has {repeated!r} twice in one object.", hint="Remove one of them."
+                f"The pasted text has {duplicate!r} twice in one object.", hint="Remove one of them."
             )
 
     plain = Plain.of(text, comments=True).text
     if plain.strip():  # more than comments
-        json.loads(plain, object_pairs_hook=once, parse_int=str)
+        json.loads(plain, object_pairs_hook=check_names, parse_int=str)
 
 
 def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, object]]:
     for table in _TABLES:
         if isinstance(value.get(table), Mapping) and not _ENTRY & value.keys():
-            return _picked(value[table], name)
+            return _selected_entries(value[table], name)
     if isinstance(value.get("mcp"), Mapping):
         return _entries(value["mcp"], name)
     if _ENTRY & value.keys():
@@ -93,11 +95,11 @@ def _entries(value: Mapping[str, Any], name: str | None) -> dict[str, Mapping[st
             )
         return {name: value}
     if all(isinstance(entry, Mapping) for entry in value.values()):
-        return _picked(value, name)
+        return _selected_entries(value, name)
     return {}
 
 
-def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, object]]:
+def _selected_entries(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str, object]]:
     if name is None or name in table:
         return {key: entry for key, entry in table.items() if name in (None, key)}
     if len(table) == 1:  # one server under another name: the requested name wins
@@ -105,7 +107,7 @@ def _picked(table: Mapping[str, Any], name: str | None) -> dict[str, Mapping[str
     raise InvalidArgument(f"The pasted text has no server {name!r}.", hint=f"It has: {', '.join(table)}.")
 
 
-def _form(entry: object) -> str | None:
+def _format_owner(entry: object) -> str | None:
     if not isinstance(entry, Mapping):
         return None
     by_placeholder = "cursor" if re.search(references.EDITOR_PLACEHOLDERS, _text(entry)) else None
@@ -118,31 +120,33 @@ def _text(entry: Mapping[str, object]) -> str:
 
 def _read(name: str, entry: Mapping[str, object], agent: str) -> Server:
     if agent == "claude" and isinstance(entry, Mapping):
-        entry = _in_claudes_words(entry)
+        entry = _normalized_for_claude(entry)
     fmt = FORMATS[agent]
     try:
-        _refuse_doubtful(entry)
+        _refuse_ambiguous(entry)
         server = fmt.read(name, _with_strings(entry))
-        if fmt.syntax.expands:  # in Codex's own form `$NAME` is text
+        if fmt.syntax.expands:  # in Codex's format `$NAME` is plain text
             server = with_token(fields.interpreted(server))
     except Unreadable as error:
         raise InvalidArgument(f"The pasted server {name!r} cannot be used: {error}.") from None
-    return _switched(server)
+    return _with_switch(server)
 
 
-def _in_claudes_words(entry: Mapping[str, object]) -> Mapping[str, object]:
-    """Without a type that Claude Code does not know, and with whole milliseconds: other clients are less strict."""
+def _normalized_for_claude(entry: Mapping[str, object]) -> Mapping[str, object]:
+    """The entry with a type that Claude Code knows and a timeout in whole milliseconds: other clients are less strict."""
     if "serverUrl" in entry and "url" not in entry:
         entry = {**entry, "url": entry["serverUrl"]}
     kind, limit = entry.get("type"), entry.get("timeout")
     if kind is None and "url" in entry:
         kind = entry.get("transport", "http")
-    whole = {"timeout": max(1, round(limit))} if isinstance(limit, float) and 0 < limit < math.inf else {}
-    return {**entry, **whole, **({"type": TYPES.get(kind, kind)} if isinstance(kind, str) else {})}
+    milliseconds = (
+        {"timeout": max(1, round(limit))} if isinstance(limit, float) and 0 < limit < math.inf else {}
+    )
+    return {**entry, **milliseconds, **({"type": TYPES.get(kind, kind)} if isinstance(kind, str) else {})}
 
 
 def _with_strings(entry: object) -> Any:
-    """Numbers and booleans in `env` and `headers` as strings. A field that is null was not meant."""
+    """The entry with numbers and booleans in `env` and `headers` as strings, and without fields that are null."""
     if not isinstance(entry, Mapping):
         return entry
     entry = {key: value for key, value in entry.items() if value is not None}
@@ -150,14 +154,14 @@ def _with_strings(entry: object) -> Any:
     return {**entry, **{key: string_map(value, key) for key, value in maps.items()}}
 
 
-def _switched(server: Server) -> Server:
-    """Several other programs switch servers by `disabled` or `enabled`; these agents do not, in JSON."""
+def _with_switch(server: Server) -> Server:
+    """The server switched by `disabled` or `enabled`, which some other programs' JSON has and these agents' has not."""
     off = server.extras.get("disabled") is True or server.extras.get("enabled") is False
     extras = {key: value for key, value in server.extras.items() if key not in ("disabled", "enabled")}
     return server.replaced(enabled=server.enabled and not off, extras=extras)
 
 
-def _refuse_doubtful(entry: object) -> None:
+def _refuse_ambiguous(entry: object) -> None:
     if not isinstance(entry, Mapping):
         return
     urls = [entry[key] for key in ("httpUrl", "url", "serverUrl") if entry.get(key)]

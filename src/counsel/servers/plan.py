@@ -1,4 +1,4 @@
-"""A command's plan: for every agent and scope the refusals and warnings first, then the edits as planned writes."""
+"""A command's plan: first the refusals and warnings for every agent and scope, then the edits as planned writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from counsel.errors import CounselError
 from counsel.servers import codex_layers
 from counsel.servers.formats import FORMATS
 
-EditsOf = Callable[[Meaning], list[Edit]]
+EditMaker = Callable[[Meaning], list[Edit]]
 
 
 class Result:
@@ -30,7 +30,7 @@ class Result:
         self.name = name
         # added, replaced, updated, renamed, removed, enabled, disabled, unchanged, absent, refused
         self.action = action
-        self.names = {name}  # all names that it concerns
+        self.names = {name}  # for a rename, the new name, too
         self.warnings = list(warnings)
         self.error: CounselError | None = None
 
@@ -50,34 +50,34 @@ class Result:
 
 
 class Plan:
-    """A whole command: a result per table, and the writes. `what` goes into the undo log: names only, no values."""
+    """A whole command: a result per table, and the writes. The undo log shows `title`: it has names only, no values."""
 
-    def __init__(self, what: str, results: list[Result], writes: list[PlannedWrite]) -> None:
-        self.what = what
+    def __init__(self, title: str, results: list[Result], writes: list[PlannedWrite]) -> None:
+        self.title = title
         self.results = results
         self.writes = writes
 
-    def refuse_if_any_refused(self) -> None:
-        refused = [result for result in self.results if result.error is not None]
-        if not refused:
+    def raise_if_refused(self) -> None:
+        refusals = [result for result in self.results if result.error is not None]
+        if not refusals:
             return
         documents = [result.as_dict() for result in self.results]
-        first = refused[0].error
-        assert first is not None  # filtered above
+        first = refusals[0].error
+        assert first is not None  # `refusals` have errors
         if len(self.results) == 1:
             raise first
-        names = ", ".join(sorted({f"{result.agent} ({result.scope})" for result in refused}))
-        errors = [result.error for result in refused if result.error is not None]
-        hints = [*(error.hint for error in errors), self._without({result.agent for result in refused})]
+        names = ", ".join(sorted({f"{result.agent} ({result.scope})" for result in refusals}))
+        errors = [result.error for result in refusals if result.error is not None]
+        hints = [*(error.hint for error in errors), self._agents_hint({result.agent for result in refusals})]
         raise type(first)(
-            f"Nothing was written: this is not possible for {names}. {_once(error.message for error in errors)}",
+            f"Nothing was written, because it is impossible for {names}. {_once(error.message for error in errors)}",
             hint=_once(hints) or None,
             results=documents,
         )
 
-    def _without(self, refused: set[str]) -> str:
-        rest = dict.fromkeys(result.agent for result in self.results if result.agent not in refused)
-        return f"Or leave those out: --agent {','.join(rest)}." if rest else ""
+    def _agents_hint(self, agents: set[str]) -> str:
+        rest = dict.fromkeys(result.agent for result in self.results if result.agent not in agents)
+        return f"Or change only the others: --agent {','.join(rest)}." if rest else ""
 
     def diffs(self, *, masked: bool = False) -> list[dict[str, str]]:
         from counsel.servers.diff import unified  # only a dry run needs it
@@ -108,13 +108,13 @@ def _once(sentences: Iterable[str | None]) -> str:
 
 
 class Planner:
-    """Collects steps; joins those of one file into one write."""
+    """Collects steps, and joins those of one file into one write."""
 
     def __init__(self, workspace: Workspace, reader: Reader) -> None:
         self.workspace = workspace
         self.reader = reader
         self._results: list[Result] = []
-        self._edits: dict[Target, list[EditsOf]] = {}
+        self._edits: dict[Target, list[EditMaker]] = {}
         self._files: dict[str, Target] = {}  # two agents' files can be one, through links
         self._layers: dict[tuple[AgentName, str], dict[str, object]] = {}
         self._steps: dict[tuple[str, Keys, str], ServerTable] = {}
@@ -124,47 +124,45 @@ class Planner:
         table: ServerTable,
         name: str,
         action: str,
-        edits: Mapping[Target, EditsOf],
+        edits: Mapping[Target, EditMaker],
         warnings: Sequence[str] = (),
         *,
-        becomes: str | None = None,
+        new_name: str | None = None,
     ) -> None:
-        """One table's step; its edits are tried at once, so that a refusal is known before anything is written.
-
-        `becomes`: the server's new name, if it changes.
-        """
+        """Add one table's step. Its edits are tried at once, so that a refusal is known before anything is written."""
         result = Result(table, name, action, warnings)
-        result.names.add(becomes or name)
+        result.names.add(new_name or name)
         self._results.append(result)
         first = self._steps.setdefault((os.path.realpath(table.target.path), table.keys, name), table)
         if first is not table and edits.keys() == {table.target}:
             result.warnings.append(f"{first.target.path} is the same file; it is written once.")
             return
         try:
-            changed = [
-                self._try(table, {name, becomes or name}, target, make) for target, make in edits.items()
+            has_changes = [
+                self._has_changes(table, {name, new_name or name}, target, make)
+                for target, make in edits.items()
             ]
         except CounselError as error:
             result.refuse(error)
             return
-        if not any(changed):
+        if not any(has_changes):
             result.action = "unchanged"
         for target, make in edits.items():
             file = self._files.setdefault(os.path.realpath(target.path), target)
             self._edits.setdefault(file, []).append(make)
 
-    def _try(self, table: ServerTable, names: set[str], target: Target, make: EditsOf) -> bool:
+    def _has_changes(self, table: ServerTable, names: set[str], target: Target, make: EditMaker) -> bool:
         document = self.reader.read(target) or safewrite.document(None, target.kind, target.path)
-        edits = [edit for edit in make(document) if not _done_already(document, edit)]
+        edits = [edit for edit in make(document) if not _is_done(document, edit)]
         if edits and FORMATS[table.agent].layered and target == table.target:
             after = value_after(document.value, edits)
             for name in names:
-                becomes = lookup(after, (*table.keys, name))
-                self._layers.setdefault((table.agent, name), {})[str(target.path)] = becomes
+                entry = lookup(after, (*table.keys, name))
+                self._layers.setdefault((table.agent, name), {})[str(target.path)] = entry
         return bool(edits)
 
     def _refuse_broken_layers(self) -> None:
-        """After all steps: one command may remove a server from two files."""
+        """Check the merged layers. After all steps, because one command may remove a server from two files."""
         for (agent, name), after in self._layers.items():
             error = codex_layers.refusal(FORMATS[agent], self.workspace, self.reader, name, after)
             for result in self._results:
@@ -178,24 +176,24 @@ class Planner:
     def note(self, table: ServerTable, name: str, action: str) -> None:
         self._results.append(Result(table, name, action))
 
-    def plan(self, what: str) -> Plan:
+    def plan(self, title: str) -> Plan:
         self._refuse_broken_layers()
-        plan = Plan(what, self._results, [])
+        plan = Plan(title, self._results, [])
         if not any(result.error for result in self._results):
             plan.writes = [self._write(target, makers) for target, makers in self._edits.items()]
         return plan
 
-    def _write(self, target: Target, makers: list[EditsOf]) -> PlannedWrite:
+    def _write(self, target: Target, makers: list[EditMaker]) -> PlannedWrite:
         def edits(document: Meaning) -> list[Edit]:
             all_edits: list[Edit] = []
             for make in makers:
-                more = make(document)
-                all_edits += more
-                document = Meaning(value_after(document.value, more))
+                new_edits = make(document)
+                all_edits += new_edits
+                document = Meaning(value_after(document.value, new_edits))
             return all_edits
 
         return safewrite.plan(safewrite.by_edits(target, edits, self.reader), self.reader.bytes_read(target))
 
 
-def _done_already(document: Meaning, edit: Edit) -> bool:
+def _is_done(document: Meaning, edit: Edit) -> bool:
     return isinstance(edit, Put) and alike(document.get(edit.path), edit.value)

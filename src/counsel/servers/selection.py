@@ -20,15 +20,15 @@ class Selection:
         self.reader = reader
 
     def tables(self, agents: Collection[str], scope: str) -> list[ServerTable]:
-        """The agents' tables of one scope, for a new server."""
+        """The agents' tables of one scope, to which a server can be added."""
         refuse_unknown(agents, scope)
-        selected: list[ServerTable] = []
+        result: list[ServerTable] = []
         for agent in dict.fromkeys(agents):
             in_scope = [table for table in tables(format_of(agent), self.workspace) if table.scope == scope]
             if not in_scope:
                 raise self._no_such_scope(agent, scope)
-            selected += in_scope
-        return selected
+            result += in_scope
+        return result
 
     def _no_such_scope(self, agent: str, scope: str) -> InvalidArgument:
         label, scopes = AGENTS[agent].label, AGENTS[agent].scopes
@@ -44,16 +44,16 @@ class Selection:
     def find(self, name: str, agents: Collection[str], scope: str | None) -> list[ListedServer]:
         """Every server of this name; `NotFound` when there is none."""
         refuse_unknown(agents, scope)
-        listed = listing(self.workspace, self.reader, agents, scope)
-        matches = [row for row in listed.servers if row.server.name == name]
+        rows = listing(self.workspace, self.reader, agents, scope)
+        matches = [row for row in rows.servers if row.server.name == name]
         if matches:
             return matches
-        broken = [problem for problem in listed.problems if problem.get("name") in (None, name)]
+        broken = [problem for problem in rows.problems if problem.get("name") in (None, name)]
         hint = problem_text(broken[0]) if broken else "`counsel servers list` shows all servers."
         raise NotFound(_no_such_server(name, agents, scope), hint=hint)
 
-    def used(self, name: str, agent: str, scope: str | None) -> ListedServer:
-        """The agent's server of this name that it uses; failing that, one that is shadowed."""
+    def effective(self, name: str, agent: str, scope: str | None) -> ListedServer:
+        """The server of this name that the agent uses; if it uses none, one that is shadowed."""
         matches = self.find(name, [agent], scope)
         return next((row for row in matches if row.shadowed_by is None), matches[0])
 
@@ -64,47 +64,47 @@ class Selection:
         scope: str | None,
         changeable: Callable[[ServerTable], bool] = lambda table: table.writable,
     ) -> list[ListedServer]:
-        """The named agents' servers of this name; without agents, the only one there is."""
+        """The named agents' servers of this name; without agents, the only server of this name."""
         matches = self.find(name, WITH_SERVERS if agents is None else agents, scope)
-        selected = [row for row in matches if changeable(row.table)]
-        if not selected:
-            raise not_ours(matches[0])
-        if agents is None and len(selected) > 1:
-            locations = "; ".join(f"{row.agent} {row.scope}" for row in selected)
+        rows = [row for row in matches if changeable(row.table)]
+        if not rows:
+            raise not_changeable(matches[0])
+        if agents is None and len(rows) > 1:
+            locations = "; ".join(f"{row.agent} {row.scope}" for row in rows)
             raise InvalidArgument(
                 f"{name!r} exists in several places: {locations}.",
-                hint="Choose with --agent and --scope, or use --everywhere.",
+                hint="Choose one with --agent and --scope, or all with --everywhere.",
             )
-        return selected
+        return rows
 
     def to_switch(self, name: str, agents: Sequence[str] | None, scope: str | None) -> list[ListedServer]:
         return self.to_change(name, agents, scope, self._switchable)
 
     def _switchable(self, table: ServerTable) -> bool:
-        """A server in a file that is not the user's can be switched if the agent notes that in the user's own files."""
+        """Whether servers of the table can be switched: in a foreign file, if the agent switches them in a user's file."""
         switches = format_of(table.agent).switches(self.workspace, table)
         return table.writable or (
             bool(switches) and all(switch.target != table.target for switch in switches)
         )
 
     def to_remove(self, name: str, agents: Sequence[str] | None, scope: str | None) -> list[ServerTable]:
-        """Entries that the agent cannot read can be removed, too."""
-        among = WITH_SERVERS if agents is None else agents
-        refuse_unknown(among, scope)
-        listed = listing(self.workspace, self.reader, among, scope)
+        """The tables with a server of this name, including entries that the agent cannot read."""
+        agent_names = WITH_SERVERS if agents is None else agents
+        refuse_unknown(agent_names, scope)
+        current = listing(self.workspace, self.reader, agent_names, scope)
         broken = {
             (problem["agent"], problem["scope"], problem["path"])
-            for problem in listed.problems
+            for problem in current.problems
             if problem.get("name") == name and not problem.get("editable")
         }
         unreadable = [
             table
-            for table in self.user_tables(among, scope)
+            for table in self.user_tables(agent_names, scope)
             if (table.agent, table.scope, str(table.target.path)) in broken
         ]
         if unreadable and agents is not None:
             return unreadable + [
-                row.table for row in listed.servers if row.server.name == name and row.table.writable
+                row.table for row in current.servers if row.server.name == name and row.table.writable
             ]
         return unreadable or [row.table for row in self.to_change(name, agents, scope)]
 
@@ -114,7 +114,7 @@ class Selection:
 
 
 def refuse_unknown(agents: Collection[str], scope: str | None) -> None:
-    if isinstance(agents, str) or not agents:  # an empty list must not mean every agent
+    if isinstance(agents, str) or not agents:  # an empty list must not select every agent
         raise InvalidArgument("agents must be a list of names.", hint=f"Agents: {', '.join(WITH_SERVERS)}.")
     for agent in agents:
         format_of(agent)
@@ -124,7 +124,7 @@ def refuse_unknown(agents: Collection[str], scope: str | None) -> None:
         )
 
 
-def not_ours(row: ListedServer) -> InvalidArgument:
+def not_changeable(row: ListedServer) -> InvalidArgument:
     """Why a listed server cannot be changed."""
     return InvalidArgument(
         f"{row.server.name!r} ({AGENTS[row.agent].label}, {row.scope}) belongs to {row.table.kept_by} "

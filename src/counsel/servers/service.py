@@ -1,4 +1,4 @@
-"""The operations on MCP servers, for every interface: plan first, then write all files or none."""
+"""Operations on MCP servers, for every interface: plan first, then write all files or none."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class Applied(Record):
-    """A plan and the id of the change (None: a dry run, or nothing to write)."""
+    """A plan, and the id of the change (None: a dry run, or nothing to write)."""
 
     plan: Plan
     id: str | None
     dry_run: bool
-    left_out: tuple[str, ...] = ()  # clients that were not found, when none was named
+    left_out: tuple[str, ...] = ()  # clients that are not present, if the caller named none
 
     def as_dict(self, *, masked: bool = False) -> dict[str, Any]:
         document = self.plan.as_dict(dry_run=self.dry_run, operation=self.id, masked=masked)
@@ -44,8 +44,8 @@ class Applied(Record):
 class Servers:
     """The agents' MCP servers as seen from one project, in one environment.
 
-    Every method that changes something plans for all named agents, raises if one of them cannot take the change, and
-    writes all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` is what would be written.
+    Every method that changes something plans for all named agents, raises if one of them does not support the change, and
+    writes all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` shows what it would write.
     """
 
     def __init__(self, workspace: Workspace, home: Path, reader: Callable[[], Reader] = Reader) -> None:
@@ -61,15 +61,15 @@ class Servers:
 
     @classmethod
     def here(cls, project: Path | None = None, env: Mapping[str, str] | None = None) -> Servers:
-        """For this process: its environment, and the current folder unless `project` is given."""
-        from counsel.settings import default_home  # the command line knows the folder already
+        """The servers for this process: its environment, and the current folder unless `project` is given."""
+        from counsel.settings import default_home  # the command line does not need it
 
         env = os.environ if env is None else env
-        folder = Path(os.path.abspath(project or current_folder()))  # noqa: PTH100 - links stay, as clients see them
+        folder = Path(os.path.abspath(project or current_folder()))  # noqa: PTH100 - keeps links, like the clients
         return cls(workspace_of(env, folder), default_home(env))
 
     def present(self, scope: str = "user") -> tuple[str, ...]:
-        """The clients that are installed or were used here."""
+        """The clients that are installed or were used on this machine."""
         return tuple(name for name in WITH_SERVERS if is_present(name, self.workspace, scope))
 
     def listing(self, agents: Collection[str] = WITH_SERVERS, scope: str | None = None) -> Listing:
@@ -93,17 +93,17 @@ class Servers:
         notes: Sequence[str] = (),
         dry_run: bool = False,
     ) -> Applied:
-        """To these clients; None: to all that are present. `notes` come first among each result's warnings."""
+        """Add servers to these clients; None: to all that are present. Each result's warnings start with `notes`."""
         from counsel.servers import changes  # listing does not need it
 
-        chosen = self._everywhere(scope) if agents is None else agents
+        clients = self._present_clients(scope) if agents is None else agents
         planner = self._planner()
         for server in servers:
-            for table in self._selection(planner.reader).tables(chosen, scope):
+            for table in self._selection(planner.reader).tables(clients, scope):
                 changes.add(planner, table, server, replaces=replace, origin=origin, notes=notes)
-        done = self._apply(planner, f"add {_names(servers)}", dry_run=dry_run)
-        absent = () if agents is not None else tuple(name for name in WITH_SERVERS if name not in chosen)
-        return done.replaced(left_out=absent)
+        applied = self._apply(planner, f"add {_names(servers)}", dry_run=dry_run)
+        absent = () if agents is not None else tuple(name for name in WITH_SERVERS if name not in clients)
+        return applied.replaced(left_out=absent)
 
     def update(
         self,
@@ -115,7 +115,7 @@ class Servers:
         notes: Sequence[str] = (),
         dry_run: bool = False,
     ) -> Applied:
-        """`change` maps the present server to the new one; see `Server.replaced`."""
+        """Change a server. `change` takes the current server and returns the new one; see `Server.replaced`."""
         from counsel.servers import changes  # listing does not need it
 
         planner = self._planner()
@@ -140,8 +140,8 @@ class Servers:
             changes.remove(planner, table, name)
         self._refuse_unreadable(planner, name, agents, scope)
         plan = planner.plan(f"remove {name}")
-        plan.writes = [self._as_before(write, tables, name) for write in plan.writes]
-        return self._applied(plan, dry_run=dry_run)
+        plan.writes = [self._restored_write(write, tables, name) for write in plan.writes]
+        return self._apply_plan(plan, dry_run=dry_run)
 
     def copy(
         self,
@@ -152,12 +152,12 @@ class Servers:
         replace: bool = False,
         dry_run: bool = False,
     ) -> Applied:
-        """From (agent, scope) to each (agent, scope); a source scope of None: the server that the agent uses."""
+        """Copy a server from (agent, scope) to each (agent, scope). Scope None in `source`: the server that it uses."""
         from counsel.servers import changes  # listing does not need it
 
         planner = self._planner()
         selection = self._selection(planner.reader)
-        row = selection.used(name, *source)
+        row = selection.effective(name, *source)
         server = changes.readable(row)
         for agent, scope in to:
             for table in selection.tables([agent], scope):
@@ -190,7 +190,7 @@ class Servers:
         *,
         dry_run: bool = False,
     ) -> Applied:
-        """Give a server another name in place; refused where `to` is taken."""
+        """Rename a server in place; refused where the name `to` is taken."""
         from counsel.servers import changes  # listing does not need it
 
         if to == name:
@@ -208,7 +208,7 @@ class Servers:
     def undo(
         self, operation: str | None = None, *, dry_run: bool = False
     ) -> tuple[Operation, Plan, str | None]:
-        """Undo the last change, or the one with this id; `Conflict` when the entry was changed again since."""
+        """Undo the last change, or the one with this id; `Conflict` if the entry was changed again since."""
         change = self.undo_log.find(operation)
         writes = self.undo_log.undo_plan(change)
         from counsel.servers.plan import Plan  # as above
@@ -216,8 +216,8 @@ class Servers:
         plan = Plan(f"undo {change.id}", [], writes)
         if dry_run:
             return change, plan, None
-        what = f"undo of {change.id}: {change.what}"
-        return change, plan, self.undo_log.apply(writes, what, undoes=change.id)
+        title = f"undo of {change.id}: {change.what}"
+        return change, plan, self.undo_log.apply(writes, title, undoes=change.id)
 
     # ── applying ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -229,43 +229,45 @@ class Servers:
 
         return Planner(self.workspace, self._reader())
 
-    def _apply(self, planner: Planner, what: str, *, dry_run: bool) -> Applied:
-        return self._applied(planner.plan(what), dry_run=dry_run)
+    def _apply(self, planner: Planner, title: str, *, dry_run: bool) -> Applied:
+        return self._apply_plan(planner.plan(title), dry_run=dry_run)
 
-    def _applied(self, plan: Plan, *, dry_run: bool) -> Applied:
-        plan.refuse_if_any_refused()
-        done = None if dry_run else self.undo_log.apply(plan.writes, plan.what)
-        return Applied(plan, done, dry_run)
+    def _apply_plan(self, plan: Plan, *, dry_run: bool) -> Applied:
+        plan.raise_if_refused()
+        operation = None if dry_run else self.undo_log.apply(plan.writes, plan.title)
+        return Applied(plan, operation, dry_run)
 
-    def _as_before(self, planned: PlannedWrite, tables: Sequence[ServerTable], name: str) -> PlannedWrite:
-        """A file that is exactly as our own `add` left it is restored to its exact earlier bytes.
+    def _restored_write(self, write: PlannedWrite, tables: Sequence[ServerTable], name: str) -> PlannedWrite:
+        """The write that restores a file's exact earlier bytes if the file is still exactly as `add` wrote it.
 
-        Clients leave an empty `mcpServers` behind; where `add` created it, `remove` deletes it.
+        A plain removal would leave an empty `mcpServers` behind, which `add` may have created.
         """
-        change = planned.change
+        change = write.change
         paths = [(*table.keys, name) for table in tables if table.target == change.target]
 
         def rewrite(data: bytes | None) -> bytes | None:
             after = as_bytes(change.rewrite(data))
-            older = self.undo_log.bytes_before(change.target.path, data) if data is not None else None
+            earlier = self.undo_log.bytes_before(change.target.path, data) if data is not None else None
             return (
-                older if older is not None and _same_but_empty(change.target, older, after, paths) else after
+                earlier
+                if earlier is not None and _same_but_empty(change.target, earlier, after, paths)
+                else after
             )
 
         return safewrite.plan(Change(change.target, rewrite))
 
-    def _everywhere(self, scope: str) -> tuple[str, ...]:
+    def _present_clients(self, scope: str) -> tuple[str, ...]:
         if clients := self.present(scope):
             return clients
         raise InvalidArgument(
-            "No client was found: none is on PATH, and none has files here.",
+            "No client was found: none is on PATH, and none has files on this machine.",
             hint=f"Name one with --agent: {', '.join(WITH_SERVERS)}.",
         )
 
     def _refuse_unreadable(
         self, planner: Planner, name: str, agents: Sequence[str] | None, scope: str | None
     ) -> None:
-        """Named agents mean all their tables: a file that cannot be read may have the server, too."""
+        """Refuse unreadable files of the named agents, which may have the server, too."""
         tables = self._selection(planner.reader).user_tables(agents or (), scope)
         for table in {table.target.path: table for table in tables}.values():
             try:
@@ -274,11 +276,11 @@ class Servers:
                 planner.refuse(table, name, error)
 
 
-def _same_but_empty(target: Target, older: bytes, after: bytes | None, paths: Sequence[Keys]) -> bool:
-    meant = [safewrite.document(data, target.kind, target.path).value for data in (older, after)]
+def _same_but_empty(target: Target, before: bytes, after: bytes | None, paths: Sequence[Keys]) -> bool:
+    values = [safewrite.document(data, target.kind, target.path).value for data in (before, after)]
     for path in paths:
-        meant = [without_empty_parents(value, path) for value in meant]
-    return bool(meant[0] == meant[1])
+        values = [without_empty_parents(value, path) for value in values]
+    return bool(values[0] == values[1])
 
 
 def _names(servers: Sequence[Server]) -> str:

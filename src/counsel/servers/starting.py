@@ -1,7 +1,7 @@
 """Where a server is started, and with which variables.
 
-An agent starts its servers in the folder that it works in. There `python3 -m x` imports the folder's `x.py` and
-`npx -y x` runs the folder's `node_modules`: in a folder that the user does not trust, servers start elsewhere.
+An agent starts its servers in the folder that it works in, where `python3 -m x` imports that folder's `x.py` and
+`npx -y x` runs its `node_modules`. For a folder that the user does not trust, counsel starts servers elsewhere.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ HOW_TO_TRUST = "start Claude Code, Codex or Gemini CLI there once and confirm it
 
 
 class Start(Record):
-    """A server as it is started or called."""
+    """A server as counsel starts or calls it."""
 
     server: Server  # with references and token filled in
-    unset: list[str]  # variables that it refers to and that are not set
+    unset: list[str]  # variables that it refers to but that are not set
     agent: str
     folder: Path
     env: Mapping[str, str]
@@ -39,7 +39,7 @@ class Start(Record):
 
 
 def start(row: ListedServer, workspace: Workspace, *, trust_folder: bool = False) -> Start:
-    """Raises `InvalidArgument` for an entry that refers to a file of an untrusted folder."""
+    """How to start a server; `InvalidArgument` if its entry refers to a file in an untrusted folder."""
     if row.server.transport != "stdio":
         return Start(
             *expanded(row.server, workspace.env),
@@ -56,22 +56,22 @@ def start(row: ListedServer, workspace: Workspace, *, trust_folder: bool = False
         )
     empty = untrusted.empty_folder(workspace.env)
     env = untrusted.elsewhere(workspace.env, empty)
-    listed = row.server
+    server_entry = row.server
     if row.scope == "plugin":  # the listing filled in ${CLAUDE_PROJECT_DIR}
-        listed = translated(listed, lambda text: text.replace(str(workspace.project), empty))
-    server, unset = expanded(listed, env)
+        server_entry = translated(server_entry, lambda text: text.replace(str(workspace.project), empty))
+    server, unset = expanded(server_entry, env)
     _refuse_relative(server, row, workspace)
     return Start(server, unset, row.agent, Path(empty) / _folder(server, workspace), env, trusted=False)
 
 
 def _folder(server: Server, workspace: Workspace) -> str:
-    """The entry's own working folder. `~` is the caller's, not the daemon's."""
+    """The entry's own working folder. `~` is the caller's home, not the daemon's."""
     cwd = server.cwd or ""
     return str(workspace.home / cwd[2:]) if cwd == "~" or cwd.startswith("~/") else cwd
 
 
 def _refuse_relative(server: Server, row: ListedServer, workspace: Workspace) -> None:
-    """The agent would resolve such a path in the project: resolving it elsewhere would start another program."""
+    """Refuse relative paths: the agent resolves them in the project; elsewhere they would be another program."""
     command = server.command if "/" in server.command else ""
     for field, value in (("command", command), ("cwd", server.cwd or "")):
         if value and not value.startswith(("/", "~/")) and value != "~":
@@ -84,19 +84,19 @@ def _refuse_relative(server: Server, row: ListedServer, workspace: Workspace) ->
 
 
 def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]:
-    """The server with references and token filled in, and the variables without a value, which stay as they are.
+    """The server with references and token filled in, and the variables without a value, whose references stay.
 
-    All that is sent is then among the server's values, and can be redacted from its output.
+    Everything that is sent is then among the server's values, and can be redacted from its output.
     """
     unset: dict[str, None] = {}
 
     def fill(text: str) -> str:
         def value(hit: re.Match[str]) -> str:
-            known = env.get(hit[1]) or hit[2]
-            if known is None:
+            variable = env.get(hit[1]) or hit[2]
+            if variable is None:
                 unset[hit[1]] = None
                 return str(hit[0])
-            return str(known)
+            return str(variable)
 
         return plain(REFERENCE.sub(value, text))
 
@@ -109,34 +109,36 @@ def expanded(server: Server, env: Mapping[str, str]) -> tuple[Server, list[str]]
     return with_values, list(unset)
 
 
-def brought(row: ListedServer, workspace: Workspace) -> bool:
-    """Whether a server is defined in a file of the folder, which comes with a repository, not in the user's own."""
+def comes_from_project(row: ListedServer, workspace: Workspace) -> bool:
+    """Whether a server is defined in a file of the project's folder, which may come from a repository."""
     if row.scope == "project" or row.table.by_project:
         return True
     return trust.moved_inside(row.agent, workspace)
 
 
 def may_start(row: ListedServer, workspace: Workspace) -> bool:
-    """For a server from a folder: whether the user trusts that folder, and the one that it would work in."""
+    """For a server from a project's file: whether the user trusts its folder, and the folder that it would work in."""
     file = row.table.target.path
-    above = file.parent if file.name == ".mcp.json" else file.parent.parent
-    return trust.trusted(workspace) and (row.scope != "project" or trust.trusted(workspace, above))
+    project = file.parent if file.name == ".mcp.json" else file.parent.parent
+    return trust.trusted(workspace) and (row.scope != "project" or trust.trusted(workspace, project))
 
 
 def not_trusted(rows: list[ListedServer], workspace: Workspace) -> InvalidArgument:
     """What would start, where it is defined, and how to allow it."""
     first = rows[0]
-    would = "; ".join(f"{row.server.name} ({AGENTS[row.agent].label}): {_runs(row.server)}" for row in rows)
+    commands = "; ".join(
+        f"{row.server.name} ({AGENTS[row.agent].label}): {_command_text(row.server)}" for row in rows
+    )
     files = ", ".join(dict.fromkeys(str(row.table.target.path) for row in rows))
     return InvalidArgument(
         f"This server comes from {workspace.project}, which no agent was told to trust, so nothing was started. "
-        f"It would run {would}.",
+        f"It would run {commands}.",
         hint=f"Read {files} first. --trust-folder starts it once; to allow it permanently, {HOW_TO_TRUST}.",
         server=first.server.name,
     )
 
 
-def _runs(server: Server) -> str:
-    shown = secrets.masked_server(server)
-    command = shlex.join((shown.command, *shown.args)) if shown.transport == "stdio" else shown.url
+def _command_text(server: Server) -> str:
+    masked = secrets.masked_server(server)
+    command = shlex.join((masked.command, *masked.args)) if masked.transport == "stdio" else masked.url
     return command if len(command) <= 300 else f"{command[:299]}…"

@@ -1,4 +1,4 @@
-"""Where each agent can have servers, and what it cannot express: for a page that offers these as choices."""
+"""Where each agent can have servers, and which fields it does not support, for the console's choices."""
 
 from __future__ import annotations
 

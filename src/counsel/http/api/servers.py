@@ -15,7 +15,7 @@ from counsel.errors import InvalidArgument, NotFound
 from counsel.front.json_messages import quoted
 from counsel.http.api.endpoint import ApiCall
 from counsel.servers import fields, paste
-from counsel.servers.check import check, chosen
+from counsel.servers.check import check, rows_to_check
 from counsel.servers.service import Servers
 from counsel.servers.targets import targets
 from counsel.settings import Settings
@@ -119,7 +119,7 @@ async def _add(_: str, servers: Servers, arguments: Arguments) -> object:
         new, origin = paste.servers(text, named)
         new = [fields.patched(server, _fields(arguments), literal=literal) for server in new]
     elif named:
-        new, origin = [fields.made(named, _fields(arguments), literal=literal)], None
+        new, origin = [fields.new_server(named, _fields(arguments), literal=literal)], None
     else:
         raise InvalidArgument("name is missing.")
     agents, scope = _agents(arguments), _scope(arguments) or "user"
@@ -252,7 +252,9 @@ async def _check(_: str, servers: Servers, arguments: Arguments) -> object:
     timeout = arguments.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
-    rows, skipped = await asyncio.to_thread(chosen, servers, named, agents, scope, trust_folder=trusted)
+    rows, skipped = await asyncio.to_thread(
+        rows_to_check, servers, named, agents, scope, trust_folder=trusted
+    )
     results = [*await check(rows, servers.workspace, timeout, trust_folder=trusted), *skipped]
     return {"checks": [result.as_dict() for result in results]}
 

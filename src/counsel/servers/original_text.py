@@ -1,7 +1,7 @@
-"""Values that an update leaves as they are in the file, although counsel would write them otherwise, or not at all.
+"""Values that an update leaves as they are in the file, although counsel would write them differently or not at all.
 
-`$NAME` in Gemini CLI's file, `${NAME}` and `${NAME:-default}` in Cursor's: the client understands them, counsel reads them,
-and writes them in one form only. While the entry is compared and written, marks stand for such values.
+Examples are `$NAME` in Gemini CLI's file, `${NAME}` and `${NAME:-default}` in Cursor's: counsel reads all forms that the
+client understands, but writes only one. While the entry is compared and written, marks stand for such values.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Any
 from counsel.agents.references import Untranslatable
 from counsel.agents.server_format import Entry, Server, ServerFormat
 
-_MARK = "\ue001"  # a private-use character, which no value begins with
+_MARK = "\ue001"  # a private-use character: no value begins with it
 
 
-class KeptText:
+class OriginalText:
     def __init__(self, fmt: ServerFormat, entry: Entry, old: Server) -> None:
-        """`old`: the server as it was read from this entry."""
+        """`old`: the server as read from this entry."""
         self._old = old
-        self._marks: dict[str, str] = {}  # by the value as counsel reads it
-        self._texts: dict[str, str] = {}  # by mark: the value as it is in the file
+        self._marks: dict[str, str] = {}  # value as counsel reads it -> mark
+        self._texts: dict[str, str] = {}  # mark -> value as in the file
         for text in dict.fromkeys(_strings(entry)):
             value = fmt.syntax.read(text)
             if value not in self._marks and (value != text or _written(fmt, value) != text):
                 mark = self._marks[value] = f"{_MARK}{len(self._marks)}"
                 self._texts[mark] = text
 
-    def marked(self, server: Server) -> Server:
-        """The server with marks for the values that have not changed."""
+    def with_marks(self, server: Server) -> Server:
+        """The server with marks in place of the values that have not changed."""
         old = self._old
         return server.replaced(
             command=self._mark(server.command, old.command),
@@ -42,7 +42,7 @@ class KeptText:
         )
 
     def restored(self, value: Any) -> Any:
-        """A written value with the file's own text in place of the marks."""
+        """A value to be written, with the file's own text in place of the marks."""
         if isinstance(value, str):
             return self._texts.get(value, value)
         if isinstance(value, Mapping):
