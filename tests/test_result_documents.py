@@ -321,7 +321,7 @@ def test_where_nobody_voted_and_nothing_was_found() -> None:
     found_nothing = JudgeVerdict(judge="opus", recommendation="Wait.")
     assert verdict_text.sections(found_nothing, None) == [
         "## Recommendation\n\nWait.\n\n*Judge: opus, who read the first answers without names.*",
-        "## Agreement\n\nThe judge found nothing on which all agree.",
+        "## Agreement\n\nThe judge found no point on which all answers agree.",
         "## Dissent\n\nThe judge found no contradictions.",
     ]
     assert verdict_text.sections(None, None) == []
@@ -505,7 +505,7 @@ HIGH  a.py:3  (agreed, no such file or line)
 
 Not reviewed: x.lock: it is a lock file.
 o3 was sent only 3 lines around each change.
-opus was not sent, for lack of space: b.py, c.py."""
+Not sent to opus, for lack of space: b.py, c.py."""
     )
 
 

@@ -124,7 +124,7 @@ def test_sharing_shows_its_plan_first_and_undo_and_unsharing_restore_every_byte(
     ).to_be_visible()
     dialog.get_by_role("combobox", name="Where").select_option("project")
     expect(plan).to_contain_text(".agents/skills/incident-report")
-    expect(dialog.get_by_text("The link points out of the project")).to_be_visible()
+    expect(dialog.get_by_text("The link points outside the project")).to_be_visible()
     dialog.get_by_role("combobox", name="Where").select_option("user")
     expect(plan).to_contain_text("~/.agents/skills/incident-report")
     assert files(console.home, console.project) == before

@@ -91,9 +91,9 @@ def test_from_python_sharing_is_no_dry_run(user: User) -> None:
     assert taken.id == done.id
     assert (taken.skill, taken.scope) == ("gem", "user")
     assert not link.is_symlink()
-    with pytest.raises(CounselError, match="nothing to undo: no skill is shared"):
+    with pytest.raises(CounselError, match="Nothing to undo: no skill is shared"):
         undo_sharing()
-    with pytest.raises(CounselError, match="nothing to undo under 'x'"):
+    with pytest.raises(CounselError, match="Nothing was shared with the id 'x'"):
         undo_sharing("x")
 
 

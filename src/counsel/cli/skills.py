@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from counsel.skills.discover import Listing
     from counsel.skills.matrix import Row
     from counsel.skills.share import Sharing, Step
-    from counsel.skills.show import Shown
+    from counsel.skills.show import SkillDetails
 
 MARKS = {"own": "yes", "shared": "shared", "missing": "-"}
 
@@ -176,7 +176,7 @@ def show(
         output.answer(_page(shown) + "\n" + shown.header.body.strip("\n") + "\n")
 
 
-def _render(shown: Shown) -> None:
+def _render(shown: SkillDetails) -> None:
     from rich.markdown import Markdown
     from rich.rule import Rule
     from rich.text import Text
@@ -187,7 +187,7 @@ def _render(shown: Shown) -> None:
     console.print(Markdown(output.sanitized(shown.header.body)))
 
 
-def _page(shown: Shown) -> str:
+def _page(shown: SkillDetails) -> str:
     skill = shown.skill
     facts = {
         "skill": skill.name,

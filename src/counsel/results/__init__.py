@@ -1,8 +1,8 @@
-"""What the engine answers, as typed values: every interface reads the fields and calls `to_json` once, at its edge.
+"""The engine's answers as typed values: every interface reads the fields, and calls `to_json` once, when it sends them.
 
-`from_json` reads what another process wrote, over the daemon's socket or in the database, and keeps the document:
-`to_json` gives it back as it was, with fields that only another release knows. Who changes such a value with `replace`
-sets `document` to None.
+`from_json` reads what another process sent over the daemon's socket or stored in the database, and keeps the document,
+which `to_json` returns unchanged, including fields of another release. When changing such a value with `replace`, set
+`document` to None.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from counsel.results.verdict import (
     Ballot,
     Contradiction,
     Ended,
-    Held,
     JudgeVerdict,
     MiddleRound,
     Minority,
     PartialCoverage,
+    Position,
     Refinement,
     RoundAnswer,
     UniqueInsight,
@@ -73,7 +73,6 @@ __all__ = [
     "Contradiction",
     "Ended",
     "Finding",
-    "Held",
     "HistoryMessage",
     "Incomplete",
     "InitialAnswer",
@@ -92,6 +91,7 @@ __all__ = [
     "PartialCoverage",
     "PassedOver",
     "Phase",
+    "Position",
     "QuestionDetails",
     "RefinedAnswer",
     "Refinement",

@@ -1,4 +1,4 @@
-"""What one model answered, and a background job that was accepted."""
+"""One model's answer, and the reply to a background call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ChatResult:
     metadata: AnswerMetadata
     job_id: str
     title: str | None = None
-    export: str | None = None  # the folder
+    export: str | None = None  # the folder with the exported files
     final_summary: str | None = None
     parts: tuple[AnswerPart, ...] = ()  # of a completion: text, tool calls and reasoning, in order
     stopped_by: str | None = None  # of a completion: the stop sequence
@@ -41,70 +41,70 @@ class ChatResult:
         }
 
     def to_row(self) -> dict[str, object]:
-        """As it is stored."""
+        """The document as it is stored."""
         return self.to_json()
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> ChatResult:
+    def from_json(cls, document: dict[str, object]) -> ChatResult:
         return cls(
-            content=read.text(shown, "content"),
-            continuation=Continuation.from_json(read.part(shown, "continuation")),
-            metadata=AnswerMetadata.from_json(read.part(shown, "metadata")),
-            job_id=read.text(shown, "job_id"),
-            title=read.text_or_none(shown, "title"),
-            export=read.text_or_none(shown, "export"),
-            final_summary=read.text_or_none(shown, "final_summary"),
-            parts=tuple(map(answer_parts.from_json, read.parts(shown, "parts"))),
-            stopped_by=read.text_or_none(shown, "stopped_by"),
-            document=shown,
+            content=read.text(document, "content"),
+            continuation=Continuation.from_json(read.part(document, "continuation")),
+            metadata=AnswerMetadata.from_json(read.part(document, "metadata")),
+            job_id=read.text(document, "job_id"),
+            title=read.text_or_none(document, "title"),
+            export=read.text_or_none(document, "export"),
+            final_summary=read.text_or_none(document, "final_summary"),
+            parts=tuple(map(answer_parts.from_json, read.parts(document, "parts"))),
+            stopped_by=read.text_or_none(document, "stopped_by"),
+            document=document,
         )
 
 
 Result: TypeAlias = ChatResult | ConsensusResult | ReviewResult
 
 
-def result_from_json(shown: dict[str, object]) -> Result:
-    if "findings" in shown:
-        return ReviewResult.from_json(shown)
-    return ConsensusResult.from_json(shown) if "phases" in shown else ChatResult.from_json(shown)
+def result_from_json(document: dict[str, object]) -> Result:
+    if "findings" in document:
+        return ReviewResult.from_json(document)
+    return ConsensusResult.from_json(document) if "phases" in document else ChatResult.from_json(document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """What a background call answers at once."""
+    """The immediate reply to a background call."""
 
     content: str  # the status line
     continuation: Continuation
     job_id: str
-    models: tuple[str, ...] | None = None  # of a consensus that has just begun
+    models: tuple[str, ...] | None = None  # of a consensus
     note: str | None = None
     document: dict[str, object] | None = field(default=None, repr=False)
 
     def to_json(self) -> Json:
         if self.document is not None:
             return self.document
-        shown: dict[str, object] = {
+        document: dict[str, object] = {
             "content": self.content,
             "continuation": self.continuation.to_json(),
             "async_execution": True,
             "job_id": self.job_id,
         }
         if self.models is not None:
-            shown["metadata"] = {
+            document["metadata"] = {
                 "total_models": len(self.models),
                 "successful_models": 0,
                 "models_list": ",".join(self.models),
             }
-        return shown | without_empty(note=self.note)
+        return document | without_empty(note=self.note)
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Accepted:
-        models = read.text(read.part(shown, "metadata"), "models_list")
+    def from_json(cls, document: dict[str, object]) -> Accepted:
+        models = read.text(read.part(document, "metadata"), "models_list")
         return cls(
-            content=read.text(shown, "content"),
-            continuation=Continuation.from_json(read.part(shown, "continuation")),
-            job_id=read.text(shown, "job_id"),
+            content=read.text(document, "content"),
+            continuation=Continuation.from_json(read.part(document, "continuation")),
+            job_id=read.text(document, "job_id"),
             models=tuple(models.split(",")) if models else None,
-            note=read.text_or_none(shown, "note"),
-            document=shown,
+            note=read.text_or_none(document, "note"),
+            document=document,
         )

@@ -1,4 +1,4 @@
-"""What several models answered, and the outcome."""
+"""The answers of several models, and the outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counsel.results.parts import (
     Continuation,
     Phase,
     Verdict,
-    listed,
+    json_list,
     usage_from_json,
     usage_to_json,
     without_empty,
@@ -30,13 +30,13 @@ class InitialAnswer:
     model: str  # `gpt-5#2`: the second of that name
     text: str
     metadata: AnswerMetadata
-    choice: str | None = None  # of the choices that were offered
+    choice: str | None = None  # one of the choices that the caller offered
 
     def to_json(self) -> dict[str, object]:
-        used = self.metadata.usage
-        more = {
-            "input_tokens": used.input,
-            "output_tokens": used.output,
+        usage = self.metadata.usage
+        numbers = {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
             "response_time": self.metadata.response_time_ms,
         }
         return {
@@ -44,29 +44,29 @@ class InitialAnswer:
             "status": "success",
             "response": self.text,
             **without_empty(choice=self.choice),
-            "metadata": {**self.metadata.to_json(), **more},
+            "metadata": {**self.metadata.to_json(), **numbers},
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> InitialAnswer:
-        metadata = AnswerMetadata.from_json(read.part(shown, "metadata"))
+    def from_json(cls, document: dict[str, object]) -> InitialAnswer:
+        metadata = AnswerMetadata.from_json(read.part(document, "metadata"))
         return cls(
-            read.text(shown, "model"),
-            read.text(shown, "response"),
+            read.text(document, "model"),
+            read.text(document, "response"),
             metadata,
-            read.text_or_none(shown, "choice"),
+            read.text_or_none(document, "choice"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RefinedAnswer:
-    """A model's second answer; or, with `error`, why there is none."""
+    """A model's refined answer; or, with `error`, why there is none."""
 
     first: InitialAnswer
     text: str | None
     metadata: AnswerMetadata | None
     error: CounselError | None = None
-    changed: bool | None = None  # its author changed its position; None: it did not say
+    changed: bool | None = None  # whether the model changed its position; None: it did not say
     round: int = 2
     choice: str | None = None
 
@@ -75,7 +75,7 @@ class RefinedAnswer:
         return self.first.model
 
     def to_json(self, *, repeat: bool = True) -> dict[str, object]:
-        """`repeat=False`: without the first answer."""
+        """The answer's document; with `repeat=False`, without the first answer."""
         first: dict[str, object] = {"initial_response": self.first.text} if repeat else {}
         if self.metadata is None:
             error = self.error.as_dict() if self.error else None
@@ -86,11 +86,11 @@ class RefinedAnswer:
                 "refined_response": None,
                 "error": error,
             }
-        before, now = self.first.metadata, self.metadata
+        before, after = self.first.metadata, self.metadata
         totals = {
-            "total_response_time": (before.response_time_ms or 0) + (now.response_time_ms or 0),
-            "total_input_tokens": before.usage.input + now.usage.input,
-            "total_output_tokens": before.usage.output + now.usage.output,
+            "total_response_time": (before.response_time_ms or 0) + (after.response_time_ms or 0),
+            "total_input_tokens": before.usage.input + after.usage.input,
+            "total_output_tokens": before.usage.output + after.usage.output,
         }
         return {
             "model": self.model,
@@ -100,21 +100,23 @@ class RefinedAnswer:
             **without_empty(choice=self.choice),
             "changed": self.changed,
             "round": self.round,
-            "metadata": {**now.to_json(), **totals},
+            "metadata": {**after.to_json(), **totals},
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object], first: InitialAnswer) -> RefinedAnswer:
-        metadata = AnswerMetadata.from_json(read.part(shown, "metadata")) if "metadata" in shown else None
-        error = from_dict(read.part(shown, "error")) if shown.get("error") else None
+    def from_json(cls, document: dict[str, object], first: InitialAnswer) -> RefinedAnswer:
+        metadata = (
+            AnswerMetadata.from_json(read.part(document, "metadata")) if "metadata" in document else None
+        )
+        error = from_dict(read.part(document, "error")) if document.get("error") else None
         return cls(
             first,
-            read.text_or_none(shown, "refined_response"),
+            read.text_or_none(document, "refined_response"),
             metadata,
             error,
-            read.flag_or_none(shown, "changed"),
-            read.integer(shown, "round", 2),
-            read.text_or_none(shown, "choice"),
+            read.flag_or_none(document, "changed"),
+            read.integer(document, "round", 2),
+            read.text_or_none(document, "choice"),
         )
 
 
@@ -128,20 +130,22 @@ class ModelFailure:
         return {**self.error.as_dict(), "model": self.model, "status": "failed", "phase": self.phase}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> ModelFailure:
+    def from_json(cls, document: dict[str, object]) -> ModelFailure:
         return cls(
-            read.text(shown, "model"), cast("Phase", read.text(shown, "phase", "initial")), from_dict(shown)
+            read.text(document, "model"),
+            cast("Phase", read.text(document, "phase", "initial")),
+            from_dict(document),
         )
 
     def brief(self) -> str:
-        """What happened to whom, for a list of several."""
+        """The model and its error, for a list of several failures."""
         message = self.error.message.rstrip(".")
         return message if message.startswith(f"{self.model} ") else f"{self.model}: {message}"
 
     def line(self) -> str:
         phase = PHASE_NAMES.get(self.phase, self.phase)
-        why = " ".join(str(self.error).split())  # a vendor may write several lines
-        return f"⚠ {self.model} failed in the {phase}: [{self.error.code}] {why}"
+        message = " ".join(str(self.error).split())  # a vendor may write several lines
+        return f"⚠ {self.model} failed in the {phase}: [{self.error.code}] {message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +162,18 @@ class ConsensusSettings:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> ConsensusSettings:
-        models = read.texts(shown, "models_requested")
+    def from_json(cls, document: dict[str, object]) -> ConsensusSettings:
+        models = read.texts(document, "models_requested")
         return cls(
-            read.flag(shown, "enable_cross_feedback", default=True), read.number(shown, "temperature"), models
+            read.flag(document, "enable_cross_feedback", default=True),
+            read.number(document, "temperature"),
+            models,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a job used and cost, failed calls included."""
+    """The tokens and cost of a job, including its failed calls."""
 
     usage: Usage
     cost_usd: float | None
@@ -183,24 +189,24 @@ class Totals:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Totals:
-        cost = read.number_or_none(shown, "cost_usd")
-        usage = usage_from_json(read.part(shown, "usage"), cost)
+    def from_json(cls, document: dict[str, object]) -> Totals:
+        cost = read.number_or_none(document, "cost_usd")
+        usage = usage_from_json(read.part(document, "usage"), cost)
         return cls(
-            usage, cost, read.flag(shown, "cost_complete", default=True), read.texts(shown, "warnings")
+            usage, cost, read.flag(document, "cost_complete", default=True), read.texts(document, "warnings")
         )
 
     @classmethod
-    def of(cls, spent: Sequence[Usage]) -> Totals:
-        costs = [usage.cost_usd for usage in spent if usage.cost_usd is not None]
+    def of(cls, usages: Sequence[Usage]) -> Totals:
+        costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
         total = round(sum(costs), 8) if costs else None
         usage = Usage(
-            input=sum(usage.input for usage in spent),
-            output=sum(usage.output for usage in spent),
+            input=sum(usage.input for usage in usages),
+            output=sum(usage.output for usage in usages),
             cost_usd=total,
-            estimated=any(usage.estimated for usage in spent),
+            estimated=any(usage.estimated for usage in usages),
         )
-        return cls(usage, total, len(costs) == len(spent))
+        return cls(usage, total, len(costs) == len(usages))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,10 +220,10 @@ class ConsensusResult:
     settings: ConsensusSettings
     metadata: Totals
     job_id: str
-    rounds: tuple[MiddleRound, ...] = ()  # between the first and the last one
+    rounds: tuple[MiddleRound, ...] = ()  # those between the first and the last one
     verdict: JudgeVerdict | None = None
     vote: Vote | None = None
-    refinement: Refinement | None = None  # None: of a release that did not report it
+    refinement: Refinement | None = None  # None: from a release that did not report it
     title: str | None = None
     export: str | None = None
     final_summary: str | None = None
@@ -235,7 +241,7 @@ class ConsensusResult:
 
     @property
     def content(self) -> str:
-        """As one text: failures first, then the outcome, then the answers."""
+        """The result as one text: failures first, then the outcome, then the answers."""
         parts = [failure.line() for failure in self.failed]
         if len(self.answers) == 1 and self.models_consulted > 1:
             parts.append("Only one model answered: this is its opinion, not a consensus.")
@@ -245,14 +251,14 @@ class ConsensusResult:
 
     def to_json(self) -> Json:
         if self.document is None:
-            return self._shown(repeat=True)
+            return self._to_dict(repeat=True)
         return self.document if "content" in self.document else self._from_row(self.document)
 
     def to_row(self) -> dict[str, object]:
-        """As it is stored: nothing twice, so that long answers do not fill the disk."""
-        return self._shown(repeat=False)
+        """The document as it is stored: nothing twice, so that long answers do not fill the disk."""
+        return self._to_dict(repeat=False)
 
-    def _shown(self, *, repeat: bool) -> dict[str, object]:
+    def _to_dict(self, *, repeat: bool) -> dict[str, object]:
         return {
             "status": self.status,
             "models_consulted": self.models_consulted,
@@ -261,10 +267,10 @@ class ConsensusResult:
             "refined_responses": self.refined_count,
             **({"content": self.content} if repeat else {}),
             "phases": {
-                "initial": listed(self.initial),
+                "initial": json_list(self.initial),
                 "refined": [answer.to_json(repeat=repeat) for answer in self.refined],
-                "failed": listed(self.failed),
-                **({"rounds": listed(self.rounds)} if self.rounds else {}),
+                "failed": json_list(self.failed),
+                **({"rounds": json_list(self.rounds)} if self.rounds else {}),
                 **({"verdict": self.verdict.to_json()} if self.verdict else {}),
             },
             **({"vote": self.vote.to_json()} if self.vote else {}),
@@ -277,23 +283,23 @@ class ConsensusResult:
         }
 
     def _from_row(self, row: dict[str, object]) -> dict[str, object]:
-        """What `to_row` left out, behind what it wrote."""
+        """The stored document, completed with what `to_row` leaves out."""
         first = {answer.model: answer.text for answer in self.initial}
         phases = read.part(row, "phases")
-        refined = [
+        refined_answers = [
             {**entry, "initial_response": first.get(read.text(entry, "model"))}
             for entry in read.parts(phases, "refined")
         ]
-        return {**row, "phases": {**phases, "refined": refined}, "content": self.content}
+        return {**row, "phases": {**phases, "refined": refined_answers}, "content": self.content}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> ConsensusResult:
-        phases = read.part(shown, "phases")
+    def from_json(cls, document: dict[str, object]) -> ConsensusResult:
+        phases = read.part(document, "phases")
         initial = tuple(map(InitialAnswer.from_json, read.parts(phases, "initial")))
         first = {answer.model: answer for answer in initial}
         return cls(
-            status=cast("Verdict", read.text(shown, "status", "consensus_complete")),
-            models_consulted=read.integer(shown, "models_consulted"),
+            status=cast("Verdict", read.text(document, "status", "consensus_complete")),
+            models_consulted=read.integer(document, "models_consulted"),
             initial=initial,
             refined=tuple(
                 RefinedAnswer.from_json(
@@ -302,18 +308,18 @@ class ConsensusResult:
                 for entry in read.parts(phases, "refined")
             ),
             failed=tuple(map(ModelFailure.from_json, read.parts(phases, "failed"))),
-            continuation=Continuation.from_json(read.part(shown, "continuation")),
-            settings=ConsensusSettings.from_json(read.part(shown, "settings")),
-            metadata=Totals.from_json(read.part(shown, "metadata")),
-            job_id=read.text(shown, "job_id"),
+            continuation=Continuation.from_json(read.part(document, "continuation")),
+            settings=ConsensusSettings.from_json(read.part(document, "settings")),
+            metadata=Totals.from_json(read.part(document, "metadata")),
+            job_id=read.text(document, "job_id"),
             rounds=tuple(map(MiddleRound.from_json, read.parts(phases, "rounds"))),
             verdict=JudgeVerdict.from_json(read.part(phases, "verdict")) if phases.get("verdict") else None,
-            vote=Vote.from_json(read.part(shown, "vote")) if shown.get("vote") else None,
-            refinement=Refinement.from_json(read.part(shown, "refinement"))
-            if shown.get("refinement")
+            vote=Vote.from_json(read.part(document, "vote")) if document.get("vote") else None,
+            refinement=Refinement.from_json(read.part(document, "refinement"))
+            if document.get("refinement")
             else None,
-            title=read.text_or_none(shown, "title"),
-            export=read.text_or_none(shown, "export"),
-            final_summary=read.text_or_none(shown, "final_summary"),
-            document=shown,
+            title=read.text_or_none(document, "title"),
+            export=read.text_or_none(document, "export"),
+            final_summary=read.text_or_none(document, "final_summary"),
+            document=document,
         )

@@ -1,4 +1,4 @@
-"""A job's status, the list of jobs, and what cancelling did."""
+"""A job's status, the list of jobs, and the result of cancelling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counsel.job_events import Wait
 from counsel.lazy_dataclass import dataclass
 from counsel.results.answers import Result, result_from_json
 from counsel.results.conversation import HistoryMessage
-from counsel.results.parts import JobState, ModelStatus, listed, without_empty
+from counsel.results.parts import JobState, ModelStatus, json_list, without_empty
 from counsel.types import Json
 
 T = TypeVar("T")
@@ -29,33 +29,33 @@ class ModelState:
     text: str = ""
     waiting_for: Wait | None = None
     error: CounselError | None = None
-    partial: str | None = None  # of an answer that did not finish
-    first: str | None = None  # its first answer, once it refines it
-    stored: bool = False  # read from the database: another order of keys
+    partial: str | None = None  # the text of an answer that did not finish
+    first: str | None = None  # its first answer, while it refines it
+    stored: bool = False  # read from the database: its keys have another order
 
     def to_json(self) -> dict[str, object]:
         phase: dict[str, object] = {} if self.phase is None else {"phase": self.phase}
         text: dict[str, object] = {"text": self.text}
-        shown: dict[str, object] = {"slot": self.slot, "model": self.model, "status": self.status}
-        shown |= text | phase if self.stored else phase | text
+        document: dict[str, object] = {"slot": self.slot, "model": self.model, "status": self.status}
+        document |= text | phase if self.stored else phase | text
         if self.waiting_for:
-            shown["waiting_for"] = self.waiting_for.to_json()
+            document["waiting_for"] = self.waiting_for.to_json()
         if self.error:
-            shown["error"] = self.error.as_dict()
-        return shown | without_empty(partial=self.partial, initial_response=self.first)
+            document["error"] = self.error.as_dict()
+        return document | without_empty(partial=self.partial, initial_response=self.first)
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> ModelState:
+    def from_json(cls, document: dict[str, object]) -> ModelState:
         return cls(
-            slot=read.text(shown, "slot"),
-            model=read.text(shown, "model"),
-            status=cast("ModelStatus", read.text(shown, "status", "waiting")),
-            phase=read.text_or_none(shown, "phase"),
-            text=read.text(shown, "text"),
-            waiting_for=_wait(shown),
-            error=_error(shown),
-            partial=read.text_or_none(shown, "partial"),
-            first=read.text_or_none(shown, "initial_response"),
+            slot=read.text(document, "slot"),
+            model=read.text(document, "model"),
+            status=cast("ModelStatus", read.text(document, "status", "waiting")),
+            phase=read.text_or_none(document, "phase"),
+            text=read.text(document, "text"),
+            waiting_for=_wait(document),
+            error=_error(document),
+            partial=read.text_or_none(document, "partial"),
+            first=read.text_or_none(document, "initial_response"),
         )
 
 
@@ -76,7 +76,7 @@ class JobSummary:
     title: str | None = None
     summary: str | None = None
     waiting_for: Wait | None = None
-    model: str | None = None  # that answered
+    model: str | None = None  # the model that answered
     provider: str | None = None
     cost_usd: float | None = None  # of a job that has ended
     cost_complete: bool = True  # False: some price is not known
@@ -89,7 +89,7 @@ class JobSummary:
         return self._head() | self._wait()
 
     def _head(self) -> dict[str, object]:
-        shown: dict[str, object] = {
+        document: dict[str, object] = {
             "id": self.id,
             "job_id": self.job_id,
             "status": self.status,
@@ -103,21 +103,23 @@ class JobSummary:
             "elapsed_seconds": self.elapsed_seconds,
             "started_at": self.started_at,
         }
-        return shown | without_empty(completed_at=self.completed_at, title=self.title, summary=self.summary)
+        return document | without_empty(
+            completed_at=self.completed_at, title=self.title, summary=self.summary
+        )
 
     def outcome(self) -> dict[str, object]:
-        """Who answered, at what cost: for programs. Agents' lists of jobs stay short."""
-        shown = without_empty(model=self.model, provider=self.provider)
+        """The model that answered, and the cost: for programs. Agents get shorter lists."""
+        document = without_empty(model=self.model, provider=self.provider)
         if self.cost_usd is not None:
-            shown["cost_usd"] = self.cost_usd
-        return shown if self.cost_complete else {**shown, "cost_complete": False}
+            document["cost_usd"] = self.cost_usd
+        return document if self.cost_complete else {**document, "cost_complete": False}
 
     def _wait(self) -> dict[str, object]:
         return {"waiting_for": self.waiting_for.to_json()} if self.waiting_for else {}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> JobSummary:
-        return cls(**_summary(shown))
+    def from_json(cls, document: dict[str, object]) -> JobSummary:
+        return cls(**_summary(document))
 
 
 class _Summary(TypedDict):
@@ -140,46 +142,46 @@ class _Summary(TypedDict):
     cost_complete: bool
 
 
-def _summary(shown: dict[str, object]) -> _Summary:
-    progress = read.part(shown, "progress")
+def _summary(document: dict[str, object]) -> _Summary:
+    progress = read.part(document, "progress")
     return {
-        "id": read.text(shown, "id"),
-        "job_id": read.text(shown, "job_id"),
-        "status": cast("JobState", read.text(shown, "status", "processing")),
-        "tool": read.text(shown, "tool"),
-        "models": read.texts(shown, "models"),
+        "id": read.text(document, "id"),
+        "job_id": read.text(document, "job_id"),
+        "status": cast("JobState", read.text(document, "status", "processing")),
+        "tool": read.text(document, "tool"),
+        "models": read.texts(document, "models"),
         "completed": read.integer(progress, "completed"),
         "total": read.integer(progress, "total"),
-        "elapsed_seconds": read.number(shown, "elapsed_seconds"),
-        "started_at": read.text(shown, "started_at"),
-        "completed_at": read.text_or_none(shown, "completed_at"),
-        "title": read.text_or_none(shown, "title"),
-        "summary": read.text_or_none(shown, "summary"),
-        "waiting_for": _wait(shown),
-        "model": read.text_or_none(shown, "model"),
-        "provider": read.text_or_none(shown, "provider"),
-        "cost_usd": read.number_or_none(shown, "cost_usd"),
-        "cost_complete": read.flag(shown, "cost_complete", default=True),
+        "elapsed_seconds": read.number(document, "elapsed_seconds"),
+        "started_at": read.text(document, "started_at"),
+        "completed_at": read.text_or_none(document, "completed_at"),
+        "title": read.text_or_none(document, "title"),
+        "summary": read.text_or_none(document, "summary"),
+        "waiting_for": _wait(document),
+        "model": read.text_or_none(document, "model"),
+        "provider": read.text_or_none(document, "provider"),
+        "cost_usd": read.number_or_none(document, "cost_usd"),
+        "cost_complete": read.flag(document, "cost_complete", default=True),
     }
 
 
-def _listed(
-    read_one: Callable[[dict[str, object]], T], shown: dict[str, object], name: str
+def _tuple_or_none(
+    read_item: Callable[[dict[str, object]], T], document: dict[str, object], name: str
 ) -> tuple[T, ...] | None:
-    return None if shown.get(name) is None else tuple(map(read_one, read.parts(shown, name)))
+    return None if document.get(name) is None else tuple(map(read_item, read.parts(document, name)))
 
 
-def _wait(shown: dict[str, object]) -> Wait | None:
-    return Wait.from_json(read.part(shown, "waiting_for")) if shown.get("waiting_for") else None
+def _wait(document: dict[str, object]) -> Wait | None:
+    return Wait.from_json(read.part(document, "waiting_for")) if document.get("waiting_for") else None
 
 
-def _error(shown: dict[str, object]) -> CounselError | None:
-    return from_dict(read.part(shown, "error")) if shown.get("error") else None
+def _error(document: dict[str, object]) -> CounselError | None:
+    return from_dict(read.part(document, "error")) if document.get("error") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus(JobSummary):
-    """The whole of one job: progress, each model's text so far, and when it is done the result."""
+    """One job in detail: progress, each model's text so far, and the result once there is one."""
 
     status_line: str
     models_status: tuple[ModelState, ...] | None = None
@@ -192,7 +194,7 @@ class JobStatus(JobSummary):
 
     @property
     def partial(self) -> str:
-        """What is there of answers that have not finished."""
+        """The text of answers that have not finished."""
         states = self.models_status or ()
         return "\n\n".join(filter(None, (state.text if self.is_open else state.partial for state in states)))
 
@@ -200,38 +202,38 @@ class JobStatus(JobSummary):
     def content(self) -> Json:
         if self.document is not None:
             return self.document
-        shown = self._head()
+        document = self._head()
         if self.models_status is not None:
-            shown["models_status"] = listed(self.models_status)
+            document["models_status"] = json_list(self.models_status)
             if self.is_open or self.partial:
-                shown["partial"] = self.partial
+                document["partial"] = self.partial
         if self.result is not None:
-            shown["result"] = self.result.to_json()
+            document["result"] = self.result.to_json()
         if self.error is not None:
-            shown["error"] = self.error.as_dict()
-        shown |= without_empty(final_summary=self.final_summary)
+            document["error"] = self.error.as_dict()
+        document |= without_empty(final_summary=self.final_summary)
         if self.history is not None:
-            shown["history"] = listed(self.history)
-        shown |= self._wait()
+            document["history"] = json_list(self.history)
+        document |= self._wait()
         if self.summary_so_far is not None:
-            shown["summary"] = self.summary_so_far
-        return {**shown, "status_line": self.status_line}
+            document["summary"] = self.summary_so_far
+        return {**document, "status_line": self.status_line}
 
     def to_json(self) -> Json:
         return {"content": self.content}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> JobStatus:
-        content = read.part(shown, "content")
+    def from_json(cls, document: dict[str, object]) -> JobStatus:
+        content = read.part(document, "content")
         result = read.part(content, "result")
         return cls(
             **_summary(content),
             status_line=read.text(content, "status_line"),
-            models_status=_listed(ModelState.from_json, content, "models_status"),
+            models_status=_tuple_or_none(ModelState.from_json, content, "models_status"),
             result=result_from_json(result) if result else None,
             error=_error(content),
             final_summary=read.text_or_none(content, "final_summary"),
-            history=_listed(HistoryMessage.from_json, content, "history"),
+            history=_tuple_or_none(HistoryMessage.from_json, content, "history"),
             document=content,
         )
 
@@ -243,7 +245,7 @@ class JobList:
 
     @property
     def content(self) -> Json:
-        return self.document if self.document is not None else {"jobs": listed(self.jobs)}
+        return self.document if self.document is not None else {"jobs": json_list(self.jobs)}
 
     def to_json(self) -> Json:
         return {"content": self.content}
@@ -253,14 +255,14 @@ class JobList:
         return [job.to_json() | job.outcome() for job in self.jobs]
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> JobList:
-        content = read.part(shown, "content")
+    def from_json(cls, document: dict[str, object]) -> JobList:
+        content = read.part(document, "content")
         return cls(tuple(map(JobSummary.from_json, read.parts(content, "jobs"))), content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """What came of cancelling a job, or one of its models: it was stopped, or had ended before."""
+    """The result of cancelling a job or one of its models: it was stopped, or had already ended."""
 
     status: JobState
     message: str
@@ -271,17 +273,17 @@ class Cancellation:
 
     @property
     def content(self) -> Json:
-        shown: dict[str, object] = {"status": self.status, "message": self.message, "job_id": self.job_id}
+        document: dict[str, object] = {"status": self.status, "message": self.message, "job_id": self.job_id}
         if self.cancelled_at:
-            shown |= {"elapsed_seconds": self.elapsed_seconds, "cancelled_at": self.cancelled_at}
-        return shown if self.member is None else {**shown, "member": self.member}
+            document |= {"elapsed_seconds": self.elapsed_seconds, "cancelled_at": self.cancelled_at}
+        return document if self.member is None else {**document, "member": self.member}
 
     def to_json(self) -> Json:
         return {"content": self.content}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Cancellation:
-        content = read.part(shown, "content")
+    def from_json(cls, document: dict[str, object]) -> Cancellation:
+        content = read.part(document, "content")
         return cls(
             status=cast("JobState", read.text(content, "status", "cancelled")),
             message=read.text(content, "message"),

@@ -1,4 +1,4 @@
-"""What answers and jobs have in common: usage, notices, metadata."""
+"""The parts that answers and jobs share: usage, notices, metadata."""
 
 from __future__ import annotations
 
@@ -29,51 +29,51 @@ class Serialisable(Protocol):
 
 
 class ToolResult(Serialisable, Protocol):
-    """What a tool may return."""
+    """A value that a tool may return."""
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Self: ...
+    def from_json(cls, document: dict[str, object]) -> Self: ...
 
 
 def labels(models: Sequence[str]) -> list[str]:
-    """The names of a consensus' members: `gpt-5`, `gpt-5#2` …"""
-    seen: Counter[str] = Counter()
-    named = []
+    """The names of a consensus's members: `gpt-5`, `gpt-5#2` …"""
+    counts: Counter[str] = Counter()
+    names = []
     for model in models:
-        seen[model] += 1
-        named.append(model if seen[model] == 1 else f"{model}#{seen[model]}")
-    return named
+        counts[model] += 1
+        names.append(model if counts[model] == 1 else f"{model}#{counts[model]}")
+    return names
 
 
 def without_empty(**values: object) -> dict[str, object]:
-    """Those that have a value."""
+    """The values that are not empty."""
     return {name: value for name, value in values.items() if value}
 
 
 def usage_to_json(usage: Usage) -> dict[str, object]:
-    shown: dict[str, object] = {
+    document: dict[str, object] = {
         "input_tokens": usage.input,
         "output_tokens": usage.output,
         "total_tokens": usage.total,
     }
     if usage.estimated:
-        shown["estimated"] = True
-    return shown | without_empty(
+        document["estimated"] = True
+    return document | without_empty(
         reasoning_tokens=usage.reasoning,
         cache_creation_input_tokens=usage.cache_write,
         cache_read_input_tokens=usage.cache_read,
     )
 
 
-def usage_from_json(shown: dict[str, object], cost_usd: float | None = None) -> Usage:
+def usage_from_json(document: dict[str, object], cost_usd: float | None = None) -> Usage:
     return Usage(
-        input=read.integer(shown, "input_tokens"),
-        output=read.integer(shown, "output_tokens"),
-        reasoning=read.integer(shown, "reasoning_tokens"),
-        cache_read=read.integer(shown, "cache_read_input_tokens"),
-        cache_write=read.integer(shown, "cache_creation_input_tokens"),
+        input=read.integer(document, "input_tokens"),
+        output=read.integer(document, "output_tokens"),
+        reasoning=read.integer(document, "reasoning_tokens"),
+        cache_read=read.integer(document, "cache_read_input_tokens"),
+        cache_write=read.integer(document, "cache_creation_input_tokens"),
         cost_usd=cost_usd,
-        estimated=read.flag(shown, "estimated"),
+        estimated=read.flag(document, "estimated"),
     )
 
 
@@ -86,29 +86,28 @@ class Continuation:
     model: str | None = None
     tag: str | None = None
     message_count: int | None = None
-    status: str | None = (
-        None  # "new": nothing was known under the caller's name; of a background call: the job's
-    )
+    # "new": there was no conversation under the caller's name. Of a background call: the job's status.
+    status: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        shown: dict[str, object] = {"id": self.id}
+        document: dict[str, object] = {"id": self.id}
         if self.model is not None:
-            shown |= {"provider": self.provider, "model": self.model}
+            document |= {"provider": self.provider, "model": self.model}
         if self.tag:
-            shown["tag"] = self.tag
+            document["tag"] = self.tag
         if self.message_count is not None:
-            shown["messageCount"] = self.message_count
-        return shown | without_empty(status=self.status)
+            document["messageCount"] = self.message_count
+        return document | without_empty(status=self.status)
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Continuation:
+    def from_json(cls, document: dict[str, object]) -> Continuation:
         return cls(
-            id=read.text(shown, "id"),
-            provider=read.text_or_none(shown, "provider"),
-            model=read.text_or_none(shown, "model"),
-            tag=read.text_or_none(shown, "tag"),
-            message_count=read.integer_or_none(shown, "messageCount"),
-            status=read.text_or_none(shown, "status"),
+            id=read.text(document, "id"),
+            provider=read.text_or_none(document, "provider"),
+            model=read.text_or_none(document, "model"),
+            tag=read.text_or_none(document, "tag"),
+            message_count=read.integer_or_none(document, "messageCount"),
+            status=read.text_or_none(document, "status"),
         )
 
 
@@ -126,21 +125,21 @@ class AnswerNotice:
 
     @property
     def is_incomplete(self) -> bool:
-        """The answer was cut."""
+        """Whether the answer was cut off."""
         return bool(self.more.get("incomplete"))
 
     def to_json(self) -> dict[str, object]:
         return {"kind": self.kind, "text": self.text, **self.more}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> AnswerNotice:
-        more = {name: value for name, value in shown.items() if name not in {"kind", "text"}}
-        return cls(read.text(shown, "kind"), read.text(shown, "text"), more)
+    def from_json(cls, document: dict[str, object]) -> AnswerNotice:
+        more = {name: value for name, value in document.items() if name not in {"kind", "text"}}
+        return cls(read.text(document, "kind"), read.text(document, "text"), more)
 
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A model that failed before another one answered, and what it used."""
+    """A model that failed before another one answered, and the tokens that it used."""
 
     model: str
     code: str
@@ -148,19 +147,21 @@ class PassedOver:
     spent: Usage | None = None
 
     def to_json(self) -> dict[str, object]:
-        shown: dict[str, object] = {"model": self.model, "code": self.code, "error": self.error}
+        document: dict[str, object] = {"model": self.model, "code": self.code, "error": self.error}
         if self.spent:
-            shown |= {"usage": usage_to_json(self.spent), "cost_usd": self.spent.cost_usd}
-        return shown
+            document |= {"usage": usage_to_json(self.spent), "cost_usd": self.spent.cost_usd}
+        return document
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> PassedOver:
-        used = (
-            usage_from_json(read.part(shown, "usage"), read.number_or_none(shown, "cost_usd"))
-            if "usage" in shown
+    def from_json(cls, document: dict[str, object]) -> PassedOver:
+        usage = (
+            usage_from_json(read.part(document, "usage"), read.number_or_none(document, "cost_usd"))
+            if "usage" in document
             else None
         )
-        return cls(read.text(shown, "model"), read.text(shown, "code"), read.text(shown, "error"), used)
+        return cls(
+            read.text(document, "model"), read.text(document, "code"), read.text(document, "error"), usage
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,15 +171,15 @@ class Source:
     name: str
     size: int
     modified: str | None = None
-    lines: int | None = None  # of the whole file; None: not counted to its end
+    lines: int | None = None  # of the whole file; None: not read to its end
     first: int | None = None
     last: int | None = None
     encoding: str = "utf-8"
-    unchanged_since_turn: int | None = None  # its lines were sent there
+    unchanged_since_turn: int | None = None  # the turn with which its lines were sent
     pages: int | None = None  # of a PDF; `first` and `last` then count pages
 
     def to_json(self) -> dict[str, object]:
-        shown = {
+        document = {
             "name": self.name,
             "size": self.size,
             "modified": self.modified,
@@ -188,27 +189,27 @@ class Source:
             "encoding": None if self.encoding == "utf-8" else self.encoding,
             "unchanged_since_turn": self.unchanged_since_turn,
         }
-        return {key: value for key, value in shown.items() if value is not None}
+        return {key: value for key, value in document.items() if value is not None}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Source:
-        first, _, last = read.text(shown, "range").partition(":")
+    def from_json(cls, document: dict[str, object]) -> Source:
+        first, _, last = read.text(document, "range").partition(":")
         return cls(
-            name=read.text(shown, "name"),
-            size=read.integer(shown, "size"),
-            modified=read.text_or_none(shown, "modified"),
-            lines=read.integer_or_none(shown, "lines"),
-            pages=read.integer_or_none(shown, "pages"),
+            name=read.text(document, "name"),
+            size=read.integer(document, "size"),
+            modified=read.text_or_none(document, "modified"),
+            lines=read.integer_or_none(document, "lines"),
+            pages=read.integer_or_none(document, "pages"),
             first=int(first) if first else None,
             last=int(last) if last else None,
-            encoding=read.text(shown, "encoding", "utf-8"),
-            unchanged_since_turn=read.integer_or_none(shown, "unchanged_since_turn"),
+            encoding=read.text(document, "encoding", "utf-8"),
+            unchanged_since_turn=read.integer_or_none(document, "unchanged_since_turn"),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSummary:
-    """Who answered, at what cost."""
+    """The model that answered, and the cost."""
 
     model: str
     provider: str
@@ -231,8 +232,8 @@ class AnswerSummary:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> AnswerSummary:
-        return cls(**_summary(shown))
+    def from_json(cls, document: dict[str, object]) -> AnswerSummary:
+        return cls(**_summary(document))
 
 
 class _Summary(TypedDict):
@@ -244,25 +245,25 @@ class _Summary(TypedDict):
     finish_reason: str
 
 
-def _summary(shown: dict[str, object]) -> _Summary:
+def _summary(document: dict[str, object]) -> _Summary:
     return {
-        "model": read.text(shown, "model"),
-        "provider": read.text(shown, "provider"),
-        "usage": usage_from_json(read.part(shown, "usage"), read.number_or_none(shown, "cost_usd")),
-        "cost_usd": read.number_or_none(shown, "cost_usd"),
-        "response_time_ms": read.integer_or_none(shown, "response_time_ms"),
-        "finish_reason": read.text(shown, "finish_reason"),
+        "model": read.text(document, "model"),
+        "provider": read.text(document, "provider"),
+        "usage": usage_from_json(read.part(document, "usage"), read.number_or_none(document, "cost_usd")),
+        "cost_usd": read.number_or_none(document, "cost_usd"),
+        "response_time_ms": read.integer_or_none(document, "response_time_ms"),
+        "finish_reason": read.text(document, "finish_reason"),
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerMetadata(AnswerSummary):
-    """And how."""
+    """The summary of an answer, and how the answer came about."""
 
-    answered_by: str | None = None  # where the vendor names another model
+    answered_by: str | None = None  # the model that the vendor names, if it is another one
     settings_left_out: tuple[str, ...] = ()
     notices: tuple[AnswerNotice, ...] = ()
-    session: str | None = None  # an agent's own
+    session: str | None = None  # the agent's own session id
     cached: bool = False
     tool_calls: tuple[ToolRun, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
@@ -273,30 +274,30 @@ class AnswerMetadata(AnswerSummary):
         return self._head() | without_empty(
             answered_by=self.answered_by,
             settings_left_out=list(self.settings_left_out),
-            notices=listed(self.notices),
+            notices=json_list(self.notices),
             session=self.session,
             cached=self.cached,
-            tool_calls=listed(self.tool_calls),
-            passed_over=listed(self.passed_over),
-            files=listed(self.files),
+            tool_calls=json_list(self.tool_calls),
+            passed_over=json_list(self.passed_over),
+            files=json_list(self.files),
             warnings=list(self.warnings),
         )
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> AnswerMetadata:
+    def from_json(cls, document: dict[str, object]) -> AnswerMetadata:
         return cls(
-            **_summary(shown),
-            answered_by=read.text_or_none(shown, "answered_by"),
-            settings_left_out=read.texts(shown, "settings_left_out"),
-            notices=tuple(map(AnswerNotice.from_json, read.parts(shown, "notices"))),
-            session=read.text_or_none(shown, "session"),
-            cached=read.flag(shown, "cached"),
-            tool_calls=tuple(map(ToolRun.from_json, read.parts(shown, "tool_calls"))),
-            passed_over=tuple(map(PassedOver.from_json, read.parts(shown, "passed_over"))),
-            files=tuple(map(Source.from_json, read.parts(shown, "files"))),
-            warnings=read.texts(shown, "warnings"),
+            **_summary(document),
+            answered_by=read.text_or_none(document, "answered_by"),
+            settings_left_out=read.texts(document, "settings_left_out"),
+            notices=tuple(map(AnswerNotice.from_json, read.parts(document, "notices"))),
+            session=read.text_or_none(document, "session"),
+            cached=read.flag(document, "cached"),
+            tool_calls=tuple(map(ToolRun.from_json, read.parts(document, "tool_calls"))),
+            passed_over=tuple(map(PassedOver.from_json, read.parts(document, "passed_over"))),
+            files=tuple(map(Source.from_json, read.parts(document, "files"))),
+            warnings=read.texts(document, "warnings"),
         )
 
 
-def listed(parts: Iterable[Serialisable]) -> list[dict[str, object]]:
+def json_list(parts: Iterable[Serialisable]) -> list[dict[str, object]]:
     return [part.to_json() for part in parts]

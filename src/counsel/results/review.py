@@ -1,4 +1,4 @@
-"""The outcome of a review: findings of several models, merged, each checked by a model that did not make it."""
+"""The outcome of a review: merged findings of several models, each checked by a model that did not make it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias, TypedDict, cast
 from counsel import json_reader as read
 from counsel.lazy_dataclass import dataclass
 from counsel.results.consensus import ModelFailure, Totals
-from counsel.results.parts import Continuation, listed, without_empty
+from counsel.results.parts import Continuation, json_list, without_empty
 from counsel.types import Json
 
 ReviewStatus: TypeAlias = Literal["review_complete", "review_partial"]
 Severity: TypeAlias = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
-# agreed: all members made it. unchecked: there was no other member to check it, or that one failed.
+# agreed: all members made it. unchecked: there was no other member to check it, or that member failed.
 FindingStatus: TypeAlias = Literal["agreed", "confirmed", "unsure", "unchecked", "disputed"]
 STATUSES: tuple[FindingStatus, ...] = ("agreed", "confirmed", "unsure", "unchecked", "disputed")
 # diff: at a changed line or near it. outside: elsewhere. missing: there is no such file or line.
@@ -22,7 +22,7 @@ Location: TypeAlias = Literal["diff", "outside", "missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeBy:
+class MemberFinding:
     """A finding as one member made it."""
 
     model: str
@@ -41,13 +41,13 @@ class MadeBy:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> MadeBy:
+    def from_json(cls, document: dict[str, object]) -> MemberFinding:
         return cls(
-            model=read.text(shown, "model"),
-            severity=cast("Severity", read.text(shown, "severity", "medium")),
-            title=read.text(shown, "title"),
-            reason=read.text(shown, "reason"),
-            suggestion=read.text(shown, "suggestion"),
+            model=read.text(document, "model"),
+            severity=cast("Severity", read.text(document, "severity", "medium")),
+            title=read.text(document, "title"),
+            reason=read.text(document, "reason"),
+            suggestion=read.text(document, "suggestion"),
         )
 
 
@@ -56,7 +56,7 @@ Verdict: TypeAlias = Literal["confirmed", "disputed", "unsure"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a member that did not make the finding says about it."""
+    """The opinion of a member that did not make the finding."""
 
     model: str
     verdict: Verdict
@@ -66,11 +66,11 @@ class Check:
         return {"model": self.model, "verdict": self.verdict, "reason": self.reason}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Check:
+    def from_json(cls, document: dict[str, object]) -> Check:
         return cls(
-            read.text(shown, "model"),
-            cast("Verdict", read.text(shown, "verdict", "unsure")),
-            read.text(shown, "reason"),
+            read.text(document, "model"),
+            cast("Verdict", read.text(document, "verdict", "unsure")),
+            read.text(document, "reason"),
         )
 
 
@@ -78,15 +78,15 @@ class Check:
 class Finding:
     id: str
     file: str
-    line: int | None  # None: it is about the whole file
+    line: int | None  # None: the finding is about the whole file
     end_line: int | None
-    severity: Severity  # the worst that a member gave
+    severity: Severity  # the worst of its members' severities
     status: FindingStatus
     location: Location
     title: str
     reason: str
     suggestion: str
-    made_by: tuple[MadeBy, ...]
+    made_by: tuple[MemberFinding, ...]
     check: Check | None = None
 
     @property
@@ -95,7 +95,7 @@ class Finding:
 
     @property
     def stands(self) -> bool:
-        """It counts: nobody disputed it, and its place exists."""
+        """Whether the finding counts: nobody disputed it, and its place exists."""
         return self.status != "disputed" and self.location != "missing"
 
     @property
@@ -118,29 +118,29 @@ class Finding:
             "reason": self.reason,
             "suggestion": self.suggestion,
             "found_by": list(self.models),
-            "made_by": listed(self.made_by),
+            "made_by": json_list(self.made_by),
             "check": self.check.to_json() if self.check else None,
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Finding:
+    def from_json(cls, document: dict[str, object]) -> Finding:
         return cls(
-            id=read.text(shown, "id"),
-            file=read.text(shown, "file"),
-            line=read.integer_or_none(shown, "line"),
-            end_line=read.integer_or_none(shown, "end_line"),
-            severity=cast("Severity", read.text(shown, "severity", "medium")),
-            status=cast("FindingStatus", read.text(shown, "status", "unchecked")),
-            location=cast("Location", read.text(shown, "location", "diff")),
-            title=read.text(shown, "title"),
-            reason=read.text(shown, "reason"),
-            suggestion=read.text(shown, "suggestion"),
-            made_by=tuple(map(MadeBy.from_json, read.parts(shown, "made_by"))),
-            check=Check.from_json(read.part(shown, "check")) if shown.get("check") else None,
+            id=read.text(document, "id"),
+            file=read.text(document, "file"),
+            line=read.integer_or_none(document, "line"),
+            end_line=read.integer_or_none(document, "end_line"),
+            severity=cast("Severity", read.text(document, "severity", "medium")),
+            status=cast("FindingStatus", read.text(document, "status", "unchecked")),
+            location=cast("Location", read.text(document, "location", "diff")),
+            title=read.text(document, "title"),
+            reason=read.text(document, "reason"),
+            suggestion=read.text(document, "suggestion"),
+            made_by=tuple(map(MemberFinding.from_json, read.parts(document, "made_by"))),
+            check=Check.from_json(read.part(document, "check")) if document.get("check") else None,
         )
 
 
-# failed: it made no review. check_failed: it reviewed, and did not check the others' findings.
+# failed: it made no review. check_failed: it reviewed, but did not check the others' findings.
 ReviewerStatus: TypeAlias = Literal["reviewed", "check_failed", "failed"]
 
 
@@ -166,14 +166,14 @@ class Reviewer:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Reviewer:
+    def from_json(cls, document: dict[str, object]) -> Reviewer:
         return cls(
-            model=read.text(shown, "model"),
-            status=cast("ReviewerStatus", read.text(shown, "status", "reviewed")),
-            findings=read.integer(shown, "findings"),
-            checked=read.integer(shown, "checked"),
-            context_lines=read.integer_or_none(shown, "context_lines"),
-            left_out=read.texts(shown, "left_out"),
+            model=read.text(document, "model"),
+            status=cast("ReviewerStatus", read.text(document, "status", "reviewed")),
+            findings=read.integer(document, "findings"),
+            checked=read.integer(document, "checked"),
+            context_lines=read.integer_or_none(document, "context_lines"),
+            left_out=read.texts(document, "left_out"),
         )
 
 
@@ -182,17 +182,17 @@ class LeftOutFile(TypedDict):
     reason: str
 
 
-def _left_out(shown: dict[str, object]) -> LeftOutFile:
-    return {"file": read.text(shown, "file"), "reason": read.text(shown, "reason")}
+def _left_out_file(document: dict[str, object]) -> LeftOutFile:
+    return {"file": read.text(document, "file"), "reason": read.text(document, "reason")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
     status: ReviewStatus
     about: str  # what was compared
-    files: tuple[str, ...]  # that were reviewed
-    left_out: tuple[LeftOutFile, ...]  # that no member was sent
-    findings: tuple[Finding, ...]  # the worst first
+    files: tuple[str, ...]  # the reviewed files
+    left_out: tuple[LeftOutFile, ...]  # files that were sent to no member
+    findings: tuple[Finding, ...]  # worst first
     reviewers: tuple[Reviewer, ...]
     failed: tuple[ModelFailure, ...]
     continuation: Continuation
@@ -205,38 +205,38 @@ class ReviewResult:
 
     @property
     def content(self) -> str:
-        from counsel.results import review_text  # few results are reviews
+        from counsel.results import review_text  # rarely needed
 
         return review_text.text(self)
 
     def worst(self, severity: str, *, disputed: bool = False) -> tuple[Finding, ...]:
-        """Findings of this severity or worse that stand; with `disputed`, also those that were disputed."""
-        most = SEVERITIES.index(severity)
+        """Findings of this severity or worse that stand; with `disputed`, also the disputed ones."""
+        limit = SEVERITIES.index(severity)
         return tuple(
             finding
             for finding in self.findings
-            if SEVERITIES.index(finding.severity) <= most
+            if SEVERITIES.index(finding.severity) <= limit
             and (finding.stands or (disputed and finding.location != "missing"))
         )
 
     def to_json(self) -> Json:
         if self.document is not None and "content" in self.document:
             return self.document
-        return {**(self.document or self._shown()), "content": self.content}
+        return {**(self.document or self._to_dict()), "content": self.content}
 
     def to_row(self) -> dict[str, object]:
-        """As it is stored."""
-        return self._shown()
+        """The document as it is stored."""
+        return self._to_dict()
 
-    def _shown(self) -> dict[str, object]:
+    def _to_dict(self) -> dict[str, object]:
         return {
             "status": self.status,
             "about": self.about,
             "files": list(self.files),
             "left_out": list(self.left_out),
-            "findings": listed(self.findings),
-            "reviewers": listed(self.reviewers),
-            "failed": listed(self.failed),
+            "findings": json_list(self.findings),
+            "reviewers": json_list(self.reviewers),
+            "failed": json_list(self.failed),
             "continuation": self.continuation.to_json(),
             "metadata": self.metadata.to_json(),
             "job_id": self.job_id,
@@ -244,20 +244,20 @@ class ReviewResult:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> ReviewResult:
+    def from_json(cls, document: dict[str, object]) -> ReviewResult:
         return cls(
-            status=cast("ReviewStatus", read.text(shown, "status", "review_complete")),
-            about=read.text(shown, "about"),
-            files=read.texts(shown, "files"),
-            left_out=tuple(map(_left_out, read.parts(shown, "left_out"))),
-            findings=tuple(map(Finding.from_json, read.parts(shown, "findings"))),
-            reviewers=tuple(map(Reviewer.from_json, read.parts(shown, "reviewers"))),
-            failed=tuple(map(ModelFailure.from_json, read.parts(shown, "failed"))),
-            continuation=Continuation.from_json(read.part(shown, "continuation")),
-            metadata=Totals.from_json(read.part(shown, "metadata")),
-            job_id=read.text(shown, "job_id"),
-            title=read.text_or_none(shown, "title"),
-            export=read.text_or_none(shown, "export"),
-            final_summary=read.text_or_none(shown, "final_summary"),
-            document=shown,
+            status=cast("ReviewStatus", read.text(document, "status", "review_complete")),
+            about=read.text(document, "about"),
+            files=read.texts(document, "files"),
+            left_out=tuple(map(_left_out_file, read.parts(document, "left_out"))),
+            findings=tuple(map(Finding.from_json, read.parts(document, "findings"))),
+            reviewers=tuple(map(Reviewer.from_json, read.parts(document, "reviewers"))),
+            failed=tuple(map(ModelFailure.from_json, read.parts(document, "failed"))),
+            continuation=Continuation.from_json(read.part(document, "continuation")),
+            metadata=Totals.from_json(read.part(document, "metadata")),
+            job_id=read.text(document, "job_id"),
+            title=read.text_or_none(document, "title"),
+            export=read.text_or_none(document, "export"),
+            final_summary=read.text_or_none(document, "final_summary"),
+            document=document,
         )

@@ -1,4 +1,4 @@
-"""A review for other programs: SARIF 2.1.0 for code scanning, and workflow commands that GitHub shows beside the code."""
+"""A review for other programs: SARIF 2.1.0 for code scanning, and workflow commands, which GitHub shows in the code."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def sarif(result: ReviewResult) -> dict[str, object]:
-    """One run; a rule for each severity. Findings whose file or line does not exist are notifications: GitHub refuses a
-    whole file in which one result has no location (github/codeql-action#2459)."""
+    """One run, with a rule for each severity. Findings whose file or line does not exist become notifications: GitHub
+    refuses a whole file if one result has no location (github/codeql-action#2459)."""
     findings = [finding for finding in result.findings if finding.location != "missing"]
-    used = {finding.severity for finding in findings}
-    rules = [severity for severity in _LEVELS if severity in used]
+    severities = {finding.severity for finding in findings}
+    rules = [severity for severity in _LEVELS if severity in severities]
     run: dict[str, object] = {
         "tool": {
             "driver": {
@@ -83,7 +83,7 @@ def _rule(severity: Severity) -> dict[str, object]:
 
 
 def _result(finding: Finding, rule: int) -> dict[str, object]:
-    shown: dict[str, object] = {
+    document: dict[str, object] = {
         "locations": [_location(finding)],
         "ruleId": f"review/{finding.severity}",
         "ruleIndex": rule,
@@ -98,9 +98,11 @@ def _result(finding: Finding, rule: int) -> dict[str, object]:
         },
     }
     if finding.status == "disputed" and finding.check:
-        # code scanning shows suppressed results as dismissed
-        shown["suppressions"] = [{"kind": "external", "justification": finding.check.reason or "Disputed."}]
-    return shown
+        # Code scanning shows suppressed results as dismissed.
+        document["suppressions"] = [
+            {"kind": "external", "justification": finding.check.reason or "Disputed."}
+        ]
+    return document
 
 
 def _location(finding: Finding) -> dict[str, object]:
@@ -127,7 +129,7 @@ def _about(finding: Finding) -> str:
 
 
 def github(result: ReviewResult) -> list[str]:
-    """One line per finding that stands; disputed ones are notices."""
+    """One line per finding; disputed findings are notices."""
     lines = [_annotation(finding) for finding in result.findings]
     return lines + [f"::warning title=counsel review::{_data(failure.line())}" for failure in result.failed]
 
@@ -138,8 +140,8 @@ def _annotation(finding: Finding) -> str:
     properties = {"title": title}
     if finding.location != "missing":
         properties = {"file": finding.file, **_lines(finding), **properties}
-    shown = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{command} {shown}::{_data(_message(finding))}"
+    document = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{command} {document}::{_data(_message(finding))}"
 
 
 def _lines(finding: Finding) -> dict[str, str]:
@@ -149,7 +151,7 @@ def _lines(finding: Finding) -> dict[str, str]:
 
 
 def _data(text: str) -> str:
-    """As GitHub's own toolkit escapes a command's message: nothing in it can begin another command."""
+    """Escape a command's message like GitHub's own toolkit, so that nothing in it can begin another command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -1,4 +1,4 @@
-"""A review as text for people: the summary, then the findings, the worst first, then what was not reviewed."""
+"""A review as text for people: the summary, then the findings, worst first, then what was not reviewed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from counsel.results.review import Finding, LeftOutFile, ReviewResult
 from counsel.text import counted
 
 WIDTH = 80
-_MOST_FILES = 20  # that are named; the document has all
+_MOST_FILES = 20  # how many are named; the JSON document has all
 _MARKS = {
     "outside": "outside the change",
     "missing": "no such file or line",
@@ -30,8 +30,8 @@ def _summary(result: ReviewResult, width: int) -> str:
         return _wrapped(f"Nothing to review: {result.about}.", width)
     models = ", ".join(reviewer.model for reviewer in result.reviewers if reviewer.status != "failed")
     findings = counted(len(result.findings), "finding") if result.findings else "No findings"
-    disputed = sum(finding.status == "disputed" for finding in result.findings)
-    note = f" ({disputed} disputed)" if disputed else ""
+    disputed_count = sum(finding.status == "disputed" for finding in result.findings)
+    note = f" ({disputed_count} disputed)" if disputed_count else ""
     files = counted(len(result.files), "file")
     return _wrapped(f"{findings}{note} in {files}: {result.about}. Reviewed by {models}.", width)
 
@@ -56,7 +56,7 @@ def _finding(finding: Finding, width: int) -> Iterator[str]:
 
 
 def _severities(finding: Finding) -> str:
-    """Where members disagree about it."""
+    """Each member's severity, if they disagree about it."""
     if len({maker.severity for maker in finding.made_by}) == 1:
         return ""
     return f" ({', '.join(f'{maker.model}: {maker.severity}' for maker in finding.made_by)})"
@@ -69,7 +69,7 @@ def _gaps(result: ReviewResult, width: int) -> Iterator[str]:
         if reviewer.left_out:
             names, more = ", ".join(reviewer.left_out[:_MOST_FILES]), len(reviewer.left_out) - _MOST_FILES
             names += f" and {counted(more, 'other')}" if more > 0 else ""
-            yield _wrapped(f"{reviewer.model} was not sent, for lack of space: {names}.", width)
+            yield _wrapped(f"Not sent to {reviewer.model}, for lack of space: {names}.", width)
         elif reviewer.context_lines is not None:
             lines = counted(reviewer.context_lines, "line")
             yield _wrapped(f"{reviewer.model} was sent only {lines} around each change.", width)
@@ -87,10 +87,10 @@ def _failure(line: str, width: int) -> str:
 
 
 def _wrapped(paragraphs: str, width: int, indent: str = "") -> str:
-    """Paragraphs stay apart; a word that is longer than a line is not broken: it may be a path."""
+    """Wrap each paragraph by itself. A word that is longer than a line is not broken: it may be a path."""
     lines: list[str] = []
     for paragraph in paragraphs.strip().splitlines():
-        wrapped = textwrap.wrap(
+        paragraph_lines = textwrap.wrap(
             paragraph,
             width,
             initial_indent=indent,
@@ -98,5 +98,5 @@ def _wrapped(paragraphs: str, width: int, indent: str = "") -> str:
             break_long_words=False,
             break_on_hyphens=False,
         )
-        lines += wrapped or [""]
+        lines += paragraph_lines or [""]
     return "\n".join(lines)

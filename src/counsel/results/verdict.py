@@ -1,4 +1,4 @@
-"""The outcome of a consensus: the judge's comparison, the vote, how often the answers were refined."""
+"""The outcome of a consensus: the judge's comparison, the vote, and how often the answers were refined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, cast
 from counsel import json_reader as read
 from counsel.errors import CounselError, from_dict
 from counsel.lazy_dataclass import dataclass
-from counsel.results.parts import AnswerMetadata, listed, without_empty
+from counsel.results.parts import AnswerMetadata, json_list, without_empty
 
 Ended: TypeAlias = Literal["limit", "unchanged", "agreement", "never"]
 BasedOn: TypeAlias = Literal["initial", "refined"]
@@ -17,8 +17,8 @@ RefineMode: TypeAlias = Literal["always", "disagreement", "never"]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A position in a contradiction, and who holds it."""
+class Position:
+    """A position in a contradiction, and the models that hold it."""
 
     models: tuple[str, ...]
     position: str
@@ -27,21 +27,23 @@ class Held:
         return {"models": list(self.models), "position": self.position}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Held:
-        return cls(read.texts(shown, "models"), read.text(shown, "position"))
+    def from_json(cls, document: dict[str, object]) -> Position:
+        return cls(read.texts(document, "models"), read.text(document, "position"))
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     topic: str
-    positions: tuple[Held, ...]
+    positions: tuple[Position, ...]
 
     def to_json(self) -> dict[str, object]:
-        return {"topic": self.topic, "positions": listed(self.positions)}
+        return {"topic": self.topic, "positions": json_list(self.positions)}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Contradiction:
-        return cls(read.text(shown, "topic"), tuple(map(Held.from_json, read.parts(shown, "positions"))))
+    def from_json(cls, document: dict[str, object]) -> Contradiction:
+        return cls(
+            read.text(document, "topic"), tuple(map(Position.from_json, read.parts(document, "positions")))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class PartialCoverage:
         return {"point": self.point, "models": list(self.models)}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> PartialCoverage:
-        return cls(read.text(shown, "point"), read.texts(shown, "models"))
+    def from_json(cls, document: dict[str, object]) -> PartialCoverage:
+        return cls(read.text(document, "point"), read.texts(document, "models"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,8 @@ class UniqueInsight:
         return {"model": self.model, "insight": self.insight}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> UniqueInsight:
-        return cls(read.text(shown, "model"), read.text(shown, "insight"))
+    def from_json(cls, document: dict[str, object]) -> UniqueInsight:
+        return cls(read.text(document, "model"), read.text(document, "insight"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +85,8 @@ class JudgeVerdict:
     blind_spots: tuple[str, ...] = ()
     failed_models: tuple[str, ...] = ()
     recommendation: str = ""
-    choice: str | None = None  # of the choices that were offered
-    metadata: AnswerMetadata | None = None  # of its call; None: of a release that did not report it
+    choice: str | None = None  # one of the choices that the caller offered
+    metadata: AnswerMetadata | None = None  # of the judge's call; None: from a release that did not report it
     error: CounselError | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -94,9 +96,9 @@ class JudgeVerdict:
             "judge": self.judge,
             "based_on": self.based_on,
             "consensus": list(self.consensus),
-            "contradictions": listed(self.contradictions),
-            "partial_coverage": listed(self.partial_coverage),
-            "unique_insights": listed(self.unique_insights),
+            "contradictions": json_list(self.contradictions),
+            "partial_coverage": json_list(self.partial_coverage),
+            "unique_insights": json_list(self.unique_insights),
             "blind_spots": list(self.blind_spots),
             "failed_models": list(self.failed_models),
             "recommendation": self.recommendation,
@@ -105,22 +107,22 @@ class JudgeVerdict:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> JudgeVerdict:
-        if "error" in shown:
-            return cls(judge=read.text(shown, "judge"), error=from_dict(shown))
+    def from_json(cls, document: dict[str, object]) -> JudgeVerdict:
+        if "error" in document:
+            return cls(judge=read.text(document, "judge"), error=from_dict(document))
         return cls(
-            judge=read.text(shown, "judge"),
-            based_on=cast("BasedOn", read.text(shown, "based_on", "initial")),
-            consensus=read.texts(shown, "consensus"),
-            contradictions=tuple(map(Contradiction.from_json, read.parts(shown, "contradictions"))),
-            partial_coverage=tuple(map(PartialCoverage.from_json, read.parts(shown, "partial_coverage"))),
-            unique_insights=tuple(map(UniqueInsight.from_json, read.parts(shown, "unique_insights"))),
-            blind_spots=read.texts(shown, "blind_spots"),
-            failed_models=read.texts(shown, "failed_models"),
-            recommendation=read.text(shown, "recommendation"),
-            choice=read.text_or_none(shown, "choice"),
-            metadata=AnswerMetadata.from_json(read.part(shown, "metadata"))
-            if shown.get("metadata")
+            judge=read.text(document, "judge"),
+            based_on=cast("BasedOn", read.text(document, "based_on", "initial")),
+            consensus=read.texts(document, "consensus"),
+            contradictions=tuple(map(Contradiction.from_json, read.parts(document, "contradictions"))),
+            partial_coverage=tuple(map(PartialCoverage.from_json, read.parts(document, "partial_coverage"))),
+            unique_insights=tuple(map(UniqueInsight.from_json, read.parts(document, "unique_insights"))),
+            blind_spots=read.texts(document, "blind_spots"),
+            failed_models=read.texts(document, "failed_models"),
+            recommendation=read.text(document, "recommendation"),
+            choice=read.text_or_none(document, "choice"),
+            metadata=AnswerMetadata.from_json(read.part(document, "metadata"))
+            if document.get("metadata")
             else None,
         )
 
@@ -135,8 +137,8 @@ class Ballot:
         return {"model": self.model, "choice": self.choice, "reason": self.reason}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Ballot:
-        return cls(read.text(shown, "model"), read.text(shown, "choice"), read.text(shown, "reason"))
+    def from_json(cls, document: dict[str, object]) -> Ballot:
+        return cls(read.text(document, "model"), read.text(document, "choice"), read.text(document, "reason"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,10 @@ class Minority:
         return {"choice": self.choice, "models": list(self.models), "reasons": list(self.reasons)}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Minority:
-        return cls(read.text(shown, "choice"), read.texts(shown, "models"), read.texts(shown, "reasons"))
+    def from_json(cls, document: dict[str, object]) -> Minority:
+        return cls(
+            read.text(document, "choice"), read.texts(document, "models"), read.texts(document, "reasons")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +167,8 @@ class VoteFailure:
         return {"model": self.model, "code": self.code, "error": self.error}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> VoteFailure:
-        return cls(read.text(shown, "model"), read.text(shown, "code"), read.text(shown, "error"))
+    def from_json(cls, document: dict[str, object]) -> VoteFailure:
+        return cls(read.text(document, "model"), read.text(document, "code"), read.text(document, "error"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,46 +189,46 @@ class Vote:
             "majority": self.majority,
             "tied": list(self.tied),
             "agreement": self.agreement,
-            "votes": listed(self.votes),
-            "minority": listed(self.minority),
-            "failed": listed(self.failed),
+            "votes": json_list(self.votes),
+            "minority": json_list(self.minority),
+            "failed": json_list(self.failed),
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Vote:
+    def from_json(cls, document: dict[str, object]) -> Vote:
         return cls(
-            choices=read.texts(shown, "choices"),
-            counts=cast("dict[str, int]", read.part(shown, "counts")),
-            majority=read.text_or_none(shown, "majority"),
-            tied=read.texts(shown, "tied"),
-            agreement=read.number(shown, "agreement"),
-            votes=tuple(map(Ballot.from_json, read.parts(shown, "votes"))),
-            minority=tuple(map(Minority.from_json, read.parts(shown, "minority"))),
-            failed=tuple(map(VoteFailure.from_json, read.parts(shown, "failed"))),
+            choices=read.texts(document, "choices"),
+            counts=cast("dict[str, int]", read.part(document, "counts")),
+            majority=read.text_or_none(document, "majority"),
+            tied=read.texts(document, "tied"),
+            agreement=read.number(document, "agreement"),
+            votes=tuple(map(Ballot.from_json, read.parts(document, "votes"))),
+            minority=tuple(map(Minority.from_json, read.parts(document, "minority"))),
+            failed=tuple(map(VoteFailure.from_json, read.parts(document, "failed"))),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """How often the answers were refined, and why it ended there."""
+    """How often the answers were refined, and why there were no more rounds."""
 
     mode: RefineMode
-    rounds: int  # that were held, the first one included
+    rounds: int  # including the first one
     ended: Ended
 
     def to_json(self) -> dict[str, object]:
         return {"mode": self.mode, "rounds": self.rounds, "ended": self.ended}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> Refinement:
-        mode = cast("RefineMode", read.text(shown, "mode", "always"))
-        ended = cast("Ended", read.text(shown, "ended", "limit"))
-        return cls(mode, read.integer(shown, "rounds", 1), ended)
+    def from_json(cls, document: dict[str, object]) -> Refinement:
+        mode = cast("RefineMode", read.text(document, "mode", "always"))
+        reason = cast("Ended", read.text(document, "ended", "limit"))
+        return cls(mode, read.integer(document, "rounds", 1), reason)
 
 
 @dataclass(frozen=True, slots=True)
 class RoundAnswer:
-    """A model's answer in a round between the first and its last one."""
+    """A model's answer in a round between the first and the model's last one."""
 
     model: str
     text: str
@@ -240,12 +244,12 @@ class RoundAnswer:
         }
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> RoundAnswer:
+    def from_json(cls, document: dict[str, object]) -> RoundAnswer:
         return cls(
-            read.text(shown, "model"),
-            read.text(shown, "response"),
-            read.flag_or_none(shown, "changed"),
-            read.text_or_none(shown, "choice"),
+            read.text(document, "model"),
+            read.text(document, "response"),
+            read.flag_or_none(document, "changed"),
+            read.text_or_none(document, "choice"),
         )
 
 
@@ -255,10 +259,11 @@ class MiddleRound:
     answers: tuple[RoundAnswer, ...]
 
     def to_json(self) -> dict[str, object]:
-        return {"round": self.round, "answers": listed(self.answers)}
+        return {"round": self.round, "answers": json_list(self.answers)}
 
     @classmethod
-    def from_json(cls, shown: dict[str, object]) -> MiddleRound:
+    def from_json(cls, document: dict[str, object]) -> MiddleRound:
         return cls(
-            read.integer(shown, "round", 2), tuple(map(RoundAnswer.from_json, read.parts(shown, "answers")))
+            read.integer(document, "round", 2),
+            tuple(map(RoundAnswer.from_json, read.parts(document, "answers"))),
         )

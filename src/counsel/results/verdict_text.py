@@ -1,4 +1,4 @@
-"""The verdict and the vote as Markdown: what is recommended, what is agreed, what is not. The answers follow it."""
+"""The verdict and the vote as Markdown: recommendation, agreement and dissent. The answers follow this text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _HEADING = re.compile(r"^#{1,2}(?=\s)")
 
 
 def sections(verdict: JudgeVerdict | None, vote: Vote | None) -> list[str]:
-    """One text each; none where there is nothing to say."""
+    """The sections that have something to say."""
     parts = [*_recommendation(verdict, vote), *_agreement(verdict, vote), *_dissent(verdict, vote)]
     if verdict and verdict.error:
-        why = " ".join(str(verdict.error).split())
-        parts.insert(0, f"⚠ No verdict: the judge {verdict.judge} failed: [{verdict.error.code}] {why}")
+        message = " ".join(str(verdict.error).split())
+        parts.insert(0, f"⚠ No verdict: the judge {verdict.judge} failed: [{verdict.error.code}] {message}")
     return parts
 
 
@@ -26,17 +26,17 @@ def _recommendation(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator
     if vote:
         texts.append(_outcome(vote))
     if verdict and verdict.recommendation:
-        which = "first" if verdict.based_on == "initial" else "refined"
-        texts.append(fences.closed(_below(verdict.recommendation)))
+        answers = "first" if verdict.based_on == "initial" else "refined"
+        texts.append(fences.closed(_with_lower_headings(verdict.recommendation)))
         if verdict.choice:
             texts.append(f"The judge chooses **{verdict.choice}**.")
-        texts.append(f"*Judge: {verdict.judge}, who read the {which} answers without names.*")
+        texts.append(f"*Judge: {verdict.judge}, who read the {answers} answers without names.*")
     if texts:
         yield _section("Recommendation", texts)
 
 
-def _below(text: str) -> str:
-    """A judge's own headings are below ours: `anonymous.py` finds the answers by theirs."""
+def _with_lower_headings(text: str) -> str:
+    """The judge's text with its headings one level below counsel's, by which `anonymous.py` finds the answers."""
     lines = fences.lines(text)
     return "\n".join(line if is_code else _HEADING.sub("###", line) for line, is_code in lines)
 
@@ -46,9 +46,7 @@ def _outcome(vote: Vote) -> str:
     if not valid:
         return "No valid vote."
     if vote.tied:
-        return (
-            f"A tie: {_listed(f'**{choice}**' for choice in vote.tied)}, {_votes(vote, vote.tied[0])} each."
-        )
+        return f"A tie: {_enumeration(f'**{choice}**' for choice in vote.tied)}, {_votes(vote, vote.tied[0])} each."
     return f"**{vote.majority}**: {vote.counts[vote.majority or '']} of {counted(valid, 'vote')}."
 
 
@@ -62,9 +60,9 @@ def _agreement(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]
         counts = ", ".join(f"{choice} {count}" for choice, count in vote.counts.items())
         texts.append(f"{round(100 * vote.agreement)}% of the valid votes ({counts}).")
     if vote and vote.votes and vote.failed:
-        texts.append(f"Without a vote: {_listed(failed.model for failed in vote.failed)}.")
+        texts.append(f"Without a vote: {_enumeration(failure.model for failure in vote.failed)}.")
     if verdict and not verdict.error:
-        texts.append(_list(verdict.consensus) or "The judge found nothing on which all agree.")
+        texts.append(_list(verdict.consensus) or "The judge found no point on which all answers agree.")
     if texts:
         yield _section("Agreement", texts)
 
@@ -72,13 +70,13 @@ def _agreement(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]
 def _dissent(verdict: JudgeVerdict | None, vote: Vote | None) -> Iterator[str]:
     lines = []
     if vote:
-        lines += [f"**{choice}**: {_listed(_voters(vote, choice))}." for choice in vote.tied]
+        lines += [f"**{choice}**: {_enumeration(_voters(vote, choice))}." for choice in vote.tied]
         lines += map(_case, vote.minority)
     if verdict:
         lines += map(_contradiction, verdict.contradictions)
-        lines += [f"Only {_listed(each.models)}: {each.point}" for each in verdict.partial_coverage]
-        lines += [f"Only {each.model}: {each.insight}" for each in verdict.unique_insights]
-        lines += [f"Blind spot: {each}" for each in verdict.blind_spots]
+        lines += [f"Only {_enumeration(item.models)}: {item.point}" for item in verdict.partial_coverage]
+        lines += [f"Only {item.model}: {item.insight}" for item in verdict.unique_insights]
+        lines += [f"Blind spot: {item}" for item in verdict.blind_spots]
     if lines:
         yield _section("Dissent", [_list(lines)])
     elif verdict and not verdict.error:
@@ -96,19 +94,19 @@ def _case(minority: Minority) -> str:
     return f"**{minority.choice}**\n{_list(f'{model}: {reason}' for model, reason in reasons)}"
 
 
-def _contradiction(each: Contradiction) -> str:
-    positions = _list(f"{_listed(row.models)}: {row.position}" for row in each.positions)
-    return f"**{each.topic}**\n{positions}"
+def _contradiction(contradiction: Contradiction) -> str:
+    positions = _list(f"{_enumeration(row.models)}: {row.position}" for row in contradiction.positions)
+    return f"**{contradiction.topic}**\n{positions}"
 
 
 def _list(lines: Iterable[str]) -> str:
-    """Items of several lines stay one item."""
+    """A Markdown list; an item of several lines stays one item."""
     return "\n".join("- " + "\n  ".join(line.splitlines()) for line in lines)
 
 
-def _listed(names: Iterable[str]) -> str:
-    *most, last = [*names] or ["nobody"]
-    return f"{', '.join(most)} and {last}" if most else last
+def _enumeration(names: Iterable[str]) -> str:
+    *names_before, last = [*names] or ["nobody"]
+    return f"{', '.join(names_before)} and {last}" if names_before else last
 
 
 def _section(title: str, texts: Iterable[str]) -> str:

@@ -49,9 +49,9 @@ def check_skill(header: Frontmatter, folder: Path) -> tuple[Finding, ...]:
 
 
 def _frontmatter(header: Frontmatter) -> Finding:
-    for code, (what, fix) in REMARKS.items():
+    for code, (problem, fix) in REMARKS.items():
         if code in header.remarks:
-            return Finding("frontmatter", ok=False, message=what, fix=fix)
+            return Finding("frontmatter", ok=False, message=problem, fix=fix)
     return Finding("frontmatter", ok=True, message="YAML between two lines `---`")
 
 
@@ -59,11 +59,11 @@ def _name(name: str) -> Finding:
     if not name:
         return Finding("name", ok=False, message="no name", fix="Add `name:` with the folder's name.")
     if len(name) > LONGEST_NAME:
-        what = f"the name has {len(name)} characters, too long"
-        return Finding("name", ok=False, message=what, fix=f"Use at most {LONGEST_NAME}.")
+        problem = f"the name has {len(name)} characters, too long"
+        return Finding("name", ok=False, message=problem, fix=f"Use at most {LONGEST_NAME}.")
     if not NAME.fullmatch(name):
-        what = f"the name {name!r} has characters other than lowercase letters, digits and single hyphens"
-        return Finding("name", ok=False, message=what, fix=_suggestion(name))
+        problem = f"the name {name!r} has characters other than lowercase letters, digits and single hyphens"
+        return Finding("name", ok=False, message=problem, fix=_suggestion(name))
     return Finding("name", ok=True, message=name)
 
 
@@ -74,19 +74,19 @@ def _suggestion(name: str) -> str:
 
 def _folder(name: str, folder: str) -> Finding:
     if name and name != folder:
-        what = f"the folder is named {folder!r}, the skill {name!r}"
+        problem = f"the folder is named {folder!r}, the skill {name!r}"
         fix = "Use one name for both: Claude and Cursor use the folder's, Codex and Gemini the skill's."
-        return Finding("folder", ok=False, message=what, fix=fix)
+        return Finding("folder", ok=False, message=problem, fix=fix)
     return Finding("folder", ok=True, message=folder)
 
 
 def _description(description: str) -> Finding:
     if not description:
-        fix = "Add `description:` with what it does and when to use it: agents choose by this."
+        fix = "Add `description:` with what the skill does and when to use it: agents choose skills by it."
         return Finding("description", ok=False, message="no description", fix=fix)
     if len(description) > LONGEST_DESCRIPTION:
-        what = f"the description has {len(description):,} characters, too long"
-        return Finding("description", ok=False, message=what, fix=f"Use at most {LONGEST_DESCRIPTION:,}.")
+        problem = f"the description has {len(description):,} characters, too long"
+        return Finding("description", ok=False, message=problem, fix=f"Use at most {LONGEST_DESCRIPTION:,}.")
     return Finding("description", ok=True, message=counted(len(description), "character"))
 
 
@@ -94,9 +94,9 @@ def _optional(header: Frontmatter) -> list[Finding]:
     findings: list[Finding] = []
     compatibility = header.text("compatibility")
     if len(compatibility) > LONGEST_COMPATIBILITY:
-        what = f"compatibility has {len(compatibility):,} characters, too long"
+        problem = f"compatibility has {len(compatibility):,} characters, too long"
         findings.append(
-            Finding("compatibility", ok=False, message=what, fix=f"Use at most {LONGEST_COMPATIBILITY}.")
+            Finding("compatibility", ok=False, message=problem, fix=f"Use at most {LONGEST_COMPATIBILITY}.")
         )
     metadata = header.fields.get("metadata", Mapping())
     if not isinstance(metadata, Mapping) and not (isinstance(metadata, Scalar) and metadata.null):

@@ -42,7 +42,7 @@ def list_skills(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Listing:
-    """What each agent would load in `project`. A broken skill, folder or agent never hides the others."""
+    """The skills that each agent would load in `project`. A broken skill, folder or agent never hides the others."""
     for scope in scopes or ():
         if scope not in SCOPES:
             raise InvalidArgument(
@@ -50,23 +50,23 @@ def list_skills(
             )
     workspace = current_workspace(project, env)
     scanner = SkillScanner()
-    selected = list(dict.fromkeys(agents or WITH_SKILLS))
-    skills = [skill for agent in selected for skill in _skills_of(agent, workspace, scanner)]
+    names = list(dict.fromkeys(agents or WITH_SKILLS))
+    skills = [skill for agent in names for skill in _skills_of(agent, workspace, scanner)]
     problems = tuple(dict.fromkeys(scanner.problems))
-    # a differing copy may belong to another agent
-    others = [
+    # The copy that differs may belong to an agent that was not asked for.
+    other_skills = [
         skill
         for agent in WITH_SKILLS
-        if agent not in selected
+        if agent not in names
         for skill in _skills_of(agent, workspace, scanner)
     ]
-    marked = with_drift((*skills, *others))[: len(skills)]
-    in_scope = (skill for skill in marked if not scopes or skill.scope in scopes)
+    with_notes = with_drift((*skills, *other_skills))[: len(skills)]
+    in_scope = (skill for skill in with_notes if not scopes or skill.scope in scopes)
     return Listing(tuple(matching(in_scope, text)), problems)
 
 
 def current_workspace(project: Path | str | None = None, env: Mapping[str, str] | None = None) -> Workspace:
-    """Home, environment and folder: the process's own unless given."""
+    """Home, environment and folder; by default those of this process."""
     try:
         folder = Path(project).expanduser() if project else paths.current_folder()
         exists = paths.isdir(folder)
@@ -74,7 +74,7 @@ def current_workspace(project: Path | str | None = None, env: Mapping[str, str] 
         folder, exists = Path(project or "."), False
     if not exists:
         raise InvalidArgument(
-            f"{folder} is not a folder.", hint="Name the project's folder.", file=str(folder)
+            f"{folder} is not a folder.", hint="Give the project's folder.", file=str(folder)
         )
     return workspace_of(os.environ if env is None else env, Path(os.path.abspath(folder)))  # noqa: PTH100 - keeps links, as the clients do
 

@@ -1,4 +1,4 @@
-"""Which skills are copies of each other, and whether the copies still agree."""
+"""Which skills are copies of each other, and whether the copies still have the same files."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def files_of(folder: Path) -> list[tuple[str, int]]:
 
 
 def folder_digest(folder: Path) -> str:
-    """Equal for folders with the same files. A very large file counts by its size."""
-    import hashlib  # most lists have no copies to compare
+    """A digest that is equal for folders with the same files. Of very large files only the size counts."""
+    import hashlib  # rarely needed: most lists have no copies
 
     digest = hashlib.blake2b(digest_size=12)
     for name, size in files_of(folder):
@@ -46,8 +46,8 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def grouped(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
-    """Skills by identity: the same file under any name, or the same name."""
+def groups_of_copies(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
+    """Skills grouped with their copies: those with the same file under any name, or with the same name."""
     groups: dict[str, list[Skill]] = {}
     names: dict[Path, str] = {}
     for skill in skills:
@@ -56,29 +56,29 @@ def grouped(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
     return groups
 
 
-def drifted(group: list[Skill]) -> dict[Path, Path]:
-    """For copies with different content: each SKILL.md and another one that differs from it."""
+def differing_copies(group: list[Skill]) -> dict[Path, Path]:
+    """For copies with different content: each SKILL.md, and another one that differs from it."""
     reals = {skill.real for skill in group}
     if len(reals) < 2:
         return {}
     contents = {real: folder_digest(real.parent) for real in sorted(reals)}
     return {
-        real: next(other for other in contents if contents[other] != contents[real])
+        real: next(copy for copy in contents if contents[copy] != contents[real])
         for real in contents
         if len(set(contents.values())) > 1
     }
 
 
 def with_drift(skills: tuple[Skill, ...]) -> tuple[Skill, ...]:
-    """The list with a note on every skill that has a different copy. Skills that come with an agent are not copies."""
-    others: dict[Path, Path] = {}
-    for group in grouped(skill for skill in skills if skill.scope != "system").values():
-        others |= drifted(group)
-    if not others:
+    """The skills, with a note on each one that has a different copy. Skills that come with an agent are no copies."""
+    differing: dict[Path, Path] = {}
+    for group in groups_of_copies(skill for skill in skills if skill.scope != "system").values():
+        differing |= differing_copies(group)
+    if not differing:
         return skills
     return tuple(
-        skill.with_note("drift", f"differs from the copy in {others[skill.real].parent}.")
-        if skill.real in others
+        skill.with_note("drift", f"differs from the copy in {differing[skill.real].parent}.")
+        if skill.real in differing
         else skill
         for skill in skills
     )

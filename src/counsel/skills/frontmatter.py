@@ -1,6 +1,6 @@
-"""Read a SKILL.md as leniently as possible: for `show`, `check` and search, independent of the agent.
+"""Read a SKILL.md as leniently as possible, independently of any agent: for `show`, `check` and search.
 
-How one particular agent reads a file is in that agent's module (`agents/*/skills.py`).
+How a particular agent reads the file is in that agent's module (`agents/*/skills.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from counsel.lazy_dataclass import dataclass
 LENIENT = Dialect(tabs=True, controls=True, comma_starts=True, loose_quotes=True)
 _LINE = re.compile(r"[ \t]*([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|)$")
 _CLOSING = re.compile(r"^---[ \t]*$|^\.\.\.[ \t]*$", re.MULTILINE)
-_MOST = 262_144  # characters of the header
+_MAX_HEADER = 262_144  # characters of the header
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Frontmatter:
 
 
 def read(text: str) -> Frontmatter:
-    """Never raises: in the worst case the whole text is the body."""
+    """Read the text; never raises: in the worst case the whole text is the body."""
     remarks: list[str] = []
     if text.startswith("\ufeff"):
         text = text[1:]
@@ -66,7 +66,7 @@ def _split(rest: str, remarks: list[str]) -> tuple[str, str]:
 
 def _fields(header: str, remarks: list[str]) -> dict[str, Node]:
     try:
-        node = parse(header[:_MOST], LENIENT)
+        node = parse(header[:_MAX_HEADER], LENIENT)
     except YamlError:
         remarks.append("broken")
         return _lines(header)
@@ -78,7 +78,7 @@ def _fields(header: str, remarks: list[str]) -> dict[str, Node]:
 
 
 def _lines(header: str) -> dict[str, Node]:
-    """`key: value` line by line, deeper lines continuing the value above: for headers that are not YAML."""
+    """The fields of a header that is not YAML: `key: value` line by line; deeper lines continue the value above."""
     fields: dict[str, Node] = {}
     key = ""
     for line in header.split("\n"):
@@ -87,8 +87,8 @@ def _lines(header: str) -> dict[str, Node]:
             key = pair[1]
             fields[key] = Scalar(_unquoted((pair[2] or "").strip()), plain=False)
         elif key and line.strip():
-            before = node_text(fields[key])
-            fields[key] = Scalar(f"{before} {line.strip()}".strip(), plain=False)
+            value = node_text(fields[key])
+            fields[key] = Scalar(f"{value} {line.strip()}".strip(), plain=False)
     return fields
 
 

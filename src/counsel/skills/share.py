@@ -1,7 +1,7 @@
 """Share one skill with several agents: put a link or a copy where each of them looks.
 
-Agents that read the shared folder `.agents/skills` get one link there. Existing files are never replaced without
-confirmation, and then moved to COUNSEL_HOME/backups/skills; the undo log records how to restore them.
+Agents that read the shared folder `.agents/skills` get one link there. Existing files are replaced only after
+confirmation; they are moved to COUNSEL_HOME/backups/skills, and the undo log records how to restore them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from counsel.agents.skill_format import Skill
 from counsel.errors import Conflict, InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.skills.discover import Listing, current_workspace, list_skills, skill_format
-from counsel.skills.drift import drifted, folder_digest
-from counsel.skills.show import named
+from counsel.skills.drift import differing_copies, folder_digest
+from counsel.skills.show import skills_named
 from counsel.skills.undo_log import UndoEntry, UndoLog, new_id, restore
 
 Kind: TypeAlias = Literal["link", "copy"]
@@ -30,7 +30,7 @@ Fate: TypeAlias = Literal["share", "beside", "replace", "already", "shared", "re
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One link or copy, planned or done."""
+    """One link or copy, planned or made."""
 
     agents: tuple[str, ...]
     path: Path
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def blocked(self) -> bool:
-        """Needs confirmation."""
+        """Whether the step needs confirmation."""
         return self.fate in {"replace", "beside"}
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,16 +89,16 @@ def share_skill(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
-    """Share the skill with the agents `to` (none: all). Raises `Conflict` when something else is in the way,
-    unless `replace_existing`; a dry run reports it (`fate` is `replace` or `beside`)."""
-    _known_scope(scope)
+    """Share the skill with the agents `to` (none: all). Without `replace_existing`, `Conflict` if something else is in
+    the way; a dry run reports it instead (`fate` is `replace` or `beside`)."""
+    _refuse_unknown_scope(scope)
     workspace = current_workspace(project, env)
     listing = list_skills(project=workspace.project, env=workspace.env)
-    matches = named(listing, name)
+    matches = skills_named(listing, name)
     skill = matches[0]
     _refuse_loose_file(skill)
     steps = _plan(
-        skill, listing, known_agents(to), scope=scope, kind="copy" if copy else "link", workspace=workspace
+        skill, listing, checked_agents(to), scope=scope, kind="copy" if copy else "link", workspace=workspace
     )
     sharing = Sharing(
         skill.name, scope, tuple(steps), warnings=tuple(_warnings(matches, steps, scope, workspace))
@@ -106,22 +106,22 @@ def share_skill(
     if dry_run or all(step.fate == "already" for step in steps):
         return sharing
     _refuse_replacing(steps, replace_existing=replace_existing)
-    done = _apply(sharing, workspace)
-    return replace(done, warnings=(*done.warnings, *_not_loaded(done, workspace)))
+    result = _apply(sharing, workspace)
+    return replace(result, warnings=(*result.warnings, *_not_loaded(result, workspace)))
 
 
-def _known_scope(scope: str) -> None:
+def _refuse_unknown_scope(scope: str) -> None:
     if scope not in {"user", "project"}:
         raise InvalidArgument(f"Skills can be shared in scope user or project, not {scope!r}.", scope=scope)
 
 
 def _refuse_loose_file(skill: Skill) -> None:
     if skill.folder.name == "skills" and skill.folder.parent.name.startswith("."):
-        message = f"{skill.path} is directly in a skills folder: sharing it would share the whole folder."
+        message = f"{skill.path} is directly in a skills folder: sharing it would share that whole folder."
         raise InvalidArgument(message, hint="Move it into a folder of its own.", file=str(skill.path))
 
 
-def known_agents(to: Collection[str]) -> list[str]:
+def checked_agents(to: Collection[str]) -> list[str]:
     for agent in to:
         skill_format(agent)  # refuses unknown names
     return list(dict.fromkeys(to or WITH_SKILLS))
@@ -134,7 +134,7 @@ def _plan(
     targets: dict[Path, list[str]] = {}
     steps: list[Step] = []
     for agent in agents:
-        if existing := _existing(agent, source, _ENOUGH[scope, kind], listing):
+        if existing := _existing(agent, source, _SCOPES_THAT_COUNT[scope, kind], listing):
             message = f"{AGENTS[agent].label} reads it from {existing.folder}"
             steps.append(Step((agent,), existing.folder, "already", kind, source, message))
         else:
@@ -142,11 +142,11 @@ def _plan(
     return steps + [_step(path, names, source, kind, listing) for path, names in targets.items()]
 
 
-# Scopes in which the agent may already have the skill: one in the project does not help in other projects, and a copy
-# in the project is meant for other people.
-#
+# Scopes in which the agent must already have the skill, so that it need not be shared. For the user, a skill in the
+# project is not enough: it is missing in other projects. A copy in the project is for other people, so only one there
+# counts.
 _GLOBAL = frozenset({"user", "admin", "system"})
-_ENOUGH: dict[tuple[str, Kind], frozenset[str]] = {
+_SCOPES_THAT_COUNT: dict[tuple[str, Kind], frozenset[str]] = {
     ("user", "link"): _GLOBAL,
     ("user", "copy"): _GLOBAL,
     ("project", "link"): _GLOBAL | {"project", "plugin"},
@@ -154,15 +154,15 @@ _ENOUGH: dict[tuple[str, Kind], frozenset[str]] = {
 }
 
 
-def _existing(agent: str, source: Path, enough: frozenset[str], listing: Listing) -> Skill | None:
-    """This skill as the agent sees it, if it does."""
+def _existing(agent: str, source: Path, scopes: frozenset[str], listing: Listing) -> Skill | None:
+    """This skill as the agent loads it in one of the scopes, if it does."""
     return next(
         (
             skill
             for skill in listing.skills
             if skill.agent == agent
             and skill.accepted
-            and skill.scope in enough
+            and skill.scope in scopes
             and skill.real.parent == source
         ),
         None,
@@ -196,13 +196,15 @@ def _step(path: Path, agents: list[str], source: Path, kind: Kind, listing: List
 def _warnings(skills: list[Skill], steps: list[Step], scope: str, workspace: Workspace) -> list[str]:
     skill = skills[0]
     warnings: list[str] = []
-    if drifted(skills):
+    if differing_copies(skills):
         warnings.append(
-            f"Several different skills have this name: {skill.folder} is shared. Give a path to share another one."
+            f"Several different skills have this name; {skill.folder} is shared. To share another one, give its path."
         )
     if any(step.kind == "link" and step.fate != "already" for step in steps):
         if scope == "project" and not skill.real.is_relative_to(os.path.realpath(workspace.project)):
-            warnings.append("The link points out of the project: use --copy if other people use the project.")
+            warnings.append(
+                "The link points outside the project: use --copy if other people use the project."
+            )
         if skill.plugin:
             warnings.append(
                 f"The link points into the plugin {skill.plugin}: it breaks when the plugin is updated or removed."
@@ -211,35 +213,35 @@ def _warnings(skills: list[Skill], steps: list[Step], scope: str, workspace: Wor
 
 
 def _refuse_replacing(steps: list[Step], *, replace_existing: bool) -> None:
-    blocked = [step for step in steps if step.blocked]
-    if blocked and not replace_existing:
-        message = "; ".join(step.message for step in blocked)
+    blocked_steps = [step for step in steps if step.blocked]
+    if blocked_steps and not replace_existing:
+        message = "; ".join(step.message for step in blocked_steps)
         note = (
             ": the existing files are moved to the backups"
-            if any(s.fate == "replace" for s in blocked)
+            if any(s.fate == "replace" for s in blocked_steps)
             else ""
         )
         hint = f"Nothing was changed. Use --yes to continue{note}."
-        raise Conflict(f"{message}.", hint=hint, file=str(blocked[0].path))
+        raise Conflict(f"{message}.", hint=hint, file=str(blocked_steps[0].path))
 
 
 def _apply(sharing: Sharing, workspace: Workspace) -> Sharing:
     undo_log = UndoLog(workspace.env)
     identity = new_id()
     with undo_log.locked():
-        done = [
-            step if step.fate == "already" else _put(step, sharing, identity, undo_log, workspace)
+        steps = [
+            step if step.fate == "already" else _share_step(step, sharing, identity, undo_log, workspace)
             for step in sharing.steps
         ]
-    return replace(sharing, steps=tuple(done), id=identity)
+    return replace(sharing, steps=tuple(steps), id=identity)
 
 
-def _put(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, workspace: Workspace) -> Step:
-    occupied = os.path.lexists(step.path)
-    if occupied and step.fate != "replace":
+def _share_step(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, workspace: Workspace) -> Step:
+    exists = os.path.lexists(step.path)
+    if exists and step.fate != "replace":
         message = f"{step.path} was created in the meantime."
         raise Conflict(message, hint="Try again.", file=str(step.path))
-    backup = undo_log.backup_path(identity, step.path.name) if occupied else None
+    backup = undo_log.backup_path(identity, step.path.name) if exists else None
     entry = UndoEntry(
         identity,
         sharing.skill,
@@ -265,24 +267,24 @@ def _put(step: Step, sharing: Sharing, identity: str, undo_log: UndoLog, workspa
         message = f"{step.path} could not be created ({error.strerror or error})."
         raise Conflict(
             message,
-            hint="Earlier links of this command stay: undo them with `counsel skills undo`.",
+            hint="Links that this command created before stay; `counsel skills undo` removes them.",
             file=str(step.path),
         ) from None
     return replace(step, fate="replaced" if step.fate == "replace" else "shared", backup=backup)
 
 
-def _not_loaded(done: Sharing, workspace: Workspace) -> list[str]:
-    """Agents that do not load what was shared, from a new listing: they may refuse the skill."""
-    fresh = {step.path: step.agents for step in done.steps if step.fate in {"shared", "replaced"}}
+def _not_loaded(sharing: Sharing, workspace: Workspace) -> list[str]:
+    """A warning for each agent that does not load what was shared: it may refuse the skill."""
+    agents_by_path = {step.path: step.agents for step in sharing.steps if step.fate in {"shared", "replaced"}}
     return [
         f"{AGENTS[skill.agent].label} does not use {skill.folder}: {skill.notes[0].message}"
         for skill in list_skills(project=workspace.project, env=workspace.env).skills
-        if skill.agent in fresh.get(skill.folder, ()) and not skill.accepted and skill.notes
+        if skill.agent in agents_by_path.get(skill.folder, ()) and not skill.accepted and skill.notes
     ]
 
 
 def _link_text(step: Step, workspace: Workspace) -> str:
-    """Relative inside the project, so that the project can be moved; otherwise absolute."""
+    """The link's target: relative inside the project, so that the project can be moved; otherwise absolute."""
     project = os.path.realpath(workspace.project)
     parent = os.path.realpath(step.path.parent)
     if step.source.is_relative_to(project) and Path(parent).is_relative_to(project):
@@ -298,17 +300,17 @@ def _make(step: Step, entry: UndoEntry) -> None:
     if step.kind == "link":
         step.path.symlink_to(entry.points_to, target_is_directory=True)
         return
-    beside = step.path.with_name(f".{step.path.name}.{entry.id}")
+    temporary = step.path.with_name(f".{step.path.name}.{entry.id}")
     try:
-        shutil.copytree(step.source, beside, symlinks=True, ignore=_special)
-        beside.rename(step.path)
+        shutil.copytree(step.source, temporary, symlinks=True, ignore=_special_files)
+        temporary.rename(step.path)
     finally:
-        if beside.exists():
-            shutil.rmtree(beside)
+        if temporary.exists():
+            shutil.rmtree(temporary)
 
 
-def _special(folder: str, names: list[str]) -> list[str]:
-    """Pipes, sockets and devices are not copied: reading them could block forever."""
+def _special_files(folder: str, names: list[str]) -> list[str]:
+    """The pipes, sockets and devices, which are not copied: reading them could block forever."""
     kinds = {name: (Path(folder) / name).lstat().st_mode for name in names}
     return [
         name

@@ -19,9 +19,9 @@ from counsel.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SkillDetails:
     skill: Skill
-    others: tuple[Skill, ...]  # the same name elsewhere, or the same file at another agent
+    others: tuple[Skill, ...]  # with the same name in another place, or the same file in another agent
     header: Frontmatter
     files: tuple[tuple[str, int], ...]
     findings: tuple[Finding, ...]
@@ -38,7 +38,7 @@ class Shown:
             "allowed_tools": list(self.tools),
             "files": [{"path": path, "bytes": size} for path, size in self.files],
             "check": [finding.as_dict() for finding in self.findings],
-            "elsewhere": [other.as_dict() for other in self.others],
+            "elsewhere": [copy.as_dict() for copy in self.others],
         }
 
 
@@ -49,13 +49,13 @@ def show_skill(
     scopes: Collection[str] | None = None,
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
-) -> Shown:
-    """The skill with this name, command, folder or path; of several, one that an agent loads."""
-    matches = named(list_skills(agents=agents, scopes=scopes, project=project, env=env), name)
+) -> SkillDetails:
+    """The skill with this name, command, folder or path; of several, preferably one that an agent loads."""
+    matches = skills_named(list_skills(agents=agents, scopes=scopes, project=project, env=env), name)
     skill = matches[0]
     file = SkillScanner().file(str(skill.real))
     header = read(file.text)
-    return Shown(
+    return SkillDetails(
         skill,
         tuple(matches[1:]),
         header,
@@ -64,12 +64,12 @@ def show_skill(
     )
 
 
-def named(listing: Listing, name: str) -> list[Skill]:
+def skills_named(listing: Listing, name: str) -> list[Skill]:
     """Every skill with this name, best first; `NotFound` suggests similar names."""
     matches = [skill for skill in listing.skills if name in _names(skill)]
     if not matches:
-        known = sorted({skill.name for skill in listing.skills})
-        similar = difflib.get_close_matches(name, known, n=3)
+        names = sorted({skill.name for skill in listing.skills})
+        similar = difflib.get_close_matches(name, names, n=3)
         hint = did_you_mean(similar) or "See `counsel skills list`."
         raise NotFound(f"No skill is named {name!r}.", hint=hint)
     return sorted(matches, key=lambda skill: (not skill.accepted, name != skill.name, skill.shared))

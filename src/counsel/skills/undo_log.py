@@ -1,6 +1,6 @@
 """The undo log of sharing: one JSON line per link or copy, under COUNSEL_HOME/backups/skills.
 
-The line is on disk before the change: after a crash, undo checks what really exists.
+The line is on disk before the change is made. After a crash the change may be missing, so undo checks what exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counsel.settings import default_home
 
 @dataclass(frozen=True, slots=True)
 class UndoEntry:
-    """One link or copy that was created. The field names are those of the file."""
+    """One link or copy that was created. The fields are named as in the file."""
 
     id: str  # of the command; several entries may share it
     skill: str
@@ -49,7 +49,7 @@ class UndoLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process shares at a time."""
+        """Wait until no other process shares or undoes; only one does at a time."""
         try:
             paths.private_folder(self.folder)
             lock = (self.folder / "lock").open("w")
@@ -79,7 +79,7 @@ class UndoLog:
         return [entry for entry in self.entries() if not entry.taken_back]
 
     def append(self, entry: UndoEntry) -> None:
-        """Starts on a new line, even if a crash or a full disk left half of one."""
+        """Append a line. It starts with a line break, because a crash or a full disk may have left half a line."""
         line = "\n" + json.dumps(asdict(entry), ensure_ascii=True) + "\n"
         with open(self.path, "ab", opener=_private) as file:
             file.write(line.encode())
@@ -90,7 +90,7 @@ class UndoLog:
         self.append(replace(entry, taken_back=True))
 
     def backup_path(self, identity: str, name: str) -> Path:
-        """A free path for what is moved away."""
+        """A free path to which something can be moved."""
         folder = self.folder / identity
         paths.private_folder(folder)
         path = folder / name
@@ -110,7 +110,7 @@ def new_id() -> str:
 
 
 def _entry(line: str) -> UndoEntry | None:
-    """A line's entry; None for a line that a crash cut short."""
+    """A line's entry; None if a crash cut the line short."""
     try:
         fields: dict[str, Any] = json.loads(line)
         return UndoEntry(**{**fields, "agents": tuple(fields["agents"]), "made": tuple(fields["made"])})
@@ -127,5 +127,5 @@ def restore(entry: UndoEntry) -> None:
     for folder in reversed(entry.made):
         try:
             Path(folder).rmdir()
-        except OSError:  # not empty, or gone
+        except OSError:  # not empty, or already removed
             return

@@ -11,7 +11,7 @@ from pathlib import Path
 from counsel.errors import Conflict, NotFound
 from counsel.skills.discover import current_workspace
 from counsel.skills.drift import folder_digest
-from counsel.skills.share import Sharing, Step, known_agents
+from counsel.skills.share import Sharing, Step, checked_agents
 from counsel.skills.undo_log import UndoEntry, UndoLog, restore
 
 
@@ -24,21 +24,21 @@ def unshare_skill(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
-    """Remove what was shared of this skill (with these agents), for the user and in this project; nothing else."""
+    """Remove this skill's links and copies (those for these agents) that were shared for the user or in this project."""
     workspace = current_workspace(project, env)
     undo_log = UndoLog(workspace.env)
-    agents = set(known_agents(to))
-    shared = [
+    agents = set(checked_agents(to))
+    matches = [
         entry
         for entry in undo_log.active()
         if name in {entry.skill, Path(entry.path).name, entry.path}
         and agents & set(entry.agents)
         and scope in {None, entry.scope}
     ]
-    entries = [entry for entry in shared if entry.scope == "user" or _is_in(workspace.project, entry)]
+    entries = [entry for entry in matches if entry.scope == "user" or _is_in(workspace.project, entry)]
     if not entries:
-        raise _nothing_shared(name, shared)
-    _refuse_if_others_use_it(entries, agents)
+        raise _nothing_shared(name, matches)
+    _refuse_if_other_agents_use_it(entries, agents)
     return _undo(entries, undo_log, dry_run=dry_run)
 
 
@@ -48,17 +48,17 @@ def _is_in(project: Path, entry: UndoEntry) -> bool:
 
 def _nothing_shared(name: str, elsewhere: list[UndoEntry]) -> NotFound:
     if elsewhere:
-        message = f"{name!r} is not shared in this project, but at {elsewhere[0].path}."
+        message = f"{name!r} is not shared in this project; it is shared at {elsewhere[0].path}."
         return NotFound(message, hint="Use --project DIR, or `counsel skills undo ID`.")
-    hint = "Only links and copies made by `counsel skills share` are removed; see `counsel skills list`."
+    hint = "Only links and copies made by `counsel skills share` can be removed; see `counsel skills list`."
     return NotFound(f"counsel has not shared {name!r}.", hint=hint)
 
 
-def _refuse_if_others_use_it(entries: list[UndoEntry], agents: set[str]) -> None:
-    """One link may serve several agents: it stays if some of them were not named."""
+def _refuse_if_other_agents_use_it(entries: list[UndoEntry], agents: set[str]) -> None:
+    """Refuse to remove a link that also serves agents that were not named."""
     for entry in entries:
-        if others := [agent for agent in entry.agents if agent not in agents]:
-            message = f"{entry.path} also serves {', '.join(others)}."
+        if other_agents := [agent for agent in entry.agents if agent not in agents]:
+            message = f"{entry.path} also serves {', '.join(other_agents)}."
             hint = f"Name them as well (--to {','.join(entry.agents)}), or leave --to out."
             raise Conflict(message, hint=hint, file=entry.path)
 
@@ -69,11 +69,13 @@ def undo_sharing(
     """Undo one `share` command: the last, or the one with this id."""
     undo_log = UndoLog(os.environ if env is None else env)
     active = undo_log.active()
-    wanted = identity or (active[-1].id if active else "")
-    entries = [entry for entry in active if entry.id == wanted]
+    share_id = identity or (active[-1].id if active else "")
+    entries = [entry for entry in active if entry.id == share_id]
     if not entries:
         message = (
-            f"nothing to undo under {identity!r}." if identity else "nothing to undo: no skill is shared."
+            f"Nothing was shared with the id {identity!r}."
+            if identity
+            else "Nothing to undo: no skill is shared."
         )
         raise NotFound(message, hint="`counsel skills share` prints its id.")
     return _undo(entries, undo_log, dry_run=dry_run)
@@ -88,22 +90,24 @@ def _undo(entries: list[UndoEntry], undo_log: UndoLog, *, dry_run: bool) -> Shar
 
 
 def _planned_step(entry: UndoEntry) -> Step:
-    """What undo would do; changes nothing."""
+    """The step that undo would take; changes nothing."""
     path = Path(entry.path)
     step = Step(entry.agents, path, "removed", entry.kind, Path(entry.source))
     if not os.path.lexists(path):
         return replace(step, message="it no longer exists")
     if entry.kind == "link":
-        ours = path.is_symlink() and str(path.readlink()) == entry.points_to
+        is_unchanged = path.is_symlink() and str(path.readlink()) == entry.points_to
         return (
             step
-            if ours
+            if is_unchanged
             else replace(step, fate="kept", message="it is no longer the link that counsel created")
         )
     if not path.is_dir() or path.is_symlink():
         return replace(step, fate="kept", message="it is no longer the copy that counsel created")
-    changed = folder_digest(path) != entry.digest
-    return replace(step, message="it was changed since: it is moved to the backups") if changed else step
+    is_changed = folder_digest(path) != entry.digest
+    return (
+        replace(step, message="it was changed since, so it is moved to the backups") if is_changed else step
+    )
 
 
 def _undo_entry(entry: UndoEntry, undo_log: UndoLog) -> Step:

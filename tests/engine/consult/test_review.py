@@ -253,7 +253,7 @@ async def test_a_small_window_gets_less_context_then_fewer_files_and_the_result_
     shown = {reviewer.model: reviewer for reviewer in result.reviewers}
     assert (shown["gpt-4.1"].left_out, shown["gpt-4.1"].context_lines) == ((), None)
     assert (shown["o3"].left_out, shown["o3"].context_lines) == (("big.py",), 3)
-    assert "o3 was not sent, for lack of space: big.py." in result.content
+    assert "Not sent to o3, for lack of space: big.py." in result.content
 
 
 async def test_a_secret_in_a_diff_is_taken_out_whoever_made_the_diff(

@@ -29,7 +29,7 @@ from counsel.engine.store.protocol import Store
 from counsel.errors import CounselError, InvalidArgument, ModelNotFound, ProviderUnavailable, SchemaMismatch
 from counsel.lazy_dataclass import dataclass
 from counsel.models.auto import Needs
-from counsel.results import Contradiction, Held, JudgeVerdict, PartialCoverage, UniqueInsight
+from counsel.results import Contradiction, JudgeVerdict, PartialCoverage, Position, UniqueInsight
 from counsel.types import Json
 
 AUTO, NONE, DEFAULT = "auto", "none", "default"
@@ -237,7 +237,7 @@ def _read(document: Json, labels: Mapping[str, str]) -> JudgeVerdict:
         contradictions=tuple(
             Contradiction(
                 text(each["topic"]),
-                tuple(Held(models(row["answers"]), text(row["position"])) for row in each["positions"]),
+                tuple(Position(models(row["answers"]), text(row["position"])) for row in each["positions"]),
             )
             for each in document["contradictions"]
         ),

@@ -40,7 +40,7 @@ from counsel.results.review import (
     Finding,
     FindingStatus,
     Location,
-    MadeBy,
+    MemberFinding,
     Verdict,
 )
 from counsel.types import Call, Json, Turn
@@ -258,7 +258,7 @@ class _Run:
             reason=worst.reason,
             suggestion=worst.suggestion or next((each.suggestion for each in group if each.suggestion), ""),
             made_by=tuple(
-                MadeBy(
+                MemberFinding(
                     model=self._label(finding.slot),
                     severity=finding.severity,
                     title=finding.title,
