@@ -70,7 +70,7 @@ def test_what_a_reader_should_know(was_live: bool) -> None:
         "Note: o3 was passed over: It took too long.",
         *([] if was_live else ["Note: Attempt 2."]),
         "Note: It was long.",
-        "Note: the answer was cut at the model's output limit.",
+        "Note: the answer was cut off at the model's output limit.",
         "Exported to /folder",
         "Note: gpt-5 does not take temperature, --effort: left out.",
     ]

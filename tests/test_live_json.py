@@ -34,7 +34,7 @@ def in_pieces(text: str, size: int) -> str:
     ],
 )
 def test_strings_are_shown_without_keys_quotes_and_escapes(text: str, shown: str) -> None:
-    assert live_json.shown(text) == shown
+    assert live_json.readable(text) == shown
 
 
 @given(
@@ -46,4 +46,4 @@ def test_pieces_of_any_size_show_the_same_as_the_whole(
     document: dict[str, object], size: int, ascii_only: bool
 ) -> None:
     text = json.dumps(document, ensure_ascii=ascii_only)
-    assert in_pieces(text, size) == live_json.shown(text)
+    assert in_pieces(text, size) == live_json.readable(text)

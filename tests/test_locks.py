@@ -53,7 +53,7 @@ def test_what_is_not_there_has_no_identity(tmp_path: Path) -> None:
 def test_a_pinned_folder_is_there_until_another_has_its_name(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    pinned, missing = locks.Pinned(home), locks.Pinned(tmp_path / "missing")
+    pinned, missing = locks.PinnedFolder(home), locks.PinnedFolder(tmp_path / "missing")
     assert pinned.is_there()
     assert missing.is_there()  # it was not there, so it cannot be lost
     home.rmdir()

@@ -28,7 +28,7 @@ ABOUT = {
 def _keyring(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a keychain, unless a test has one."""
     monkeypatch.setitem(sys.modules, "keyring", None)
-    monkeypatch.setattr(keychain, "_known", {})
+    monkeypatch.setattr(keychain, "_cache", {})
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_the_token_is_in_the_keychain_if_there_is_one(tmp_path: Path, keyring: d
     assert TOKEN not in (tmp_path / team_login.FILE).read_text()
     assert list(keyring.values()) == [TOKEN]
     keyring.clear()
-    keychain._known.clear()
+    keychain._cache.clear()
     lost = team_login.read(tmp_path)
     assert lost is not None
     assert "is not available" in lost.problem

@@ -22,7 +22,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     root, ours = logging.getLogger(), logging.getLogger("counsel")
     before, level = list(root.handlers), ours.level
     stream = io.StringIO()
-    monkeypatch.setattr(redaction, "_known", None)
+    monkeypatch.setattr(redaction, "_secret_values_pattern", None)
     monkeypatch.setattr(logs, "CHECK_SECONDS", 0.0)
     redaction._secrets.clear()
 

@@ -276,7 +276,7 @@ def test_tokens_and_costs_of_a_call() -> None:
     ],
 )
 def test_sums_of_tokens(number: int, known: int, calls: int, brief: bool, shown: str) -> None:
-    assert amounts.count(number, known=known, calls=calls, brief=brief) == shown
+    assert amounts.count(number, reported=known, calls=calls, brief=brief) == shown
 
 
 @pytest.mark.parametrize(

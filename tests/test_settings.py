@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from counsel import run_paths, settings
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_a_hostile_project_is_never_read(home: Path, tmp_path: Path, monkeypatch
         {**user, "XDG_DATA_HOME": "."},
         {**user, "XDG_DATA_HOME": ""},
     ):
-        caller = here(env={**env, "CLIENT_CWD": str(project)})
+        caller = local_caller(env={**env, "CLIENT_CWD": str(project)})
         assert caller.cwd == project
         assert caller.settings.allowed_dirs == ()
         assert "OPENAI_BASE_URL" not in caller.env

@@ -27,7 +27,7 @@ def test_no_variable_leads_back() -> None:
         "PWD": "/w",
         "HOME": "/h",
     }
-    assert untrusted.elsewhere({**env, "PATH": "bin:/bin"}, "/empty") == {
+    assert untrusted.env_in_folder({**env, "PATH": "bin:/bin"}, "/empty") == {
         "HOME": "/h", "PATH": "/bin", "PWD": "/empty"
     }  # fmt: skip
 

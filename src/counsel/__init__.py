@@ -1,6 +1,6 @@
 """One switchboard for AI models and coding agents."""
-# `python -m counsel` runs this before anything can be done about the current folder, which Python has put first on its
-# module path: nothing is imported here, `__future__` included.
+# `python -m counsel` runs this file while the current folder is still first on the module path, so it imports nothing,
+# not even `__future__`.
 
 TYPE_CHECKING = False  # typing would cost every start of `counsel stdio` milliseconds
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The `counsel` command. The stdio front must start in milliseconds, so it runs before click is imported."""
 
-import gc  # built in, and the next two are already loaded: no import so far looks into the current folder
+import gc  # built in; the next two are already loaded: no import so far searches the current folder
 import os
 import sys
 
@@ -15,10 +15,10 @@ def _forget_current_folder() -> None:
     `python -m` puts it first on the module path (unless with -P), and so does a relative or empty entry of PYTHONPATH.
     """
     try:
-        here = os.getcwd()  # pathlib is not loaded yet
+        current_folder = os.getcwd()  # pathlib is not loaded yet
     except OSError:
         return  # it was deleted
-    if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [here]:
+    if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [current_folder]:
         del sys.path[0]
     if entries := os.environ.get("PYTHONPATH"):
         relative = {os.path.abspath(path) for path in entries.split(os.pathsep) if not path.startswith("/")}
@@ -31,7 +31,7 @@ _forget_current_folder()
 def main(argv: "Sequence[str] | None" = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _repair_streams()
-    gc.set_threshold(50_000)  # imports create no garbage; collecting meanwhile costs a command some 10 ms
+    gc.set_threshold(50_000)  # imports create no garbage; collecting during them costs a command about 10 ms
     if arguments[:1] == ["stdio"]:
         from counsel.front import main as stdio
 
@@ -42,8 +42,8 @@ def main(argv: "Sequence[str] | None" = None) -> None:
 
 
 def _repair_streams() -> None:
-    """Open /dev/null for a closed stream (`>&-`), so that no file of ours gets its number. A terminal that is not UTF-8
-    shows other characters as \\u2026, instead of losing an answer."""
+    """Open /dev/null for a closed stream (`>&-`), so that no file of counsel's gets its number. On a terminal without
+    UTF-8, print other characters as \\u2026 instead of failing to print an answer."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends

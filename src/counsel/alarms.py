@@ -1,7 +1,7 @@
-"""Deadlines by the event loop's clock that hardly ever pass, behind one timer of the loop.
+"""Deadlines by the event loop's clock that are hardly ever reached, behind one timer of the loop.
 
-A timer of the loop for each of them costs 8 µs of CPU: an object, a place in a heap that a method in Python orders, and
-taking it out of there after it was cancelled. Here a deadline is an entry of a set.
+A timer of the loop for each deadline costs 8 µs of CPU: an object, a place in a heap ordered by a Python method, and
+its removal after it is cancelled. Here a deadline is an entry of a set.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Alarm:
 
     def cancel(self) -> None:
         self._alarms.pending.discard(self)
-        self.call = _nothing  # which may refer to this
+        self.call = _nothing  # breaks a cycle: `call` may refer to this alarm
 
 
 def _nothing() -> None:
@@ -29,7 +29,7 @@ def _nothing() -> None:
 
 
 class Alarms:
-    """Of one event loop."""
+    """The alarms of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -49,7 +49,7 @@ class Alarms:
         self._timer = self.loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
-        assert self._timer is not None  # it has just called this
+        assert self._timer is not None  # it calls this method
         now, self._timer = max(self.loop.time(), self._timer.when()), None
         due = sorted((alarm for alarm in self.pending if alarm.when <= now), key=lambda alarm: alarm.when)
         self.pending.difference_update(due)
@@ -67,7 +67,7 @@ _here = _Here()
 
 
 def at(when: float, call: Callable[[], None]) -> Alarm:
-    """Call this at a moment of the running loop's clock, unless the alarm is cancelled before."""
+    """Call `call` when the running loop's clock reaches `when`, unless the alarm is cancelled before."""
     loop = asyncio.get_running_loop()
     alarms = _here.alarms
     if alarms is None or alarms.loop is not loop:
@@ -76,7 +76,7 @@ def at(when: float, call: Callable[[], None]) -> Alarm:
 
 
 class TimeLimit:
-    """`asyncio.timeout` with an alarm: raises `TimeoutError` where the task is when the time is over."""
+    """`asyncio.timeout` with an alarm: raises `TimeoutError` in the task when the time is over."""
 
     __slots__ = ("_alarm", "_cancellations", "_is_over", "_seconds", "_task")
 
@@ -93,7 +93,7 @@ class TimeLimit:
         return self
 
     def end_now(self) -> None:
-        """The time is over in the loop's next turn."""
+        """Let the time be over in the loop's next iteration."""
         if self._alarm is not None and not self._is_over:
             self._alarm.cancel()
             self._alarm = at(0.0, self._over)

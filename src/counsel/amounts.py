@@ -1,6 +1,6 @@
-"""Tokens, dollars and models as people read them, the same in answers, jobs, `usage` and MCP results.
+"""Tokens, dollars and models as text for people, the same in answers, jobs, `usage` and MCP results.
 
-`?` is what was not reported. A call always has input, so a usage without any tokens is unknown, not free.
+`?` stands for a value that was not reported. A call always has input, so a usage without tokens is unknown, not free.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _SMALLEST = 0.0001  # dollars that four digits can show
 
 
 def dollars(usd: float | None, *, complete: bool = True) -> str:
-    """`$0.0042`, `$12.30`, `<$0.0001`, `$0` for what is free; `$0.01+`: at least, some prices are not known."""
+    """`$0.0042`, `$12.30`, `<$0.0001`; `$0`: free; `$0.01+`: at least, because some prices are unknown."""
     if usd is None or (not usd and not complete):
         return UNKNOWN
     more = "" if complete else "+"
@@ -24,7 +24,7 @@ def dollars(usd: float | None, *, complete: bool = True) -> str:
 
 
 def cost(usage: Usage, usd: float | None, *, complete: bool = True) -> str:
-    """The price of a call or of several; unknown where their usage is."""
+    """The price of one or several calls; unknown if their usage is."""
     return dollars(usd if usage.total or usd else None, complete=complete)
 
 
@@ -36,11 +36,11 @@ def tokens(usage: Usage) -> str:
     return f"{about}{usage.input:,} → {about}{usage.output:,} tokens"
 
 
-def count(number: int, *, known: int, calls: int, brief: bool = False) -> str:
-    """The sum of tokens of several calls, of which `known` reported theirs: `?` for none, `1,200+` for some."""
-    if not known:
+def count(number: int, *, reported: int, calls: int, brief: bool = False) -> str:
+    """The sum of tokens of several calls: `?` if none of them reported its usage, `1,200+` if only some did."""
+    if not reported:
         return UNKNOWN if calls else "0"
-    return f"{_brief(number) if brief else f'{number:,}'}{'+' if known < calls else ''}"
+    return f"{_brief(number) if brief else f'{number:,}'}{'+' if reported < calls else ''}"
 
 
 def _brief(number: int) -> str:

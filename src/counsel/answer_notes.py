@@ -31,9 +31,9 @@ def _metadata(metadata: AnswerMetadata | Totals) -> Iterator[str]:
 
 
 def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = None) -> Iterator[str]:
-    """What the reader should know about how the answer came to be. `was_live`: notices were shown as they came.
+    """Notes for the reader on how the answer was made. `was_live`: notices were already shown as they arrived.
 
-    `names`: what the reader calls the settings of a request.
+    `names`: the interface's names for the settings of a request.
     """
     metadata = result.metadata
     if isinstance(metadata, AnswerMetadata):
@@ -41,7 +41,7 @@ def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = N
     for warning in metadata.warnings:
         yield f"Note: {warning}"
     if isinstance(metadata, AnswerMetadata) and metadata.finish_reason == "length":
-        yield "Note: the answer was cut at the model's output limit."
+        yield "Note: the answer was cut off at the model's output limit."
     if result.export:
         yield f"Exported to {result.export}"
     if isinstance(metadata, AnswerMetadata) and metadata.settings_left_out:
@@ -52,8 +52,8 @@ def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = N
 def _answer_notes(metadata: AnswerMetadata, *, was_live: bool) -> Iterator[str]:
     if sources := [notice for notice in metadata.notices if notice.kind == "source"]:
         yield "\n".join(["Sources:", *(f"- {_titled(source.text, source.url)}" for source in sources)])
-    for passed in metadata.passed_over:
-        yield f"Note: {passed.model} was passed over: {passed.error}"
+    for failure in metadata.passed_over:
+        yield f"Note: {failure.model} was passed over: {failure.error}"
     for notice in metadata.notices:
         if notice.kind != "source" and not was_live:
             yield f"Note: {notice.text}"

@@ -1,4 +1,4 @@
-"""The parts of a completion's answer, in the order in which the model gave them; documents as they are stored and sent."""
+"""The parts of a completion's answer, in the model's order, as documents that are stored and sent."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from counsel import json_reader as read
 class TextPart(TypedDict):
     type: Literal["text"]
     text: str
-    wire: NotRequired[str]  # of a vendor's own search, as are the next two
+    wire: NotRequired[str]  # this and the next two: only of an answer with the vendor's own search
     citations: NotRequired[list[dict[str, object]]]
-    length: NotRequired[int]  # characters of the vendor's block that they count in
+    length: NotRequired[int]  # characters of the vendor's block to which the citations' offsets refer
     phase: NotRequired[str]  # OpenAI's: `commentary` or `final_answer`
 
 
 class ThinkingPart(TypedDict):
     type: Literal["thinking"]
-    text: NotRequired[str]  # an event of a stream has none: its text was sent before
+    text: NotRequired[str]  # missing in a stream's event, because the text was sent before
     wire: NotRequired[str]
     item: NotRequired[dict[str, object]]  # the vendor's own block, if it must be sent back
 
@@ -33,7 +33,7 @@ class ToolCallPart(TypedDict):
 
 
 class VendorPart(TypedDict):
-    """What the vendor's own tools did."""
+    """A block about what the vendor's own tools did."""
 
     type: Literal["vendor"]
     wire: str
@@ -43,46 +43,46 @@ class VendorPart(TypedDict):
 AnswerPart: TypeAlias = TextPart | ThinkingPart | ToolCallPart | VendorPart
 
 
-def from_json(shown: Mapping[str, object]) -> AnswerPart:
-    """A kind that this release does not know reads as a tool of a vendor that nobody has."""
-    kind = shown.get("type")
+def from_json(document: Mapping[str, object]) -> AnswerPart:
+    """The part that a document describes. A kind that only another release knows becomes an unusable `VendorPart`."""
+    kind = document.get("type")
     if kind == "text":
-        return _text(shown)
+        return _text(document)
     if kind == "thinking":
-        return _thinking(shown)
+        return _thinking(document)
     if kind == "tool_call":
-        return _tool_call(shown)
-    return {"type": "vendor", "wire": read.text(shown, "wire"), "item": read.part(shown, "item")}
+        return _tool_call(document)
+    return {"type": "vendor", "wire": read.text(document, "wire"), "item": read.part(document, "item")}
 
 
-def _text(shown: Mapping[str, object]) -> TextPart:
-    part: TextPart = {"type": "text", "text": read.text(shown, "text")}
-    if "citations" in shown:
-        part["wire"] = read.text(shown, "wire")
-        part["citations"] = read.parts(shown, "citations")
-        part["length"] = read.integer(shown, "length")
-        if phase := read.text(shown, "phase"):
+def _text(document: Mapping[str, object]) -> TextPart:
+    part: TextPart = {"type": "text", "text": read.text(document, "text")}
+    if "citations" in document:
+        part["wire"] = read.text(document, "wire")
+        part["citations"] = read.parts(document, "citations")
+        part["length"] = read.integer(document, "length")
+        if phase := read.text(document, "phase"):
             part["phase"] = phase
     return part
 
 
-def _thinking(shown: Mapping[str, object]) -> ThinkingPart:
+def _thinking(document: Mapping[str, object]) -> ThinkingPart:
     part: ThinkingPart = {"type": "thinking"}
-    if "text" in shown:
-        part["text"] = read.text(shown, "text")
-    if "item" in shown:
-        part["wire"] = read.text(shown, "wire")
-        part["item"] = read.part(shown, "item")
+    if "text" in document:
+        part["text"] = read.text(document, "text")
+    if "item" in document:
+        part["wire"] = read.text(document, "wire")
+        part["item"] = read.part(document, "item")
     return part
 
 
-def _tool_call(shown: Mapping[str, object]) -> ToolCallPart:
+def _tool_call(document: Mapping[str, object]) -> ToolCallPart:
     part: ToolCallPart = {
         "type": "tool_call",
-        "id": read.text(shown, "id"),
-        "name": read.text(shown, "name"),
-        "arguments": read.part(shown, "arguments"),
+        "id": read.text(document, "id"),
+        "name": read.text(document, "name"),
+        "arguments": read.part(document, "arguments"),
     }
-    if namespace := read.text(shown, "namespace"):
+    if namespace := read.text(document, "namespace"):
         part["namespace"] = namespace
     return part

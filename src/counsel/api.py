@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.errors import CounselError, InvalidArgument
 from counsel.job_events import JobEvent, Wait
 from counsel.lazy_dataclass import dataclass
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class Options(TypedDict, total=False):
-    """What every question takes. Paths may be relative to the caller's folder."""
+    """Options of every question. Paths may be relative to the caller's folder."""
 
     files: Sequence[str | os.PathLike[str]]
     images: Sequence[str | os.PathLike[str]]
@@ -75,9 +75,9 @@ class Answer:
     """One model's answer."""
 
     text: str
-    model: str  # that answered
+    model: str  # the model that answered
     provider: str  # its provider, or the agent
-    continuation_id: str  # of the conversation, for the next question
+    continuation_id: str  # the conversation's id, for the next question
     job_id: str
     cost_usd: float | None  # None: no price is known
     usage: Usage  # tokens
@@ -86,7 +86,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Consensus:
-    """What several models answered."""
+    """The answers of several models, and the outcome."""
 
     status: str  # consensus_complete, consensus_partial or no_consensus
     text: str  # all last answers as one text, failures first
@@ -94,16 +94,16 @@ class Consensus:
     failed: Sequence[Json]  # models that failed: `model`, `phase`, `error`, `code` …
     continuation_id: str
     job_id: str
-    cost_usd: float | None  # of all calls whose price is known, failed ones included
+    cost_usd: float | None  # of all calls whose price is known, including failed ones
     usage: Usage  # of all calls
     result: Json = field(repr=False)  # all rounds, as `/api` returns them
     verdict: JudgeVerdict | None = None  # of the judge, if there was one
     vote: Vote | None = None  # if there were choices
-    refinement: Refinement | None = None  # how many rounds were held, and why no more
+    refinement: Refinement | None = None  # the number of rounds, and why there were no more
 
 
 class ReviewOptions(TypedDict, total=False):
-    """What a review takes."""
+    """Options of a review."""
 
     temperature: float
     reasoning_effort: Effort
@@ -114,21 +114,21 @@ class ReviewOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What several models found in a change."""
+    """The findings of several models about a change."""
 
     status: str  # review_complete or review_partial
     text: str  # for people
-    findings: Sequence[Finding]  # the worst first
+    findings: Sequence[Finding]  # worst first
     failed: Sequence[Json]  # models that failed: `model`, `phase`, `error`, `code` …
     left_out: Sequence[LeftOutFile]  # files that were not reviewed
     continuation_id: str
     job_id: str
-    cost_usd: float | None  # of all calls whose price is known, failed ones included
+    cost_usd: float | None  # of all calls whose price is known, including failed ones
     usage: Usage  # of all calls
-    result: Json = field(repr=False)  # all of it, as `counsel review --json` prints it
+    result: Json = field(repr=False)  # the whole document, as `counsel review --json` prints it
 
     def sarif(self) -> Json:
-        """As a SARIF 2.1.0 document, for code scanning."""
+        """The review as a SARIF 2.1.0 document, for code scanning."""
         from counsel.results import ReviewResult, review_formats
 
         return review_formats.sarif(ReviewResult.from_json(self.result))
@@ -142,7 +142,7 @@ class Job:
     continuation_id: str  # of its conversation
     status: JobState  # processing, completed, completed_with_errors, failed or cancelled
     tool: str  # chat, consensus, askModel, completion or review
-    models: tuple[str, ...]  # as they were requested
+    models: tuple[str, ...]  # as requested
     completed: int  # models that have finished this round
     total: int  # models that were asked
     started_at: datetime  # UTC
@@ -150,19 +150,19 @@ class Job:
     elapsed_seconds: float
     title: str | None
     summary: str | None
-    text: str  # the answer, or what has been said so far
-    result: Answer | Consensus | Review | None  # once it is done
-    error: CounselError | None  # why it failed
-    usage: Usage | None  # tokens; None: not known yet
+    text: str  # the answer, or its text so far
+    result: Answer | Consensus | Review | None  # once the job is done
+    error: CounselError | None  # why the job failed
+    usage: Usage | None  # tokens; None: not yet known
     cost_usd: float | None
     members: tuple[ModelState, ...]  # each model of a job without a result: its status, text and error
     waiting_for: Wait | None  # a turn, a free slot, a retry, keys or its client
-    history: tuple[HistoryMessage, ...]  # with `full_history=True`: the conversation
-    document: Json = field(repr=False)  # all of it, as `check_status` returns it
+    history: tuple[HistoryMessage, ...]  # the conversation, with `full_history=True`
+    document: Json = field(repr=False)  # the whole document, as `check_status` returns it
 
     @property
     def is_done(self) -> bool:
-        """It has ended, however it did."""
+        """Whether the job has ended, with or without a result."""
         return self.status != "processing"
 
 
@@ -172,7 +172,7 @@ class Counsel:
     def __init__(
         self, *, env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None
     ) -> None:
-        self._caller: Caller = here("python", env, Path(cwd) if cwd else None)
+        self._caller: Caller = local_caller("python", env, Path(cwd) if cwd else None)
         self._engine: Engine | None = None
 
     async def __aenter__(self) -> Self:
@@ -185,7 +185,7 @@ class Counsel:
         await self.close()
 
     async def close(self) -> None:
-        """Stop what runs here. Background jobs continue in the next counsel that has the same keys."""
+        """Stop everything that runs here. Background jobs continue in the next counsel that has the same keys."""
         if self._engine:
             await self._engine.close()
             self._engine = None
@@ -200,13 +200,13 @@ class Counsel:
     ) -> AsyncGenerator[JobEvent]:
         """The job's events as they come; the last is `done`, and a failure is raised after the events."""
         engine = await self._open()
-        job = await engine.submit(_chat(prompt, model, options), self._caller)
+        job_id = await engine.submit(_chat(prompt, model, options), self._caller)
         try:
-            async for event in engine.follow(job):
+            async for event in engine.follow(job_id):
                 yield event
-            await engine.wait(job)
+            await engine.wait(job_id)
         except BaseException:
-            await engine.cancel(job)
+            await engine.cancel(job_id)
             raise
 
     async def consensus(
@@ -223,14 +223,14 @@ class Counsel:
         order: Order = "parallel",
         **options: Unpack[Options],
     ) -> Consensus:
-        """Several models, who then read each other's answers without names and refine their own."""
+        """Ask several models, which then read each other's answers without names and refine their own."""
         request = ConsensusRequest(
             prompt=prompt,
             models=_members(models),
             enable_cross_feedback=cross_feedback,
             cross_feedback_prompt=cross_feedback_prompt,
             judge=judge,
-            choices=_listed("choices", choices),
+            choices=_tuple_of("choices", choices),
             refine=refine,
             rounds=rounds,
             order=order,
@@ -248,10 +248,11 @@ class Counsel:
         focus: str | None = None,
         **options: Unpack[ReviewOptions],
     ) -> Review:
-        """Several models review a change; each finding is checked by one that did not make it.
+        """Let several models review a change; each finding is checked by a model that did not make it.
 
-        `diff`: unified. Without it, the change of the repository in `cwd`: what HEAD has changed since it branched off `base`; what is
-        `staged`; else the working tree against HEAD, or the branch if nothing is changed there.
+        `diff` is a unified diff. Without it, the change is that of the repository in `cwd`: what HEAD has changed since
+        it branched off `base`; what is `staged`; else the working tree against HEAD, or the branch if nothing is
+        changed there.
         """
         change = await asyncio.to_thread(_change, diff, base, self._caller, staged=staged)
         from counsel.engine.consult.review import source
@@ -260,33 +261,33 @@ class Counsel:
         return _review(await self._finish(request))
 
     async def submit(self, prompt: str, *, model: str = "auto", **options: Unpack[Options]) -> str:
-        """Start a background job; its id for `wait`, `status` and `cancel`."""
+        """Start a background job; returns its id for `wait`, `status` and `cancel`."""
         engine = await self._open()
         return await engine.submit(_chat(prompt, model, options), self._caller, background=True)
 
     async def wait(self, job_id: str) -> Answer | Consensus | Review:
-        """The job's result once it is done. Raises its failure."""
+        """Wait for the job's result; a failed job raises its error."""
         return _typed(await (await self._open()).wait(job_id))
 
     async def status(self, any_id: str, *, full_history: bool = False) -> Job:
-        """A job now, by its id or its conversation's."""
+        """The current state of a job, by its id or its conversation's."""
         return _job(await (await self._open()).status(any_id, full_history=full_history))
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
-        """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
+        """Stop a job and its calls upstream, or only one model of a consensus (name or slot); returns the outcome."""
         return await (await self._open()).cancel(any_id, member)
 
     async def budgets(self) -> list[BudgetReport]:
-        """What is left of each budget of a day or month, as `counsel usage --json` shows it."""
+        """What is left of each daily and monthly budget, as `counsel usage --json` shows it."""
         return await (await self._open()).budget_report(self._caller.settings)
 
     async def _finish(self, request: Request) -> Result:
         engine = await self._open()
-        job = await engine.submit(request, self._caller)
+        job_id = await engine.submit(request, self._caller)
         try:
-            return await engine.wait(job)
+            return await engine.wait(job_id)
         except BaseException:
-            await engine.cancel(job)
+            await engine.cancel(job_id)
             raise
 
     async def _open(self) -> Engine:
@@ -301,12 +302,12 @@ class Counsel:
 def _common(options: Options) -> dict[str, Any]:
     fields: dict[str, Any] = dict(options)
     for name in ("files", "images", "tools"):
-        fields[name] = _listed(name, fields.get(name, ()))
+        fields[name] = _tuple_of(name, fields.get(name, ()))
     return fields
 
 
-def _listed(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """A string is a sequence of characters, too, which is never intended."""
+def _tuple_of(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """The items as a tuple. A string is refused: it is a sequence too, but its characters are never meant."""
     if isinstance(items, str | bytes | os.PathLike):
         raise InvalidArgument(f"{name} must be a list, not {items!r}.", hint=f"Write {name}=[{items!r}].")
     return tuple(os.fspath(item) for item in items)
@@ -314,7 +315,7 @@ def _listed(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ..
 
 def _members(models: Sequence[str | Member]) -> tuple[str | Member, ...]:
     if isinstance(models, str | bytes):
-        _listed("models", models)  # refuses it
+        _tuple_of("models", models)  # raises
     return tuple(models)
 
 
@@ -323,22 +324,22 @@ def _chat(prompt: str, model: str, options: Options) -> ChatRequest:
 
 
 def _answer(result: Result) -> Answer:
-    assert isinstance(result, ChatResult)  # what a chat request gives
-    about = result.metadata
+    assert isinstance(result, ChatResult)  # the result of a chat request
+    metadata = result.metadata
     return Answer(
         text=result.content,
-        model=about.model,
-        provider=about.provider,
+        model=metadata.model,
+        provider=metadata.provider,
         continuation_id=result.continuation.id,
         job_id=result.job_id,
-        cost_usd=about.cost_usd,
-        usage=about.usage,
-        metadata=about.to_json(),
+        cost_usd=metadata.cost_usd,
+        usage=metadata.usage,
+        metadata=metadata.to_json(),
     )
 
 
 def _consensus(result: Result) -> Consensus:
-    assert isinstance(result, ConsensusResult)  # what a consensus request gives
+    assert isinstance(result, ConsensusResult)  # the result of a consensus request
     return Consensus(
         status=result.status,
         text=result.content,
@@ -372,7 +373,7 @@ def _change(diff: str | None, base: str | None, caller: Caller, *, staged: bool)
 
 
 def _review(result: Result) -> Review:
-    assert isinstance(result, ReviewResult)  # what a review request gives
+    assert isinstance(result, ReviewResult)  # the result of a review request
     return Review(
         status=result.status,
         text=result.content,
@@ -395,7 +396,7 @@ def _typed(result: Result) -> Answer | Consensus | Review:
 
 def _job(status: JobStatus) -> Job:
     result = _typed(status.result) if status.result else None
-    usage = result.usage if result else _spent(status.error)
+    usage = result.usage if result else _usage_of(status.error)
     return Job(
         id=status.job_id,
         continuation_id=status.id,
@@ -421,5 +422,5 @@ def _job(status: JobStatus) -> Job:
     )
 
 
-def _spent(error: CounselError | None) -> Usage | None:
+def _usage_of(error: CounselError | None) -> Usage | None:
     return usage_from_json(error.usage, error.cost_usd) if error and error.usage else None

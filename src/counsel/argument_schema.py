@@ -1,4 +1,4 @@
-"""A validator for exactly the JSON Schema keywords that our arguments use.
+"""A validator for exactly the JSON Schema keywords that counsel's arguments use.
 
 Its messages say what is wrong and what is allowed, so that a model can act on them. An unknown keyword in a schema is a
 programming error, so that nothing in a schema stays unchecked.
@@ -36,7 +36,7 @@ class Schema(TypedDict, total=False):
 
 
 MOST_PROBLEMS = 10  # in one message; there may be 100,000
-_LARGEST = sys.float_info.max  # JSON has whole numbers that are no float
+_LARGEST = sys.float_info.max  # whole numbers in JSON can be larger than any float
 
 _TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
@@ -86,7 +86,7 @@ class Checker:
         return present
 
     def _are_texts(self, arguments: dict[str, object]) -> bool:
-        """Whether they are what most calls have, all required texts and perhaps others: then there is no problem."""
+        """Whether the arguments are valid texts only, including all required ones: the common case, checked quickly."""
         for name, value in arguments.items():
             least = self._texts.get(name)
             if least is None or type(value) is not str or not value or len(value.strip()) < least:
@@ -100,34 +100,41 @@ def check(tool: str, schema: Schema, arguments: object) -> dict[str, object]:
 
 
 def refuse(tool: str, problems: Iterator[str], hint: str) -> None:
-    """Raises `InvalidArgument` if there is a problem."""
-    listed = list(islice(problems, MOST_PROBLEMS + 1))
-    if listed:
-        more = ["and more"] if len(listed) > MOST_PROBLEMS else []
-        shown = "; ".join([*listed[:MOST_PROBLEMS], *more])
-        raise InvalidArgument(f"{tool}: {shown}.", hint=hint)
+    """Raise `InvalidArgument` if there is a problem."""
+    messages = list(islice(problems, MOST_PROBLEMS + 1))
+    if messages:
+        more = ["and more"] if len(messages) > MOST_PROBLEMS else []
+        text = "; ".join([*messages[:MOST_PROBLEMS], *more])
+        raise InvalidArgument(f"{tool}: {text}.", hint=hint)
 
 
 def is_blank(value: object) -> bool:
-    """For an optional argument this means that it was not given: many clients fill in every field."""
+    """Whether an optional argument counts as not given: many clients fill in every field."""
     return value is None or (isinstance(value, str | list | tuple) and not value)
 
 
 def without_blanks(schema: Schema, value: object) -> Any:
-    """The value as it is meant: objects without optional fields that are blank, and `2.0` as the whole number that it is."""
+    """The value without blank optional fields in its objects, and with `2.0` as a whole number."""
     if schema.get("type") == "integer":
         return int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(value, dict) and (fields := _object(schema)):
         required = fields.get("required", ())
-        return {name: each for name, each in value.items() if name in required or not is_blank(each)}
-    if isinstance(value, list | tuple) and any(isinstance(each, dict) for each in value):
-        return type(value)(without_blanks(schema.get("items", {}), each) for each in value)
+        return {name: item for name, item in value.items() if name in required or not is_blank(item)}
+    if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
+        return type(value)(without_blanks(schema.get("items", {}), item) for item in value)
     return value
 
 
 def _object(schema: Schema) -> Schema | None:
-    """The schema, or its alternative, that describes an object."""
-    return next((each for each in schema.get("anyOf", (schema,)) if each.get("type") == "object"), None)
+    """The schema or the alternative in it that describes an object."""
+    return next(
+        (
+            alternative
+            for alternative in schema.get("anyOf", (schema,))
+            if alternative.get("type") == "object"
+        ),
+        None,
+    )
 
 
 def _usage(schema: Schema) -> str:
@@ -137,111 +144,110 @@ def _usage(schema: Schema) -> str:
     return "Arguments: " + "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) + "."
 
 
-def problems(where: str, schema: Schema, value: object) -> _Problems:
+def problems(path: str, schema: Schema, value: object) -> _Problems:
     if "anyOf" in schema:
-        yield from _any_of(where, schema["anyOf"], value)
+        yield from _any_of(path, schema["anyOf"], value)
         return
     description, fits = _TYPES[schema["type"]]
     if not fits(value):
-        kind = _shown(value) if isinstance(value, float) and schema["type"] == "integer" else _kind(value)
-        yield f"{where or 'arguments'} must be {description}, not {kind}"
+        kind = _excerpt(value) if isinstance(value, float) and schema["type"] == "integer" else _kind(value)
+        yield f"{path or 'arguments'} must be {description}, not {kind}"
         return
-    for keyword, wanted in schema.items():
+    for keyword, rule in schema.items():
         if keyword not in _CHECKED_ELSEWHERE:
-            yield from _KEYWORDS[keyword](where, wanted, value, schema)
+            yield from _KEYWORDS[keyword](path, rule, value, schema)
 
 
-def _any_of(where: str, schemas: Sequence[Schema], value: object) -> _Problems:
-    """The alternatives of our schemas differ in type, so at most one can match."""
+def _any_of(path: str, schemas: Sequence[Schema], value: object) -> _Problems:
+    """The problems with the matching alternative: counsel's alternatives differ in type, so at most one matches."""
     matching = [schema for schema in schemas if _TYPES[schema["type"]][1](value)]
     if matching:
-        yield from problems(where, matching[0], value)
+        yield from problems(path, matching[0], value)
     else:
         expected = " or ".join(_TYPES[schema["type"]][0] for schema in schemas)
-        yield f"{where} must be {expected}, not {_kind(value)}"
+        yield f"{path} must be {expected}, not {_kind(value)}"
 
 
 def _kind(value: object) -> str:
     if value is None:
         return "null"
-    known = (description for description, fits in _TYPES.values() if fits(value))
-    return next(known, type(value).__name__)
+    descriptions = (description for description, fits in _TYPES.values() if fits(value))
+    return next(descriptions, type(value).__name__)
 
 
-def _enum(where: str, allowed: Sequence[str], value: object, _: object) -> _Problems:
-    if value not in allowed:
-        yield f"{where} must be one of {', '.join(allowed)}, not {_shown(value)}"
+def _enum(path: str, choices: Sequence[str], value: object, _: object) -> _Problems:
+    if value not in choices:
+        yield f"{path} must be one of {', '.join(choices)}, not {_excerpt(value)}"
 
 
-def _range(where: str, _: object, value: float, schema: Schema) -> _Problems:
+def _range(path: str, _: object, value: float, schema: Schema) -> _Problems:
     low, high = schema["minimum"], schema.get("maximum")
-    if high is not None and not low <= value <= high:  # in this form NaN is refused
-        yield f"{where} must be from {low:g} to {high:g}, not {_shown(value)}"
+    if high is not None and not low <= value <= high:  # written like this, it also refuses NaN
+        yield f"{path} must be from {low:g} to {high:g}, not {_excerpt(value)}"
     elif high is None and not low <= value <= _LARGEST:
-        yield f"{where} must be {low:g} or more, not {_shown(value)}"
+        yield f"{path} must be {low:g} or more, not {_excerpt(value)}"
 
 
-def _length(where: str, least: int, value: str, _: object) -> _Problems:
+def _length(path: str, least: int, value: str, _: object) -> _Problems:
     if len(value.strip()) < least:
-        yield f"{where} must not be empty"
+        yield f"{path} must not be empty"
 
 
-def _count(where: str, _: object, value: Sequence[object], schema: Schema) -> _Problems:
+def _count(path: str, _: object, value: Sequence[object], schema: Schema) -> _Problems:
     low, high = schema["minItems"], schema["maxItems"]
     if not low <= len(value) <= high:
-        yield f"{where} must have {low} to {high} entries, not {len(value)}"
+        yield f"{path} must have {low} to {high} entries, not {len(value)}"
 
 
-def _items(where: str, item: Schema, value: Sequence[object], _: object) -> _Problems:
+def _items(path: str, item: Schema, value: Sequence[object], _: object) -> _Problems:
     for number, entry in enumerate(value):
-        yield from problems(f"{where}[{number}]", item, entry)
+        yield from problems(f"{path}[{number}]", item, entry)
 
 
 def _properties(
-    where: str, properties: Mapping[str, Schema], value: Mapping[str, object], _: object
+    path: str, properties: Mapping[str, Schema], value: Mapping[str, object], _: object
 ) -> _Problems:
     for name, entry in value.items():
         if name in properties:
-            yield from problems(_inside(where, name), properties[name], entry)
+            yield from problems(_joined_path(path, name), properties[name], entry)
 
 
-def _required(where: str, names: Sequence[str], value: Mapping[str, object], _: object) -> _Problems:
+def _required(path: str, names: Sequence[str], value: Mapping[str, object], _: object) -> _Problems:
     for name in names:
         if name not in value:
-            yield f"{_inside(where, name)} is missing"
+            yield f"{_joined_path(path, name)} is missing"
 
 
-def _additional(where: str, _: bool, value: Mapping[str, object], schema: Schema) -> _Problems:
-    known = schema["properties"]
+def _additional(path: str, _: bool, value: Mapping[str, object], schema: Schema) -> _Problems:
+    names = schema["properties"]
     for name in value:
-        if name not in known:
-            yield f"{_inside(where, str(name))} is not known{_nearest(str(name), known)}"
+        if name not in names:
+            yield f"{_joined_path(path, str(name))} is not known{_nearest(str(name), names)}"
 
 
 _OF_TEXTS = frozenset({"type", "description", "default", "minLength"})
 
 
-def _nearest(name: str, known: Mapping[str, Schema]) -> str:
+def _nearest(name: str, names: Mapping[str, Schema]) -> str:
     from difflib import get_close_matches  # needed only after a mistake
 
-    near = get_close_matches(name[:60], known, 1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    similar = get_close_matches(name[:60], names, 1)
+    return f" (did you mean {similar[0]}?)" if similar else ""
 
 
-def _inside(where: str, name: str) -> str:
-    return f"{where}.{_shown(name, 60)}" if where else _shown(name, 60)
+def _joined_path(path: str, name: str) -> str:
+    return f"{path}.{_excerpt(name, 60)}" if path else _excerpt(name, 60)
 
 
-def _shown(value: object, most: int = 80) -> str:
+def _excerpt(value: object, limit: int = 80) -> str:
     text = str(value)
     if not text.strip():
         return repr(text)
-    return text if len(text) <= most else text[:most] + "…"
+    return text if len(text) <= limit else text[:limit] + "…"
 
 
-_CHECKED_ELSEWHERE = frozenset(
-    {"type", "description", "default", "maximum", "maxItems"}
-)  # `type` above, maximum with minimum
+# `type` is checked in `problems`, each maximum with its minimum.
+_CHECKED_ELSEWHERE = frozenset({"type", "description", "default", "maximum", "maxItems"})
 _KEYWORDS: dict[str, Callable[[str, Any, Any, Schema], _Problems]] = {
     "enum": _enum,
     "minimum": _range,

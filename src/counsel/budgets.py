@@ -1,6 +1,6 @@
-"""Budgets as settings: which limits apply to a call, and from when to when each counts.
+"""Budgets from the settings: which limits apply to a call, and the period of each.
 
-Days and months are calendar ones in this machine's time zone.
+Periods are calendar days and months in this machine's time zone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from counsel.settings import Settings
 
 
 class PeriodBudget(NamedTuple):
-    """A budget of a day or a month, with the one that is now."""
+    """A daily or monthly budget in its current period."""
 
     period: Period
     provider: str  # "": all
@@ -29,25 +29,25 @@ class PeriodBudget(NamedTuple):
 
     @property
     def title(self) -> str:
-        """For sentences."""
+        """The budget's name in sentences."""
         return f"the {self.period}'s budget" + (f" for {self.provider}" if self.provider else "")
 
     @property
     def setting(self) -> str:
-        """What a person changes to raise it."""
+        """The variable that a person changes to raise it."""
         variable = f"COUNSEL_BUDGET_{self.period.upper()}"
         return f"{variable}_{env_name(self.provider)}" if self.provider else variable
 
 
 def apply(settings: Settings) -> bool:
-    """Whether there is any budget of a day or a month."""
+    """Whether there is any daily or monthly budget."""
     return bool(settings.budget_day or settings.budget_month or settings.provider_budgets)
 
 
 def current(
     settings: Settings, now: float, *, provider: str | None = None, zone: tzinfo | None = None
 ) -> list[PeriodBudget]:
-    """The budgets, all of them or those for calls to one provider. `zone`: this machine's if it is None."""
+    """All budgets, or those that apply to calls to one provider. `zone`: None for this machine's time zone."""
     return [
         budget
         for budget in _all(settings, now, zone)
@@ -75,5 +75,5 @@ def bounds(period: Period, now: float, zone: tzinfo | None = None) -> tuple[floa
 
 
 def _midnight(day: date, zone: tzinfo | None) -> float:
-    """A midnight that the clocks skip is the moment at which they do; of two, it is the first."""
+    """The midnight at which a day begins: where the clocks skip it, that moment; where it occurs twice, the first."""
     return datetime.combine(day, time(), zone).timestamp()

@@ -1,6 +1,6 @@
-"""The caller of a request: its folder, settings and keys. Every call carries its own; none is global.
+"""The caller of a request: its folder, settings and keys. Every call carries its own; nothing is global.
 
-Two clients with different keys or folders share one daemon and must never see each other's.
+Clients with different keys or folders share one daemon and must never get each other's.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from counsel.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    client: str = "python"  # the MCP client's name, or the interface's
-    agent: str | None = None  # claude, codex … when the caller is an agent (`counsel stdio --as`)
+    client: str = "python"  # the name of the MCP client or of the interface
+    agent: str | None = None  # claude, codex … if the caller is an agent (`counsel stdio --as`)
     cwd: Path = Path()
     roots: tuple[Path, ...] = ()  # further folders that the client says it works in
     settings: Settings = field(default_factory=Settings, repr=False)
@@ -30,12 +30,13 @@ class Caller:
     named: tuple[Path, ...] = ()
     named_secrets: tuple[Path, ...] = ()
     person: Person | None = None  # of a team; None: the server belongs to one person
-    # A person's own keys are in `settings`; these are the server's, by which any server knows the job's settings again.
+    # A person's own keys are in `settings`. These are the server's own settings, by which any server of the team
+    # recognises the settings of a job.
     server_settings: Settings | None = field(default=None, repr=False)
 
     @property
     def owner(self) -> str:
-        """The id under which the caller's work is stored; "" for the one person of a server of their own."""
+        """The id under which the caller's work is stored; "" on a server that belongs to one person."""
         return self.person.id if self.person else ""
 
     @property
@@ -44,7 +45,7 @@ class Caller:
 
     @property
     def own_env(self) -> Mapping[str, str]:
-        """The environment for a program that is started for this caller: without counsel's own keys."""
+        """The environment for programs that are started for this caller: without counsel's own keys."""
         return self.settings.own_env
 
     @property
@@ -60,23 +61,27 @@ class Caller:
 
     def fingerprint(self, secret: bytes) -> str:
         """Equal for callers whose settings and keys are equal; reveals nothing about them."""
-        import hashlib  # with OpenSSL, 3 ms; commands that start no job need none
+        import hashlib  # loads OpenSSL, 3 ms; commands that start no job do not need it
         import hmac
 
         env = (self.server_settings or self.settings).env
-        # The embedded model is started by each server itself, at another address and with another key.
+        # Each server starts the embedded model itself, at another address and with another key.
         moving = _EMBEDDED_ADDRESS if EMBEDDED in env else ()
-        values = sorted((name, value) for name, value in env.items() if _matters(name) and name not in moving)
+        values = sorted(
+            (name, value) for name, value in env.items() if _affects_jobs(name) and name not in moving
+        )
         if self.settings.team:
             values.append(("team", self.settings.team.identity))
         return hmac.new(secret, repr(values).encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def here(client: str = "python", env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Caller:
-    """A caller in this process: its environment, and its named or current folder."""
-    loaded = settings_.load(os.environ if env is None else env)
-    named = cwd or loaded.client_cwd or loaded.env.get("CLAUDE_PROJECT_DIR") or paths.current_folder()
-    return Caller(client=client, cwd=Path(named).absolute(), settings=loaded, chain=chain(loaded.env))
+def local_caller(
+    client: str = "python", env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Caller:
+    """The caller that this process is: its environment, and its configured or current folder."""
+    settings = settings_.load(os.environ if env is None else env)
+    folder = cwd or settings.client_cwd or settings.env.get("CLAUDE_PROJECT_DIR") or paths.current_folder()
+    return Caller(client=client, cwd=Path(folder).absolute(), settings=settings, chain=chain(settings.env))
 
 
 def chain(env: Mapping[str, str]) -> tuple[str, ...]:
@@ -86,9 +91,9 @@ def chain(env: Mapping[str, str]) -> tuple[str, ...]:
 
 EMBEDDED = "COUNSEL_LOCAL_EMBEDDED"  # set by counsel beside the two variables of its own embedded model
 _EMBEDDED_ADDRESS = ("COUNSEL_LOCAL_BASE_URL", "COUNSEL_LOCAL_API_KEY")
-# What a job needs to continue unchanged: keys, addresses, our settings, the agents' homes and logins.
-_ENDINGS = ("_API_KEY", "_BASE_URL", "_TOKEN")
-_STARTS = ("COUNSEL_", "CLAUDE_CODE_USE_", "GOOGLE_GENAI_", "GOOGLE_CLOUD_")
+# Variables that a job needs to continue unchanged: keys, addresses, counsel's settings, the agents' homes and logins.
+_SUFFIXES = ("_API_KEY", "_BASE_URL", "_TOKEN")
+_PREFIXES = ("COUNSEL_", "CLAUDE_CODE_USE_", "GOOGLE_GENAI_", "GOOGLE_CLOUD_")
 _NAMES = frozenset(
     {
         "CLAUDE_CONFIG_DIR",
@@ -98,7 +103,7 @@ _NAMES = frozenset(
         "CODEX_SKIP_GIT_CHECK",
         "CURSOR_CONFIG_DIR",
         "GEMINI_CLI_HOME",
-        # the network path to a provider: a job that continues after a crash uses the same
+        # The network path to a provider: a job that continues after a crash must use the same.
         "HTTPS_PROXY",
         "HTTP_PROXY",
         "ALL_PROXY",
@@ -111,11 +116,11 @@ _NAMES = frozenset(
         "SSL_CERT_DIR",
     }
 )
-# These do not identify keys: our own location, the token that each editor window has, and what a team's server needs for
+# These do not identify keys: counsel's own folder, the token of each editor window, and what a team's server needs for
 # sign-in and for the keys of its people.
-_NOT = ("COUNSEL_HOME", "COUNSEL_CHAIN", "VSCODE_", "COUNSEL_SECRET_KEY", "COUNSEL_OIDC_")
+_IGNORED_PREFIXES = ("COUNSEL_HOME", "COUNSEL_CHAIN", "VSCODE_", "COUNSEL_SECRET_KEY", "COUNSEL_OIDC_")
 
 
-def _matters(name: str) -> bool:
-    wanted = name in _NAMES or name.endswith(_ENDINGS) or name.startswith(_STARTS)
-    return wanted and not name.startswith(_NOT)
+def _affects_jobs(name: str) -> bool:
+    is_listed = name in _NAMES or name.endswith(_SUFFIXES) or name.startswith(_PREFIXES)
+    return is_listed and not name.startswith(_IGNORED_PREFIXES)

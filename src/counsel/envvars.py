@@ -1,4 +1,4 @@
-"""Environment variables that an MCP client passed on unexpanded. Standard library only: the stdio front imports this."""
+"""Environment variables that an MCP client passes on unexpanded. Standard library only, for the stdio front."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def is_unexpanded(name: str, value: str) -> bool:
-    """A client that does not know a variable may pass on the reference from its config file: `${env:NAME}` is not a key."""
+    """Whether the value is only a reference: a client may pass on `${env:NAME}` of a variable that it does not have."""
     return value.startswith("$") and value in (
         f"${{env:{name}}}",
         f"${{{name}}}",
@@ -18,5 +18,5 @@ def is_unexpanded(name: str, value: str) -> bool:
 
 
 def expanded(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables without those that were passed on unexpanded: they count as not set."""
+    """The variables without unexpanded ones, which count as not set."""
     return {name: value for name, value in env.items() if not is_unexpanded(name, value)}

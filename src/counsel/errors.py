@@ -37,27 +37,25 @@ from collections.abc import Mapping
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 ErrorDict: TypeAlias = dict[str, Any]
-LONGEST = (
-    4_000  # characters of a message or of a field: an argument of 98 KB must not be repeated in its error
-)
-_WHOLE = frozenset({"partial"})  # part of an answer, which was paid for
+LONGEST = 4_000  # characters of a message or field: an error must not repeat an argument of 98 KB
+_UNCUT = frozenset({"partial"})  # the text of an answer, which was paid for
 _MOST_ENTRIES = 100
-_SHORTEST = 300  # characters of a text in a list that are always shown: a path
+_SHORTEST = 300  # characters that each text in a list may always have: enough for a path
 
 
-def bounded(value: object, most: int = LONGEST) -> Any:
+def bounded(value: object, limit: int = LONGEST) -> Any:
     """The value with long strings cut in the middle, so that their start and end stay readable."""
     if isinstance(value, str):
-        if len(value) <= most:
+        if len(value) <= limit:
             return value
-        head, tail = most * 3 // 4, most // 5
+        head, tail = limit * 3 // 4, limit // 5
         return f"{value[:head]}… [{len(value) - head - tail:,} characters omitted] …{value[-tail:]}"
     if isinstance(value, dict):
-        return {name: item if name in _WHOLE else bounded(item, most) for name, item in value.items()}
+        return {name: item if name in _UNCUT else bounded(item, limit) for name, item in value.items()}
     if isinstance(value, list | tuple):
         entries = value[:_MOST_ENTRIES]
-        share = max(_SHORTEST, most // (len(entries) or 1))  # 20 names of 98 KB are no more than one
-        return [bounded(item, share if isinstance(item, str) else most) for item in entries]
+        share = max(_SHORTEST, limit // (len(entries) or 1))  # 20 names of 98 KB must not take more than one
+        return [bounded(item, share if isinstance(item, str) else limit) for item in entries]
     return value
 
 
@@ -81,8 +79,8 @@ class Field(Generic[_T]):
 class CounselError(Exception):
     """A failure with a code, what happened, and what to do next.
 
-    `fields` are sent to the caller as they are (provider, file, retry_after, partial text …): they must never
-    hold a key, a token or a prompt. Texts are bounded; only `partial` is complete.
+    `fields` are sent to the caller as they are (provider, file, retry_after, partial text …): they must never contain a
+    key, a token or a prompt. Long texts are shortened, except `partial`.
     """
 
     partial = Field[str](str)  # the answer's text so far
@@ -112,7 +110,7 @@ class CounselError(Exception):
         return copy
 
     def as_dict(self) -> ErrorDict:
-        """As JSON: `error`, `code`, then the fields."""
+        """The error as a JSON document: `error`, `code`, then the fields."""
         document: ErrorDict = {"error": self.message, "code": self.code, **self.fields}
         if self.hint:
             document["hint"] = self.hint
@@ -121,9 +119,8 @@ class CounselError(Exception):
     def __str__(self) -> str:
         if not self.hint:
             return self.message
-        stop = (
-            "" if self.message.endswith((".", "!", "?", "…")) else "."
-        )  # a vendor's own words may have none
+        # A vendor's message may end without a full stop.
+        stop = "" if self.message.endswith((".", "!", "?", "…")) else "."
         return f"{self.message}{stop} {self.hint}"
 
 
@@ -146,14 +143,14 @@ class ModelNotFound(Refused):
 
 
 class BudgetExceeded(Refused):
-    """A call could cost more than is left of a budget, or its price is not known. It was not sent."""
+    """A call was not sent, because it could cost more than is left of a budget or its price is unknown."""
 
     code = "BUDGET_EXCEEDED"
 
     budget = Field[str](str)  # which one: `job`, `day`, `month`, `day of openai` …
     limit_usd = Field[float](int, float)
     spent_usd = Field[float](int, float)
-    reserved_usd = Field[float](int, float)  # for calls that run
+    reserved_usd = Field[float](int, float)  # for running calls
     needed_usd = Field[float](int, float)
     until = Field[str](str)  # when the budget starts again, ISO 8601
 
@@ -198,7 +195,7 @@ class NotPermitted(Refused):
 
 
 class Conflict(Refused):
-    """Something with this name already exists and is not ours, or was changed meanwhile."""
+    """Something with this name already exists and does not belong to counsel, or was changed in the meantime."""
 
     code = "CONFLICT"
 
@@ -257,7 +254,7 @@ class NoAnswer(CounselError):
 
 
 class ContentFiltered(NoAnswer):
-    """A model refused, or its provider blocked the prompt or the answer. `vendor_reason` and `vendor_text` have the vendor's explanation."""
+    """A model refused, or its provider blocked the prompt or the answer; see `vendor_reason` and `vendor_text`."""
 
     code = "CONTENT_FILTERED"
 
@@ -265,7 +262,7 @@ class ContentFiltered(NoAnswer):
 
 
 class SchemaMismatch(NoAnswer):
-    """A model answered, twice, with something other than JSON that matches the caller's schema. `path` says where."""
+    """Neither of a model's two answers was JSON that matches the caller's schema. `path` says where it differs."""
 
     code = "SCHEMA_MISMATCH"
 
@@ -279,7 +276,7 @@ class EmptyAnswer(NoAnswer):
 
 
 class AuthenticationFailed(CounselError):
-    """A provider rejected the key, or an agent its login. `own_key`: one that a person of a team has brought."""
+    """A provider rejected the key, or an agent its login. `own_key`: the key that a person of a team has stored."""
 
     code = "AUTHENTICATION_FAILED"
 
@@ -287,7 +284,7 @@ class AuthenticationFailed(CounselError):
 
 
 class TimedOut(CounselError):
-    """A call did not finish in time. `partial` has the text so far."""
+    """A call did not finish in time. `partial` is the text so far."""
 
     code = "TIMEOUT"
 
@@ -295,13 +292,13 @@ class TimedOut(CounselError):
 
 
 class Cancelled(CounselError):
-    """The call was cancelled; it was stopped upstream, too."""
+    """The call was cancelled, also upstream."""
 
     code = "CANCELLED"
 
 
 class UpstreamError(CounselError):
-    """A provider reported an error, or its answer broke off. `partial` has the text so far."""
+    """A provider reported an error, or its answer broke off. `partial` is the text so far."""
 
     code = "UPSTREAM_ERROR"
 
@@ -321,8 +318,8 @@ class Internal(CounselError):
 
 
 def _leaves(kind: type[CounselError]) -> list[type[CounselError]]:
-    below = kind.__subclasses__()
-    return [leaf for child in below for leaf in _leaves(child)] if below else [kind]
+    children = kind.__subclasses__()
+    return [leaf for child in children for leaf in _leaves(child)] if children else [kind]
 
 
 BY_CODE: dict[str, type[CounselError]] = {leaf.code: leaf for leaf in _leaves(CounselError)}
@@ -333,5 +330,5 @@ def from_dict(document: Mapping[str, Any]) -> CounselError:
     fields = {name: value for name, value in document.items() if name not in {"error", "code", "hint"}}
     code = str(document.get("code", Internal.code))
     error = BY_CODE.get(code, Internal)(str(document.get("error", "")), hint=document.get("hint"), **fields)
-    error.code = code  # a newer release may have codes that this one does not know
+    error.code = code  # may be a code of a newer release, which has no class here
     return error

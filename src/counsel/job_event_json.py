@@ -36,13 +36,15 @@ from counsel.job_events import (
 
 
 def event_from(seq: int, at: float, kind: str, slot: str, data: EventData) -> JobEvent:
-    """An event as another process wrote it, of an older or a newer release: what it does not say has a default."""
+    """An event that another process wrote, perhaps of another release: missing fields have defaults."""
     make = _READERS.get(kind)
     return make(seq, at, slot, data) if make else OtherEvent(seq, at, slot, kind, data)
 
 
-def event_from_json(shown: Mapping[str, Any]) -> JobEvent:
-    return event_from(shown["seq"], shown["at"], shown["kind"], shown.get("slot", ""), shown.get("data", {}))
+def event_from_json(document: Mapping[str, Any]) -> JobEvent:
+    return event_from(
+        document["seq"], document["at"], document["kind"], document.get("slot", ""), document.get("data", {})
+    )
 
 
 def _text(data: EventData, name: str) -> str:
@@ -73,9 +75,9 @@ def _tool(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
 
 def _finished(seq: int, at: float, slot: str, data: EventData) -> JobEvent:
     texts = (_text(data, "model"), _text(data, "phase"), _text(data, "provider"))
-    spent = Spent.from_json(data["spent"]) if data.get("spent") else None
+    spending = Spent.from_json(data["spent"]) if data.get("spent") else None
     return ModelFinished(
-        seq, at, slot, *texts, data.get("ms", 0), data.get("length", 0), data.get("first_ms"), spent
+        seq, at, slot, *texts, data.get("ms", 0), data.get("length", 0), data.get("first_ms"), spending
     )
 
 

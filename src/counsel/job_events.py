@@ -1,8 +1,8 @@
-"""What happens to a job, as typed events: the engine makes them, every interface reads them.
+"""What happens to a job, as typed events: the engine creates them, every interface reads them.
 
-`data` is an event as JSON, for the edges: the daemon's socket, server-sent events, rows of the database, Python
-programs. Inside, code reads the fields. Not frozen: a frozen dataclass takes three times as long to make, and there is
-one event for every few characters of an answer. Events are never changed.
+`data` is an event as JSON, for the daemon's socket, server-sent events, rows of the database and Python programs; other
+code reads the fields. Events are never changed, but not frozen: creating a frozen dataclass takes three times as long,
+and there is one event for every few characters of an answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EventKind: TypeAlias = Literal[
     "cancelled",
     "other",
 ]
-# A model failed and another is asked; it tries again by itself; the job continues in another process.
+# failed: another model is asked. retried: the model is asked again. interrupted: the job continues in another process.
 RestartReason: TypeAlias = Literal["failed", "retried", "interrupted"]
 WaitReason: TypeAlias = Literal["turn", "slot", "retry", "keys", "client"]
 EventData: TypeAlias = dict[str, Any]
@@ -52,27 +52,29 @@ class Wait:
     names: tuple[str, ...] | None = None  # `keys`: the variables that hold them
 
     def to_json(self) -> EventData:
-        shown: EventData = {"for": self.reason, "text": self.text}
+        document: EventData = {"for": self.reason, "text": self.text}
         if self.job_id is not None:
-            shown["job_id"] = self.job_id
+            document["job_id"] = self.job_id
         if self.at is not None:
-            shown["at"] = self.at
+            document["at"] = self.at
         if self.names is not None:
-            shown["names"] = list(self.names)
-        return shown
+            document["names"] = list(self.names)
+        return document
 
     @classmethod
-    def from_json(cls, shown: Mapping[str, Any]) -> Wait | None:
-        """None for what `waiting` says when the wait is over."""
-        if "for" not in shown:
+    def from_json(cls, document: Mapping[str, Any]) -> Wait | None:
+        """The wait; None for the data of a `waiting` event that ends it."""
+        if "for" not in document:
             return None
-        names = tuple(shown["names"]) if "names" in shown else None
-        return cls(shown["for"], shown.get("text", ""), shown.get("job_id"), shown.get("at"), names)
+        names = tuple(document["names"]) if "names" in document else None
+        return cls(
+            document["for"], document.get("text", ""), document.get("job_id"), document.get("at"), names
+        )
 
 
 @dataclass(slots=True)
 class JobEvent:
-    """`slot` tells the models of a consensus apart (`0`, `1` …); "" is the job itself."""
+    """`slot` is the position of a model in a consensus (`0`, `1` …); "" is the job itself."""
 
     seq: int
     at: float
@@ -83,7 +85,7 @@ class JobEvent:
     @property
     @abstractmethod
     def data(self) -> EventData:
-        """What the kind of event has, as JSON. (No `ABC`: `isinstance` would take three times as long.)"""
+        """The fields of this kind of event, as JSON. (No `ABC`: `isinstance` would take three times as long.)"""
 
     def to_json(self) -> EventData:
         return {"seq": self.seq, "at": self.at, "kind": self.kind, "slot": self.slot, "data": self.data}
@@ -122,7 +124,7 @@ class ModelStarted(JobEvent):
 
 @dataclass(slots=True)
 class TextAdded(JobEvent):
-    """At `offset`; what stood behind it is discarded."""
+    """Text at `offset`; the text after it is discarded."""
 
     text: str
     offset: int
@@ -137,7 +139,7 @@ class TextAdded(JobEvent):
 
 @dataclass(slots=True)
 class Restarted(JobEvent):
-    """The text of `model` from `offset` on is discarded, and `next` answers from the beginning."""
+    """The text of `model` after `offset` is discarded, and `next` answers from the beginning."""
 
     model: str
     phase: str
@@ -151,7 +153,7 @@ class Restarted(JobEvent):
 
     @property
     def data(self) -> EventData:
-        shown: EventData = {
+        document: EventData = {
             "model": self.model,
             "phase": self.phase,
             "reason": self.reason,
@@ -159,15 +161,13 @@ class Restarted(JobEvent):
             "next": self.next,
             "offset": self.offset,
         }
-        return shown if self.code is None else {**shown, "code": self.code}
+        return document if self.code is None else {**document, "code": self.code}
 
 
 @dataclass(slots=True)
 class ThinkingAdded(JobEvent):
     text: str
-    offset: int = (
-        0  # of `text` in all thinking of this model, so that a follower who gets it again does not repeat it
-    )
+    offset: int = 0  # of `text` in the model's whole thinking, so that followers can recognise repeated text
 
     kind = "thinking"
 
@@ -178,7 +178,7 @@ class ThinkingAdded(JobEvent):
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """A call of a shared tool that has ended. What it was asked and what it answered is content, and not here."""
+    """A finished call of a shared tool. Its arguments and result are content and not included."""
 
     server: str
     tool: str
@@ -189,8 +189,8 @@ class ToolRun:
         return {"server": self.server, "tool": self.tool, "ms": self.ms, "ok": self.ok}
 
     @classmethod
-    def from_json(cls, shown: Mapping[str, Any]) -> ToolRun:
-        return cls(shown["server"], shown["tool"], shown["ms"], shown["ok"])
+    def from_json(cls, document: Mapping[str, Any]) -> ToolRun:
+        return cls(document["server"], document["tool"], document["ms"], document["ok"])
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ class ToolInputAdded(JobEvent):
     id: str
     name: str
     namespace: str = ""
-    item: EventData | None = None  # of a kind that only clients of the vendor's API know
+    item: EventData | None = None  # for a kind of call that only clients of the vendor's API know
 
     kind = "tool_input"
 
@@ -225,7 +225,7 @@ class ToolInputAdded(JobEvent):
 
 @dataclass(slots=True)
 class PartAdded(JobEvent):
-    """Of a completion: a whole tool call, a finished block of reasoning, or what a tool of the vendor's did."""
+    """Of a completion: a whole tool call, a finished block of reasoning, or what one of the vendor's tools did."""
 
     part: AnswerPart
 
@@ -240,19 +240,19 @@ class PartAdded(JobEvent):
 class Noticed(JobEvent):
     kind_of: str
     text: str
-    setting: str | None = None  # `left_out`: its name
+    setting: str | None = None  # `left_out`: the name of the setting
 
     kind = "notice"
 
     @property
     def data(self) -> EventData:
-        shown: EventData = {"kind_of": self.kind_of, "text": self.text}
-        return shown if self.setting is None else {**shown, "setting": self.setting}
+        document: EventData = {"kind_of": self.kind_of, "text": self.text}
+        return document if self.setting is None else {**document, "setting": self.setting}
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one answer took, known when it is complete."""
+    """The tokens and cost of one complete answer."""
 
     input_tokens: int
     output_tokens: int
@@ -266,8 +266,10 @@ class Spent:
         }
 
     @classmethod
-    def from_json(cls, shown: EventData) -> Spent:
-        return cls(shown.get("input_tokens", 0), shown.get("output_tokens", 0), shown.get("cost_usd"))
+    def from_json(cls, document: EventData) -> Spent:
+        return cls(
+            document.get("input_tokens", 0), document.get("output_tokens", 0), document.get("cost_usd")
+        )
 
 
 @dataclass(slots=True)
@@ -284,7 +286,7 @@ class ModelFinished(JobEvent):
 
     @property
     def data(self) -> EventData:
-        shown: EventData = {
+        document: EventData = {
             "model": self.model,
             "phase": self.phase,
             "provider": self.provider,
@@ -292,30 +294,30 @@ class ModelFinished(JobEvent):
             "length": self.length,
         }
         if self.first_ms is not None:
-            shown = {**shown, "first_ms": self.first_ms}
-        return shown if self.spent is None else {**shown, "spent": self.spent.to_json()}
+            document = {**document, "first_ms": self.first_ms}
+        return document if self.spent is None else {**document, "spent": self.spent.to_json()}
 
 
 @dataclass(slots=True)
 class ModelFailed(JobEvent):
     model: str
     phase: str
-    error: CounselError  # without its partial text, which other events have
+    error: CounselError  # without its partial text, which is in other events
     first_ms: int | None = None  # from the question to the first word
 
     kind = "model_failed"
 
     @property
     def data(self) -> EventData:
-        shown: EventData = {"model": self.model, "phase": self.phase, "error": self.error.as_dict()}
-        return shown if self.first_ms is None else {**shown, "first_ms": self.first_ms}
+        document: EventData = {"model": self.model, "phase": self.phase, "error": self.error.as_dict()}
+        return document if self.first_ms is None else {**document, "first_ms": self.first_ms}
 
 
 @dataclass(slots=True)
 class Waiting(JobEvent):
-    """Until the next event of the job, or of that model."""
+    """The job or model waits, until its next event."""
 
-    wait: Wait | None  # None: it is over
+    wait: Wait | None  # None: the wait is over
 
     kind = "waiting"
 
@@ -364,7 +366,7 @@ class JobCancelled(JobFailed):
 
 @dataclass(slots=True)
 class OtherEvent(JobEvent):
-    """Of a kind that another release knows."""
+    """An event of a kind that only another release knows."""
 
     name: str
     about: EventData
@@ -383,15 +385,15 @@ LAST_EVENTS = (JobDone, JobFailed)  # JobCancelled is a JobFailed
 
 
 class TextFold:
-    """The text of each model of a job in its present phase, by slot: the one place that folds events into text."""
+    """The text of each model in its current phase, by slot. Only this class folds events into text."""
 
     def __init__(self, tail: int | None = None) -> None:
-        """`tail`: keep only so many characters of each."""
+        """`tail`: keep only that many characters of each text."""
         self._tail = tail
         self.texts: dict[str, TextBuffer | TextTail] = {}
 
     def add(self, event: JobEvent) -> bool:
-        """False for an event that changes no text."""
+        """Whether the event changes a text."""
         if isinstance(event, TextAdded):
             self.of(event.slot).put(event.offset, event.text)
         elif isinstance(event, Restarted):

@@ -1,7 +1,7 @@
-"""Reads the fields of a JSON object by type: `read.text(line, "model")`.
+"""Read the fields of a JSON object by type: `read.text(line, "model")`.
 
-What is missing, null or of another type reads as the default, so a caller never meets a value that it does not expect.
-Standard library only; a field costs 0.1 µs.
+A field that is missing, null or of another type reads as the default, so callers never get an unexpected type. Standard
+library only; a field costs 0.1 µs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def integer(fields: Mapping[str, object], name: str, default: int = 0) -> int:
 
 def integer_or_none(fields: Mapping[str, object], name: str) -> int | None:
     value = fields.get(name)
-    if isinstance(value, float) and value.is_integer():  # JSON has one kind of number
+    if isinstance(value, float) and value.is_integer():  # JSON has only one type for numbers
         return int(value)
     return value if isinstance(value, int) else None
 
@@ -52,7 +52,7 @@ def flag_or_none(fields: Mapping[str, object], name: str) -> bool | None:
 
 
 def part(fields: Mapping[str, object], name: str) -> dict[str, object]:
-    """An object inside it."""
+    """A nested object."""
     return as_object(fields.get(name))
 
 

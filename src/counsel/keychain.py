@@ -1,7 +1,7 @@
 """Keys in the system's keychain, through the optional package `keyring` (`pip install 'counsel[keychain]'`).
 
-COUNSEL_HOME/.env then has a reference instead of the key: `OPENAI_API_KEY=keychain:ACCOUNT`. A keychain may wait for a person
-to unlock it: each read has a time limit, and its result is kept for a minute.
+COUNSEL_HOME/.env then has a reference instead of the key: `OPENAI_API_KEY=keychain:ACCOUNT`. A keychain may wait for a
+person to unlock it, so each read has a time limit, and its result is cached for a minute.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 SERVICE = "counsel"
 PREFIX = "keychain:"
 _SECONDS = 3.0
-_KEPT_SECONDS = 60.0
-_known: dict[str, tuple[float, str | None]] = {}
+_CACHE_SECONDS = 60.0
+_cache: dict[str, tuple[float, str | None]] = {}
 T = TypeVar("T")
 
 
@@ -29,7 +29,7 @@ def account(name: str, home: Path) -> str:
 
 
 def resolved(values: dict[str, str], problems: list[str]) -> dict[str, str]:
-    """The variables of .env, with references replaced by keys. What cannot be read is reported and left out."""
+    """The variables of .env, with references replaced by keys. Unreadable keys are reported and left out."""
     keys: dict[str, str] = {}
     for name, value in values.items():
         if not value.startswith(PREFIX):
@@ -48,26 +48,26 @@ def resolved(values: dict[str, str], problems: list[str]) -> dict[str, str]:
 
 
 def store(account_name: str, key: str) -> None:
-    _known.pop(account_name, None)
-    _limited(lambda backend: backend.set_password(SERVICE, account_name, key))
+    _cache.pop(account_name, None)
+    _within_limit(lambda backend: backend.set_password(SERVICE, account_name, key))
 
 
 def remove(account_name: str) -> None:
-    _known.pop(account_name, None)
-    if _limited(lambda backend: backend.get_password(SERVICE, account_name)) is not None:
-        _limited(lambda backend: backend.delete_password(SERVICE, account_name))
+    _cache.pop(account_name, None)
+    if _within_limit(lambda backend: backend.get_password(SERVICE, account_name)) is not None:
+        _within_limit(lambda backend: backend.delete_password(SERVICE, account_name))
 
 
 def _cached(account_name: str) -> str | None:
-    read_at, key = _known.get(account_name, (0.0, None))
-    if not read_at or time.monotonic() - read_at > _KEPT_SECONDS:
-        key = _limited(lambda backend: backend.get_password(SERVICE, account_name))
-        _known[account_name] = time.monotonic(), key
+    read_at, key = _cache.get(account_name, (0.0, None))
+    if not read_at or time.monotonic() - read_at > _CACHE_SECONDS:
+        key = _within_limit(lambda backend: backend.get_password(SERVICE, account_name))
+        _cache[account_name] = time.monotonic(), key
     return key
 
 
-def _limited(action: Callable[[Any], T]) -> T:
-    """In a thread: what waits for a person cannot be interrupted, only abandoned."""
+def _within_limit(action: Callable[[Any], T]) -> T:
+    """Run the action in a thread: while it waits for a person, it cannot be interrupted, only abandoned."""
     results: list[T] = []
     failures: list[str] = []
 
@@ -78,7 +78,7 @@ def _limited(action: Callable[[Any], T]) -> T:
             results.append(action(keyring))
         except ImportError:
             failures.append("the package keyring is not installed: pip install 'counsel[keychain]'")
-        except Exception as error:  # noqa: BLE001 - each backend has its own; none may contain the key
+        except Exception as error:  # noqa: BLE001 - each backend has its own errors; their text may contain the key
             failures.append(f"the keychain cannot be used ({type(error).__name__})")
 
     thread = threading.Thread(target=run, name="counsel-keychain", daemon=True)

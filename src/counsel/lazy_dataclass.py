@@ -1,9 +1,9 @@
 """The standard library's `@dataclass`, with methods that are generated when they are first used.
 
 The library compiles six methods of every class when its module is imported, 0.9 ms per class: 100 of the 470 ms of CPU
-that the imports of `counsel serve` took, for 110 classes of which one run uses a part. Here a class starts with a
-placeholder for `__init__`. Its first call lets the library generate the method from the declared class and replaces
-itself with it: later calls cost as usual. The library's `fields`, `replace` and `asdict` work as usual.
+that the imports of `counsel serve` took, for 110 classes of which one run uses only some. Here a class starts with a
+placeholder for `__init__`, which at its first call lets the library generate the method from the declared class and
+replaces itself with it. Later calls cost as usual, and the library's `fields`, `replace` and `asdict` work as usual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ else:
         eq: bool = True,
         kw_only: bool = False,
     ) -> Any:
-        """Like the standard library's, with the options that are used here."""
+        """Like the standard library's, with the options that counsel uses."""
 
         def build(declared: type) -> type:
             return _Class(declared, frozen=frozen, slots=slots, kw_only=kw_only).build(eq=eq)
@@ -40,14 +40,14 @@ _copiers: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
 def replace(value: T, /, **changes: Any) -> T:
-    """A copy with other values in some fields. The library's own looks at every field each time."""
+    """A copy with other values in some fields. The library's own `replace` examines every field each time."""
     kind = value.__class__
     copier = _copiers.get((kind, *changes)) or _copier(kind, tuple(changes))
     return copier(value, **changes)  # type: ignore[no-any-return]
 
 
 def _copier(kind: type, changed: tuple[str, ...]) -> Callable[..., Any]:
-    """For one class and one choice of fields; a program has few of both."""
+    """The function that copies one class with one choice of changed fields; a program has few of either."""
     rows = dataclasses.fields(kind)
     unknown = set(changed) - {row.name for row in rows if row.init}
     if unknown:
@@ -69,7 +69,7 @@ _lock = RLock()  # two threads may use a class for the first time
 
 
 class _Class:
-    """One class: as declared, and as used."""
+    """One class in its two forms: as declared and as used."""
 
     def __init__(self, declared: type, *, frozen: bool, slots: bool, kw_only: bool) -> None:
         self._declared = declared
@@ -102,7 +102,7 @@ class _Class:
             if self._generated:
                 return self._used
             declared, used = self._declared, self._used
-            # Without a docstring the library writes a signature, slowly.
+            # If there is no docstring, the library computes a signature for it, which is slow.
             declared.__doc__ = declared.__doc__ or " "
             has_init = "__init__" in vars(declared)
             generated: type = dataclasses.dataclass(**self._options)(declared)
@@ -132,7 +132,7 @@ class _Class:
 
 
 def _fields(declared: type) -> tuple[str, ...]:
-    """Annotations are strings here; `ClassVar` is not a field."""
+    """The names of the fields. Annotations are strings; one with `ClassVar` is not a field."""
     return tuple(
         name for name, kind in declared.__annotations__.items() if not str(kind).startswith("ClassVar")
     )
@@ -153,10 +153,10 @@ _become = vars(object)["__class__"].__set__
 
 
 def _quick_init(used: type) -> Callable[..., None]:
-    """`__init__` of a frozen class, which the library lets call `object.__setattr__` for every field: 5.4 µs for eight of them.
+    """`__init__` of a frozen class. The library's calls `object.__setattr__` for every field: 5.4 µs for eight fields.
 
-    Here the new instance is of a twin without the guard while it is filled, and then of its own class: 1 µs. For one or two
-    fields, their slots' own setters are quicker.
+    Here the new instance belongs to a twin class without the guard while it is filled, then to its own class: 1 µs. For
+    one or two fields, the slots' own setters are faster.
     """
     rows = dataclasses.fields(used)
     is_small = len(rows) <= 2
@@ -216,10 +216,10 @@ def _comparing(generate: Callable[[], type]) -> tuple[Callable[..., object], Cal
 
 
 def _repr(self: Any) -> str:
-    shown = (
+    values = (
         f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr
     )
-    return f"{type(self).__qualname__}({', '.join(shown)})"
+    return f"{type(self).__qualname__}({', '.join(values)})"
 
 
 def _not_assigned(_self: object, name: str, _value: object) -> NoReturn:

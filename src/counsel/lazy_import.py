@@ -1,4 +1,4 @@
-"""Modules that are imported at their first use, or earlier in a thread."""
+"""Import modules at their first use, or earlier in a thread."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-# Seconds for which an importing thread may hold the interpreter while an answer waits; the default is 0.005.
+# Seconds for which an importing thread may keep the interpreter while other threads wait; Python's default is 0.005.
 SWITCH = 0.0005
 
 
-class Later:
-    """A placeholder for a module. A name that was looked up once is an attribute from then on."""
+class LazyModule:
+    """A placeholder for a module. Each name becomes an attribute when it is first looked up."""
 
     def __init__(self, name: str) -> None:
         self._module = name
@@ -24,7 +24,7 @@ class Later:
         return value
 
 
-async def imported(names: Iterable[str]) -> None:
+async def import_in_thread(names: Iterable[str]) -> None:
     """Import these modules while the event loop keeps running."""
     with _short_switch_interval():
         await asyncio.to_thread(lambda: [import_module(name) for name in names])

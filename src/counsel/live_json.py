@@ -1,24 +1,24 @@
-"""JSON that models write for counsel (votes, verdicts, findings), as text that people can read while it arrives.
+"""JSON that models write for counsel (votes, verdicts, findings), as readable text while it arrives.
 
-The answer itself stays JSON and is checked when it is complete. Live views get the strings in it, without keys, quotes and
-escapes. An answer that does not begin like a JSON object is shown as it is.
+The answer itself stays JSON and is checked when it is complete. Live views get only its strings, without keys, quotes
+and escapes. An answer that does not begin like a JSON object is shown unchanged.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-_BETWEEN = "\n\n"  # two strings
+_BETWEEN = "\n\n"  # between two strings
 _ESCAPES = {"n": "\n", "t": "\t", "r": "", "b": "", "f": ""}
 
 
-def shown(text: str) -> str:
-    """A whole answer as live views show it."""
+def readable(text: str) -> str:
+    """The text that live views show of a whole answer."""
     return LiveJson().feed(text)
 
 
 class LiveJson:
-    """Fed with pieces of an answer, gives the pieces of what is shown."""
+    """Takes an answer piece by piece, and returns the text to show for each piece."""
 
     def __init__(self) -> None:
         self._kind: Literal["unknown", "fence", "json", "text"] = "unknown"
@@ -32,10 +32,10 @@ class LiveJson:
     def feed(self, piece: str) -> str:
         if self._kind == "text":
             return piece
-        shown: list[str] = []
+        texts: list[str] = []
         for position, char in enumerate(piece):
             if self._kind == "json":
-                shown.append(self._character(char))
+                texts.append(self._character(char))
             elif self._kind == "fence":
                 self._kind = "unknown" if char == "\n" else "fence"
             elif char == "`":
@@ -45,8 +45,8 @@ class LiveJson:
                 self._character(char)
             elif not char.isspace():
                 self._kind = "text"
-                return "".join(shown) + piece[position:]
-        return "".join(shown)
+                return "".join(texts) + piece[position:]
+        return "".join(texts)
 
     def _character(self, char: str) -> str:
         if self._in_string:

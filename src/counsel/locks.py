@@ -1,4 +1,4 @@
-"""Lock files, and whether a path still names the file that a process opened. Standard library only: the stdio front imports this.
+"""Lock files, and whether a path still names an open file. Standard library only: the stdio front imports this.
 
 A lock proves nothing once its path names another file: a home that was deleted and restored has new files under the old
 names. So a lock is valid only while the path names the locked file.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def take(path: StrPath) -> int | None:
-    """Lock the file at `path`, creating it if it is missing; None while another process holds it."""
+    """Lock the file at `path`, creating it if it is missing; None if another process has the lock."""
     import fcntl
 
     while True:
@@ -32,11 +32,11 @@ def take(path: StrPath) -> int | None:
         except BaseException:
             os.close(file)
             raise
-        os.close(file)  # the path was deleted or replaced meanwhile: lock the file that it names now
+        os.close(file)  # the file was deleted or replaced meanwhile: lock the one that the path names now
 
 
 def identity(path: StrPath) -> Identity | None:
-    """The file that `path` names; None when there is none. Raises `OSError` when that is unknown."""
+    """The identity of the file at `path`; None if there is none. Raises `OSError` if that is unknown."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -50,19 +50,19 @@ def is_at(file: int, path: StrPath) -> bool:
     return identity(path) == (status.st_dev, status.st_ino)
 
 
-class Pinned:
-    """A folder that is kept open, so that its inode is not reused, and whether its path still names it."""
+class PinnedFolder:
+    """A folder that is kept open, so that its inode is not reused, to tell whether its path still names it."""
 
     def __init__(self, path: StrPath) -> None:
         self.path = path
         self._file: int | None = None
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:  # it does not exist, so it cannot be lost
+        except OSError:  # the folder does not exist, so it cannot be lost
             return
 
     def is_there(self) -> bool:
-        """True also when that is unknown."""
+        """Whether the path still names the folder; also True if that is unknown."""
         try:
             return self._file is None or is_at(self._file, self.path)
         except OSError:
@@ -84,7 +84,7 @@ def sign(file: int, text: str) -> None:
 
 
 def holder(path: StrPath) -> int | None:
-    """The process that last signed the lock file. It may have exited since."""
+    """The id of the process that last signed the lock file; it may have exited since."""
     import json
 
     try:

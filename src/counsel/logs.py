@@ -1,7 +1,7 @@
-"""Logs on stderr and in COUNSEL_HOME/logs, without keys and, unless COUNSEL_LOG_CONTENT is set, without prompts and answers.
+"""Logs on stderr and in COUNSEL_HOME/logs: without keys, and without content unless COUNSEL_LOG_CONTENT is set.
 
-A module has `log = logging.getLogger("counsel.<package>")` and logs prompts and answers through `content`.
-Redaction is the last line of defence, not a licence to log secrets.
+A module has `log = logging.getLogger("counsel.<package>")` and logs prompts and answers through `content`. Redaction is
+only the last line of defence: do not log secrets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from counsel.settings import Settings
 FILE = "counsel.log"
 MAX_BYTES = 5 * 1024 * 1024
 BACKUPS = 3
-CHECK_SECONDS = 1.0  # between checks whether the file was rotated: a check costs as much as a line
+CHECK_SECONDS = 1.0  # between checks whether the file was rotated; a check costs as much as writing a line
 
 _MAX_WARNED = 1_000
 
@@ -35,16 +35,15 @@ _warned: set[str] = set()
 
 
 def setup(settings: Settings, *, stderr: bool) -> None:
-    """Send all records to stderr (if requested) and to the log file. Each process calls it once; a second call replaces the first."""
+    """Send all records to stderr (if requested) and to the log file. A second call replaces earlier handlers."""
     protect(settings)
     root = logging.getLogger()
     for old in [handler for handler in root.handlers if isinstance(handler.formatter, _RedactingFormatter)]:
         root.removeHandler(old)
         old.close()
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = (
-        False  # our lines show none of it
-    )
-    logging._srcfile = None  # noqa: SLF001 - nor the source line (as the library's documentation advises)
+    # counsel's lines show none of these, nor the source line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # noqa: SLF001 - as the library's documentation advises
     level = settings.log_level.upper()
     logging.getLogger("counsel").setLevel(level)
     if stderr:
@@ -58,7 +57,7 @@ def setup(settings: Settings, *, stderr: bool) -> None:
 
 
 def announce(settings: Settings, text: str) -> None:
-    """What a server says to people as it starts and stops: a record where every line must be one."""
+    """Tell people that a server starts or stops: on stderr, or as a record if every line must be JSON."""
     if settings.log_format == "json":
         logging.getLogger("counsel.serve").info("%s", text)
     else:
@@ -67,7 +66,7 @@ def announce(settings: Settings, text: str) -> None:
 
 
 def leave_file() -> None:
-    """Write nothing more to COUNSEL_HOME: another process uses it now."""
+    """Stop writing to COUNSEL_HOME, which another process uses now."""
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _PrivateFile)]:
         root.removeHandler(handler)
@@ -75,7 +74,7 @@ def leave_file() -> None:
 
 
 def warn_once(problems: Iterable[str]) -> None:
-    """Log each problem in the user's files once: a user who runs counsel as a server sees no other sign of it."""
+    """Log each problem in the user's files once: with counsel as a server, the user sees no other sign of it."""
     for problem in problems:
         if problem not in _warned and len(_warned) < _MAX_WARNED:
             _warned.add(problem)
@@ -83,19 +82,19 @@ def warn_once(problems: Iterable[str]) -> None:
 
 
 def content(text: str, settings: Settings) -> str:
-    """A prompt or an answer as the log may show it: only its length, unless COUNSEL_LOG_CONTENT is set."""
+    """The text of a prompt or an answer for the log: only its length, unless COUNSEL_LOG_CONTENT is set."""
     return text if settings.log_content else f"({len(text)} characters)"
 
 
 def _add(root: logging.Logger, handler: logging.Handler, settings: Settings) -> None:
     form = _JsonFormatter if settings.log_format == "json" else _RedactingFormatter
-    handler.setFormatter(form(whole=settings.log_content))
+    handler.setFormatter(form(with_content=settings.log_content))
     handler.addFilter(_ours_or_warning)
     root.addHandler(handler)
 
 
 def _ours_or_warning(record: logging.LogRecord) -> bool:
-    """Libraries log whole requests at their lower levels."""
+    """Whether to log a record: of libraries only warnings and errors; at lower levels they log whole requests."""
     return _is_ours(record) or record.levelno >= logging.WARNING
 
 
@@ -109,15 +108,17 @@ _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) i
 
 
 class _RedactingFormatter(logging.Formatter):
-    """One record is one line, with further lines indented: a client's name cannot forge a record."""
+    """Redacts secrets, and indents all lines of a record but the first: a client's name cannot forge a record."""
 
-    def __init__(self, *, whole: bool) -> None:
+    def __init__(self, *, with_content: bool) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-        self.whole = whole
+        self.with_content = with_content
         self._second = 0, ""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = redact(super().format(record) if self.whole or _is_ours(record) else self._brief(record))
+        text = redact(
+            super().format(record) if self.with_content or _is_ours(record) else self._brief(record)
+        )
         return text if text.isprintable() else text.translate(_CONTROLS).replace("\n", "\n    ")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002 - logging passes it
@@ -128,7 +129,7 @@ class _RedactingFormatter(logging.Formatter):
         return f"{self._second[1]},{int(record.msecs):03d}"
 
     def _brief(self, record: logging.LogRecord) -> str:
-        """A library's message may quote a request: the first line, and the type of an error, are enough."""
+        """Only the first line and the type of the error: a library's message may quote a request."""
         first = record.getMessage().partition("\n")[0][:200]
         kind = record.exc_info[0] if isinstance(record.exc_info, tuple) else None
         record.message = f"{first} ({kind.__name__})" if kind else first
@@ -137,11 +138,11 @@ class _RedactingFormatter(logging.Formatter):
 
 
 class _JsonFormatter(_RedactingFormatter):
-    """One record is one JSON object on one line, with the request that it belongs to."""
+    """Writes a record as one line of JSON, with the request that it belongs to."""
 
     def format(self, record: logging.LogRecord) -> str:
-        whole = self.whole or _is_ours(record)
-        if whole:
+        is_complete = self.with_content or _is_ours(record)
+        if is_complete:
             record.message = record.getMessage()
         else:
             self._brief(record)
@@ -156,14 +157,14 @@ class _JsonFormatter(_RedactingFormatter):
             "span_id": context.traceparent[36:52],
             **getattr(record, "fields", {}),
         }
-        if whole and record.exc_info:
+        if is_complete and record.exc_info:
             fields["exception"] = redact(self.formatException(record.exc_info))
         return json.dumps({name: value for name, value in fields.items() if value != ""}, ensure_ascii=True)
 
 
 class _Quiet:
     def handleError(self, record: logging.LogRecord) -> None:
-        """Ignore a full disk or a closed stream: the default would print the record, unredacted."""
+        """Ignore a full disk or a closed stream: the default handler would print the record without redacting it."""
 
 
 class _Stderr(_Quiet, logging.StreamHandler[TextIO]):
@@ -172,7 +173,7 @@ class _Stderr(_Quiet, logging.StreamHandler[TextIO]):
 
 
 class _PrivateFile(_Quiet, RotatingFileHandler):
-    """A rotating file that only its owner can read, shared by several processes: each notices when another rotated it."""
+    """A rotating file that only its owner can read. Several processes share it; each notices if another rotated it."""
 
     def __init__(self, path: Path) -> None:
         paths.private_folder(path.parent)
@@ -202,7 +203,7 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
         self._size = 0
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: ARG002 - logging passes it
-        """The library's version formats the record twice to get its length, which costs more than the rest of a line."""
+        """Compare the size. The library formats the record a second time, which costs more than the rest of a line."""
         return self._size >= self.maxBytes
 
     def _was_rotated(self) -> bool:
@@ -212,9 +213,9 @@ class _PrivateFile(_Quiet, RotatingFileHandler):
         except (OSError, ValueError):  # deleted, closed or never opened
             self._size = 0
             return True
-        rotated = (current.st_dev, current.st_ino) != (ours.st_dev, ours.st_ino)
-        self._size = 0 if rotated else ours.st_size
-        return rotated
+        is_rotated = (current.st_dev, current.st_ino) != (ours.st_dev, ours.st_ino)
+        self._size = 0 if is_rotated else ours.st_size
+        return is_rotated
 
     def _reopen(self) -> None:
         before, self.stream = self.stream, self._open()  # if it cannot be opened, keep the old one

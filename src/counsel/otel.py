@@ -1,4 +1,4 @@
-"""Traces through OpenTelemetry's SDK, over OTLP/HTTP, as the standard OTEL_* variables say. Imported by `tracing` only."""
+"""Send traces with OpenTelemetry's SDK over OTLP/HTTP, as the OTEL_* variables say. Only `tracing` imports this."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _FORMAT = TraceContextTextMapPropagator()
 
 class OtelTracer:
     def __init__(self) -> None:
-        wanted = os.environ.get(span_names.CONTENT_VARIABLE, "").strip().lower()
-        self.records_content = wanted in span_names.CONTENT_VALUES
-        ours = Resource.create({"service.name": "counsel", "service.version": __version__})
-        # the variables' own values win
-        resource = ours.merge(OTELResourceDetector().detect())
+        setting = os.environ.get(span_names.CONTENT_VARIABLE, "").strip().lower()
+        self.records_content = setting in span_names.CONTENT_VALUES
+        defaults = Resource.create({"service.name": "counsel", "service.version": __version__})
+        resource = defaults.merge(OTELResourceDetector().detect())  # values of OTEL_* variables win
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("counsel", __version__)

@@ -1,6 +1,6 @@
-"""Summary of the agents on this machine: installed, logged in, with which files, servers and skills.
+"""Summary of the agents on this machine: whether each is installed and logged in, and its files, servers and skills.
 
-Reads files; starts no agent. Only a program whose version is in no file is run with `--version`, once per release.
+Reads files and starts no agent; only a program whose version is in no file runs with `--version`, once per release.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counsel.agents.detect import Installed, read_json
 from counsel.caller import Caller
 from counsel.errors import CounselError
 
-# An agent's settings files, the user's first, where these are more than its servers' files.
+# The settings files of agents that have more than those with their servers; the user's files come first.
 CONFIG_FILES: dict[str, Callable[[Workspace], tuple[Path, ...]]] = {
     "claude": lambda at: (
         at.claude_json(),
@@ -43,7 +43,7 @@ def agents_overview(caller: Caller) -> list[dict[str, object]]:
     agents = registry.askable_agents()
     probes = _with_versions({name: agent.probe(caller) for name, agent in agents.items()}, caller)
     servers, skills = _counts(_servers, caller), _counts(_skills, caller)
-    at = workspace_of(caller.env, caller.cwd)
+    workspace = workspace_of(caller.env, caller.cwd)
     return [
         {
             "agent": name,
@@ -56,7 +56,7 @@ def agents_overview(caller: Caller) -> list[dict[str, object]]:
             "reason": probes[name].reason,
             "install": askable.agent.install,
             "login": askable.agent.login,
-            "config_files": [str(path) for path in _config_files(name, at) if paths.isfile(path)],
+            "config_files": [str(path) for path in _config_files(name, workspace) if paths.isfile(path)],
             "servers": servers.get(name, 0) if servers is not None else None,
             "skills": skills.get(name, 0) if skills is not None and name in WITH_SKILLS else None,
         }
@@ -64,20 +64,20 @@ def agents_overview(caller: Caller) -> list[dict[str, object]]:
     ]
 
 
-def _config_files(name: str, at: Workspace) -> tuple[Path, ...]:
-    """By default the files with its servers."""
+def _config_files(name: str, workspace: Workspace) -> tuple[Path, ...]:
+    """The agent's settings files; by default the files with its servers."""
     if name in CONFIG_FILES:
-        return CONFIG_FILES[name](at)
+        return CONFIG_FILES[name](workspace)
     from counsel.servers.formats import FORMATS
 
-    return tuple(dict.fromkeys(table.target.path for table in FORMATS[name].tables(at)))
+    return tuple(dict.fromkeys(table.target.path for table in FORMATS[name].tables(workspace)))
 
 
 # ── servers and skills ────────────────────────────────────────────────────────────────────────────
 
 
 def _counts(names: Callable[[Caller], list[str]], caller: Caller) -> dict[str, int] | None:
-    """How often each agent is named; None on an error."""
+    """How often each agent occurs in `names`; None after an error."""
     try:
         agents = names(caller)
     except (CounselError, OSError):
@@ -101,30 +101,34 @@ def _skills(caller: Caller) -> list[str]:
 
 
 def _with_versions(probes: dict[str, Installed], caller: Caller) -> dict[str, Installed]:
-    """Programs whose version is not cached are run at the same time."""
+    """The probes with missing versions filled in; programs whose version is not cached run at the same time."""
     unknown = [probe.path for probe in probes.values() if probe.path and probe.version is None]
-    versions = {program: _cached(program, caller) for program in unknown}
+    versions = {program: _cached_version(program, caller) for program in unknown}
     missing = [program for program, version in versions.items() if version is None]
     if missing:
         from concurrent.futures import ThreadPoolExecutor  # 8 ms, once per release of an agent
 
         with ThreadPoolExecutor(len(missing)) as pool:
-            versions |= zip(missing, pool.map(lambda program: _asked(program, caller), missing), strict=True)
+            versions |= zip(
+                missing, pool.map(lambda program: _ask_version(program, caller), missing), strict=True
+            )
     return {
         name: probe.replaced(version=versions[probe.path]) if probe.path in versions else probe
         for name, probe in probes.items()
     }
 
 
-def _cached(program: Path, caller: Caller) -> str | None:
-    """The version that it printed, as long as its file is unchanged."""
+def _cached_version(program: Path, caller: Caller) -> str | None:
+    """The version that the program printed, if its file is unchanged since."""
     key = _file_state(program)
     entry = read_json(_cache_file(program, caller)) if key else {}
     return entry.get("version") if key and key.items() <= entry.items() else None
 
 
-def _asked(program: Path, caller: Caller) -> str | None:
-    key = _file_state(program)  # before it runs: a release that arrives meanwhile is asked next time
+def _ask_version(program: Path, caller: Caller) -> str | None:
+    key = _file_state(
+        program
+    )  # before the run: if the program is updated meanwhile, it is asked again next time
     version = _run_version(program, caller) if key else None
     if key and version:
         _store(_cache_file(program, caller), {**key, "version": version})
@@ -154,7 +158,7 @@ def _run_version(program: Path, caller: Caller) -> str | None:
             capture_output=True,
             text=True,
             timeout=_VERSION_TIMEOUT,
-            env=untrusted.elsewhere(caller.env, empty),
+            env=untrusted.env_in_folder(caller.env, empty),
             cwd=empty,
             check=False,
         ).stdout

@@ -1,7 +1,7 @@
 """Private files and folders, and paths that may not be readable. Standard library only: the stdio front imports this.
 
-Until Python 3.14 pathlib's own `exists` and `is_dir` raise in a folder that this user may not enter; those of
-`os.path` return False.
+Before Python 3.14, `exists` and `is_dir` of pathlib raise in a folder that this user may not enter; those of `os.path`
+return False.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def up_to_root(folder: Path, markers: Sequence[str] = (".git",)) -> list[Path]:
 
 
 def private_folder(path: str | os.PathLike[str]) -> None:
-    """Make a folder and its missing parents, 0700 each: `mkdir(parents=True)` gives only the last one its mode."""
+    """Create a folder and its missing parents, all with mode 0700 (`mkdir(parents=True)` sets only the last mode)."""
     missing = [os.fspath(path)]
     while missing:
         folder = missing[-1]
@@ -38,7 +38,7 @@ def private_folder(path: str | os.PathLike[str]) -> None:
                 raise
         except FileNotFoundError:
             parent = os.path.dirname(folder.rstrip("/"))
-            if parent in {"", folder} or isdir(parent):  # no folder can be made in /proc
+            if parent in {"", folder} or isdir(parent):  # in /proc no folder can be created
                 raise
             missing.append(parent)
             continue
@@ -46,9 +46,9 @@ def private_folder(path: str | os.PathLike[str]) -> None:
 
 
 def write_private(path: str, content: bytes, *, replace: bool) -> None:
-    """Write a private file whole or not at all: under another name, synced to the disk, then renamed.
+    """Write a private file completely or not at all: write another file, sync it, then rename it.
 
-    Raises FileExistsError when the file exists and `replace` is false.
+    Raises FileExistsError if the file exists and `replace` is false.
     """
     draft = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,6 +1,6 @@
-"""Notes of fronts that cannot reach a daemon: their clients wait, or were promised that the job continues.
+"""Notes of fronts that cannot reach a daemon, while their clients wait or have been told that the job continues.
 
-A note is an empty file `run/kept/JOB`. The engine that finds the interrupted job then continues it like a background
+A note is an empty file `run/kept/JOB`. It makes the engine that finds the interrupted job continue it like a background
 job, instead of giving it up because its client did not return. Standard library only: the stdio front imports this.
 """
 
@@ -13,12 +13,12 @@ from counsel.random_ids import CLOCK
 
 _has_clock = re.compile(
     r"[0-9a-f]{4}\."
-).match  # made by `random_ids.key`; keys of earlier releases have no dot
-STALE = 7 * 86_400  # seconds: the note of a job that was never stored is not removed otherwise
+).match  # of a key from `random_ids.key`; earlier releases' keys have no dot
+STALE = 7 * 86_400  # seconds; nothing else removes the note of a job that was never stored
 
 
 def job_id(key: str) -> str:
-    """The job of the call that was sent under this key. The clock of a key that we made comes first (`random_ids`)."""
+    """The id of the job for a call's key. It starts with the key's clock if `random_ids` made the key."""
     from hashlib import sha256
 
     digits = sha256(key.encode()).hexdigest()
@@ -28,7 +28,7 @@ def job_id(key: str) -> str:
 
 
 def note(home: str, job: str) -> bool:
-    """Write a note about this job. False when that is impossible."""
+    """Write a note about this job; False if that is impossible."""
     from counsel import paths
 
     try:
@@ -40,7 +40,7 @@ def note(home: str, job: str) -> bool:
 
 
 def take(home: str | os.PathLike[str], job: str) -> bool:
-    """Remove the note about this job. False when there is none."""
+    """Remove the note about this job; False if there is none."""
     try:
         os.unlink(f"{os.fspath(home)}/run/kept/{job}")
     except OSError:

@@ -1,4 +1,4 @@
-"""A person of a team, and what the roles may do. One-person mode has no people: there `Caller.person` is None."""
+"""A person of a team, and what the roles may do. Without a team there are no people: `Caller.person` is None."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """`id` never changes and is what everything that a person owns is stored under; `name` is for people to read."""
+    """`id` never changes: everything that a person owns is stored under it. `name` is for display."""
 
     id: str
     name: str
@@ -28,14 +28,14 @@ class Person:
         return self.role != "read-only"
 
 
-# Whoever has COUNSEL_TOKEN of the server's own environment.
+# Anyone who has the COUNSEL_TOKEN of the server's own environment.
 OPERATOR = Person("operator", "operator", "admin")
 
 
 def owners_seen_by(person: str) -> tuple[str, ...]:
-    """Whose work a person sees: their own. The operator also sees what belongs to nobody ("").
+    """The owners whose work a person sees: themselves; the operator also sees work that belongs to nobody ("").
 
-    That is the work of the server before it had people, and of servers of an earlier release during an upgrade: they were
-    asked with the same COUNSEL_TOKEN.
+    That is work from the time before the server had people, and from servers of an earlier release during an upgrade;
+    both were asked with the same COUNSEL_TOKEN.
     """
     return (person, "") if person == OPERATOR.id else (person,)

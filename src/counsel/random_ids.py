@@ -1,7 +1,7 @@
 """Random numbers for names, many from one system call. Standard library only: the stdio front imports this.
 
 Their first four digits are a clock, so that ids made at about the same time are neighbours in a database's indexes. With
-random ones each new row changed a page of its own in each of six indexes: 56 KB were written for a call instead of 26.
+random digits, each new row changed another page in each of six indexes: 56 KB were written per call instead of 26.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 
 CLOCK = 4  # digits of the clock
 _TICKS = (
-    16  # a second; after 68 minutes the clock starts again, so ids that people see side by side differ early
+    16  # a second; the clock repeats after 68 minutes, so ids seen side by side differ in their first digits
 )
 _RANDOM = 28  # digits
 _MANY = 128  # ids
@@ -19,14 +19,14 @@ _unused: list[str] = []
 
 
 def uuid8() -> str:
-    """A UUID of version 8, which leaves its digits to us: the clock and 106 random bits."""
+    """A UUID of version 8, whose digits are free to choose: the clock and 106 random bits."""
     clock, rest = _clock(), _random()
     variant = "89ab"[int(rest[12], 16) & 3]
     return f"{clock}{rest[:4]}-{rest[4:8]}-8{rest[9:12]}-{variant}{rest[13:16]}-{rest[16:]}"
 
 
 def key() -> str:
-    """Of a call: the clock, a dot, and 112 random bits."""
+    """The key of a call: the clock, a dot, and 112 random bits."""
     return f"{_clock()}.{_random()}"
 
 
@@ -41,5 +41,5 @@ def _random() -> str:
     return _unused.pop()
 
 
-if hasattr(os, "register_at_fork"):  # a child would make its parent's ids
+if hasattr(os, "register_at_fork"):  # otherwise a child would use the same ids as its parent
     os.register_at_fork(after_in_child=_unused.clear)

@@ -1,6 +1,6 @@
-"""Keys and tokens are replaced by `[hidden]` in everything that is logged or shown.
+"""Replace keys and tokens by `[hidden]` in everything that is logged or shown.
 
-Without `logging`: `counsel doctor` and others redact what they print.
+This module does not import `logging`, because `counsel doctor` and other commands also redact what they print.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _NAMED = r"""(?ix)
     (?!\[hidden\]) [^\s"'&,;)}\]]{6,}
     """
 _SECRET_NAME = re.compile(r"(?:_KEY|_TOKEN|_SECRET|PASSWORD)\Z")
-_MAX_SECRETS = 1_000  # of all callers of one daemon; the oldest are dropped first
+_MAX_SECRETS = 1_000  # of all callers of one daemon; the oldest are forgotten first
 
 _secrets: OrderedDict[str, None] = OrderedDict()
-_known: re.Pattern[str] | None = None
+_secret_values_pattern: re.Pattern[str] | None = None
 
 
 def protect(settings: Settings) -> None:
-    """Keep this caller's keys out of the logs, whatever they look like."""
-    global _known  # noqa: PLW0603 — one process, one set of secrets
+    """Keep this caller's keys out of the logs, whatever their format."""
+    global _secret_values_pattern  # noqa: PLW0603 — one process, one set of secrets
     in_env = (value for name, value in settings.env.items() if _SECRET_NAME.search(name))
     own = (str(getattr(settings, row.name)) for row in rows() if row.metadata["secret"])
     in_tables = _secret_values(settings.tables)
@@ -51,7 +51,9 @@ def protect(settings: Settings) -> None:
     _secrets.update(dict.fromkeys(sorted(new)))
     while len(_secrets) > _MAX_SECRETS:
         _secrets.popitem(last=False)
-    _known = re.compile("|".join(re.escape(value) for value in sorted(_secrets, key=len, reverse=True)))
+    _secret_values_pattern = re.compile(
+        "|".join(re.escape(value) for value in sorted(_secrets, key=len, reverse=True))
+    )
 
 
 def _secret_values(table: Mapping[str, object]) -> Iterator[str]:
@@ -72,16 +74,16 @@ _NAME_SIGNS = ("authorization", "key", "access", "_token", "_secret", "bearer")
 
 @cache
 def _pattern(pattern: str) -> re.Pattern[str]:
-    """Compiled at first use: this takes milliseconds, and few texts need it."""
+    """The pattern, compiled at first use: that takes milliseconds, and few texts need it."""
     return re.compile(pattern, re.VERBOSE)
 
 
 def redact(text: str) -> str:
-    if _known:
-        text = _known.sub(HIDDEN, text)
+    if _secret_values_pattern:
+        text = _secret_values_pattern.sub(HIDDEN, text)
     if any(sign in text for sign in _SHAPE_SIGNS):
         text = _pattern(_SHAPES).sub(HIDDEN, text)
-    lowered = text.lower()
-    if any(sign in lowered for sign in _NAME_SIGNS):
+    lowercase = text.lower()
+    if any(sign in lowercase for sign in _NAME_SIGNS):
         text = _pattern(_NAMED).sub(rf"\1{HIDDEN}", text)
     return text

@@ -1,6 +1,6 @@
-"""Which request the present work belongs to: its id, for logs, and its trace.
+"""The request that the current work belongs to: its id, for logs, and its trace.
 
-It follows the work through tasks by itself, and is stored with a job, so that a server that continues it knows it, too.
+It follows the work through asyncio tasks by itself, and is stored with a job for a server that continues the job.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     id: str = ""
-    traceparent: str = ""  # W3C's form: the span that caused the work; "": there is none
+    traceparent: str = ""  # the span that caused the work, in W3C's format; "": there is none
 
     @property
     def trace(self) -> str:
@@ -35,7 +35,7 @@ def current() -> RequestContext:
 
 
 def enter(context: RequestContext) -> None:
-    """For the rest of this task, and for the tasks that it starts."""
+    """Set the context for the rest of this task and for the tasks that it starts."""
     _current.set(context)
 
 

@@ -1,6 +1,6 @@
-"""What each argument of a request may be: the tools' schemas are made of these rules, and the engine checks the same ones.
+"""The rules for each argument of a request. The tools' schemas are made of them, and the engine checks the same rules.
 
-So MCP, HTTP, the socket, the command line and Python refuse the same values, with the same message.
+So MCP, HTTP, the socket, the command line and Python refuse the same values with the same message.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ RULES: dict[str, Schema] = {
     "check_models": SWITCH,
     "system": STRING,
     "schema": {"type": "object"},
-    # A folder only from Python and the command line: tools offer the switch alone.
+    # Only Python and the command line accept a folder; tools offer just the switch.
     "export": {"anyOf": [SWITCH, STRING]},
 }
 
@@ -89,11 +89,11 @@ def is_name(text: str) -> bool:
     return bool(_SAFE_NAME.fullmatch(text) and text.strip("."))
 
 
-def check_name(name: str, what: str, otherwise: str = "") -> str:
-    """A name that a caller chose for a conversation, a tag or a session: parts of files and of tags are made of it."""
+def check_name(name: str, kind: str, otherwise: str = "") -> str:
+    """Check a caller's name for a conversation, a tag or a session: it becomes part of file names and tags."""
     if is_name(name):
         return name
     raise InvalidArgument(
-        f"{name[:80]!r} cannot name {what}.",
+        f"{name[:80]!r} cannot name {kind}.",
         hint=f"Use 1 to 64 letters, digits, '_', '-' or '.'{otherwise}.",
     )

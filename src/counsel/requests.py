@@ -1,7 +1,7 @@
 """Requests to the engine, and the engine's interface for the CLI, MCP, HTTP and the socket.
 
-These know this module and nothing behind it: no provider, no store. Results have types (`results/`); each interface
-turns them into JSON at its edge.
+These know this module and nothing behind it: no provider, no store. Results have types (`results/`), which each
+interface turns into JSON when it sends them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Refine: TypeAlias = Literal["always", "disagreement", "never"]
 Order: TypeAlias = Literal["parallel", "sequential"]
 Stance: TypeAlias = Literal["for", "against", "neutral"]
 SEVERAL = frozenset({"consensus", "review"})  # tools that ask several models
-MAX_CHAIN = 10  # models of one chain
+MAX_CHAIN = 10  # models in one chain
 DEFAULT_MODEL = "default"  # the conversation's model; of a new conversation, the user's setting
 
 
@@ -32,7 +32,7 @@ def chain(model: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What `chat` and `consensus` have in common. None means that the caller did not set it."""
+    """The arguments that all questions share. None means that the caller did not set one."""
 
     prompt: str
     files: tuple[str, ...] = ()
@@ -55,11 +55,11 @@ class ChatRequest(Question):
     tool: Literal["chat", "askModel"] = "chat"
     session_tag: str | None = None
     schema: Json | None = None  # JSON Schema that the answer must match
-    session: str | None = None  # the session of the socket it came through, which has its own tags
+    session: str | None = None  # of the socket that the request came through; each session has its own tags
 
 
 class Member(TypedDict):
-    """A model of a consensus with a part to play."""
+    """A model of a consensus with a role or a stance."""
 
     model: str
     role: NotRequired[str]  # such as `security reviewer`
@@ -72,13 +72,11 @@ class ConsensusRequest(Question):
     judge: str | None = None  # a model, `auto`, `none`, or `default`: the user's setting
     choices: tuple[str, ...] = ()  # every model picks one of them
     refine: Refine | None = None  # None: `always`, or `never` without cross feedback
-    rounds: int = 2  # the first one included
+    rounds: int = 2  # including the first one
     order: Order = "parallel"
     enable_cross_feedback: bool = True
     cross_feedback_prompt: str | None = None
-    check_models: bool = (
-        False  # refuse the request if one of the models cannot be asked, instead of asking the others
-    )
+    check_models: bool = False  # refuse the request if a model cannot be asked, instead of asking the others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +86,8 @@ class ReviewRequest(Question):
     diff: str  # unified
     models: tuple[str | Member, ...] = ("auto",)
     about: str = ""  # what was compared, for readers
-    root: str | None = None  # the repository's folder: to tell whether a finding's file exists
-    left_out: tuple[LeftOutFile, ...] = ()  # files that whoever made the diff left out
+    root: str | None = None  # the repository's folder, to tell whether a finding's file exists
+    left_out: tuple[LeftOutFile, ...] = ()  # files that are not in the diff
     check_models: bool = False
 
 
@@ -98,9 +96,9 @@ _EXACT = Exact()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionRequest:
-    """A call of a client that speaks OpenAI's or Anthropic's API: the client has the conversation, and sends all of it.
+    """A call of a client that uses OpenAI's or Anthropic's API: it keeps the conversation and sends all of it.
 
-    Its turns are stored only if `stored`: a gateway's prompts are long, and the client sends them again with every call.
+    The turns are stored only with `stored`: such prompts are long, and the client sends them again with every call.
     """
 
     model: str
@@ -113,74 +111,72 @@ class CompletionRequest:
     max_output: int | None = None
     schema: Json | None = None
     exact: Exact = _EXACT
-    untranslated: tuple[
-        str, ...
-    ] = ()  # what only `exact.native` expresses: `document`, `the tool code_execution_20250825`
-    offered: tuple[
-        str, ...
-    ] = ()  # tools that only `exact.native` expresses, beside others: left out if need be
+    # What only `exact.native` can express: `document`, `the tool code_execution_20250825`.
+    untranslated: tuple[str, ...] = ()
+    # Tools that only `exact.native` can express, among others: left out if necessary.
+    offered: tuple[str, ...] = ()
     web_search: bool = False  # the vendor may search the web
-    is_streamed: bool = False  # text that was sent cannot be taken back
+    is_streamed: bool = False  # text that was sent cannot be withdrawn
     stored: bool = False
-    previous: str | None = None  # a job whose turns come first
+    previous: str | None = None  # the job whose turns come first
     continuation_id: str | None = None
-    # of a counsel that passes its own calls on to this server
-    as_counsel: bool = False  # sent with counsel's defaults, and not exactly as it came
+    # The next three: of a counsel that passes its own calls on to this server.
+    as_counsel: bool = False  # send the call with counsel's defaults, not exactly as it came
     media_resolution: MediaResolution | None = None
-    output_limit: int | None = None  # of all output with its reasoning, in tokens
+    output_limit: int | None = None  # of all output including reasoning, in tokens
 
 
 Request: TypeAlias = ChatRequest | ConsensusRequest | ReviewRequest
 
 
 class NewKey(str):
-    """A call's key that was never sent before: no job can have it."""
+    """The key of a call that was never sent before: no job can have it yet."""
 
     __slots__ = ()
 
 
 class Engine(Protocol):
     def register_caller(self, caller: Caller) -> None:
-        """A caller with its keys has connected: jobs that waited for them can continue."""
+        """Tell the engine that a caller with its keys has connected: jobs that wait for these keys can continue."""
 
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
-        """Check the request, store the job, start it; returns the job's id. Raises `Refused` before anything is sent.
+        """Check the request, store the job, start it and return its id. Raises `Refused` before anything is sent.
 
-        The same unguessable `key` again gives the same job: a client sends a call again when the daemon died.
+        The same unguessable `key` returns the same job: a client sends a call again after the daemon has died.
         """
 
     async def wait(self, job_id: str) -> Result:
-        """The finished job's result, or its failure raised."""
+        """Wait for the job's result; a failed job raises its error."""
 
     def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
-        """Events from `after` on: past ones, then new ones until the job ends."""
+        """The events after number `after`: past ones, then new ones until the job ends."""
 
     async def accepted(self, job_id: str) -> Accepted:
         """The immediate answer to a background call."""
 
     async def detach(self, job_id: str) -> None:
-        """The caller no longer waits; the job continues like a background call."""
+        """Let the job continue like a background call, because the caller no longer waits."""
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
-        """Stop exactly this job. Takes a job's id, or a conversation's when one job runs there.
+        """Stop exactly this job. Takes a job's id, or a conversation's with one running job.
 
         `member`: only this model of a consensus, by its name or slot.
         """
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
-        """Takes a job's id, or a conversation's for its newest job."""
+        """A job's state. Takes a job's id, or a conversation's for its newest job."""
 
     async def recent(self, limit: int = 10) -> JobList:
-        """The newest jobs first."""
+        """The latest jobs, newest first."""
 
     async def close(self) -> None:
-        """Stop what runs here; the jobs can continue in another process."""
+        """Stop everything that runs here; the jobs can continue in another process."""
 
 
 class NotReady(Protocol):
-    """Why a process should get no work. Everybody may read it."""
+    """A reason why a process should get no work. Anyone may read it."""
 
     def to_json(self) -> Json: ...
 
@@ -189,19 +185,19 @@ class LocalEngine(Engine, Protocol):
     """An engine in this process, as the daemon sees it."""
 
     async def busy(self) -> bool:
-        """A job runs here, or a job of a dead process can be continued or ended here."""
+        """Whether a job runs here, or a job of a dead process can be continued or ended here."""
 
     def home_is_ours(self) -> bool:
-        """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
+        """Whether COUNSEL_HOME is still the folder that was opened: it may have been deleted, moved or replaced."""
 
     async def drain(self, seconds: float) -> None:
-        """Before `close`, in a team: take no more jobs, and let those that run end, at most so long."""
+        """Before `close`, in a team: take no more jobs, and let running ones end within this time."""
 
     async def metrics_text(self, *, people: bool = False) -> str:
-        """`/metrics`, in Prometheus' text format. `people`: also by person."""
+        """The content of `/metrics`, in Prometheus's text format. `people`: also by person."""
 
     async def not_ready(self, queue_seconds: int) -> Sequence[NotReady]:
-        """Why this process should get no work; empty: it should. A job may wait so long in the queue (0: any time)."""
+        """Why this process should get no work; empty if it should. A job may wait `queue_seconds` (0: any time)."""
 
     async def close(self, *, keep: bool = False) -> None:
-        """`keep`: synchronous calls, too, continue when an engine runs again, even if their callers do not reconnect."""
+        """Stop. `keep`: the next engine also continues synchronous calls, even if their callers do not reconnect."""

@@ -1,12 +1,12 @@
-"""Recognises failures whose cause is that this machine has run out of open files, memory or processes.
+"""Recognise failures that are caused by a lack of open files, memory or processes on this machine.
 
-Such a failure can surface anywhere (a connection, a file, an agent's start) and then looks like a failure of that thing.
+Such a failure can occur anywhere (a connection, a file, an agent's start), and then looks like a failure of that thing.
 """
 
 from __future__ import annotations
 
 import errno
-import resource  # at once: when no file can be opened, it cannot be loaded, either
+import resource  # imported early: when no file can be opened, it cannot be loaded
 
 from counsel.errors import OutOfResources
 
@@ -25,42 +25,42 @@ _START_CAUSES = _CAUSES | {
 
 
 def cause(error: BaseException | None, *, starting: bool = False) -> tuple[str, str] | None:
-    """The missing resource and what to do, if the error or one of its causes names one.
+    """What is missing and what to do, if the error or one of its causes is such a failure.
 
-    `starting`: a process was being started, where EAGAIN means that there are too many.
+    `starting`: a process was being started; then EAGAIN means that there are too many.
     """
     causes = _START_CAUSES if starting else _CAUSES
-    for each in _chain(error):
-        if isinstance(each, MemoryError):
+    for link in _chain(error):
+        if isinstance(link, MemoryError):
             return _CAUSES[errno.ENOMEM]
-        if isinstance(each, RuntimeError) and "can't start new thread" in str(each):
+        if isinstance(link, RuntimeError) and "can't start new thread" in str(link):
             return _START_CAUSES[errno.EAGAIN]
-        if isinstance(each, OSError) and each.errno in causes:
-            message, hint = causes[each.errno]
+        if isinstance(link, OSError) and link.errno in causes:
+            message, hint = causes[link.errno]
             return message.format(limit=_open_files()), hint
     return None
 
 
-def failure(error: BaseException | None, what: str, *, starting: bool = False) -> OutOfResources | None:
-    """The error to raise: `what` could not be done, and why."""
+def failure(error: BaseException | None, action: str, *, starting: bool = False) -> OutOfResources | None:
+    """The error to raise: `action` failed for lack of a resource; None if that is not the cause."""
     if (shortage := cause(error, starting=starting)) is None:
         return None
     message, hint = shortage
-    return OutOfResources(f"{what}: {message}.", hint=hint)
+    return OutOfResources(f"{action}: {message}.", hint=hint)
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
     """The error and its causes."""
     errors: list[BaseException] = []
-    waiting = [error]
-    while waiting and len(errors) < 20:
-        each = waiting.pop()
-        if each is None or any(each is known for known in errors):
+    queue = [error]
+    while queue and len(errors) < 20:
+        link = queue.pop()
+        if link is None or any(link is earlier for earlier in errors):
             continue
-        errors.append(each)
-        waiting += [each.__cause__, each.__context__, getattr(each, "os_error", None)]
-        if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
+        errors.append(link)
+        queue += [link.__cause__, link.__context__, getattr(link, "os_error", None)]
+        if isinstance(link, BaseExceptionGroup):
+            queue += link.exceptions
     return errors
 
 

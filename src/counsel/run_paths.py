@@ -1,7 +1,7 @@
 """The daemon's private run folder, its socket and its locks, as plain strings.
 
-Every front imports this when it starts, so it needs only `os`. `settings.default_home` computes the same COUNSEL_HOME;
-a test compares the two.
+Every front imports this when it starts, so it uses only `os`. `settings.default_home` computes the same COUNSEL_HOME; a
+test compares the two.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def home(env: Mapping[str, str]) -> str:
 
 
 def home_problem(env: Mapping[str, str]) -> str:
-    """Why the folder that COUNSEL_HOME names cannot be used; "" if it can, or is not set. Creates nothing.
+    """Why the folder in COUNSEL_HOME cannot be used; "" if it can, or if none is set. Creates nothing.
 
-    A default folder that cannot be written, as in a container, is not a problem: nothing is stored, and answers say so.
+    A default folder that is not writable, as in a container, is not a problem: nothing is stored, and answers say so.
     """
     setting = env.get("COUNSEL_HOME")
     if not setting or is_unexpanded("COUNSEL_HOME", setting):
@@ -43,14 +43,14 @@ def home_problem(env: Mapping[str, str]) -> str:
     path = home(env)
     if path == home({name: value for name, value in env.items() if name != "COUNSEL_HOME"}):
         return ""
-    reason = _unusable(setting, path)
+    reason = _folder_problem(setting, path)
     return f"COUNSEL_HOME is {_shortened(setting)}: {reason}." if reason else ""
 
 
 HOME_HINT = "Set COUNSEL_HOME to a folder that you can write to, or unset it to use the default."
 
 
-def _unusable(setting: str, path: str) -> str:
+def _folder_problem(setting: str, path: str) -> str:
     if setting.startswith("~") and not os.path.expanduser(setting).startswith("/"):
         return f"there is no user {setting.partition('/')[0][1:]}"
     if not setting.startswith(("/", "~")):
@@ -71,10 +71,10 @@ def _unusable(setting: str, path: str) -> str:
             return f"it cannot be opened ({error.strerror})"
         if not _is_folder(mode):
             return f"{_shortened(path)} is a file, not a folder"
-        return "" if path == folder else _uncreatable(path)
+        return "" if path == folder else _creation_problem(path)
 
 
-def _uncreatable(parent: str) -> str:
+def _creation_problem(parent: str) -> str:
     if parent.startswith(("/proc", "/sys")) or not os.access(parent, os.W_OK | os.X_OK):
         return f"it does not exist, and no folder can be made in {_shortened(parent)}"
     return ""
@@ -85,7 +85,7 @@ def _shortened(path: str) -> str:
 
 
 def run_folder(home: str) -> str:
-    """COUNSEL_HOME/run, made private; if it is not writable, a folder of this user in /tmp."""
+    """COUNSEL_HOME/run, with private mode; if it is not writable, a folder of this user in /tmp."""
     folder = f"{home}/run"
     try:
         private_folder(home)
@@ -98,13 +98,13 @@ def run_folder(home: str) -> str:
 
 
 def socket(home: str, name: str = "daemon.sock") -> str:
-    """The daemon's socket: in the run folder, or in /tmp when that path is too long to bind."""
+    """The path of the daemon's socket: in the run folder, or in /tmp if that path is too long to bind."""
     path = f"{run_folder(home)}/{name}"
     return path if len(os.fsencode(path)) <= LONGEST else f"{_folder_in_tmp(home)}/{name}"
 
 
 def ask_socket(home: str, session: str) -> str:
-    """A session's askModel socket. A name that is too long even for /tmp is replaced by its hash."""
+    """The path of a session's askModel socket. A name that is too long even for /tmp is replaced by its hash."""
     from hashlib import sha256
 
     path = socket(home, f"ask-{session}.sock")
@@ -139,7 +139,7 @@ def _folder_in_tmp(home: str) -> str:
 
 
 def own_folder(folder: str) -> None:
-    """Make a folder that only this user can enter. Raises PermissionError for one that another user has made."""
+    """Create a folder that only this user can enter. Raises PermissionError if another user has created it."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:

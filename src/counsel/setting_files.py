@@ -1,4 +1,4 @@
-"""COUNSEL_HOME's two files of settings: `.env` and `config.toml`. A bad line is reported and never prevents a start."""
+"""The settings files in COUNSEL_HOME: `.env` and `config.toml`. A bad line is reported and never prevents a start."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ def read_toml(path: Path, problems: list[str]) -> dict[str, object]:
     text = _read_text(path, problems)
     if text is None:
         return {}
-    import tomllib  # not every home has a config.toml
+    import tomllib  # only if there is a config.toml
 
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        values, dropped = salvage(text)
-        problems.append(f"{path}: {error}: line {', '.join(map(str, dropped))} ignored; the rest is used.")
+        values, bad_lines = salvage(text)
+        problems.append(f"{path}: {error}: line {', '.join(map(str, bad_lines))} ignored; the rest is used.")
         return values
 
 
 def salvage(text: str) -> tuple[dict[str, object], list[int]]:
-    """The readable part of a TOML file with bad lines, and their numbers: each is removed until the rest parses."""
+    """The readable part of a TOML file, and the numbers of its bad lines, which are removed until the rest parses."""
     import tomllib
 
     lines = text.splitlines()
-    dropped: list[int] = []
+    bad_lines: list[int] = []
     while True:
         try:
-            return tomllib.loads("\n".join(lines)), dropped
+            return tomllib.loads("\n".join(lines)), bad_lines
         except tomllib.TOMLDecodeError as error:
             match = re.search(r"at line (\d+)", str(error))
             number = int(match[1]) if match else len(lines)
             number = min(number, len(lines))
             while number > 1 and not lines[number - 1].strip():
                 number -= 1
-            if number < 1 or number in dropped:
-                return {}, [*dropped, number]
+            if number < 1 or number in bad_lines:
+                return {}, [*bad_lines, number]
             for bad in _bad_lines(lines, number):
                 lines[bad - 1] = ""
-                dropped.append(bad)
+                bad_lines.append(bad)
 
 
 def _bad_lines(lines: list[str], number: int) -> list[int]:
-    """A bad header includes its table: otherwise the keys following it would be in the table above."""
+    """The numbers of the lines to remove: a bad header's whole table, or its keys would belong to the table above."""
     if not lines[number - 1].lstrip().startswith("["):
         return [number]
     following = range(number + 1, len(lines) + 1)
-    table = itertools.takewhile(lambda other: not lines[other - 1].lstrip().startswith("["), following)
-    return [number, *(other for other in table if lines[other - 1].strip())]
+    table = itertools.takewhile(lambda index: not lines[index - 1].lstrip().startswith("["), following)
+    return [number, *(index for index in table if lines[index - 1].strip())]
 
 
 _LINE: Callable[[str], re.Match[str] | None] = re.compile(
@@ -76,6 +76,6 @@ def read_dotenv(path: Path, problems: list[str]) -> dict[str, str]:
             continue
         if match := _LINE(line):
             values[match[1]] = next(part for part in match.groups()[1:] if part is not None)
-        else:  # the line itself may hold a key: it is not shown
+        else:  # do not show the line: it may contain a key
             problems.append(f"{path}: line {number} is not NAME=value; ignored.")
     return values

@@ -1,4 +1,4 @@
-"""A setting's value from text or TOML: its type, its choices, its range."""
+"""Parse a setting's value from text or TOML, and check its type, choices and range."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _bytes(raw: object) -> object:
 
 
 def _origin(name: str, raw: object) -> object:
-    """`https://counsel.example/` without its slash. A path would not work: the console's page is at `/`."""
+    """`https://counsel.example/` without its trailing slash. Paths are refused: the console's page is at `/`."""
     if raw == "":
         return raw
     if isinstance(raw, str) and re.fullmatch(
@@ -130,9 +130,9 @@ def dollars(name: str, raw: object) -> float:
 def provider_budgets(
     env: Mapping[str, str], table: Mapping[str, Any], file: Path, problems: list[str]
 ) -> tuple[ProviderBudget, ...]:
-    """`[budgets.PROVIDER]` of config.toml, and `COUNSEL_BUDGET_DAY_PROVIDER`, which wins.
+    """The budgets from `[budgets.PROVIDER]` in config.toml and from `COUNSEL_BUDGET_DAY_PROVIDER`, which wins.
 
-    An amount that cannot be read is 0: without a limit, a typing mistake would cost money.
+    An unreadable amount counts as 0: if it meant no limit, a typing mistake would cost money.
     """
     budgets: dict[tuple[str, Period], ProviderBudget] = {}
     for provider, row in table.items():
@@ -167,5 +167,5 @@ def _dollars_or_nothing(raw: object, source: str, problems: list[str]) -> float:
 
 
 def env_name(provider: str) -> str:
-    """`my-proxy` in the name of an environment variable: `MY_PROXY`."""
+    """A provider's name in an environment variable: `my-proxy` becomes `MY_PROXY`."""
     return re.sub(r"[^A-Z0-9]", "_", provider.upper())

@@ -1,8 +1,8 @@
 """All settings as one typed object, with the source of each value.
 
 The environment wins over COUNSEL_HOME/.env, which wins over COUNSEL_HOME/config.toml, which wins over the default.
-Nothing is ever read from a project's folder: a hostile repository must not redirect a key or widen what may be
-read. A bad value is named in `problems` and its default is used: a bad line never prevents a start.
+Nothing is ever read from a project's folder: a hostile repository must not redirect a key or widen what may be read. A
+bad value is reported in `problems` and its default is used: a bad line never prevents a start.
 """
 
 from __future__ import annotations
@@ -407,7 +407,7 @@ class Settings:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # .env under the caller's environment
     tables: Mapping[str, Any] = field(
         default_factory=dict, repr=False
-    )  # config.toml's `providers`, `models` …
+    )  # `providers`, `models` … in config.toml
     provider_budgets: tuple[ProviderBudget, ...] = ()
     team: TeamLogin | None = field(default=None, repr=False)  # the server that `counsel login` joined
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -425,7 +425,7 @@ class Settings:
         return self.sources.get(name, "default")
 
 
-# config.toml's tables, and what each looks like; the packages that use them check them
+# The tables of config.toml, and what each looks like. The packages that use a table check its content.
 TABLES = {
     "providers": "tables such as [providers.NAME]",
     "models": "tables such as [models.NAME]",
@@ -442,9 +442,9 @@ def rows() -> Iterator[dataclasses.Field[Any]]:
 
 
 def default_home(env: Mapping[str, str]) -> Path:
-    configured = env.get("COUNSEL_HOME")
-    if configured and not is_unexpanded("COUNSEL_HOME", configured):
-        return Path(os.path.expanduser(configured)).absolute()  # noqa: PTH111 - pathlib raises for an unknown user
+    setting = env.get("COUNSEL_HOME")
+    if setting and not is_unexpanded("COUNSEL_HOME", setting):
+        return Path(os.path.expanduser(setting)).absolute()  # noqa: PTH111 - pathlib raises for an unknown user
     user = Path(env.get("HOME") or Path.home())
     if sys.platform == "darwin":
         return user / "Library" / "Application Support" / "counsel"
@@ -460,14 +460,14 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     dotenv = _without_references(read_dotenv(home / ".env", problems), problems)
     config = read_toml(home / "config.toml", problems)
     own = {name: value for name, value in env.items() if value or name not in dotenv}
-    merged = {**dotenv, **own}
-    sources = {name: "environment" if name in own else str(home / ".env") for name in merged}
+    combined = {**dotenv, **own}
+    sources = {name: "environment" if name in own else str(home / ".env") for name in combined}
     values: dict[str, Any] = {}
-    known = {row.name for row in rows()}
+    names = {row.name for row in rows()}
     problems += [
         f"{home / 'config.toml'}: unknown setting {name!r}, ignored."
         for name in config
-        if name not in known and name not in TABLES
+        if name not in names and name not in TABLES
     ]
     problems += [
         f"{home / 'config.toml'}: {name} must be {form}; ignored."
@@ -482,7 +482,9 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
             values[row.name] = parse(row, raw)
             sources[row.name] = source
         except ValueError as error:
-            if row.metadata["unit"] == "usd":  # without a limit, a typing mistake would cost money
+            if (
+                row.metadata["unit"] == "usd"
+            ):  # no limit is no safe default: a typing mistake would cost money
                 values[row.name], sources[row.name] = "0", source
                 problems.append(f"{source}: {error}; nothing is spent until it is corrected.")
             else:
@@ -490,10 +492,12 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
     tables: dict[str, Any] = {name: config[name] for name in TABLES if isinstance(config.get(name), dict)}
     return Settings(
         **values,
-        provider_budgets=provider_budgets(merged, tables.get("budgets", {}), home / "config.toml", problems),
+        provider_budgets=provider_budgets(
+            combined, tables.get("budgets", {}), home / "config.toml", problems
+        ),
         team=None if values.get("database") else _team(home),
         home=home,
-        env=MappingProxyType(merged),
+        env=MappingProxyType(combined),
         tables=MappingProxyType(tables),
         sources=MappingProxyType(sources),
         problems=tuple(problems),
@@ -501,16 +505,16 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
 
 
 def _team(home: Path) -> TeamLogin | None:
-    """A team's own server has joined no other."""
+    """The team that this home has joined; the caller does not ask for a team's own server, which joins no other."""
     if not os.path.lexists(home / "team.json"):
         return None
-    from counsel import team_login  # few homes have joined a team
+    from counsel import team_login  # rarely needed
 
     return team_login.read(home)
 
 
 def _without_references(dotenv: dict[str, str], problems: list[str]) -> dict[str, str]:
-    """Keys that are in the system's keychain are read there."""
+    """The variables, with keys read from the system's keychain where the file has a reference."""
     if not any(value.startswith("keychain:") for value in dotenv.values()):
         return dotenv
     from counsel import keychain  # optional, and its backends take long to import

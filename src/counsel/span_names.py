@@ -1,6 +1,6 @@
-"""Names of spans and their attributes: OpenTelemetry's conventions for HTTP and GenAI, and our own `counsel.…`.
+"""Names of spans and their attributes: OpenTelemetry's conventions for HTTP and GenAI, and counsel's own `counsel.…`.
 
-https://opentelemetry.io/docs/specs/semconv/gen-ai/ is still in development: if a name changes, it changes here.
+https://opentelemetry.io/docs/specs/semconv/gen-ai/ is still in development: if a name changes there, change it here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 CONVERSATION = "gen_ai.conversation.id"
 AGENT = "gen_ai.agent.name"
-# only where OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for them
+# Only if OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for them.
 SYSTEM = "gen_ai.system_instructions"
 INPUT = "gen_ai.input.messages"
 OUTPUT = "gen_ai.output.messages"
@@ -29,7 +29,7 @@ CONTENT_VALUES = frozenset({"true", "1", "span_only", "span_and_event"})
 
 CHAT = "chat"
 INVOKE_AGENT = "invoke_agent"
-# What the conventions call some of our providers; others keep our name.
+# The conventions' names for some providers; others keep counsel's name.
 PROVIDERS = {
     "anthropic": "anthropic",
     "bedrock": "aws.bedrock",

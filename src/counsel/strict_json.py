@@ -1,11 +1,11 @@
-"""Reads JSON from providers, agents and MCP servers, more strictly than Python's reader; writes compact JSON.
+"""Read JSON from providers, agents and MCP servers, more strictly than Python's reader; write compact JSON.
 
-`NaN`, `Infinity` and `1e999` are not JSON and would make our own output invalid; nesting past the interpreter's limit
-raises `RecursionError`, which no `except ValueError` catches. Both are a `ValueError` here, as is a number of thousands
-of digits.
+`NaN`, `Infinity` and `1e999` are not JSON and would make counsel's own output invalid; nesting beyond the interpreter's
+limit raises `RecursionError`, which no `except ValueError` catches. Here both raise `ValueError`, as does a number with
+thousands of digits.
 
-The daemon uses msgspec (`accelerate`): it reads a vendor's event in a third and writes a result in a tenth of the time. What it
-refuses is given to the standard library, which decides. Short-lived commands do not import it.
+The daemon uses msgspec (`accelerate`), which reads a vendor's event in a third and writes a result in a tenth of the
+time. If it refuses a document, the standard library decides. Short-lived commands do not import it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_quick() -> bool:
 
 
 def loads(text: str | bytes) -> Any:
-    """The document, or `ValueError`. Bytes are UTF-8; what is not is replaced."""
+    """The document, or `ValueError`. Bytes are read as UTF-8; invalid ones are replaced."""
     if not isinstance(text, str):
         text = text.decode("utf-8", "replace").removeprefix("\ufeff")
     if _quick_decode is not None:
@@ -68,7 +68,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def encode(value: object, errors: str = "strict") -> bytes:
-    """Compact JSON in UTF-8. A lone surrogate, which UTF-8 cannot hold, is written as an escape, or with "replace" as `?`."""
+    """Compact JSON in UTF-8. A lone surrogate, which UTF-8 cannot encode, becomes an escape, or `?` with "replace"."""
     if _quick_encode is not None:
         try:
             return _quick_encode(value)

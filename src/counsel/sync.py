@@ -6,8 +6,8 @@ with Counsel() as c:
         if isinstance(event, TextAdded):
             print(event.text, end="")
 
-The engine runs on an event loop in a thread of its own, so it works where a loop runs already, as in Jupyter. Several
-threads may use one `Counsel`.
+The engine runs on an event loop in a thread of its own, so it also works where a loop already runs, as in Jupyter.
+Several threads may use one `Counsel`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Counsel:
         self.close()
 
     def close(self) -> None:
-        """Stop what runs here, and the thread. The next question starts another."""
+        """Stop everything that runs here, and the thread. The next question starts another thread."""
         with self._lock:
             thread, self._thread = self._thread, None
         if thread is not None:
@@ -92,7 +92,7 @@ class Counsel:
         order: Order = "parallel",
         **options: Unpack[Options],
     ) -> Consensus:
-        """Several models, who then read each other's answers without names and refine their own."""
+        """Ask several models, which then read each other's answers without names and refine their own."""
         return self._run(
             self._client.consensus(
                 prompt,
@@ -118,29 +118,29 @@ class Counsel:
         focus: str | None = None,
         **options: Unpack[ReviewOptions],
     ) -> Review:
-        """Several models review a change; each finding is checked by one that did not make it."""
+        """Let several models review a change; each finding is checked by a model that did not make it."""
         return self._run(
             self._client.review(diff, base=base, staged=staged, models=models, focus=focus, **options)
         )
 
     def submit(self, prompt: str, *, model: str = "auto", **options: Unpack[Options]) -> str:
-        """Start a background job; its id for `wait`, `status` and `cancel`."""
+        """Start a background job; returns its id for `wait`, `status` and `cancel`."""
         return self._run(self._client.submit(prompt, model=model, **options))
 
     def wait(self, job_id: str) -> Answer | Consensus | Review:
-        """The job's result once it is done. Raises its failure."""
+        """Wait for the job's result; a failed job raises its error."""
         return self._run(self._client.wait(job_id))
 
     def status(self, any_id: str, *, full_history: bool = False) -> Job:
-        """A job now, by its id or its conversation's."""
+        """The current state of a job, by its id or its conversation's."""
         return self._run(self._client.status(any_id, full_history=full_history))
 
     def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
-        """Stop a job and its calls upstream, or only one model of a consensus (name or slot); what came of it."""
+        """Stop a job and its calls upstream, or only one model of a consensus (name or slot); returns the outcome."""
         return self._run(self._client.cancel(any_id, member))
 
     def budgets(self) -> list[BudgetReport]:
-        """What is left of each budget of a day or month, as `counsel usage --json` shows it."""
+        """What is left of each daily and monthly budget, as `counsel usage --json` shows it."""
         return self._run(self._client.budgets())
 
     def _run(self, work: Coroutine[object, object, T]) -> T:
@@ -165,7 +165,7 @@ class _LoopThread:
         self._client = client
         self._loop = asyncio.new_event_loop()
         self._closed = False
-        # a daemon: else an interpreter whose program forgot to close it would wait for it before it is closed
+        # A daemon thread: otherwise an interpreter whose program did not close it would wait for it forever.
         self._thread = threading.Thread(target=self._serve, name="counsel-sync", daemon=True)
         self._thread.start()
 
@@ -182,12 +182,12 @@ class _LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:  # Ctrl-C: the call is stopped upstream
+        except BaseException:  # also Ctrl-C: stop the call upstream
             future.cancel()
             raise
 
     def end(self, work: Coroutine[object, object, None]) -> None:
-        """The last step of a generator, which may be collected anywhere, also in this thread or after the end."""
+        """Run a generator's last step. It may be collected anywhere, even in this thread or after `close`."""
         if self._closed:
             work.close()
         elif threading.current_thread() is self._thread:
@@ -201,6 +201,6 @@ class _LoopThread:
         self._closed = True
         closing = asyncio.run_coroutine_threadsafe(self._client.close(), self._loop)
         closing.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
-        if threading.current_thread() is not self._thread:  # it may be collected there
+        if threading.current_thread() is not self._thread:  # `Counsel` may be collected in this thread
             self._thread.join()
             closing.result()

@@ -1,11 +1,11 @@
 """The team server that this COUNSEL_HOME has joined: `counsel login` writes two files, every daemon reads them.
 
-    team.json         the address, the token (or where the keychain has it), who it belongs to
+    team.json         the address, the token (or its place in the keychain), and the person it belongs to
     team-models.json  what the server offered when it was last asked
 
 Both are in COUNSEL_HOME, beside the keys. Nothing is read from a project's folder or an environment variable: a hostile
-repository must not send questions to a server of its own. A file that cannot be read is no reason to use other keys:
-then the login has a `problem`, and no question is sent.
+repository must not send questions to a server of its own. If a file cannot be read, other keys are not used instead:
+the login has a `problem`, and no question is sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PREFIX = "csl_"  # of people's tokens
 class TeamLogin:
     url: str
     token: str = field(default="", repr=False)
-    person: str = ""  # its id; "": a server of one person
+    person: str = ""  # the person's id; "": the server belongs to one person
     name: str = ""
     role: str = ""
     in_keychain: bool = False
@@ -51,17 +51,17 @@ class TeamLogin:
 
     @property
     def identity(self) -> str:
-        """Not the token: a job continues after it was rotated."""
+        """Identifies the login, without the token: a job continues after the token was replaced."""
         return f"{self.url} {self.person}" if not self.problem else "a login that cannot be read"
 
 
 def checked_url(text: str) -> str:
     """The server's address without a trailing slash. Raises `InvalidArgument`."""
     text = text.strip()
-    if text.lower().removeprefix("https://").startswith(_PREFIX):  # a name server would be asked for it
+    if text.lower().removeprefix("https://").startswith(_PREFIX):  # else it would be sent to a name server
         raise InvalidArgument(
             "This is a token, not an address. It is asked for separately.",
-            hint=f"{_EXAMPLE}. Your shell may keep what you typed: end this token.",
+            hint=f"{_EXAMPLE}. Your shell may have stored it in its history: revoke this token.",
         )
     try:
         parts = urlsplit(text if "://" in text else f"https://{text}")
@@ -78,7 +78,7 @@ def checked_url(text: str) -> str:
         )
     if parts.scheme == "http" and not is_loopback(host):
         raise InvalidArgument(
-            f"{host} would be asked without encryption: everyone on the way could read the token.",
+            f"{host} would be contacted without encryption: everyone on the network path could read the token.",
             hint=f"Use https://{parts.netloc}. http is for this machine only (127.0.0.1, localhost).",
         )
     path = parts.path.rstrip("/").removesuffix("/v1")
@@ -103,7 +103,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read(home: Path) -> TeamLogin | None:
-    """None: no team was joined."""
+    """The login; None if no team was joined."""
     if not os.path.lexists(home / FILE):
         return None
     try:
@@ -135,18 +135,18 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _token(stored: str) -> tuple[str, str]:
-    if not stored.startswith("keychain:"):
-        return stored, "" if stored else "it has no token"
+def _token(reference: str) -> tuple[str, str]:
+    if not reference.startswith("keychain:"):
+        return reference, "" if reference else "it has no token"
     from counsel import keychain  # optional, and its backends take long to import
 
     problems: list[str] = []
-    token = keychain.resolved({_VARIABLE: stored}, problems).get(_VARIABLE, "")
+    token = keychain.resolved({_VARIABLE: reference}, problems).get(_VARIABLE, "")
     return token, f"The token of the team server is not available: {problems[0]}" if problems else ""
 
 
 def _with_models(login: TeamLogin, home: Path) -> TeamLogin:
-    """A list of another server or person is not ours; a damaged one is read again from the server."""
+    """The login with its models. A list of another server or person is ignored; a damaged one is fetched again."""
     try:
         document = _document(home / MODELS_FILE)
         if (document.get("url"), document.get("person")) != (login.url, login.person):
@@ -164,11 +164,11 @@ def _with_models(login: TeamLogin, home: Path) -> TeamLogin:
         return login
 
 
-def _rows(value: object, needed: tuple[str, ...]) -> list[dict[str, Any]]:
+def _rows(value: object, fields: tuple[str, ...]) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise TypeError("not a list")
     return [
-        row for row in value if isinstance(row, dict) and all(isinstance(row.get(n), str) for n in needed)
+        row for row in value if isinstance(row, dict) and all(isinstance(row.get(n), str) for n in fields)
     ]
 
 
@@ -176,17 +176,17 @@ def _rows(value: object, needed: tuple[str, ...]) -> list[dict[str, Any]]:
 
 
 def write(home: Path, url: str, token: str, about: Mapping[str, object]) -> TeamLogin:
-    """Join. The token is in the system's keychain if there is one, else in a file that only this user can read."""
+    """Join. The token is stored in the system's keychain if there is one, else in a file that only this user reads."""
     person = json_reader.part(about, "person")
-    stored = _kept(home, token)
+    reference = _stored_token(home, token)
     paths.private_folder(home)
-    document = {"url": url, "token": stored, "person": person or None}
+    document = {"url": url, "token": reference, "person": person or None}
     paths.write_private(str(home / FILE), json.dumps(document, indent=1).encode(), replace=True)
     write_models(home, url, str(person.get("id", "")), about)
     return read(home) or TeamLogin(url)
 
 
-def _kept(home: Path, token: str) -> str:
+def _stored_token(home: Path, token: str) -> str:
     from counsel import keychain
 
     account = keychain.account(_VARIABLE, home)
@@ -200,7 +200,7 @@ def _kept(home: Path, token: str) -> str:
 
 
 def write_models(home: Path, url: str, person: str, about: Mapping[str, object]) -> None:
-    """What the server offers now."""
+    """Store what the server offers now."""
     document = {
         "url": url,
         "person": person,
@@ -213,14 +213,16 @@ def write_models(home: Path, url: str, person: str, about: Mapping[str, object])
 
 
 def remove(home: Path) -> bool:
-    """Leave the team. False: none was joined."""
+    """Leave the team; False if none was joined."""
     login = read(home)
     if login is None:
         return False
     if login.in_keychain:
         from counsel import keychain
 
-        with suppress(keychain.KeychainError):  # then the token stays there, and nothing refers to it
+        with suppress(
+            keychain.KeychainError
+        ):  # the token then stays in the keychain, but nothing refers to it
             keychain.remove(keychain.account(_VARIABLE, home))
     for name in (FILE, MODELS_FILE):
         (home / name).unlink(missing_ok=True)

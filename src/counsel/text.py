@@ -1,15 +1,15 @@
-"""Text that arrives in pieces, and text that UTF-8 cannot hold."""
+"""Text that arrives in pieces, and text that UTF-8 cannot encode."""
 
 from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
 
-_PIECES = 1024  # joined into one block
+_PIECES = 1024  # that are joined into one block
 
 
 def sound(text: str) -> str:
-    """Half a character (half an emoji in JSON, a byte that was no UTF-8 in a name or a pipe) becomes U+FFFD."""
+    """The text with lone surrogates (half an emoji in JSON, a byte that is not UTF-8 in a name) replaced by U+FFFD."""
     if is_sound(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -34,24 +34,24 @@ def did_you_mean(names: Sequence[str]) -> str:
     """`Did you mean a, b or c?`; nothing without names."""
     if not names:
         return ""
-    *most, last = names
-    return f"Did you mean {' or '.join(filter(None, (', '.join(most), last)))}?"
+    *others, last = names
+    return f"Did you mean {' or '.join(filter(None, (', '.join(others), last)))}?"
 
 
 def is_blank(text: str) -> bool:
-    """Nothing to read: empty, white space, or invisible characters (zero-width, control)."""
+    """Whether there is nothing to read: only white space or invisible characters (zero-width, control)."""
     if not text or text.isspace():
         return True
     return len(text) < 256 and not any(char.isprintable() and not char.isspace() for char in text)
 
 
 class TextRepair:
-    """`sound` for text that arrives in pieces: servers written in JavaScript cut between the halves of an emoji."""
+    """`sound` for text that arrives in pieces: servers written in JavaScript may cut an emoji into halves."""
 
     __slots__ = ("_decoder", "waits")
 
     def __init__(self) -> None:
-        self.waits = False  # a half arrived: from then on every piece must pass through here
+        self.waits = False  # whether a half has arrived: from then on every piece must pass through here
         self._decoder: codecs.IncrementalDecoder | None = None
 
     def feed(self, piece: str) -> str:
@@ -63,20 +63,20 @@ class TextRepair:
         return self._decoder.decode(piece.encode("utf-16-le", "surrogatepass"))
 
     def rest(self) -> str:
-        """What still waits for its other half, as U+FFFD."""
+        """U+FFFD if half a character is left at the end."""
         return self._decoder.decode(b"", final=True) if self._decoder else ""
 
 
-def missing(received: str, whole: str) -> str:
-    """What a whole text adds to the pieces of it that arrived before; nothing where they are not its beginning."""
-    return whole[len(received) :] if whole.startswith(received) else ""
+def missing(start: str, text: str) -> str:
+    """The part of a whole text that has not arrived yet; nothing if `start`, the text so far, is not its beginning."""
+    return text[len(start) :] if text.startswith(start) else ""
 
 
 class TextBuffer:
-    """A text that grows by small pieces: each is stored once, and joined once.
+    """A text that grows by small pieces, each of which is stored once and joined once.
 
-    A list of pieces costs 50 bytes of overhead for each, which is most of it when a model sends two letters at a time;
-    joining the text whenever it is read takes time by the square of its length.
+    A list of pieces has 50 bytes of overhead for each, which is most of it if a model sends two letters at a time.
+    Joining the text whenever it is read would take time proportional to the square of its length.
     """
 
     __slots__ = ("_blocks", "_pieces", "length")
@@ -99,22 +99,22 @@ class TextBuffer:
         return self._blocks[0] if self._blocks else ""
 
     def since(self, offset: int) -> str:
-        """The text from there on. It costs what it returns, not what came before."""
+        """The text after `offset`. The cost depends on the returned text only, not on what precedes it."""
         self._settle()
-        missing = self.length - offset
+        needed = self.length - offset
         tail: list[str] = []
         for block in reversed(self._blocks):
-            if missing <= 0:
+            if needed <= 0:
                 break
-            tail.append(block if len(block) <= missing else block[-missing:])
-            missing -= len(block)
+            tail.append(block if len(block) <= needed else block[-needed:])
+            needed -= len(block)
         return tail[0] if len(tail) == 1 else "".join(reversed(tail))
 
     def cut(self, length: int) -> None:
         """Keep the first `length` characters."""
         if length < self.length:
-            kept = self.text()[:length]
-            self._blocks, self._pieces, self.length = ([kept] if kept else []), [], len(kept)
+            text = self.text()[:length]
+            self._blocks, self._pieces, self.length = ([text] if text else []), [], len(text)
 
     def put(self, offset: int, piece: str) -> None:
         """Write this at `offset`; what followed is discarded."""
@@ -128,12 +128,12 @@ class TextBuffer:
 
 
 class TextTail:
-    """The end of such a text, for a reader who shows only that: it stores at most `most` characters."""
+    """The end of such a text, for a reader that shows only that: stores at most `limit` characters."""
 
-    __slots__ = ("_most", "_text", "length")
+    __slots__ = ("_limit", "_text", "length")
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._text = ""
         self.length = 0  # of the whole text
 
@@ -142,11 +142,11 @@ class TextTail:
 
     def cut(self, length: int) -> None:
         """Keep the first `length` characters."""
-        kept = max(0, len(self._text) - max(0, self.length - length)) if length else 0
-        self._text, self.length = self._text[:kept], length
+        length_left = max(0, len(self._text) - max(0, self.length - length)) if length else 0
+        self._text, self.length = self._text[:length_left], length
 
     def put(self, offset: int, piece: str) -> None:
         """Write this at `offset`; what followed is discarded."""
         self.cut(offset)
-        self._text = (self._text + piece)[-self._most :]
+        self._text = (self._text + piece)[-self._limit :]
         self.length += len(piece)

@@ -1,7 +1,7 @@
-"""Traces, off unless COUNSEL_TRACES is set: then `otel.py` sends them where the OTEL_* variables say.
+"""Traces. They are off unless COUNSEL_TRACES is set; then `otel.py` sends them where the OTEL_* variables say.
 
-A span's parent is named by a traceparent, not taken from OpenTelemetry's own context: so a job that another server
-continues has the same parent, and nothing of OpenTelemetry is imported where traces are off.
+A span's parent comes from a traceparent, not from OpenTelemetry's own context: so a job that another server continues
+keeps its parent, and OpenTelemetry is not imported if traces are off.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Value: TypeAlias = str | bool | int | float | Sequence[str]
 class Span(Protocol):
     @property
     def traceparent(self) -> str:
-        """For spans below this one; "" where it is not traced."""
+        """The parent of spans below this one; "" if it is not traced."""
 
     def set(self, attributes: Mapping[str, Value]) -> None: ...
 
     def end(self, error: str = "") -> None:
-        """Once. `error`: the kind of failure."""
+        """End the span; called once. `error`: the kind of failure."""
 
 
 class Tracer(Protocol):
@@ -36,7 +36,7 @@ class Tracer(Protocol):
     def start(self, name: str, kind: Kind, parent: str, attributes: Mapping[str, Value]) -> Span: ...
 
     def close(self) -> None:
-        """Send what is left. Takes seconds where the receiver does not answer."""
+        """Send the remaining spans. Takes seconds if the receiver does not answer."""
 
 
 class _NoSpan:
@@ -54,7 +54,7 @@ _tracer: Tracer | None = None
 
 
 def setup(settings: Settings) -> None:
-    """Once per process. Without the packages that traces need, a warning says so and there are none."""
+    """Start tracing, once per process. If the packages that it needs are missing, log a warning instead."""
     global _tracer  # noqa: PLW0603 - one per process, as the libraries have it
     if not settings.traces or _tracer is not None:
         return
@@ -86,13 +86,13 @@ def records_content() -> bool:
 
 
 def start(name: str, kind: Kind, attributes: Mapping[str, Value]) -> Span:
-    """A span below that of the present request. Check `is_on` before making expensive attributes."""
+    """Start a span below that of the current request. Check `is_on` before computing expensive attributes."""
     if _tracer is None:
         return NO_SPAN
     return _tracer.start(name, kind, request_context.current().traceparent, attributes)
 
 
 def enter(span: Span) -> None:
-    """What this task does from now on is below this span."""
+    """Make this span the parent of everything that the task does from now on."""
     if span.traceparent:
         request_context.enter(replace(request_context.current(), traceparent=span.traceparent))

@@ -23,7 +23,7 @@ Position: TypeAlias = Literal["kept", "changed"]
 EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "max")
 
 
-# ── what one model is asked ──────────────────────────────────────────────────────────────────────────
+# ── a call to one model ──────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Image:
     data: bytes = field(repr=False)
     name: str = "image"
     path: Path | None = None
-    width: int = 0  # 0: not known
+    width: int = 0  # 0: unknown
     height: int = 0
     url: str = ""  # the vendor fetches it; `data` is empty
 
@@ -52,7 +52,7 @@ class ToolCall:
     id: str
     name: str
     arguments: Json
-    namespace: str = ""  # in which the vendor itself has the tool (Responses); `name` includes it
+    namespace: str = ""  # the vendor's namespace of the tool (Responses); `name` includes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """A finished block of a model's reasoning, in its vendor's format: it is sent back with its turn, signature included.
+    """A finished block of a model's reasoning, in the vendor's format: it is sent back with its turn and signature.
 
     Only the wire that made it can read it.
     """
@@ -79,8 +79,8 @@ class Thought:
 class Turn:
     """One message of a conversation.
 
-    `native` is an assistant's turn exactly as the wire received it (thinking signatures, reasoning items):
-    in a tool loop it is sent back verbatim. Only the wire that made it can read it.
+    `native` is an assistant's turn exactly as the wire received it (thinking signatures, reasoning items); a tool loop
+    sends it back verbatim. Only the wire that made it can read it.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -89,12 +89,12 @@ class Turn:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_results: tuple[ToolResult, ...] = ()
     native: Any = field(default=None, repr=False)
-    thoughts: tuple[Thought, ...] = ()  # of an assistant, where `native` is not known
+    thoughts: tuple[Thought, ...] = ()  # of an assistant, if `native` is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """The requested settings. None means "not requested": the default is sent where the model accepts it."""
+    """The requested settings. None means "not requested": the default is sent if the model accepts it."""
 
     temperature: float | None = None
     effort: Effort | None = None
@@ -105,7 +105,7 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A client's own request body, for vendors that speak the client's API: it has what our form cannot express."""
+    """A client's own request body, for vendors with the client's API: it has what counsel's format cannot express."""
 
     wire: str
     body: Json = field(repr=False)
@@ -114,7 +114,7 @@ class Native:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Settings of a client that speaks a vendor's API to us. A call that has this is sent without defaults of ours."""
+    """Settings of a client that uses a vendor's API with counsel. A call with these is sent without our defaults."""
 
     top_p: float | None = None
     top_k: int | None = None
@@ -127,7 +127,7 @@ class Exact:
     schema_name: str = "answer"
     schema_strict: bool | None = None
     thinking_budget: int | None = None  # tokens; 0: no thinking
-    left_out: tuple[str, ...] = ()  # what the client offered and this vendor has not
+    left_out: tuple[str, ...] = ()  # what the client offered but this vendor does not have
     native: Native | None = None
 
 
@@ -140,33 +140,31 @@ class Call:
     knobs: Knobs = Knobs()
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
-    schema: Json | None = None  # of the answer: sent where the vendor has structured output
-    tokens: int = 0  # estimate of its input, for the cost of a stream that breaks off; 0: unknown
-    output_limit: int | None = None  # of all output with its reasoning, in tokens: more was not reserved
+    schema: Json | None = None  # of the answer: sent if the vendor supports structured output
+    tokens: int = 0  # estimated input, for the cost of a stream that breaks off; 0: unknown
+    output_limit: int | None = None  # of all output including reasoning, in tokens: more is not reserved
     budget: Budget | None = field(default=None, repr=False, compare=False)  # None: none applies
-    # Awaited before each request: it returns when the request may be sent. None: at once.
+    # Awaited before each request: returns when the request may be sent. None: at once.
     permit: Callable[[], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
     # Takes text as it arrives, or returns False: then the text is an event. Waking a task for each delta costs as much as
-    # the rest of the delta's way. None: all text is events.
+    # all other work on the delta. None: all text is events.
     push: Callable[[str], bool] | None = field(default=None, repr=False, compare=False)
     streams_tools: bool = False  # pieces of tool calls are events
-    hurry: float | None = (
-        None  # another model can answer: from this time on (the loop's clock) do not wait for retries
-    )
+    # Another model can answer: after this time (by the loop's clock) do not wait for retries.
+    hurry: float | None = None
     # For agents only: the folder to work in, the files to read, the session to continue.
     cwd: Path | None = None
     files: tuple[Path, ...] = ()
-    ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50`; empty, or missing: the whole file
+    ranges: tuple[str, ...] = ()  # one for each of `files`: `10-50`; empty or missing: the whole file
     session: str | None = None
     exact: Exact | None = None
-    # For a team's server: the same key again means the same call, which is then paid once.
+    # For a team's server: the same key means the same call, so it is paid only once.
     key: str = ""
-    is_handed_over: Callable[[], bool] | None = field(
-        default=None, repr=False, compare=False
-    )  # another process continues the job: a call that is broken off here must not end at the server
+    # Whether another process continues the job: then a call that is broken off here must continue at the server.
+    is_handed_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
 
-# ── who answers ──────────────────────────────────────────────────────────────────────────────────────
+# ── models and providers ─────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +180,7 @@ class Provider:
     key_required: bool = True
     key_pattern: str = ""  # a regular expression that well-formed keys match, for `doctor`
     key_url: str = ""  # where a person gets a key
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # a gateway's may hold a secret
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # may contain a gateway's secret
     options: Mapping[str, Any] = field(default_factory=dict)  # provider-specific quirks for the wire
     discover: bool = False  # ask the server for its models
     open_models: bool = True  # ids that the catalog does not list may be used as `provider/model`
@@ -206,10 +204,10 @@ class Model:
     effort_style: str = (
         "none"  # how the wire expresses effort: none, level, budget, adaptive, thinking_level …
     )
-    efforts: Mapping[str, str | int] = field(default_factory=dict)  # our level → what is sent
+    efforts: Mapping[str, str | int] = field(default_factory=dict)  # counsel's level → the value that is sent
     verbosity: bool = False
     media_resolution: bool = False
-    input_price: float | None = None  # the user's own, dollars per million tokens; None: the bundled prices
+    input_price: float | None = None  # set by the user, dollars per million tokens; None: the bundled prices
     output_price: float | None = None
     auto_rank: int | None = None  # position in the default order of `auto`; None: never picked automatically
     listed: bool = True  # False: created for an id that the catalog does not list
@@ -218,7 +216,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy and the variable that names it. Its URL may hold a password."""
+    """An HTTP proxy, and the variable that names it. Its URL may contain a password."""
 
     url: str = field(repr=False)
     variable: str
@@ -246,8 +244,8 @@ class Endpoint:
     base_url: str
     key: str | None = field(default=None, repr=False)
     network: Network = Network()
-    team: bool = False  # a team's server, which asks the provider
-    model_name: str = ""  # what that server calls the model
+    team: bool = False  # the address is that of a team's server, which asks the provider
+    model_name: str = ""  # the model's name on that server
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +257,15 @@ class Limits:
     first_event: float = 240.0
     idle: float = 120.0
     attempts: int = 3
-    answer: int = 16 * 1024 * 1024  # kept of one answer
+    answer: int = 16 * 1024 * 1024  # the longest answer; the rest is cut off
 
 
-# ── what comes back ──────────────────────────────────────────────────────────────────────────────────
+# ── events of a call ─────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `input` counts all input, cached or not; `output` counts reasoning too."""
+    """Tokens. `input` counts all input, cached or not; `output` includes reasoning."""
 
     input: int = 0
     output: int = 0
@@ -316,14 +314,16 @@ class Thinking:
 class ToolInput:
     """A piece of a tool call's arguments, as the vendor writes them. The whole call follows as a `ToolUse`.
 
-    Only calls with `Call.streams_tools` get it: nothing can be tried again after the first piece.
+    Only calls with `Call.streams_tools` get it: after the first piece there can be no retry.
     """
 
     id: str
     name: str
-    delta: str  # the first of a call may be empty
+    delta: str  # the first one of a call may be empty
     namespace: str = ""
-    item: Json | None = None  # of a kind that only clients of the vendor's API know: a `VendorBlock` follows
+    item: Json | None = (
+        None  # for a kind of call that only clients of the vendor's API know: a `VendorBlock` follows
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +333,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class VendorBlock:
-    """What a vendor's own tools did (a search, code that it ran), in its format: for clients that speak its API."""
+    """What a vendor's own tools did (a search, code that it ran), in its format, for clients that use its API."""
 
     wire: str
     item: Json
@@ -341,7 +341,7 @@ class VendorBlock:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """A shared tool was called for the model (engine/tools/loop.py). Arguments and results are content and not included."""
+    """A shared tool was called for the model (engine/tools/loop.py). Arguments and result are content: not included."""
 
     name: str  # as the model called it
     server: str
@@ -352,7 +352,7 @@ class ToolRan:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Replaces earlier reports of the same call."""
+    """The usage of a call so far; replaces earlier reports of the same call."""
 
     usage: Usage
 
@@ -399,14 +399,14 @@ Event: TypeAlias = (
 
 
 class Wire(Protocol):
-    """A vendor's format, both ways. One small module each in `models/wires/`; no I/O inside.
+    """A vendor's format in both directions: one small module each in `models/wires/`, without I/O.
 
-    `prepare` turns a call into a request body and names the settings that the model does not accept.
-    `reader` makes a fold over the stream: SSE events in, our events out (`ToolInput` only if asked for). It raises `CounselError` for an error
-    event, and `finish` raises `UpstreamError` when the stream ended before its proper end.
+    `prepare` turns a call into a request body and names the settings that the model does not accept. `reader` creates a
+    fold over the stream, from SSE events to counsel's events (`ToolInput` only on request). It raises `CounselError`
+    for an error event, and its `finish` raises `UpstreamError` if the stream broke off.
     """
 
-    models_path: str  # where a server lists its models, after the base URL
+    models_path: str  # appended to the base URL: where a server lists its models
 
     def headers(self, endpoint: Endpoint) -> dict[str, str]: ...
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared: ...
@@ -427,14 +427,12 @@ class Prepared:
     headers: Mapping[str, str] = field(repr=False)
     body: Json = field(repr=False)
     left_out: tuple[str, ...] = ()  # names of requested settings that were not sent
-    adapted: tuple[Adapted, ...] = ()  # settings that were sent with another value than requested
-    optional: tuple[
-        str, ...
-    ] = ()  # fields of the body, as dotted paths, to omit when the vendor rejects them
+    adapted: tuple[Adapted, ...] = ()  # settings that were sent with a value other than the requested one
+    optional: tuple[str, ...] = ()  # fields of the body, as dotted paths, to omit if the vendor rejects them
 
 
 class StreamReader(Protocol):
-    delta_event: str | None  # the name of the events of which many may be read together; None: of none
+    delta_event: str | None  # the name of events that may be read several at a time; None: there are none
 
     def text_of(self, deltas: list[str]) -> str | None:
         """The text of several such events; None if they must be fed one by one."""
@@ -444,21 +442,21 @@ class StreamReader(Protocol):
 
 
 class Reservation(Protocol):
-    """Money that is set aside for one request to a vendor."""
+    """Money that is reserved for one request to a vendor."""
 
     output_limit: int | None  # tokens; None: only calls are counted
-    lowered: str  # which budget made it lower than the model's or the caller's own limit; "": none
+    lowered: str  # the budget that made it lower than the model's or the caller's own limit; "": none
 
     def settle(self, usage: Usage | None) -> None:
-        """The request is over, and this is what it used; None: it did not begin."""
+        """End the reservation with the request's usage; None: it was not sent."""
 
 
 class Budget(Protocol):
     """The budgets of one call. Every request to a vendor reserves what it can cost at most."""
 
     async def reserve(self, call: Call, model: Model) -> Reservation | None:
-        """Raises `BudgetExceeded`; None: it costs nothing."""
+        """Reserve the request's maximum cost, or raise `BudgetExceeded`; None if it costs nothing."""
 
 
-# A model of a provider or an agent: asked, it answers with events and ends with `Finished`, or raises.
+# A provider's model or an agent: takes a call and answers with events, of which the last is `Finished`, or raises.
 Answer: TypeAlias = Callable[[Call], AsyncIterator[Event]]

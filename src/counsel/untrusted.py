@@ -1,4 +1,4 @@
-"""Starts programs safely while the user works in an untrusted folder: in another folder, with no variable leading back.
+"""Start programs safely while the user works in an untrusted folder: elsewhere, without variables that lead back.
 
 Standard library only: the stdio front imports `absolute_paths`.
 """
@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Lists of folders that are searched for programs and libraries. A relative entry, and an empty one (as in `PATH=$PATH:`
-# or `PYTHONPATH=:/x`), means the current folder.
+# Lists of folders in which programs and libraries are searched. A relative or empty entry (as in `PATH=$PATH:` or
+# `PYTHONPATH=:/x`) depends on the current folder.
 SEARCH_PATHS = (
     "PATH",
     "PYTHONPATH",
@@ -29,17 +29,17 @@ POINTERS = ("OLDPWD", "INIT_CWD", "CLAUDE_PROJECT_DIR", "CLIENT_CWD")
 
 def absolute_paths(env: Mapping[str, str]) -> dict[str, str]:
     """The variables without relative entries in search paths; a path without absolute entries is left out."""
-    cleaned = dict(env)
+    variables = dict(env)
     for name in SEARCH_PATHS:
-        if name in cleaned:
-            absolute = [entry for entry in cleaned[name].split(":") if entry.startswith("/")]
-            cleaned[name] = ":".join(absolute)
+        if name in variables:
+            absolute = [entry for entry in variables[name].split(":") if entry.startswith("/")]
+            variables[name] = ":".join(absolute)
             if not absolute:
-                del cleaned[name]
-    return cleaned
+                del variables[name]
+    return variables
 
 
-def elsewhere(env: Mapping[str, str], folder: str) -> dict[str, str]:
+def env_in_folder(env: Mapping[str, str], folder: str) -> dict[str, str]:
     """The variables for a program that starts in `folder` and must not learn where the caller works."""
     remaining = {name: value for name, value in absolute_paths(env).items() if name not in POINTERS}
     return {**remaining, "PWD": folder}
@@ -53,17 +53,17 @@ def run_folder(env: Mapping[str, str]) -> str:
 
 
 def empty_folder(env: Mapping[str, str]) -> str:
-    """An empty, read-only folder of counsel's own.
+    """An empty, read-only folder that belongs to counsel.
 
-    Not in /tmp: npm also uses `node_modules` of parent folders, where any user could put one. Not the home folder and
-    not `/`: many servers offer the files of their working folder to a model.
+    It is not in /tmp: npm also uses `node_modules` of parent folders, where any user could put one. Nor is it the home
+    folder or `/`: many servers offer the files of their working folder to a model.
     """
-    run = run_folder(env)
+    parent = run_folder(env)
     number = 0
     while True:
-        folder = f"{run}/empty{number or ''}"
+        folder = f"{parent}/empty{number or ''}"
         if not os.path.lexists(folder):
             os.makedirs(folder, 0o500, exist_ok=True)
         if not os.path.islink(folder) and os.path.isdir(folder) and not os.listdir(folder):
             return folder
-        number += 1  # root can write into it all the same
+        number += 1  # not empty after all: root can write into a read-only folder

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.types import Call, Image, Limits, Turn
 from fake import FakeAPI
 from support.client_programs import CLIENTS, COMPILED, program
@@ -51,14 +51,14 @@ class Rig:
         if self.name == "opencode":
             (self.home / ".config" / "opencode" / "opencode.json").unlink()
         secrets = ("ANTHROPIC_API_KEY", "FAKE_API_KEY", "GEMINI_API_KEY", "CURSOR_API_KEY")
-        return here(self.name, {k: v for k, v in self.env.items() if k not in secrets}, self.project)
+        return local_caller(self.name, {k: v for k, v in self.env.items() if k not in secrets}, self.project)
 
     @property
     def reports_usage(self) -> bool:
         return self.name != "cursor"  # its interface has none
 
     def caller(self, **env: str) -> Caller:
-        return here(self.name, {**self.env, **env}, self.project)
+        return local_caller(self.name, {**self.env, **env}, self.project)
 
     def call(self, *texts: str, session: str | None = None, images: tuple[Image, ...] = ()) -> Call:
         """Turns that alternate, the user's last; the images are sent with it."""

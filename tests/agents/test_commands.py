@@ -25,7 +25,7 @@ from counsel.agents.driver import AgentRequest, Send
 from counsel.agents.gemini import run as gemini
 from counsel.agents.opencode import run as opencode
 from counsel.agents.process import Command
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.types import Call, Image, Knobs, Turn
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "agent_commands.txt"
@@ -43,7 +43,7 @@ IMAGE = Image("image/png", b"\x89PNG\r\n\x1a\npixels", "a.png")
 
 def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, AgentRequest]]:
     env = {"HOME": str(home), "OPENAI_API_KEY": "hush-hush", "COUNSEL_HOME": str(home / "counsel")}
-    plain = request_to(agent, env=env, caller=here("cli", env, project), cwd=project, start=project)
+    plain = request_to(agent, env=env, caller=local_caller("cli", env, project), cwd=project, start=project)
     call = replace(plain.call, cwd=project)
     plain = replace(plain, call=call)
     yield "plain", plain
@@ -61,7 +61,10 @@ def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, Agent
     yield "an image", replace(plain, call=replace(call, turns=(Turn("user", "look", images=(IMAGE,)),)))
     turns = (Turn("user", "first"), Turn("assistant", "yes"), Turn("user", "/then @note"))
     yield "a conversation", replace(plain, call=Call(turns, cwd=project, system="Be brief."))
-    yield "a key for Codex", replace(plain, caller=here("cli", {**env, "CODEX_API_KEY": "of-codex"}, project))
+    yield (
+        "a key for Codex",
+        replace(plain, caller=local_caller("cli", {**env, "CODEX_API_KEY": "of-codex"}, project)),
+    )
     yield "an untrusted folder", replace(plain, start=home / "empty")
     yield TRUSTED, plain
 

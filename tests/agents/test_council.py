@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.rigs import KEY, RIGS
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.engine.consult.review import source
 from counsel.engine.engine import Engine, open_engine
 from counsel.requests import ConsensusRequest
@@ -26,7 +26,7 @@ def caller(fake_api: FakeAPI, tmp_path: Path) -> Caller:
     """With Claude Code, Codex and a model of an API."""
     claude, codex = RIGS["claude"](fake_api, tmp_path), RIGS["codex"](fake_api, tmp_path)
     env = claude.env | codex.env | {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_api.v1}
-    return here("test", env, codex.project)
+    return local_caller("test", env, codex.project)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from counsel.agents.driver import (
 )
 from counsel.agents.failures import LostSession
 from counsel.agents.process import Command, Exit
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.errors import (
     AgentUnavailable,
     AuthenticationFailed,
@@ -80,7 +80,7 @@ def caller(tmp_path: Path) -> Caller:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     env = {"HOME": str(tmp_path), "PATH": str(program.parent), "COUNSEL_HOME": str(tmp_path / "counsel")}
-    return here("cli", env, tmp_path)
+    return local_caller("cli", env, tmp_path)
 
 
 def prints(*lines: Any, then: str = "", notes: tuple[str, ...] = ()) -> Callable[[AgentRequest], Command]:

@@ -14,7 +14,7 @@ import pytest
 from agents.rigs import script
 from counsel import settings
 from counsel.agents import environment
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.daemon.rpc_server import caller_from_json, caller_to_json
 from counsel.engine.engine import open_engine
 from counsel.http import app
@@ -100,7 +100,7 @@ async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch
 
 def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
     """The askModel service and every program with the Python client use this path."""
-    document = caller_to_json(here("test", env(home), home))
+    document = caller_to_json(local_caller("test", env(home), home))
     assert not [value for value in OWN.values() if value in str(document)]
     caller = caller_from_json(document)
     assert caller.env["OPENAI_API_KEY"] == OWN["OPENAI_API_KEY"]
@@ -110,5 +110,7 @@ def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
 
 
 def test_a_key_that_is_the_callers_own_goes_along(home: Path) -> None:
-    caller = caller_from_json(caller_to_json(here("test", {**env(home), "OPENAI_API_KEY": "sk-mine"}, home)))
+    caller = caller_from_json(
+        caller_to_json(local_caller("test", {**env(home), "OPENAI_API_KEY": "sk-mine"}, home))
+    )
     assert environment.for_agent(caller, "cursor")["OPENAI_API_KEY"] == "sk-mine"

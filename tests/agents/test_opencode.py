@@ -16,7 +16,7 @@ from counsel.agents.opencode import run
 from counsel.agents.opencode.login import login
 from counsel.agents.process import Exit
 from counsel.agents.sandbox import Level
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.errors import AuthenticationFailed, CounselError, ModelNotFound, RateLimited, UpstreamError
 from counsel.types import Call, Finished, Notice, Text, Thinking, ToolCall, ToolUse, Turn, Usage, UsageReport
 
@@ -31,7 +31,7 @@ def request_to_opencode(
         agent=run.DRIVER.agent,
         program=Path("/bin/opencode"),
         call=Call((Turn("user", words),), cwd=tmp_path),
-        caller=here("cli", env, tmp_path),
+        caller=local_caller("cli", env, tmp_path),
         limits=LIMITS,
         model=None,
         session=None,

@@ -13,7 +13,7 @@ import pytest
 from agents.rigs import KEY, LIMITS, RIGS, marked, real, script, starts_once
 from counsel.agents.images import keep
 from counsel.agents.registry import resolve
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.engine.engine import open_engine
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
@@ -75,7 +75,7 @@ async def test_codex_with_a_key_of_its_own_writes_it_nowhere(fake_api: FakeAPI, 
     rig = RIGS["codex"](fake_api, tmp_path)
     caller = rig.logged_out(fake_api)
     fake_api.keys = {"codex-key-5678"}
-    caller = here("codex", {**caller.env, "CODEX_API_KEY": "codex-key-5678"}, rig.project)
+    caller = local_caller("codex", {**caller.env, "CODEX_API_KEY": "codex-key-5678"}, rig.project)
     text, _ = await ask("codex", rig.call("hello"), caller)
     assert text.endswith("says: hello")
     files = [

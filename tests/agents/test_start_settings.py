@@ -14,7 +14,7 @@ from counsel.agents.codex import run as codex
 from counsel.agents.cursor import run as cursor
 from counsel.agents.definitions import AGENTS
 from counsel.agents.gemini import run as gemini
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.types import Call, Image, Turn
 from skills.sample_skills import variants
 
@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def caller(home: Path, **env: str) -> Caller:
-    return here("test", {"HOME": str(home), "PATH": str(home / "bin"), **env}, home)
+    return local_caller("test", {"HOME": str(home), "PATH": str(home / "bin"), **env}, home)
 
 
 # ── levels ──

@@ -18,7 +18,7 @@ from counsel.agents.definitions import AGENTS, Workspace
 from counsel.agents.detect import describe, inside, read_json, version
 from counsel.agents.gemini import run as gemini
 from counsel.agents.opencode import run as opencode
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.errors import CounselError
 
 
@@ -211,13 +211,13 @@ def test_a_login_and_how(
     for name, value in files.items():
         put(home / name, value)
     variables = {name: value.replace("{home}", str(home)) for name, value in env.items()}
-    logged_in, how = agent.login(here("test", {"HOME": str(home), **variables}, home))
+    logged_in, how = agent.login(local_caller("test", {"HOME": str(home), **variables}, home))
     assert (logged_in, how) == (expected[0], expected[1].replace("{home}", str(home)))
 
 
 def test_logins_in_a_macs_keychain(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    caller = here("test", {"HOME": str(home)}, home)
+    caller = local_caller("test", {"HOME": str(home)}, home)
     assert claude_login.login(caller) == (False, "")
     put(home / ".claude.json", '{"oauthAccount": broken')
     assert claude_login.login(caller) == (True, "its own login (keychain)")
@@ -228,7 +228,7 @@ def test_logins_in_a_macs_keychain(home: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_claudes_own_login_goes_before_counsels_key(home: Path) -> None:
     def added(**env: str) -> dict[str, str | None]:
-        return dict(claude.environment(here("test", {"HOME": str(home), **env}, home)))
+        return dict(claude.environment(local_caller("test", {"HOME": str(home), **env}, home)))
 
     assert "ANTHROPIC_API_KEY" not in added()
     put(home / ".claude" / ".credentials.json", {"claudeAiOauth": {"a": 1}})
@@ -240,7 +240,7 @@ def test_claudes_own_login_goes_before_counsels_key(home: Path) -> None:
 
 
 def test_no_agent_opens_a_browser_to_log_in(home: Path) -> None:
-    caller = here("test", {"HOME": str(home)}, home)
+    caller = local_caller("test", {"HOME": str(home)}, home)
     assert dict(gemini.environment(caller)) == {"NO_BROWSER": "true"}
     assert dict(cursor.environment(caller)) == {"NO_OPEN_BROWSER": "1"}
 
@@ -249,7 +249,7 @@ def test_no_agent_opens_a_browser_to_log_in(home: Path) -> None:
 
 
 def test_what_is_installed_and_why_it_cannot_be_used(home: Path) -> None:
-    caller = here("test", {"HOME": str(home), "PATH": str(home / "bin")}, home)
+    caller = local_caller("test", {"HOME": str(home), "PATH": str(home / "bin")}, home)
     agent = AGENTS["codex"]
     absent = describe(agent, caller, lambda _: (True, "its own login"))
     assert (absent.path, absent.usable, absent.reason) == (None, False, f"not installed: {agent.install}")

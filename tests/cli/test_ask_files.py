@@ -192,7 +192,7 @@ def test_the_daemon_gets_the_consent_with_the_request(person: User) -> None:
     from counsel.daemon import rpc_server
 
     typed = str(person.home / "elsewhere.txt")
-    attached = ask_files.attach([typed, "src/*.py"], [], caller.here("cli"), allow_secret=True)
+    attached = ask_files.attach([typed, "src/*.py"], [], caller.local_caller("cli"), allow_secret=True)
     received = rpc_server.caller_from_json(json.loads(json.dumps(rpc_server.caller_to_json(attached.caller))))
     assert received.named == (Path(typed), person.project / "src/a.py")
     assert received.named_secrets == (Path(typed),)

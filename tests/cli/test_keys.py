@@ -148,7 +148,7 @@ def test_a_keychain_that_fails_disables_this_key_alone(person: User, monkeypatch
     assert "counsel[keychain]" in refused.err
     person.counsel_home.mkdir(exist_ok=True)
     (person.counsel_home / ".env").write_text("OPENAI_API_KEY=keychain:gone\nXAI_API_KEY=xai-there\n")
-    keychain._known.clear()
+    keychain._cache.clear()
     loaded = settings.load()
     assert "OPENAI_API_KEY" not in loaded.env
     assert loaded.env["XAI_API_KEY"] == "xai-there"

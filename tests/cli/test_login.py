@@ -311,7 +311,7 @@ def test_the_token_is_in_the_keychain_where_there_is_one(
     assert login
     assert login.token == TOKEN
     stored.clear()
-    keychain._known.clear()
+    keychain._cache.clear()
     gone = settings.load().team
     assert gone
     assert gone.problem

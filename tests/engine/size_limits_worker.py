@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.engine.engine import open_engine
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
@@ -23,7 +23,7 @@ async def main() -> None:
     before = most()
     shown = {}
     try:
-        job = await engine.submit(ChatRequest(prompt="hi", model="deepseek/deepseek-chat"), here())
+        job = await engine.submit(ChatRequest(prompt="hi", model="deepseek/deepseek-chat"), local_caller())
         result = (await engine.wait(job)).to_json()
         shown = {"length": len(result["content"]), "finish": result["metadata"]["finish_reason"]}
     except CounselError as error:

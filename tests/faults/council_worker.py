@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.engine.engine import open_engine
 from counsel.requests import ConsensusRequest
 
@@ -15,7 +15,7 @@ MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 
 
 async def main(fields: dict[str, Any]) -> None:
-    caller = here("worker")
+    caller = local_caller("worker")
     engine = await open_engine(caller.settings.home)
     choices = tuple(fields.pop("choices", ()))
     request = ConsensusRequest(

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.engine.engine import Engine, open_engine
 from counsel.engine.store.sqlite import backups, upkeep
 from counsel.engine.store.sqlite.database import Database
@@ -31,13 +31,13 @@ async def do(engine: Engine, command: str) -> object:
     if command == "look":
         await asyncio.wrap_future(database(engine).examine())
         return database(engine).problem
-    job = await engine.submit(ChatRequest(prompt=command, model="gpt-5"), here("worker"))
+    job = await engine.submit(ChatRequest(prompt=command, model="gpt-5"), local_caller("worker"))
     result = (await engine.wait(job)).to_json()
     return {"content": result["content"], "warnings": result.get("metadata", {}).get("warnings", [])}
 
 
 async def main() -> None:
-    engine = await open_engine(here("worker").settings.home)
+    engine = await open_engine(local_caller("worker").settings.home)
     print(json.dumps({"problem": database(engine).problem}), flush=True)
     while line := (await asyncio.to_thread(sys.stdin.readline)).strip():
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.engine.engine import open_engine
 from counsel.requests import ConsensusRequest
 
@@ -13,7 +13,7 @@ MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 
 
 async def main(count: int) -> None:
-    caller = here("worker")
+    caller = local_caller("worker")
     engine = await open_engine(caller.settings.home)
     jobs = [
         await engine.submit(

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.engine.consult.review import source
 from counsel.engine.engine import open_engine
 
@@ -16,7 +16,7 @@ MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 
 
 async def main(project: Path) -> None:
-    caller = replace(here("worker"), cwd=project)
+    caller = replace(local_caller("worker"), cwd=project)
     engine = await open_engine(caller.settings.home)
     request = source.request(source.from_git(caller), MODELS)
     job = await engine.submit(request, caller, background=True, key="the-review")

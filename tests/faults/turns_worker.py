@@ -12,7 +12,7 @@ import os
 import resource
 import sys
 
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.engine.engine import open_engine
 from counsel.requests import ChatRequest
 
@@ -25,7 +25,7 @@ def starve() -> None:
 
 
 async def main() -> None:
-    caller = here("worker")
+    caller = local_caller("worker")
     engine = await open_engine(caller.settings.home)
     engine.register_caller(caller)
     loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.daemon.rpc_client import connect
 from counsel.requests import ChatRequest
 from fake import FakeProcess
@@ -219,7 +219,7 @@ async def test_the_command_lines_client_rides_over_a_dying_daemon(
     for name, value in keys(fake_process).items():
         monkeypatch.setenv(name, value)
     fake_process.script(gate="first", times=1)
-    sender = here("cli", cwd=home)
+    sender = local_caller("cli", cwd=home)
     engine = await connect(sender)
     job = await engine.submit(ChatRequest(prompt="ride on", model="gpt-5-mini"), sender)
     await asyncio.to_thread(fake_process.wait_for, contains="ride on")

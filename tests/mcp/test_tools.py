@@ -312,7 +312,7 @@ def test_the_readable_text_says_what_the_metadata_says() -> None:
         "Note: gpt-5 was passed over: OpenAI rate limit exceeded.",
         "Note: The session was lost.",
         "Note: Nothing is kept.",
-        "Note: the answer was cut at the model's output limit.",
+        "Note: the answer was cut off at the model's output limit.",
         "Exported to /p/conv_1",
         "Note: sonnet does not take temperature: left out.",
         "— anthropic/sonnet · ? tokens · cost ? · continuation_id: conv_1",

@@ -75,7 +75,7 @@ def link(workspace: Workspace, folder: Path) -> Path:
 
 def environment(env: Mapping[str, str], start: Path, workspace: Workspace) -> dict[str, str]:
     """The environment without variables that lead back to the project; git runs no programs that a repository names."""
-    safe_env = untrusted.elsewhere(env, str(start))
+    safe_env = untrusted.env_in_folder(env, str(start))
     if "PATH" in safe_env:
         safe_env["PATH"] = ":".join(
             entry for entry in safe_env["PATH"].split(":") if not _is_in_project(entry, workspace)

@@ -31,7 +31,7 @@ def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json
 
     Exits with 1 if there is a problem; warnings do not affect the exit code.
     """
-    user = caller.here("cli")
+    user = caller.local_caller("cli")
     findings = _repaired(user, yes=yes, as_json=as_json) if repair else []
     findings += checks.examine(user, online=online)
     if as_json:

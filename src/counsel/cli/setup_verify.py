@@ -158,7 +158,7 @@ async def _start(
     return await asyncio.create_subprocess_exec(
         str(step.program),
         *args,
-        env=untrusted.elsewhere(env, empty),
+        env=untrusted.env_in_folder(env, empty),
         cwd=empty,
         stdin=asyncio.subprocess.PIPE if args[0] == "app-server" else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

@@ -98,7 +98,7 @@ def _row(name: str, group: UsageSum, *, narrow: bool) -> list[str]:
     known = answered - group["calls_without_usage"]
     price = amounts.dollars(group["cost_usd"], complete=not group["calls_without_price"])
     sums = [
-        amounts.count(tokens, known=known, calls=answered, brief=narrow)
+        amounts.count(tokens, reported=known, calls=answered, brief=narrow)
         for tokens in (group["input_tokens"], group["output_tokens"])
     ]
     if narrow:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.cli import output
 
 
 def caller(cwd: str | None = None, roots: tuple[Path, ...] = ()) -> Caller:
     """The user of this shell. `roots`: folders that the command line names. Each problem is reported once per command."""
-    user = here("cli", cwd=Path(cwd) if cwd else None)
+    user = local_caller("cli", cwd=Path(cwd) if cwd else None)
     context = click.get_current_context(silent=True)
     reported = context.find_root().meta.setdefault(__name__, set()) if context else set()
     for problem in user.settings.problems:

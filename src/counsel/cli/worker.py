@@ -57,7 +57,7 @@ async def _run(settings: Settings, port: int | None) -> None:
     tracing.setup(settings)
     engine = await whole_engine(settings.home)
     try:
-        engine.register_caller(caller.here("worker", cwd=Path.cwd()))
+        engine.register_caller(caller.local_caller("worker", cwd=Path.cwd()))
         stopping, hurry = asyncio.Event(), asyncio.Event()
         _handle_signals(stopping, hurry)
         probes = await _probes(engine, settings, port, stopping)

@@ -1,4 +1,4 @@
-"""The new content of a file: bytes, or its current bytes with one span replaced, which are not copied before writing."""
+"""A file's new content: bytes, or its current bytes with one span replaced, which are not copied before writing."""
 
 from collections.abc import Sequence
 from typing import AnyStr, TypeAlias

@@ -1,7 +1,7 @@
 """A large JSON object that stores only its members' positions; a member is read on access.
 
-Nearly all of Claude Code's 6.6 MB file is its projects: as Python objects they would take 20 MB, and creating them would
-take longer than reading the text.
+Nearly all of Claude Code's 6.6 MB file is its projects: as Python objects they would take 20 MB, and creating them
+would take longer than reading the text.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from counsel import paths, run_paths, settings
 from counsel.errors import CounselError
-from counsel.lazy_import import imported
+from counsel.lazy_import import import_in_thread
 from counsel.mcp.identity import ClientIdentity
 from counsel.requests import LocalEngine
 
@@ -73,7 +73,7 @@ class DaemonConsole:
             self._engine.register_caller(self._identity.caller("http"))
             if self._server is not None and port in {0, self._server.port}:
                 return
-            await imported((SERVER,))
+            await import_in_thread((SERVER,))
             module = import_module(SERVER)
             server = await module.ConsoleServer.start(
                 self._engine,

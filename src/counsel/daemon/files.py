@@ -37,7 +37,7 @@ class DaemonFiles:
         self._lock: int | None = None
         self._bound: locks.Identity | None = None
         self._touched = time.monotonic()
-        self._home = locks.Pinned(home)
+        self._home = locks.PinnedFolder(home)
 
     @property
     def _lock_path(self) -> str:

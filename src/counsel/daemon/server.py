@@ -23,7 +23,7 @@ from counsel.daemon.console import DaemonConsole
 from counsel.daemon.files import BACKLOG, AlreadyRunning, DaemonFiles
 from counsel.daemon.process_limits import PendingConnections, most_connections, prepare_process
 from counsel.errors import CounselError
-from counsel.lazy_import import imported
+from counsel.lazy_import import import_in_thread
 from counsel.requests import LocalEngine
 
 log = logging.getLogger("counsel.daemon")
@@ -93,7 +93,7 @@ async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: Ope
 async def _import_ahead() -> None:
     """Import what makes calls faster but is not needed at the start."""
     try:
-        await imported(("msgspec", "counsel.models.http1"))
+        await import_in_thread(("msgspec", "counsel.models.http1"))
         strict_json.accelerate()
     except ImportError:
         log.exception("cannot import ahead: JSON is read and written by the standard library")

@@ -19,7 +19,7 @@ from counsel import __version__, strict_json
 from counsel.errors import Internal
 from counsel.http.auth import App, Receive, Scope, Send, refuse
 from counsel.lazy_dataclass import dataclass
-from counsel.lazy_import import imported
+from counsel.lazy_import import import_in_thread
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
@@ -88,7 +88,7 @@ class LoadingApp:
         self._loading.add_done_callback(lambda _: None if self._app else self.failed())
 
     async def _load(self, host: str, port: int) -> None:
-        await imported(MODULES)
+        await import_in_thread(MODULES)
         strict_json.accelerate()
         from counsel.http import app as http_app  # imported by now
         from counsel.http.api import routes

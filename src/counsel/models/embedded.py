@@ -84,7 +84,7 @@ def _download(destination: Path) -> None:
     # The progress bar is shown on stderr; stdout belongs to the command's own output.
     progress = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
     environment = {
-        **untrusted.elsewhere(os.environ, str(destination)),
+        **untrusted.env_in_folder(os.environ, str(destination)),
         "PIP_REQUIRE_VIRTUALENV": "0",  # nothing is installed
         "TMPDIR": str(destination),  # on the disk whose space was checked; its size shows the progress
     }

@@ -110,7 +110,7 @@ class EmbeddedModel:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=untrusted.elsewhere(os.environ, "/"),
+            env=untrusted.env_in_folder(os.environ, "/"),
             cwd="/",
             start_new_session=True,
             limit=_LONGEST_REPORT,

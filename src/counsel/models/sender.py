@@ -12,14 +12,14 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from counsel.lazy_import import Later, imported
+from counsel.lazy_import import LazyModule, import_in_thread
 from counsel.models import connection_pool, http1, proxies, request_head
 from counsel.types import Endpoint, Limits, Network
 
 if TYPE_CHECKING:
     import aiohttp
 else:
-    aiohttp = Later("aiohttp")  # 130 ms, half of it for certificates: few calls need it
+    aiohttp = LazyModule("aiohttp")  # 130 ms, half of it for certificates: few calls need it
 
 _MAX_TLS_CONTEXTS = 32
 _HEADERS = {
@@ -92,7 +92,7 @@ class Sender:
                 except ssl.SSLError as error:
                     raise Untrusted(str(error)) from error
         if self._session is None:
-            await imported(("aiohttp",))
+            await import_in_thread(("aiohttp",))
         try:
             async with asyncio.timeout_at(until):
                 response = await self._aiohttp_session().request(

@@ -1,4 +1,4 @@
-"""A conversation's messages and their details: of a question its files and settings, of an answer its model and cost."""
+"""A conversation's messages and their details: a question's files and settings, an answer's model and cost."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ def refuse_name(fmt: ServerFormat, name: str, *, copied: bool = False) -> None:
 
 
 def _refuse_foreign_placeholders(fmt: ServerFormat, server: Server, origin: str | None) -> None:
-    """Refuse placeholders such as `${workspaceFolder}`, `${input:id}` and `{file:path}`, which only some clients fill in;
-    others would read them as text or as a variable."""
+    """Refuse placeholders such as `${workspaceFolder}`, `${input:id}` and `{file:path}`, which only some clients fill
+    in; others would read them as text or as a variable."""
     label, placeholders = (
         AGENTS[fmt.agent].label,
         FORMATS[origin].syntax.own if origin else EDITOR_PLACEHOLDERS,

@@ -72,7 +72,7 @@ def _switch_notes(fmt: ServerFormat, server: Server, *, on: bool) -> list[str]:
         return []
     if not on:
         return [
-            f"It is disabled in {label}, where this name is switched off; `counsel servers enable {command}` enables it."
+            f"It is disabled in {label}, where this name is off; `counsel servers enable {command}` enables it."
         ]
     if fmt.no_switch:
         return [f"It is enabled in {label}. {fmt.no_switch}."]

@@ -69,9 +69,9 @@ def rows_to_check(
 ) -> tuple[list[ListedServer], list[CheckResult]]:
     """The servers to connect to, and those to skip.
 
-    A repository can define servers of its own, which run its programs and may get the user's variables. Agents ask before
-    they start such servers, so counsel connects to them only if they are requested by name or by scope, and only in a
-    folder that the user trusts. In other folders such a request raises `InvalidArgument`.
+    A repository can define servers of its own, which run its programs and may get the user's variables. Agents ask
+    before they start such servers, so counsel connects to them only if they are requested by name or by scope, and only
+    in a folder that the user trusts. In other folders such a request raises `InvalidArgument`.
     """
     rows = list(servers.find(name, agents, scope)) if name else _effective_rows(servers, agents, scope)
     from_project = [row for row in rows if starting.comes_from_project(row, servers.workspace)]

@@ -19,7 +19,7 @@ from counsel.servers.formats import tables
 
 
 def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[ServerTable]:
-    """The tables that are layers, weakest first. Of two in one scope the nearer one is stronger. Plugins are not layers."""
+    """The tables that are layers, weakest first. Of two in one scope the nearer is stronger. Plugins are no layers."""
     layers = [table for table in places if table.scope != "plugin"]
     return sorted(layers, key=lambda table: fmt.precedence.index(table.scope))[::-1]
 

@@ -44,7 +44,7 @@ def format_of(agent: str) -> ServerFormat:
 
 
 def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
-    """Whether a client is installed or was used on this machine: its program is on PATH, or its folder or file exists."""
+    """Whether a client is installed or was used here: its program is on PATH, or its own folder or file exists."""
     if locate(WITH_SERVERS[agent], workspace.env) is not None:
         return True
     fmt = FORMATS[agent]
@@ -52,7 +52,7 @@ def is_present(agent: str, workspace: Workspace, scope: str = "user") -> bool:
 
 
 def _own_paths(fmt: ServerFormat, workspace: Workspace, scope: str) -> Iterator[Path]:
-    """The client's files of the user scope and of this scope; the user file's folder, unless that is the home folder."""
+    """The client's files of the user scope and of this scope, and the user file's folder (except the home folder)."""
     for table in fmt.tables(workspace):
         if table.scope in ("user", scope):
             yield table.target.path

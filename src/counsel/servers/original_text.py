@@ -1,7 +1,7 @@
 """Values that an update leaves as they are in the file, although counsel would write them differently or not at all.
 
-Examples are `$NAME` in Gemini CLI's file, `${NAME}` and `${NAME:-default}` in Cursor's: counsel reads all forms that the
-client understands, but writes only one. While the entry is compared and written, marks stand for such values.
+Examples are `$NAME` in Gemini CLI's file, `${NAME}` and `${NAME:-default}` in Cursor's: counsel reads all forms that
+the client understands, but writes only one. While the entry is compared and written, marks stand for such values.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _ENTRY = frozenset({"command", "url", "httpUrl", "serverUrl"})
 
 
 def servers(text: str, name: str | None = None) -> tuple[list[Server], str]:
-    """The servers in a pasted text, and the agent whose format it has. `name` is a bare entry's name, or selects one."""
+    """The servers in a pasted text, and the agent whose format it has. `name` names a bare entry, or selects one."""
     value, kind = _parsed(text)
     entries = _entries(value, name)
     if not entries:
@@ -133,7 +133,7 @@ def _read(name: str, entry: Mapping[str, object], agent: str) -> Server:
 
 
 def _normalized_for_claude(entry: Mapping[str, object]) -> Mapping[str, object]:
-    """The entry with a type that Claude Code knows and a timeout in whole milliseconds: other clients are less strict."""
+    """The entry with a type that Claude Code knows and a timeout in whole milliseconds: others are less strict."""
     if "serverUrl" in entry and "url" not in entry:
         entry = {**entry, "url": entry["serverUrl"]}
     kind, limit = entry.get("type"), entry.get("timeout")

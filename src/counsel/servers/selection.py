@@ -81,7 +81,7 @@ class Selection:
         return self.to_change(name, agents, scope, self._switchable)
 
     def _switchable(self, table: ServerTable) -> bool:
-        """Whether servers of the table can be switched: in a foreign file, if the agent switches them in a user's file."""
+        """Whether the table's servers can be switched: in a foreign file, only if a user's file has the switch."""
         switches = format_of(table.agent).switches(self.workspace, table)
         return table.writable or (
             bool(switches) and all(switch.target != table.target for switch in switches)

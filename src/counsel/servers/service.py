@@ -44,8 +44,9 @@ class Applied(Record):
 class Servers:
     """The agents' MCP servers as seen from one project, in one environment.
 
-    Every method that changes something plans for all named agents, raises if one of them does not support the change, and
-    writes all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` shows what it would write.
+    Every method that changes something plans for all named agents, raises if one of them does not support the change,
+    and writes all files or none. With `dry_run` it stops before writing; `Applied.plan.diffs()` shows what it would
+    write.
     """
 
     def __init__(self, workspace: Workspace, home: Path, reader: Callable[[], Reader] = Reader) -> None:

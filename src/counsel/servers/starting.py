@@ -55,7 +55,7 @@ def start(row: ListedServer, workspace: Workspace, *, trust_folder: bool = False
             server, unset, row.agent, workspace.project / _folder(server, workspace), env, trusted=True
         )
     empty = untrusted.empty_folder(workspace.env)
-    env = untrusted.elsewhere(workspace.env, empty)
+    env = untrusted.env_in_folder(workspace.env, empty)
     server_entry = row.server
     if row.scope == "plugin":  # the listing filled in ${CLAUDE_PROJECT_DIR}
         server_entry = translated(server_entry, lambda text: text.replace(str(workspace.project), empty))

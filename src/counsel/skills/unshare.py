@@ -24,7 +24,7 @@ def unshare_skill(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
-    """Remove this skill's links and copies (those for these agents) that were shared for the user or in this project."""
+    """Remove this skill's links and copies (those for these agents) that are for the user or in this project."""
     workspace = current_workspace(project, env)
     undo_log = UndoLog(workspace.env)
     agents = set(checked_agents(to))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from counsel.agents import environment
-from counsel.caller import Caller, here
+from counsel.caller import Caller, local_caller
 from counsel.engine.engine import Engine
 from counsel.errors import SelfConsultation
 from counsel.requests import ChatRequest, ConsensusRequest
@@ -95,4 +95,7 @@ def test_the_asked_agent_gets_the_whole_chain(
 
 
 def test_a_program_started_by_an_agent_knows_its_chain(tmp_path: Path) -> None:
-    assert here("cli", {"COUNSEL_CHAIN": "claude, codex"}, tmp_path).agent_chain == ("claude", "codex")
+    assert local_caller("cli", {"COUNSEL_CHAIN": "claude, codex"}, tmp_path).agent_chain == (
+        "claude",
+        "codex",
+    )

@@ -171,11 +171,11 @@ def test_files_of_the_dead_go_when_they_own_nothing(owner: Owner, us: Ownership,
 
 ENGINE = """
 import asyncio, sys
-from counsel.caller import here
+from counsel.caller import local_caller
 from counsel.engine.engine import open_engine
 from counsel.requests import ChatRequest
 async def main():
-    caller = here("worker")
+    caller = local_caller("worker")
     engine = await open_engine(caller.settings.home)
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller, background=True)
     print(job, flush=True)

@@ -107,7 +107,7 @@ class _Text:
         return _Text(self._removed([path]), smaller)._added(path, value)  # noqa: SLF001 - of the same class
 
     def _with_items(self, edit: AddItem | DropItem) -> str:
-        """Add or remove elements of `[[path]]` as tables, so that the others stay unchanged; write other lists whole."""
+        """Add or remove elements of `[[path]]` as tables, so that the others stay unchanged; replace other lists."""
         path, old = edit.path, lookup(self.value, edit.path)
         new = lookup(value_after(self.value, [edit]), path)
         if not any(
@@ -274,7 +274,7 @@ class _Text:
     def _dotted_neighbour(self, parent: Path) -> Statement | None:
         """The last `a.b.c = …` that defines `parent` by dotted keys.
 
-        Such a table may not get a header of its own, and readers differ on headers below it, so new keys are dotted, too.
+        Such a table may not get a header of its own, and readers differ on headers below it: new keys are dotted, too.
         """
         neighbours = [
             statement

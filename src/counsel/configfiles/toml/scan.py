@@ -1,4 +1,4 @@
-"""The positions of statements in a TOML text that `tomllib` has accepted: this scanner finds spans and checks nothing."""
+"""The positions of statements in a TOML text that `tomllib` has accepted: the scanner finds spans, checks nothing."""
 
 import re
 import tomllib

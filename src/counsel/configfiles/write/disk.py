@@ -34,7 +34,7 @@ class Snapshot(Record):
 
 
 def snapshot(path: Path, expected: bytes | None = None) -> Snapshot:
-    """The file as it is now. With `expected`, its recent content, the file is compared piece by piece, not read whole."""
+    """The file as it is now. If it still has the `expected` content, it is compared piece by piece, not read whole."""
     with translated_errors(path, "read"):
         real = _resolved(path)
         try:
@@ -179,7 +179,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def run_all(steps: Sequence[Callable[[], None]]) -> None:
-    """Run all steps at once: the disk syncs queued writes together. Failures and Ctrl-C are raised after all have ended."""
+    """Run all steps at once: the disk syncs queued writes together. Failures and Ctrl-C are raised at the end."""
     runner = _Steps()
     for step in steps[1:]:
         runner.attempt(partial(runner.start, step))

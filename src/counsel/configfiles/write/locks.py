@@ -15,7 +15,7 @@ from counsel import paths
 from counsel.errors import Conflict
 
 SECONDS = 30.0  # how long to wait for a lock
-# Claude Code takes over a lock folder about 17 s after its last touch (measured, 2.1.325); counsel waits a little longer.
+# Claude Code takes over a lock folder about 17 s after its last touch (measured, 2.1.325); counsel waits longer.
 STALE = 20.0
 _POLL_SECONDS = 0.02
 

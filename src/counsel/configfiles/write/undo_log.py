@@ -192,7 +192,7 @@ class UndoLog:
         return entry.stamp is None or (backup.exists() and not _same_file(backup, entry.target.path))
 
     def _is_in_place(self, name: str) -> bool:
-        """Whether some file still has the content that a failed or interrupted operation wrote: its record is needed."""
+        """Whether a file still has the content of a failed or interrupted operation, so that its record is needed."""
         operation = self._load(name)
         return operation is not None and any(
             self._was_written(operation, number) and self._holds(operation, number)

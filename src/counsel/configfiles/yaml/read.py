@@ -1,8 +1,8 @@
 """As much YAML as frontmatter needs, read-only: no tag creates an object or runs code.
 
 It reads block and flow collections, plain, quoted and block scalars, anchors, tags (ignored) and comments, and refuses
-what the clients' parsers refuse. Where those parsers differ, a `Dialect` has a switch: the goal is not to read all YAML,
-but to know how each agent reads a file.
+what the clients' parsers refuse. Where those parsers differ, a `Dialect` has a switch: the goal is not to read all
+YAML, but to know how each agent reads a file.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Reply:
     @property
     def shown(self) -> str:
         """The text that live views display."""
-        return live_json.shown(self.text) if self.is_json else self.text
+        return live_json.readable(self.text) if self.is_json else self.text
 
     def dump(self) -> str:
         data = {name: getattr(self, name) for name in _REPLY_FIELDS}

@@ -33,7 +33,7 @@ class DatabaseFile:
         self.reinstate: Callable[[], list[Work[Any]]] = list  # writes that put running jobs into a new file
         self._retired: list[sqlite3.Connection | opening.Location] = []  # closed at the end
         self._use(opening.locate(path))
-        self.home = locks.Pinned(path.parent)
+        self.home = locks.PinnedFolder(path.parent)
 
     @property
     def in_memory(self) -> bool:
