@@ -97,6 +97,6 @@ def test_a_shortage_is_looked_for_in_few_causes_and_without_end() -> None:
     assert resource_errors.cause(group) is not None
     busy = BlockingIOError(11, "x")
     assert resource_errors.cause(busy) is None
-    started = resource_errors.cause(busy, starting=True)
-    assert started is not None
-    assert started[0] == "no more processes can be started"
+    cause = resource_errors.cause(busy, starting=True)
+    assert cause is not None
+    assert cause[0] == "no more processes can be started"

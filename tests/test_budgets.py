@@ -56,9 +56,9 @@ def test_budgets_come_from_the_environment_and_config_toml(tmp_path: Path) -> No
     (tmp_path / "config.toml").write_text(
         'budget_month = 50\n[budgets.openai]\nday = 5\nmonth = "$20"\n[budgets.my-proxy]\nday = 1\n'
     )
-    loaded = load(tmp_path, COUNSEL_BUDGET_DAY="2.50", COUNSEL_BUDGET_DAY_MY_PROXY="3")
-    assert loaded.problems == ()
-    rows = {(row.name, row.usd) for row in budgets.current(loaded, 0.0)}
+    settings = load(tmp_path, COUNSEL_BUDGET_DAY="2.50", COUNSEL_BUDGET_DAY_MY_PROXY="3")
+    assert settings.problems == ()
+    rows = {(row.name, row.usd) for row in budgets.current(settings, 0.0)}
     assert rows == {
         ("day", 2.5),
         ("month", 50.0),
@@ -66,9 +66,9 @@ def test_budgets_come_from_the_environment_and_config_toml(tmp_path: Path) -> No
         ("month:openai", 20.0),
         ("day:my-proxy", 3.0),
     }
-    of_google = {row.name for row in budgets.current(loaded, 0.0, provider="google")}
+    of_google = {row.name for row in budgets.current(settings, 0.0, provider="google")}
     assert of_google == {"day", "month"}
-    assert {row.name for row in budgets.current(loaded, 0.0, provider="my-proxy")} == {
+    assert {row.name for row in budgets.current(settings, 0.0, provider="my-proxy")} == {
         "day",
         "month",
         "day:my-proxy",
@@ -78,6 +78,6 @@ def test_budgets_come_from_the_environment_and_config_toml(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["five", "-1", "nan", "inf", "1e999", "5 EUR"])
 def test_an_amount_that_cannot_be_read_is_nothing_and_says_so(tmp_path: Path, text: str) -> None:
-    loaded = load(tmp_path, COUNSEL_BUDGET_DAY=text, COUNSEL_BUDGET_MONTH_XAI=text)
-    assert [row.usd for row in budgets.current(loaded, 0.0)] == [0.0, 0.0]
-    assert sum("nothing is spent" in problem for problem in loaded.problems) == 2
+    settings = load(tmp_path, COUNSEL_BUDGET_DAY=text, COUNSEL_BUDGET_MONTH_XAI=text)
+    assert [row.usd for row in budgets.current(settings, 0.0)] == [0.0, 0.0]
+    assert sum("nothing is spent" in problem for problem in settings.problems) == 2

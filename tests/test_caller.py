@@ -35,8 +35,8 @@ def test_the_chain_comes_from_the_environment() -> None:
 
 
 def test_whose_work_it_is_and_where_it_may_look() -> None:
-    one = Caller(cwd=Path("/a"), roots=(Path("/b"),))
-    assert (one.owner, one.folders) == ("", (Path("/a"), Path("/b")))
+    caller = Caller(cwd=Path("/a"), roots=(Path("/b"),))
+    assert (caller.owner, caller.folders) == ("", (Path("/a"), Path("/b")))
     assert Caller(person=Person("p1", "Ada")).owner == "p1"
 
 
@@ -63,8 +63,8 @@ def test_a_job_continues_with_the_same_keys_and_addresses(tmp_path: Path, name: 
         loaded = settings.load({"COUNSEL_HOME": str(tmp_path), **env})
         return Caller(settings=loaded).fingerprint(b"secret")
 
-    changed = fingerprint(**{name: "x"} if name != "COUNSEL_HOME" else {}) != fingerprint()
-    assert changed == matters
+    differs = fingerprint(**{name: "x"} if name != "COUNSEL_HOME" else {}) != fingerprint()
+    assert differs == matters
     assert len(fingerprint()) == 32
     assert fingerprint() != Caller(settings=settings.load({"COUNSEL_HOME": str(tmp_path)})).fingerprint(
         b"other"

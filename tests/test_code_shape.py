@@ -63,8 +63,8 @@ def test_the_code_keeps_its_shape() -> None:
 
 def test_the_script_prints_one_column_per_checkout(checkout: Path) -> None:
     command = [sys.executable, "-m", "tools.shape", str(checkout), "--json"]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert json.loads(printed)[checkout.name]["modules"] == 6
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert json.loads(output)[checkout.name]["modules"] == 6
     assert (
         shape.table({"a": {"modules": 1234}, "b": {"modules": 5}}).splitlines()[-1]
         == "| modules | 1,234 | 5 |"

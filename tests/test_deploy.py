@@ -66,14 +66,14 @@ def test_every_command_exists_with_its_options(where: str, command: list[str]) -
 
 
 def test_every_setting_exists() -> None:
-    known = {row.metadata["env"] for row in settings.rows()} | OTHER_VARIABLES
+    names = {row.metadata["env"] for row in settings.rows()} | OTHER_VARIABLES
     for path in FILES:
         for name in re.findall(r"\bCOUNSEL_[A-Z_]+\b", path.read_text()):
-            assert name in known, f"{path.name}: {name}"
+            assert name in names, f"{path.name}: {name}"
     for document in MANIFESTS:
         if document["kind"] == "ConfigMap":
-            loaded = settings.load({"COUNSEL_HOME": "/nowhere", **document["data"]})
-            assert loaded.problems == ()
+            result = settings.load({"COUNSEL_HOME": "/nowhere", **document["data"]})
+            assert result.problems == ()
 
 
 def test_nobody_is_root_and_no_secret_is_in_a_file() -> None:
@@ -88,11 +88,11 @@ def test_nobody_is_root_and_no_secret_is_in_a_file() -> None:
 
 
 def test_a_server_is_asked_whether_it_is_ready_and_has_time_to_drain() -> None:
-    (configured,) = (document["data"] for document in MANIFESTS if document["kind"] == "ConfigMap")
+    (variables,) = (document["data"] for document in MANIFESTS if document["kind"] == "ConfigMap")
     for document in MANIFESTS:
         if document["kind"] == "Deployment":
             pod = document["spec"]["template"]["spec"]
-            assert pod["terminationGracePeriodSeconds"] > int(configured["COUNSEL_DRAIN_SECONDS"]) + 5
+            assert pod["terminationGracePeriodSeconds"] > int(variables["COUNSEL_DRAIN_SECONDS"]) + 5
             (container,) = pod["containers"]
             assert container["readinessProbe"]["httpGet"]["path"] == "/ready"
             assert container["livenessProbe"]["httpGet"]["path"] == "/health"
@@ -156,6 +156,6 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     for unit in sorted((DEPLOY / "systemd").glob("*.service")):
         units.append(tmp_path / unit.name)
         units[-1].write_text(unit.read_text().replace("/opt/counsel/bin/counsel", "/bin/true"))
-    checked = subprocess.run([analyze, "verify", *units], capture_output=True, text=True, check=False)
-    named = [line for line in checked.stderr.splitlines() if "counsel-" in line]
-    assert named == []
+    process = subprocess.run([analyze, "verify", *units], capture_output=True, text=True, check=False)
+    lines = [line for line in process.stderr.splitlines() if "counsel-" in line]
+    assert lines == []

@@ -47,24 +47,26 @@ def mistake(arguments: list[str]) -> str | None:
         if subcommand is None:
             return None if command.invoke_without_command else f"no command {name}"
         command = subcommand
-    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
+    options = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
     for word in words:
         if word == "--":
             break
-        if word.startswith("-") and len(word) > 1 and word.split("=")[0] not in known:
+        if word.startswith("-") and len(word) > 1 and word.split("=")[0] not in options:
             return f"no option {word}"
     return None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_that_a_page_shows_exist(page: Path) -> None:
-    commands = [each for each in shown_commands(page.read_text(encoding="utf-8")) if each[:1] != ["stdio"]]
-    assert [(each, wrong) for each in commands if (wrong := mistake(each))] == []
+    commands = [
+        command for command in shown_commands(page.read_text(encoding="utf-8")) if command[:1] != ["stdio"]
+    ]
+    assert [(command, wrong) for command in commands if (wrong := mistake(command))] == []
 
 
 def test_a_command_or_an_option_that_does_not_exist_is_found() -> None:
     page = "```sh\ngit diff | counsel ask 'x' --efort high   # why\ncounsel frobnicate && counsel servers lst\n```\n"
-    assert [mistake(each) for each in shown_commands(page)] == [
+    assert [mistake(command) for command in shown_commands(page)] == [
         "no option --efort",
         "no command frobnicate",
         "no command lst",
@@ -72,8 +74,8 @@ def test_a_command_or_an_option_that_does_not_exist_is_found() -> None:
 
 
 def test_most_pages_show_a_command() -> None:
-    shown = [len(shown_commands(page.read_text(encoding="utf-8"))) for page in PAGES]
-    assert sum(shown) > 50
+    counts = [len(shown_commands(page.read_text(encoding="utf-8"))) for page in PAGES]
+    assert sum(counts) > 50
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -87,4 +89,4 @@ def test_names_that_a_python_example_imports_exist(page: Path) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module:
                 module = importlib.import_module(node.module)
-                assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []

@@ -46,8 +46,8 @@ def test_the_codes_are_those_of_the_design() -> None:
 
 
 def test_the_drawn_tree_is_the_real_one() -> None:
-    drawn = re.findall(r"^[ │├└─]*([A-Z]\w+) {2,}(?:([A-Z_]{5,})\b)?", errors.__doc__ or "", re.MULTILINE)
-    leaves = {name: code for name, code in drawn if code}
+    rows = re.findall(r"^[ │├└─]*([A-Z]\w+) {2,}(?:([A-Z_]{5,})\b)?", errors.__doc__ or "", re.MULTILINE)
+    leaves = {name: code for name, code in rows if code}
     assert leaves == {kind.__name__: code for code, kind in BY_CODE.items()}
 
 
@@ -74,17 +74,17 @@ def test_a_vendors_words_end_before_the_hint_begins(message: str, shown: str) ->
 @pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)
 def test_an_error_survives_the_journal_and_the_socket(kind: Any) -> None:
     error = kind("It broke.", hint="Mend it.", file="a", retry_after=3, partial=None)
-    shown = json.loads(json.dumps(error.as_dict()))
-    assert shown == {
+    document = json.loads(json.dumps(error.as_dict()))
+    assert document == {
         "error": "It broke.",
         "code": kind.code,
         "file": "a",
         "retry_after": 3,
         "hint": "Mend it.",
     }
-    back = errors.from_dict(shown)
+    back = errors.from_dict(document)
     assert type(back) is kind
-    assert back.as_dict() == shown
+    assert back.as_dict() == document
     assert str(back) == "It broke. Mend it."
 
 
@@ -103,9 +103,9 @@ def test_a_code_of_a_newer_release_survives() -> None:
 
 def test_a_copy_is_as_the_error_was_then() -> None:
     error = errors.UpstreamError("It broke.", hint="Ask again.", partial="so far", status=500)
-    whole, short = error.copy(), error.copy(partial=False)
+    full, short = error.copy(), error.copy(partial=False)
     error.fields["job_id"] = "job_1"
-    assert whole.as_dict() == {
+    assert full.as_dict() == {
         "error": "It broke.",
         "code": "UPSTREAM_ERROR",
         "partial": "so far",

@@ -70,10 +70,10 @@ async def test_errors_have_the_vendors_status_and_shape(
     fake_api.script(status=429, retry_after=7)
     url, body = ask(fake_api, vendor)
     async with http.post(url, json=body) as response:
-        shown = await response.json()
+        document = await response.json()
     assert response.status == 429
     assert response.headers["retry-after"] == "7"
-    assert shown["error"]["message"]
+    assert document["error"]["message"]
     async with http.post(url, json=body) as response:
         assert response.status == 200, "a scripted behaviour is used once"
 
@@ -135,8 +135,8 @@ async def test_a_client_that_goes_away_is_seen(fake_api: FakeAPI, http: aiohttp.
     await fake_api.wait_for(deltas=1)
     assert fake_api.open_connections == 1
     response.close()
-    (seen,) = await fake_api.wait_for(state="disconnected")
-    assert seen.deltas == 1
+    (request,) = await fake_api.wait_for(state="disconnected")
+    assert request.deltas == 1
     assert fake_api.log.open_calls == 0
 
 
@@ -162,9 +162,9 @@ async def test_cut_streams(fake_api: FakeAPI, http: aiohttp.ClientSession) -> No
     url, body = ask(fake_api, "anthropic", stream=True)
     with pytest.raises(aiohttp.ClientPayloadError):
         await _text(http, url, body)
-    ended = await _text(http, url, body)
-    assert ended.count("text_delta") == 1
-    assert "message_stop" not in ended
+    text = await _text(http, url, body)
+    assert text.count("text_delta") == 1
+    assert "message_stop" not in text
 
 
 async def test_keys_are_checked_when_asked_to(fake_api: FakeAPI, http: aiohttp.ClientSession) -> None:
@@ -195,12 +195,14 @@ def test_as_a_process(fake_process: FakeProcess) -> None:
     fake_process.set(models=["a", "b"])
     assert fake_process.state["calls"] == 0
     path, body = ASK["anthropic"]
-    sent = urllib.request.Request(fake_process.url + path, json.dumps(body).replace("TEXT", "hello").encode())
-    with urllib.request.urlopen(sent) as got:
-        assert json.load(got)["content"][0]["text"] == "from afar"
-    with urllib.request.urlopen(fake_process.v1 + "/models") as got:
-        assert [model["id"] for model in json.load(got)["data"]] == ["a", "b"]
-    (seen,) = fake_process.wait_for(vendor="anthropic", state="finished")
-    assert seen["path"] == "/v1/messages"
+    request = urllib.request.Request(
+        fake_process.url + path, json.dumps(body).replace("TEXT", "hello").encode()
+    )
+    with urllib.request.urlopen(request) as response:
+        assert json.load(response)["content"][0]["text"] == "from afar"
+    with urllib.request.urlopen(fake_process.v1 + "/models") as response:
+        assert [model["id"] for model in json.load(response)["data"]] == ["a", "b"]
+    (record,) = fake_process.wait_for(vendor="anthropic", state="finished")
+    assert record["path"] == "/v1/messages"
     with pytest.raises(ValueError, match="unknown fields: nonsense"):
         fake_process.script(nonsense=1)

@@ -7,7 +7,7 @@ from tools import generate
 
 @pytest.mark.parametrize("path", list(generate.generated))
 def test_a_generated_file_is_up_to_date(path: str) -> None:
-    committed = (generate.ROOT / path).read_text(encoding="utf-8")
-    assert committed == generate.wanted(path), (
+    expected = (generate.ROOT / path).read_text(encoding="utf-8")
+    assert expected == generate.wanted(path), (
         f"{path} is out of date: run `make docs` and look at what changed"
     )

@@ -120,10 +120,10 @@ def test_packages_of_one_layer_that_stay_apart() -> None:
     assert all(inside.values())
     against = [
         (module, target)
-        for package, others in APART.items()
+        for package, siblings in APART.items()
         for module in inside[package]
         for target in targets(module)
-        if any(_is_below(target, other) for other in others)
+        if any(_is_below(target, sibling) for sibling in siblings)
     ]
     assert not against
 

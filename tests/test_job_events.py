@@ -122,11 +122,11 @@ KINDS = [
 
 @pytest.mark.parametrize(("event", "data", "kind"), [(*each, kind) for each, kind in zip(EVENTS, KINDS, strict=True)])  # fmt: skip
 def test_an_event_is_read_back(event: JobEvent, data: dict[str, Any], kind: str) -> None:
-    shown = {"seq": 7, "at": 12.5, "kind": kind, "slot": "1", "data": data}
-    assert event.to_json() == shown
-    again = event_from_json(shown)
+    document = {"seq": 7, "at": 12.5, "kind": kind, "slot": "1", "data": data}
+    assert event.to_json() == document
+    again = event_from_json(document)
     assert type(again) is type(event)
-    assert again.to_json() == shown
+    assert again.to_json() == document
 
 
 def test_an_event_of_another_release() -> None:
@@ -196,25 +196,25 @@ def test_a_fold_of_the_end_keeps_so_many_characters() -> None:
 
 
 def test_usages_add_up_and_an_unknown_cost_makes_the_sum_unknown() -> None:
-    one = Usage(1, 2, 3, 4, 5, 0.5)
-    other = Usage(10, 20, 30, 40, 50, 0.25, estimated=True)
-    assert one + other == Usage(11, 22, 33, 44, 55, 0.75, estimated=True)
-    assert other + one == one + other
-    assert (one + Usage(input=1)).cost_usd is None
-    assert (Usage(input=1) + one).cost_usd is None
-    assert not (one + one).estimated
-    assert one.total == 3
+    first = Usage(1, 2, 3, 4, 5, 0.5)
+    second = Usage(10, 20, 30, 40, 50, 0.25, estimated=True)
+    assert first + second == Usage(11, 22, 33, 44, 55, 0.75, estimated=True)
+    assert second + first == first + second
+    assert (first + Usage(input=1)).cost_usd is None
+    assert (Usage(input=1) + first).cost_usd is None
+    assert not (first + first).estimated
+    assert first.total == 3
 
 
 @pytest.mark.parametrize("length", [4_000, 4_001, 10_000])
 def test_long_words_of_an_error_keep_their_ends(length: int) -> None:
     text = "a" * (length // 2) + "b" * (length - length // 2)
-    shown = bounded(text)
+    text_after = bounded(text)
     if length == 4_000:
-        assert shown == text
+        assert text_after == text
     else:
-        assert shown == f"{text[:3000]}… [{length - 3800:,} characters omitted] …{text[-800:]}"
-    assert bounded({"partial": text, "other": text}) == {"partial": text, "other": shown}
-    assert bounded([text]) == [shown]
+        assert text_after == f"{text[:3000]}… [{length - 3800:,} characters omitted] …{text[-800:]}"
+    assert bounded({"partial": text, "other": text}) == {"partial": text, "other": text_after}
+    assert bounded([text]) == [text_after]
     assert bounded([text, 3])[1] == 3
     assert len(bounded(list(range(200)))) == 100

@@ -149,9 +149,9 @@ def test_a_copy_is_the_librarys(case: str) -> None:
     for classes in (OURS, THEIRS):
         value, changes = REPLACED[case](classes)
         for _ in range(2):  # the second time the copier is known
-            copied, expected = own.replace(value, **changes), dataclasses.replace(value, **changes)
-            assert type(copied) is type(expected)
-            assert repr(copied) == repr(expected)
+            copy, expected = own.replace(value, **changes), dataclasses.replace(value, **changes)
+            assert type(copy) is type(expected)
+            assert repr(copy) == repr(expected)
 
 
 @pytest.mark.parametrize("changes", [{"high": 3}, {"nothing": 3}])
@@ -189,8 +189,10 @@ def test_nothing_is_compiled_when_a_module_is_imported() -> None:
         "dataclasses.dataclass = lambda *a, **k: made.append(a) or real(*a, **k)\n"
         "import counsel.types; print(len(made))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) <= 2, "`Knobs()` and `Network()` are defaults, and made at once; nothing else is"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(process.stdout) <= 2, (
+        "`Knobs()` and `Network()` are defaults, and made at once; nothing else is"
+    )
 
 
 def test_every_module_uses_it() -> None:

@@ -34,12 +34,12 @@ def test_a_lock_counts_only_while_its_path_names_it(tmp_path: Path) -> None:
     assert locks.is_at(file, path)
     path.rename(tmp_path / "elsewhere")
     assert not locks.is_at(file, path)
-    other = locks.take(path)
-    assert other is not None
-    assert locks.is_at(other, path)
+    second = locks.take(path)
+    assert second is not None
+    assert locks.is_at(second, path)
     assert not locks.is_at(file, path)
     os.close(file)
-    os.close(other)
+    os.close(second)
 
 
 def test_what_is_not_there_has_no_identity(tmp_path: Path) -> None:
@@ -53,16 +53,16 @@ def test_what_is_not_there_has_no_identity(tmp_path: Path) -> None:
 def test_a_pinned_folder_is_there_until_another_has_its_name(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    pinned, missing = locks.PinnedFolder(home), locks.PinnedFolder(tmp_path / "missing")
-    assert pinned.is_there()
+    folder, missing = locks.PinnedFolder(home), locks.PinnedFolder(tmp_path / "missing")
+    assert folder.is_there()
     assert missing.is_there()  # it was not there, so it cannot be lost
     home.rmdir()
-    assert not pinned.is_there()
+    assert not folder.is_there()
     home.mkdir()
-    assert not pinned.is_there()
-    pinned.close()
-    pinned.close()
-    assert pinned.is_there()
+    assert not folder.is_there()
+    folder.close()
+    folder.close()
+    assert folder.is_there()
     missing.close()
 
 
@@ -116,9 +116,9 @@ def test_the_folder_of_a_socket_is_private_and_nobody_elses(tmp_path: Path) -> N
     assert mode(folder) == 0o700
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(folder)
-    for other in ("file", "link"):
+    for kind in ("file", "link"):
         with pytest.raises(PermissionError, match="belongs to another user"):
-            run_paths.own_folder(str(tmp_path / other))
+            run_paths.own_folder(str(tmp_path / kind))
 
 
 def test_a_private_file_is_written_whole_and_replaced_only_when_that_is_meant(tmp_path: Path) -> None:

@@ -33,19 +33,19 @@ def _keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def keyring(monkeypatch: pytest.MonkeyPatch, _keyring: None) -> dict[str, str]:
-    stored: dict[str, str] = {}
+    keys: dict[str, str] = {}
 
     def get(service: str, account: str) -> str | None:
         assert service == "counsel"
-        return stored.get(account)
+        return keys.get(account)
 
     backend = SimpleNamespace(
         get_password=get,
-        set_password=lambda _, account, key: stored.update({account: key}),
-        delete_password=lambda _, account: stored.pop(account),
+        set_password=lambda _, account, key: keys.update({account: key}),
+        delete_password=lambda _, account: keys.pop(account),
     )
     monkeypatch.setitem(sys.modules, "keyring", backend)
-    return stored
+    return keys
 
 
 # ── the login ────────────────────────────────────────────────────────────────────────────────────────
@@ -89,9 +89,9 @@ def test_what_is_no_address(text: str, problem: str) -> None:
 
 @pytest.mark.parametrize("text", ["csl_q7RtQ7rT", "CSL_q7RtQ7rT", "https://csl_q7RtQ7rT"])
 def test_a_token_in_place_of_the_address_is_not_repeated(text: str) -> None:
-    with pytest.raises(InvalidArgument, match="is a token") as refused:
+    with pytest.raises(InvalidArgument, match="is a token") as refusal:
         team_login.checked_url(text)
-    assert "q7RtQ7rT" not in f"{refused.value} {refused.value.hint}"
+    assert "q7RtQ7rT" not in f"{refusal.value} {refusal.value.hint}"
 
 
 def test_a_login_is_written_read_and_removed(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_the_token_is_in_the_keychain_if_there_is_one(tmp_path: Path, keyring: d
     assert list(keyring.values()) == [TOKEN]
     keyring.clear()
     keychain._cache.clear()
-    lost = team_login.read(tmp_path)
-    assert lost is not None
-    assert "is not available" in lost.problem
-    assert lost.token == ""
+    login_without_token = team_login.read(tmp_path)
+    assert login_without_token is not None
+    assert "is not available" in login_without_token.problem
+    assert login_without_token.token == ""
     keyring["COUNSEL_TEAM_TOKEN@" + str(tmp_path)] = TOKEN
     assert team_login.remove(tmp_path)
     assert keyring == {}
@@ -185,10 +185,10 @@ def test_references_are_replaced_by_keys(keyring: dict[str, str]) -> None:
 def test_a_key_is_read_again_after_a_minute(keyring: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(keychain, "time", SimpleNamespace(monotonic=lambda: now))
-    for at, stored, read in ((1000.0, "one", "one"), (1060.0, "two", "one"), (1060.1, "two", "two")):
+    for at, key, expected in ((1000.0, "one", "one"), (1060.0, "two", "one"), (1060.1, "two", "two")):
         now = at
-        keyring["a"] = stored
-        assert keychain.resolved({"A": "keychain:a"}, []) == {"A": read}
+        keyring["a"] = key
+        assert keychain.resolved({"A": "keychain:a"}, []) == {"A": expected}
 
 
 def test_a_keychain_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,11 +269,11 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytes
 def test_why_a_home_cannot_be_used(tmp_path: Path, setting: str, problem: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "gone")
-    shown = run_paths.home_problem({"COUNSEL_HOME": setting.format(home=tmp_path), "HOME": "/home/ada"})
-    assert problem in shown
-    assert bool(shown) is bool(problem)
+    reason = run_paths.home_problem({"COUNSEL_HOME": setting.format(home=tmp_path), "HOME": "/home/ada"})
+    assert problem in reason
+    assert bool(reason) is bool(problem)
     if problem:
-        assert shown.startswith("COUNSEL_HOME is ")
+        assert reason.startswith("COUNSEL_HOME is ")
 
 
 def test_the_default_home_is_never_a_problem() -> None:

@@ -48,18 +48,18 @@ log = logging.getLogger("counsel.test")
 def test_records_go_to_stderr_and_to_a_private_file(
     start: Callable[..., io.StringIO], tmp_path: Path
 ) -> None:
-    shown = start()
+    output = start()
     log.info("hello %s", "there")
-    assert "INFO    counsel.test: hello there\n" in shown.getvalue()
-    assert file_text(tmp_path) == shown.getvalue()
+    assert "INFO    counsel.test: hello there\n" in output.getvalue()
+    assert file_text(tmp_path) == output.getvalue()
     assert stat.S_IMODE((tmp_path / "home" / "logs").stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "home" / "logs" / "counsel.log").stat().st_mode) == 0o600
 
 
 def test_without_stderr_only_the_file_is_written(start: Callable[..., io.StringIO], tmp_path: Path) -> None:
-    shown = start(stderr=False)
+    output = start(stderr=False)
     log.info("hello")
-    assert shown.getvalue() == ""
+    assert output.getvalue() == ""
     assert "hello" in file_text(tmp_path)
 
 
@@ -75,26 +75,26 @@ def test_a_file_with_a_wider_mode_is_narrowed(start: Callable[..., io.StringIO],
     ("level", "count"), [("debug", 4), ("INFO", 3), ("warning", 2), ("error", 1), ("bogus", 3)]
 )
 def test_log_level(start: Callable[..., io.StringIO], level: str, count: int) -> None:
-    shown = start(LOG_LEVEL=level)
+    output = start(LOG_LEVEL=level)
     for name in ("debug", "info", "warning", "error"):
         getattr(log, name)("line")
-    assert shown.getvalue().count("line") == count
+    assert output.getvalue().count("line") == count
 
 
 def test_setting_up_twice_does_not_double_records(start: Callable[..., io.StringIO]) -> None:
     start()
-    shown = start()
+    output = start()
     log.info("once")
-    assert shown.getvalue().count("once") == 1
+    assert output.getvalue().count("once") == 1
 
 
 def test_a_callers_keys_are_hidden_whatever_they_look_like(
     start: Callable[..., io.StringIO], tmp_path: Path
 ) -> None:
-    shown = start(FOO_API_KEY=KEY, COUNSEL_TOKEN="http-token-123")
+    output = start(FOO_API_KEY=KEY, COUNSEL_TOKEN="http-token-123")
     log.info("sent %s with %r", KEY, {"token": "http-token-123"})
     log.error("failed", exc_info=ValueError(f"bad {KEY}"))
-    for text in (shown.getvalue(), file_text(tmp_path)):
+    for text in (output.getvalue(), file_text(tmp_path)):
         assert KEY not in text
         assert "http-token-123" not in text
         assert "ValueError: bad [hidden]" in text
@@ -103,10 +103,10 @@ def test_a_callers_keys_are_hidden_whatever_they_look_like(
 def test_another_callers_keys_are_hidden_once_they_are_known(
     start: Callable[..., io.StringIO], tmp_path: Path
 ) -> None:
-    shown = start()
+    output = start()
     redaction.protect(settings.load({"COUNSEL_HOME": str(tmp_path), "BAR_API_KEY": KEY}))
     log.info(KEY)
-    assert KEY not in shown.getvalue()
+    assert KEY not in output.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -127,11 +127,11 @@ def test_another_callers_keys_are_hidden_once_they_are_known(
     ],
 )
 def test_what_looks_like_a_key_is_hidden(text: str) -> None:
-    hidden = redaction.redact(f"before {text} after")
-    assert "[hidden]" in hidden
+    result = redaction.redact(f"before {text} after")
+    assert "[hidden]" in result
     for piece in ("topsecretvalue", "abcDEF", "abcdef", "1234567890", "eyJzdWIi"):
-        assert piece not in hidden
-    assert hidden.startswith("before ")
+        assert piece not in result
+    assert result.startswith("before ")
 
 
 @pytest.mark.parametrize(
@@ -153,47 +153,47 @@ def test_prompts_are_shown_only_on_request() -> None:
 
 
 def test_libraries_cannot_log_what_was_sent(start: Callable[..., io.StringIO]) -> None:
-    shown = start(LOG_LEVEL="debug")
+    output = start(LOG_LEVEL="debug")
     library = logging.getLogger("mcp.server")
     library.setLevel("DEBUG")
     library.debug("message: my prompt")
     library.warning("1 validation error\n  input_value='my prompt'")
     library.error("it broke", exc_info=ValueError("my prompt"))
     library.setLevel("NOTSET")
-    assert "my prompt" not in shown.getvalue()
-    assert "1 validation error\n" in shown.getvalue()
-    assert "it broke (ValueError)\n" in shown.getvalue()
+    assert "my prompt" not in output.getvalue()
+    assert "1 validation error\n" in output.getvalue()
+    assert "it broke (ValueError)\n" in output.getvalue()
 
 
 def test_a_message_cannot_forge_a_record(start: Callable[..., io.StringIO]) -> None:
-    shown = start()
+    output = start()
     log.info("client %s", "x\n2026-01-01 ERROR counsel: forged\x1b[2J")
-    assert "\n    2026-01-01 ERROR" in shown.getvalue()
-    assert "\x1b" not in shown.getvalue()
+    assert "\n    2026-01-01 ERROR" in output.getvalue()
+    assert "\x1b" not in output.getvalue()
 
 
 def test_a_disk_that_cannot_be_written_stops_nothing(
     start: Callable[..., io.StringIO], tmp_path: Path
 ) -> None:
     (tmp_path / "home").write_text("a file where the folder should be")
-    shown = start()
+    output = start()
     log.info("still here")
-    assert "no log file" in shown.getvalue()
-    assert "still here" in shown.getvalue()
+    assert "no log file" in output.getvalue()
+    assert "still here" in output.getvalue()
 
 
 def test_a_full_disk_is_silent_and_shows_no_record(
     start: Callable[..., io.StringIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = start()
+    output = start()
 
     def full(_self: object, _text: str) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(logs._PrivateFile, "shouldRollover", full)
     log.info("private words")
-    assert shown.getvalue().count("private words") == 1
-    assert "Traceback" not in shown.getvalue()
+    assert output.getvalue().count("private words") == 1
+    assert "Traceback" not in output.getvalue()
 
 
 def test_the_file_turns_and_every_generation_is_private(
@@ -237,10 +237,10 @@ def test_every_shape_and_name_has_its_sign(secret: str) -> None:
 
 
 def test_keys_of_every_shape_in_one_text_are_all_hidden() -> None:
-    hidden = redaction.redact("\n".join(SECRETS))
-    assert hidden.count(redaction.HIDDEN) >= len(SECRETS)
+    result = redaction.redact("\n".join(SECRETS))
+    assert result.count(redaction.HIDDEN) >= len(SECRETS)
     for piece in ("aaaaaaaa", "AAAAAAAA", "abcdefgh", "secret99", "bbbbbbbb", "\nabc\n"):
-        assert piece not in hidden
+        assert piece not in result
 
 
 def test_a_file_that_another_turned_is_not_turned_again(
@@ -259,5 +259,5 @@ def test_a_file_that_another_turned_is_not_turned_again(
 
 def test_logging_needs_no_heavy_import() -> None:
     code = "import counsel.logs, sys; print(any(name in sys.modules for name in ('aiohttp', 'mcp', 'click', 'PIL')))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "False"

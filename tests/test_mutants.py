@@ -29,7 +29,8 @@ def changes(tmp_path: Path, text: str) -> set[tuple[str, str]]:
 
 def of_lines(tmp_path: Path, *lines: str) -> set[str]:
     return {
-        mutated for _, mutated in changes(tmp_path, "def f():\n" + "".join(f"    {line}\n" for line in lines))
+        mutation
+        for _, mutation in changes(tmp_path, "def f():\n" + "".join(f"    {line}\n" for line in lines))
     }
 
 
@@ -41,7 +42,7 @@ def test_protocols_are_left_alone(tmp_path: Path) -> None:
             def jobs(self, limit: int = 40) -> int:
                 return self.kept
     """
-    assert {mutated for _, mutated in changes(tmp_path, text)} == {
+    assert {mutation for _, mutation in changes(tmp_path, text)} == {
         "def jobs(self, limit: int = 0) -> int:",
         "return None",
     }
@@ -136,16 +137,16 @@ def test_the_sample_is_steady_when_something_else_changes_or_the_file_moves(tmp_
 
 
 def test_every_source_file_belongs_to_a_package_that_has_tests() -> None:
-    known = {path for package in PACKAGES.values() for path in source_files(package)}
-    assert known == set(SOURCE.rglob("*.py"))
+    paths = {path for package in PACKAGES.values() for path in source_files(package)}
+    assert paths == set(SOURCE.rglob("*.py"))
     assert all(files_of_tests(package) for package in PACKAGES.values())
 
 
 def test_a_sample_holds_valid_mutants_of_different_lines() -> None:
-    chosen = sample(every(PACKAGES["skills"]), "1", 10)
-    assert len({(mutant.file, mutant.line) for mutant in chosen}) == 10
-    assert all(ast.parse(mutant.text) for mutant in chosen)
-    assert chosen == sample(every(PACKAGES["skills"]), "1", 20)[:10]
+    mutants = sample(every(PACKAGES["skills"]), "1", 10)
+    assert len({(mutant.file, mutant.line) for mutant in mutants}) == 10
+    assert all(ast.parse(mutant.text) for mutant in mutants)
+    assert mutants == sample(every(PACKAGES["skills"]), "1", 20)[:10]
 
 
 def test_every_excused_mutant_still_exists_and_has_a_reason() -> None:
@@ -176,7 +177,7 @@ def test_a_package_below_the_goal_is_named() -> None:
 
 def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None:
     file = source_files(PACKAGES["skills"])[-1]
-    mutant = next(each for each in mutants(file, SOURCE) if each.function)
+    mutant = next(candidate for candidate in mutants(file, SOURCE) if candidate.function)
     function = mutant.function
     lines = {mutant.file: {function: list(range(500))}}
     more = {**lines, "other.py": {"g": [1, 2, 3]}}
@@ -194,13 +195,13 @@ def test_code_that_no_test_runs_is_listed_by_file_and_function() -> None:
     file = source_files(PACKAGES["skills"])[-1]
     candidates = [mutant for mutant in mutants(file, SOURCE) if mutant.function]
     first = candidates[0]
-    others = [mutant for mutant in candidates if mutant.function != first.function]
+    other_mutants = [mutant for mutant in candidates if mutant.function != first.function]
     tests = [ReachingTest("tests/x.py::a", 1, {first.file: {first.function: list(range(500))}})]
-    missed = unreached.unreached(candidates, tests)
-    assert missed == others
-    text = unreached.as_text("skills", candidates, missed)
-    assert f"{len(others)} of {len(candidates)} mutants" in text
-    assert f"{others[0].function} {others[0].line}" in text
+    report = unreached.unreached(candidates, tests)
+    assert report == other_mutants
+    text = unreached.as_text("skills", candidates, report)
+    assert f"{len(other_mutants)} of {len(candidates)} mutants" in text
+    assert f"{other_mutants[0].function} {other_mutants[0].line}" in text
     assert unreached.unreached(candidates, []) == candidates
 
 

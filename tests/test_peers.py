@@ -36,15 +36,17 @@ def test_every_row_of_the_page_names_something_that_shows_it() -> None:
 
 
 def test_every_test_that_the_page_names_exists() -> None:
-    named = re.findall(r"`([\w/.]+)::(\w+)`", (ROOT / "docs" / "internals" / "peers.md").read_text("utf-8"))
-    assert [f"{path}::{name}" for path, name in named if not exists(path, name)] == []
+    references = re.findall(
+        r"`([\w/.]+)::(\w+)`", (ROOT / "docs" / "internals" / "peers.md").read_text("utf-8")
+    )
+    assert [f"{path}::{name}" for path, name in references if not exists(path, name)] == []
 
 
 def test_every_dependency_has_an_upper_bound() -> None:
     """A peer stopped starting on the day on which `mcp` 2 came out."""
     about = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    wanted = [*about["project"]["dependencies"], *about["dependency-groups"]["dev"]]
-    assert [requirement for requirement in wanted if "<" not in requirement] == []
+    requirements = [*about["project"]["dependencies"], *about["dependency-groups"]["dev"]]
+    assert [requirement for requirement in requirements if "<" not in requirement] == []
 
 
 async def test_of_two_jobs_on_one_conversation_exactly_the_named_one_is_stopped(
@@ -56,10 +58,10 @@ async def test_of_two_jobs_on_one_conversation_exactly_the_named_one_is_stopped(
     fake_api.script(gate="go", times=None)
     request = ChatRequest(prompt="hello", model="gpt-5", continuation_id="shared")
     first, second = [await engine.submit(request, sender, background=True) for _ in range(2)]
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as refusal:
         await engine.cancel("shared")
-    assert first in str(refused.value)
-    assert second in str(refused.value)
+    assert first in str(refusal.value)
+    assert second in str(refusal.value)
     assert (await engine.cancel(second)).to_json()["content"]["status"] == "cancelled"
     fake_api.open_gate("go")
     assert (await engine.wait(first)).to_json()["content"] == "gpt-5 says: hello"

@@ -54,12 +54,12 @@ def test_a_process_with_keys_leaves_no_core_file_and_may_open_many() -> None:
 def test_no_command_leaves_anything_open_to_others(command: str, tmp_path: Path) -> None:
     home = tmp_path / "deep" / "home"
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COUNSEL_HOME": str(home)}
-    run = [sys.executable, "-m", "counsel"]
+    program = [sys.executable, "-m", "counsel"]
     subprocess.run(
-        [*run, *command.split()], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [*program, *command.split()], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     subprocess.run(
-        [*run, "daemon", "stop"], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [*program, "daemon", "stop"], env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     if home.exists():
         open_ = [str(path) for path in (home, *home.rglob("*")) if path.exists() and mode(path) & 0o077]

@@ -80,9 +80,9 @@ def test_files_that_contributing_names_exist() -> None:
         r"\]\(([\w/.-]+)\)", text
     )
     assert len(paths) > 20
-    known = {"tools/list"}  # an MCP method
+    exceptions = {"tools/list"}  # an MCP method
     missing = [path for path in paths if "NAME" not in path and not (ROOT / path).exists()]
-    assert set(missing) <= known
+    assert set(missing) <= exceptions
 
 
 def test_every_decision_is_in_the_index_and_names_files_that_exist() -> None:
@@ -98,8 +98,8 @@ def test_every_decision_is_in_the_index_and_names_files_that_exist() -> None:
             "Consequences",
             "How to check",
         ]
-        named = re.findall(r"`((?:tests|bench|src)/[\w/.-]+)`", text)
-        assert [name for name in named if not (ROOT / name).exists()] == [], path.name
+        paths = re.findall(r"`((?:tests|bench|src)/[\w/.-]+)`", text)
+        assert [name for name in paths if not (ROOT / name).exists()] == [], path.name
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_hook_finds_what_does_not_belong(data: bytes, words: str, tmp_path: 
     file = tmp_path / "file"
     file.write_bytes(data)
     command = [sys.executable, "-m", "tools.hygiene", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == (1 if words else 0)
-    assert words in done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == (1 if words else 0)
+    assert words in process.stdout
     assert bool(list(hygiene.problems(data))) == bool(words)

@@ -87,8 +87,8 @@ def test_the_methods_of_counsel_have_these_signatures() -> None:
 
 
 def _signature(name: str) -> str:
-    shown = str(inspect.signature(getattr(counsel.Counsel, name)))
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are strings; defaults keep their quotes
+    text = str(inspect.signature(getattr(counsel.Counsel, name)))
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are strings; defaults keep their quotes
 
 
 def test_the_blocking_client_has_the_same_methods() -> None:
@@ -118,7 +118,9 @@ def test_every_question_takes_these_options() -> None:
 
 def test_answers_have_these_fields() -> None:
     kinds = {"Answer": counsel.Answer, "Consensus": counsel.Consensus, "Job": counsel.Job}
-    assert {name: [each.name for each in dataclasses.fields(kind)] for name, kind in kinds.items()} == FIELDS
+    assert {
+        name: [field.name for field in dataclasses.fields(kind)] for name, kind in kinds.items()
+    } == FIELDS
 
 
 def test_the_version_is_written_in_one_place_only() -> None:
@@ -148,7 +150,9 @@ def test_a_client_gets_the_version_over_stdio(tmp_path: Path) -> None:
     ask = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}) + "\n"
     env = {"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-m", "counsel", "stdio", "--standalone"]
-    done = subprocess.run(
+    process = subprocess.run(
         command, env=env, input=ask, capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path
     )
-    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["version"] == counsel.__version__
+    assert (
+        json.loads(process.stdout.splitlines()[0])["result"]["serverInfo"]["version"] == counsel.__version__
+    )

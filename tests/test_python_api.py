@@ -41,7 +41,7 @@ async def test_a_review_from_python(env: dict[str, str], tmp_path: Path, fake_ap
     project = planted.repository(tmp_path / "project")
     async with Counsel(env=env, cwd=project) as c:
         review = await c.review(models=["gpt-5", "sonnet"], focus="locks")
-        assert [(each.place, each.status, each.location) for each in review.findings] == [
+        assert [(finding.place, finding.status, finding.location) for finding in review.findings] == [
             ("store.py:13", "agreed", "diff")
         ]
         assert review.sarif()["runs"][0]["results"][0]["level"] == "error"
@@ -61,10 +61,10 @@ async def test_stream_yields_text_as_it_comes(env: dict[str, str], tmp_path: Pat
 async def test_a_stream_says_how_to_go_on(env: dict[str, str], tmp_path: Path) -> None:
     async with Counsel(env=env, cwd=tmp_path) as c:
         first, *_ = [event async for event in c.stream("hello", model="gpt-5")]
-        whole = await c.wait(first.data["job_id"])
-        assert (whole.usage.output, whole.text) == (3, "gpt-5 says: hello")
+        answer = await c.wait(first.data["job_id"])
+        assert (answer.usage.output, answer.text) == (3, "gpt-5 says: hello")
         more = await c.ask("again", continuation_id=first.data["continuation_id"])
-    assert (more.continuation_id, more.provider) == (whole.continuation_id, "openai")
+    assert (more.continuation_id, more.provider) == (answer.continuation_id, "openai")
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ async def test_wrong_arguments_are_named_and_nothing_is_sent(
     env: dict[str, str], tmp_path: Path, fake_api: FakeAPI, options: Any, words: str
 ) -> None:
     async with Counsel(env=env, cwd=tmp_path) as c:
-        with pytest.raises(CounselError, match=words) as caught:
+        with pytest.raises(CounselError, match=words) as failure:
             await c.ask(**{"prompt": "hello", "model": "gpt-5", **options})
-        assert caught.value.code == "INVALID_ARGUMENT"
+        assert failure.value.code == "INVALID_ARGUMENT"
         with pytest.raises(CounselError, match="models must be a list"):
             await c.consensus("which?", models="gpt-5")
     assert fake_api.calls == []
@@ -133,9 +133,9 @@ async def test_consensus(env: dict[str, str], tmp_path: Path) -> None:
 async def test_a_failure_has_a_code(env: dict[str, str], tmp_path: Path, fake_api: FakeAPI) -> None:
     fake_api.script(status=404)
     async with Counsel(env=env, cwd=tmp_path) as c:
-        with pytest.raises(CounselError) as caught:
+        with pytest.raises(CounselError) as failure:
             await c.ask("hello", model="gpt-5")
-    assert caught.value.code == "MODEL_NOT_FOUND"
+    assert failure.value.code == "MODEL_NOT_FOUND"
 
 
 async def test_a_background_job_goes_on_in_the_next_counsel(

@@ -33,7 +33,7 @@ def test_an_example_runs(number: int, fake_process: FakeProcess, tmp_path: Path)
         "GEMINI_API_KEY": "AIza-test",
         "GOOGLE_GEMINI_BASE_URL": fake_process.url,
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         env=env,
         cwd=tmp_path,
@@ -42,8 +42,8 @@ def test_an_example_runs(number: int, fake_process: FakeProcess, tmp_path: Path)
         timeout=100,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert " says: " in done.stdout
+    assert (process.returncode, process.stderr) == (0, "")
+    assert " says: " in process.stdout
 
 
 def test_there_are_examples_with_and_without_await() -> None:

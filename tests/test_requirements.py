@@ -33,9 +33,9 @@ def test_every_test_that_is_named_exists() -> None:
 
 def test_every_test_that_the_threat_model_names_exists() -> None:
     text = (TESTS.parent / "docs" / "use" / "security.md").read_text(encoding="utf-8")
-    named = re.findall(r"`([\w/.]+)::(\w+)`", text)
-    assert len(named) > 30
-    assert [f"{path}::{name}" for path, name in named if not exists(path, name)] == []
+    references = re.findall(r"`([\w/.]+)::(\w+)`", text)
+    assert len(references) > 30
+    assert [f"{path}::{name}" for path, name in references if not exists(path, name)] == []
 
 
 def exists(path: str, name: str) -> bool:

@@ -47,14 +47,14 @@ def test_a_shortage_is_found_wherever_it_hides() -> None:
         result = resource_errors.failure(ExceptionGroup("all", [outer]), "It could not be done")
     assert isinstance(result, OutOfResources)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    reached = f"counsel has reached its limit of open files and connections ({limit})"
-    assert result.message == f"It could not be done: {reached}."
+    message = f"counsel has reached its limit of open files and connections ({limit})"
+    assert result.message == f"It could not be done: {message}."
     assert "ulimit -n" in (result.hint or "")
     assert resource_errors.cause(MemoryError())
     assert resource_errors.cause(RuntimeError("can't start new thread"))
     assert resource_errors.cause(OSError(errno.EAGAIN, ""), starting=True)
-    for other in (None, OSError(errno.ECONNREFUSED, ""), OSError(errno.EAGAIN, ""), ValueError("x")):
-        assert resource_errors.cause(other) is None
+    for unrelated in (None, OSError(errno.ECONNREFUSED, ""), OSError(errno.EAGAIN, ""), ValueError("x")):
+        assert resource_errors.cause(unrelated) is None
 
 
 async def test_an_agent_that_cannot_be_started_for_lack_of_files_says_so(tmp_path: Path) -> None:
@@ -92,14 +92,14 @@ async def test_a_daemon_without_files_says_so_to_calls_and_to_clients(
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 2, hard))
         calls = [asyncio.ensure_future(client.call("chat", prompt=f"{n}", model="gpt-5")) for n in range(8)]
-        done, _ = await asyncio.wait(calls, timeout=30, return_when=asyncio.FIRST_COMPLETED)
-        shown = next(iter(done)).result()["structuredContent"]
-        assert shown["code"] == "OUT_OF_RESOURCES"
-        assert "its limit of open files and connections" in shown["error"]
-        async with StdioClient(home, command=command, env=keys) as other:
-            await other.initialize()
-            refused = await other.call("check_status")
-            assert "its limit of open files and connections" in refused["structuredContent"]["error"]
+        finished_calls, _ = await asyncio.wait(calls, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        document = next(iter(finished_calls)).result()["structuredContent"]
+        assert document["code"] == "OUT_OF_RESOURCES"
+        assert "its limit of open files and connections" in document["error"]
+        async with StdioClient(home, command=command, env=keys) as second_client:
+            await second_client.initialize()
+            reply = await second_client.call("check_status")
+            assert "its limit of open files and connections" in reply["structuredContent"]["error"]
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
         fake_process.open_gate("go")
         await asyncio.wait(calls, timeout=30)

@@ -205,9 +205,9 @@ def test_which_kind_of_result_a_document_is() -> None:
 
 def test_a_consensus_is_read_back() -> None:
     result = replace(ConsensusResult.from_json(CONSENSUS), document=None)
-    shown: Any = result.to_json()
-    assert shown.pop("content") == result.content
-    assert shown == CONSENSUS
+    document: Any = result.to_json()
+    assert document.pop("content") == result.content
+    assert document == CONSENSUS
     assert result.refined_count == 1
     assert result.answers == {"gpt-5": "Three.", "o3": "Four.", "sonnet": "Five."}
 
@@ -217,9 +217,9 @@ def test_a_consensus_is_stored_without_repetition_and_shown_with_it() -> None:
     row: Any = result.to_row()
     assert "content" not in row
     assert [entry.get("initial_response") for entry in row["phases"]["refined"]] == [None, None]
-    shown: Any = ConsensusResult.from_json(row).to_json()
-    assert shown == {**CONSENSUS, "content": result.content}
-    assert ConsensusResult.from_json(shown).to_json() is shown
+    document: Any = ConsensusResult.from_json(row).to_json()
+    assert document == {**CONSENSUS, "content": result.content}
+    assert ConsensusResult.from_json(document).to_json() is document
 
 
 def test_a_consensus_as_text_begins_with_what_failed_and_ends_with_the_answers() -> None:
@@ -261,9 +261,9 @@ def test_where_a_release_before_said_less() -> None:
 
 
 def test_a_judge_that_failed() -> None:
-    shown = {**ERROR, "judge": "opus"}
-    verdict = JudgeVerdict.from_json(shown)
-    assert verdict.to_json() == shown
+    document = {**ERROR, "judge": "opus"}
+    verdict = JudgeVerdict.from_json(document)
+    assert verdict.to_json() == document
     (line,) = verdict_text.sections(verdict, None)
     assert line == "⚠ No verdict: the judge opus failed: [NOT_FOUND] There is no such model. Look."
 
@@ -350,9 +350,9 @@ def test_a_continuation_names_a_model_with_its_provider_or_neither() -> None:
 
 
 def test_a_notice_that_cuts_an_answer() -> None:
-    cut = {"kind": "warning", "text": "It was cut.", "incomplete": True}
-    assert AnswerNotice.from_json(cut).to_json() == cut
-    assert AnswerNotice.from_json(cut).is_incomplete
+    notice = {"kind": "warning", "text": "It was cut.", "incomplete": True}
+    assert AnswerNotice.from_json(notice).to_json() == notice
+    assert AnswerNotice.from_json(notice).is_incomplete
     assert not AnswerNotice("warning", "w").is_incomplete
     assert AnswerNotice("warning", "w").url == ""
 
@@ -386,15 +386,20 @@ def test_a_background_call_keeps_its_note() -> None:
     ],
 )  # fmt: skip
 def test_what_is_stored_beside_an_answer_is_read_back(metadata: dict[str, Any]) -> None:
-    shown: dict[str, object] = {"role": "assistant", "content": "Three.", "at": "2026", "metadata": metadata}
-    message = HistoryMessage.from_json(shown)
+    document: dict[str, object] = {
+        "role": "assistant",
+        "content": "Three.",
+        "at": "2026",
+        "metadata": metadata,
+    }
+    message = HistoryMessage.from_json(document)
     assert isinstance(message.details, AnswerDetails)
-    assert message.to_json() == shown
+    assert message.to_json() == document
     assert replace(message.details, document=None).to_json() == metadata
     assert message.details.model == metadata.get("model")
-    spent = message.details.spent
-    assert (spent is None) == ("usage" not in metadata)
-    assert isinstance(spent, Totals) == ("cost_complete" in metadata)
+    totals = message.details.spent
+    assert (totals is None) == ("usage" not in metadata)
+    assert isinstance(totals, Totals) == ("cost_complete" in metadata)
 
 
 def test_what_is_stored_beside_a_question_is_read_back() -> None:
@@ -403,16 +408,16 @@ def test_what_is_stored_beside_a_question_is_read_back() -> None:
         "settings": {"temperature": 0.2},
         "files_sent": {"a.py": "hash"},
     }
-    shown: dict[str, object] = {
+    document: dict[str, object] = {
         "role": "user",
         "content": "Why?",
         "at": "2026",
         "images": 2,
         "metadata": metadata,
     }
-    message = HistoryMessage.from_json(shown)
+    message = HistoryMessage.from_json(document)
     assert isinstance(message.details, QuestionDetails)
-    assert message.to_json() == shown
+    assert message.to_json() == document
     assert replace(message.details, document=None).to_json() == metadata
     assert HistoryMessage(role="user", content="c", at="a").to_json() == {
         "role": "user", "content": "c", "at": "a"
@@ -423,13 +428,13 @@ def test_what_is_stored_beside_a_question_is_read_back() -> None:
 
 
 def finding(**fields: Any) -> dict[str, Any]:
-    made = [{"model": "gpt-5", "severity": "high", "title": "t", "reason": "r", "suggestion": "s"}]
-    shown = {
+    makers = [{"model": "gpt-5", "severity": "high", "title": "t", "reason": "r", "suggestion": "s"}]
+    document = {
         "id": "f1", "file": "a.py", "line": 3, "end_line": 3, "severity": "high", "status": "agreed",
         "location": "diff", "title": "It leaks.", "reason": "Nobody closes it.", "suggestion": "Close it.",
-        "made_by": made, "check": None, **fields,
+        "made_by": makers, "check": None, **fields,
     }  # fmt: skip
-    return {**shown, "found_by": [maker["model"] for maker in shown["made_by"]]}
+    return {**document, "found_by": [maker["model"] for maker in document["made_by"]]}
 
 
 REVIEW: dict[str, Any] = {
@@ -466,14 +471,14 @@ REVIEW: dict[str, Any] = {
 
 def test_a_review_is_read_back() -> None:
     result = ReviewResult.from_json(REVIEW)
-    whole = {**REVIEW, "content": result.content}
-    assert result.to_json() == whole
-    assert ReviewResult.from_json(whole).to_json() is not None
+    document = {**REVIEW, "content": result.content}
+    assert result.to_json() == document
+    assert ReviewResult.from_json(document).to_json() is not None
     fresh = replace(result, document=None)
-    assert fresh.to_json() == whole
+    assert fresh.to_json() == document
     assert fresh.to_row() == REVIEW
-    read = ReviewResult.from_json({**REVIEW, "content": "As it was shown."})
-    assert read.to_json()["content"] == "As it was shown."
+    second = ReviewResult.from_json({**REVIEW, "content": "As it was shown."})
+    assert second.to_json()["content"] == "As it was shown."
 
 
 def test_a_review_as_text() -> None:

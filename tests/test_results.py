@@ -95,20 +95,20 @@ def test_a_cancellation_is_read_back() -> None:
         "member": "1",
     }  # fmt: skip
     assert Cancellation.from_json({"content": content}).to_json() == {"content": content}
-    ended = {"status": "completed", "message": "m", "job_id": "j"}
-    assert Cancellation.from_json({"content": ended}).to_json() == {"content": ended}
+    document = {"status": "completed", "message": "m", "job_id": "j"}
+    assert Cancellation.from_json({"content": document}).to_json() == {"content": document}
 
 
 def test_what_a_background_call_answers_is_read_back() -> None:
     continuation = Continuation(id="conv_1")
     accepted = Accepted(content="c", continuation=continuation, job_id="j", models=("a", "b"), note="n")
-    shown = accepted.to_json()
-    assert shown["metadata"] == {"total_models": 2, "successful_models": 0, "models_list": "a,b"}
-    assert shown["async_execution"] is True
-    again = Accepted.from_json(shown)
+    document = accepted.to_json()
+    assert document["metadata"] == {"total_models": 2, "successful_models": 0, "models_list": "a,b"}
+    assert document["async_execution"] is True
+    again = Accepted.from_json(document)
     assert (again.content, again.job_id, again.models, again.note) == ("c", "j", ("a", "b"), "n")
     assert again.continuation.id == "conv_1"
-    assert again.to_json() == shown
+    assert again.to_json() == document
     alone = Accepted(content="c", continuation=continuation, job_id="j").to_json()
     assert "metadata" not in alone
     assert Accepted.from_json(alone).models is None
@@ -118,10 +118,10 @@ def test_what_a_background_call_answers_is_read_back() -> None:
 
 
 def finding(number: int, **fields: Any) -> dict[str, Any]:
-    made = {"model": "gpt-5", "title": "t", "reason": "r"}
+    maker = {"model": "gpt-5", "title": "t", "reason": "r"}
     return {
         "id": f"f{number}", "file": "a b.py", "line": 3, "end_line": 5, "severity": "high", "status": "confirmed",
-        "location": "diff", "title": f"title {number}", "reason": "why", "suggestion": "", "made_by": [made], **fields,
+        "location": "diff", "title": f"title {number}", "reason": "why", "suggestion": "", "made_by": [maker], **fields,
     }  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def test_a_review_as_sarif() -> None:
 
 
 def test_a_review_as_githubs_commands() -> None:
-    first, second, third, fourth, fifth, _, failed = review_formats.github(review())
+    first, second, third, fourth, fifth, _, failure = review_formats.github(review())
     assert first.startswith(
         "::error file=a b.py,line=3,endLine=5,title=critical (confirmed)::title 1%0A%0Awhy"
     )
@@ -225,8 +225,8 @@ def test_a_review_as_githubs_commands() -> None:
     assert third.startswith("::notice file=a b.py,title=low")
     assert fourth.startswith("::notice file="), "nobody should stop for a disputed one"
     assert fifth.startswith("::notice title=info")
-    assert failed.startswith("::warning title=counsel review::")
-    assert "100%25 now" in failed
+    assert failure.startswith("::warning title=counsel review::")
+    assert "100%25 now" in failure
     entry = finding(1, file="a:b,c.py")
     (line,) = review_formats.github(ReviewResult.from_json({**REVIEW, "findings": [entry], "failed": []}))
     assert "file=a%3Ab%2Cc.py," in line

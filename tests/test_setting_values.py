@@ -69,9 +69,9 @@ def test_numbers_outside_of_their_range_are_refused(
         assert getattr(load(tmp_path, **{variable: str(value)}), name) == value
     span = f"at least {least}" if most is None else f"from {least} to {most}"
     for value in (least - 1, *([most + 1] if most is not None else [])):
-        loaded = load(tmp_path, **{variable: str(value)})
-        assert getattr(loaded, name) == default
-        (problem,) = loaded.problems
+        settings = load(tmp_path, **{variable: str(value)})
+        assert getattr(settings, name) == default
+        (problem,) = settings.problems
         assert f"{name} must be {span}" in problem
 
 
@@ -97,16 +97,16 @@ def test_switches_are_off_but_one() -> None:
     ],
 )
 def test_sizes_have_units(tmp_path: Path, text: str, size: int) -> None:
-    loaded = load(tmp_path, COUNSEL_MAX_DATABASE_BYTES=text)
-    assert loaded.problems == ()
-    assert loaded.max_database_bytes == size
+    settings = load(tmp_path, COUNSEL_MAX_DATABASE_BYTES=text)
+    assert settings.problems == ()
+    assert settings.max_database_bytes == size
 
 
 @pytest.mark.parametrize("text", ["many", "3 x", "k", "1..5g", "-1g", "true"])
 def test_what_is_no_size_is_refused(tmp_path: Path, text: str) -> None:
-    loaded = load(tmp_path, COUNSEL_MAX_DATABASE_BYTES=text)
-    assert len(loaded.problems) == 1
-    assert loaded.max_database_bytes == 4096 * MiB
+    settings = load(tmp_path, COUNSEL_MAX_DATABASE_BYTES=text)
+    assert len(settings.problems) == 1
+    assert settings.max_database_bytes == 4096 * MiB
 
 
 @pytest.mark.parametrize(
@@ -115,45 +115,45 @@ def test_what_is_no_size_is_refused(tmp_path: Path, text: str) -> None:
      ("1e9", None), ("1000000000", "1000000000"), ("1000000001", None), ("-1", None), ("five", None), ("5 EUR", None)],
 )  # fmt: skip
 def test_amounts_of_money(tmp_path: Path, text: str, amount: str | None) -> None:
-    loaded = load(tmp_path, COUNSEL_BUDGET_DAY=text)
+    settings = load(tmp_path, COUNSEL_BUDGET_DAY=text)
     if amount is None:  # without a limit, a typing mistake would cost money
-        assert loaded.budget_day == "0"
-        assert "US dollars" in " ".join(loaded.problems)
+        assert settings.budget_day == "0"
+        assert "US dollars" in " ".join(settings.problems)
     else:
-        assert (loaded.budget_day, loaded.problems) == (amount, ())
+        assert (settings.budget_day, settings.problems) == (amount, ())
 
 
 @pytest.mark.parametrize(("value", "amount"), [("5", 5.0), ("2.5", 2.5), ("true", 0.0), ("'$3'", 3.0)])
 def test_a_providers_budget_of_the_file(tmp_path: Path, value: str, amount: float) -> None:
-    loaded = load(tmp_path, f"[budgets.OpenAI]\nday = {value}\n")
-    (budget,) = loaded.provider_budgets
+    settings = load(tmp_path, f"[budgets.OpenAI]\nday = {value}\n")
+    (budget,) = settings.provider_budgets
     assert (budget.provider, budget.period, budget.usd) == ("openai", "day", amount)
     assert budget.source == f"{tmp_path / 'config.toml'}: budgets.OpenAI.day"
-    assert bool(loaded.problems) == (value == "true")
+    assert bool(settings.problems) == (value == "true")
 
 
 def test_a_providers_budget_of_the_environment_wins_and_keeps_the_name_of_the_file(tmp_path: Path) -> None:
     config = "[budgets.my-proxy]\nday = 5\nmonth = 50\n"
-    loaded = load(
+    settings = load(
         tmp_path,
         config,
         COUNSEL_BUDGET_DAY_MY_PROXY="7",
         COUNSEL_BUDGET_MONTH_XAI="9",
         COUNSEL_BUDGET_DAY_EMPTY="",
     )
-    assert {(each.provider, each.period): each.usd for each in loaded.provider_budgets} == {
+    assert {(budget.provider, budget.period): budget.usd for budget in settings.provider_budgets} == {
         ("my-proxy", "day"): 7,
         ("my-proxy", "month"): 50,
         ("xai", "month"): 9,
     }
     assert "environment variable COUNSEL_BUDGET_MONTH_XAI" in [
-        each.source for each in loaded.provider_budgets
+        budget.source for budget in settings.provider_budgets
     ]
 
 
 def test_a_budget_of_another_period_is_named(tmp_path: Path) -> None:
-    loaded = load(tmp_path, "[budgets.xai]\nday = 1\nyear = 5\n[budgets]\nopenai = 3\n")
-    assert loaded.provider_budgets == ()
+    settings = load(tmp_path, "[budgets.xai]\nday = 1\nyear = 5\n[budgets]\nopenai = 3\n")
+    assert settings.provider_budgets == ()
     assert any("day, month or both" in problem for problem in load(
         tmp_path, "[budgets.xai]\nday = 1\nyear = 5\n"
     ).problems)  # fmt: skip
@@ -172,9 +172,9 @@ def test_a_budget_of_another_period_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_an_address_has_no_path(tmp_path: Path, text: str, address: str) -> None:
-    loaded = load(tmp_path, COUNSEL_PUBLIC_URL=text)
-    assert loaded.public_url == address
-    assert bool(loaded.problems) == (not address)
+    settings = load(tmp_path, COUNSEL_PUBLIC_URL=text)
+    assert settings.public_url == address
+    assert bool(settings.problems) == (not address)
 
 
 @pytest.mark.parametrize(

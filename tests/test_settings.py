@@ -26,29 +26,29 @@ def load(home: Path, **env: str) -> settings.Settings:
 
 
 def test_defaults(home: Path) -> None:
-    loaded = load(home)
-    assert loaded.port == 3157
-    assert loaded.source("port") == "default"
-    assert loaded.problems == ()
-    assert loaded.home == home
+    settings = load(home)
+    assert settings.port == 3157
+    assert settings.source("port") == "default"
+    assert settings.problems == ()
+    assert settings.home == home
 
 
 def test_environment_wins_over_dotenv_over_config(home: Path) -> None:
     (home / "config.toml").write_text("port = 1\nmax_attempts = 1\nlog_level = 'error'\n")
     (home / ".env").write_text("COUNSEL_PORT=2\nCOUNSEL_MAX_ATTEMPTS=2\n")
-    loaded = load(home, COUNSEL_PORT="3")
-    assert (loaded.port, loaded.max_attempts, loaded.log_level) == (3, 2, "error")
-    assert loaded.source("port") == "environment variable COUNSEL_PORT"
-    assert loaded.source("max_attempts") == f"{home / '.env'}: COUNSEL_MAX_ATTEMPTS"
-    assert loaded.source("log_level") == f"{home / 'config.toml'}: log_level"
+    settings = load(home, COUNSEL_PORT="3")
+    assert (settings.port, settings.max_attempts, settings.log_level) == (3, 2, "error")
+    assert settings.source("port") == "environment variable COUNSEL_PORT"
+    assert settings.source("max_attempts") == f"{home / '.env'}: COUNSEL_MAX_ATTEMPTS"
+    assert settings.source("log_level") == f"{home / 'config.toml'}: log_level"
 
 
 def test_an_empty_variable_counts_as_not_set(home: Path) -> None:
     (home / ".env").write_text("COUNSEL_PORT=2\nOPENAI_API_KEY=from-file\n")
-    loaded = load(home, COUNSEL_PORT="", OPENAI_API_KEY="")
-    assert loaded.port == 2
-    assert loaded.env["OPENAI_API_KEY"] == "from-file"
-    assert loaded.source("OPENAI_API_KEY") == str(home / ".env")
+    settings = load(home, COUNSEL_PORT="", OPENAI_API_KEY="")
+    assert settings.port == 2
+    assert settings.env["OPENAI_API_KEY"] == "from-file"
+    assert settings.source("OPENAI_API_KEY") == str(home / ".env")
 
 
 VALID = {"int": "", "bool": "", "str": "text", "tuple[str, ...]": "a"}
@@ -66,16 +66,16 @@ def test_every_setting_is_read_from_every_source(home: Path, row: Any) -> None:
         text = "2.5"
     if row.metadata["unit"] == "url":
         text = "https://counsel.example"
-    quoted = {"int": text, "bool": text, "str": f'"{text}"', "tuple[str, ...]": f'["{text}"]'}[row.type]
+    toml_value = {"int": text, "bool": text, "str": f'"{text}"', "tuple[str, ...]": f'["{text}"]'}[row.type]
     from_env = load(home, **{row.metadata["env"]: text})
     (home / ".env").write_text(f"{row.metadata['env']}={text}\n")
     from_dotenv = load(home)
     (home / ".env").unlink()
-    (home / "config.toml").write_text(f"{row.name} = {quoted}\n")
+    (home / "config.toml").write_text(f"{row.name} = {toml_value}\n")
     from_config = load(home)
-    values = [getattr(loaded, row.name) for loaded in (from_env, from_dotenv, from_config)]
+    values = [getattr(settings, row.name) for settings in (from_env, from_dotenv, from_config)]
     assert values[0] == values[1] == values[2] != row.default
-    assert [loaded.problems for loaded in (from_env, from_dotenv, from_config)] == [(), (), ()]
+    assert [settings.problems for settings in (from_env, from_dotenv, from_config)] == [(), (), ()]
     assert row.metadata["description"].endswith(".")
 
 
@@ -92,9 +92,9 @@ def test_every_setting_is_read_from_every_source(home: Path, row: Any) -> None:
     ],
 )
 def test_a_bad_value_is_named_and_the_default_used(home: Path, name: str, value: str, word: str) -> None:
-    loaded = load(home, **{name: value, "COUNSEL_MAX_ATTEMPTS": "2"})
-    assert loaded.max_attempts == 2
-    (problem,) = loaded.problems
+    settings = load(home, **{name: value, "COUNSEL_MAX_ATTEMPTS": "2"})
+    assert settings.max_attempts == 2
+    (problem,) = settings.problems
     assert problem.startswith(f"environment variable {name}: ")
     assert word in problem
     assert "default" in problem
@@ -106,24 +106,24 @@ def test_a_bad_value_is_named_and_the_default_used(home: Path, name: str, value:
 )
 def test_a_bad_type_in_the_config_is_named(home: Path, line: str) -> None:
     (home / "config.toml").write_text(f"{line}\nmax_attempts = 2\n")
-    loaded = load(home)
-    assert loaded.max_attempts == 2
-    assert loaded.problems[0].startswith(f"{home / 'config.toml'}: ")
+    settings = load(home)
+    assert settings.max_attempts == 2
+    assert settings.problems[0].startswith(f"{home / 'config.toml'}: ")
 
 
 def test_an_unknown_setting_is_named(home: Path) -> None:
     (home / "config.toml").write_text("prot = 1\n[providers.x]\nbase_url = 'u'\n")
-    loaded = load(home)
-    assert "'prot'" in loaded.problems[0]
-    assert len(loaded.problems) == 1
-    assert loaded.tables["providers"]["x"]["base_url"] == "u"
+    settings = load(home)
+    assert "'prot'" in settings.problems[0]
+    assert len(settings.problems) == 1
+    assert settings.tables["providers"]["x"]["base_url"] == "u"
 
 
 def test_a_list_in_the_place_of_tables_is_named(home: Path) -> None:
     (home / "config.toml").write_text('[[models]]\nid = "mine"\n')
-    loaded = settings.load({"COUNSEL_HOME": str(home)})
-    assert "[models.NAME]" in loaded.problems[0]
-    assert loaded.tables == {}
+    result = settings.load({"COUNSEL_HOME": str(home)})
+    assert "[models.NAME]" in result.problems[0]
+    assert result.tables == {}
 
 
 @pytest.mark.parametrize("text", ["TRUE", "1", "yes", "On"])
@@ -132,9 +132,9 @@ def test_words_for_true(home: Path, text: str) -> None:
 
 
 def test_lists_are_split_by_comma_and_folders_as_path_does(home: Path) -> None:
-    loaded = load(home, COUNSEL_AUTO_ORDER="a, b,,c", COUNSEL_ALLOWED_DIRS="/a,b:/c")
-    assert loaded.auto_order == ("a", "b", "c")
-    assert loaded.allowed_dirs == ("/a,b", "/c")
+    settings = load(home, COUNSEL_AUTO_ORDER="a, b,,c", COUNSEL_ALLOWED_DIRS="/a,b:/c")
+    assert settings.auto_order == ("a", "b", "c")
+    assert settings.allowed_dirs == ("/a,b", "/c")
 
 
 # ── bad files ────────────────────────────────────────────────────────────────────────────────────────
@@ -142,9 +142,9 @@ def test_lists_are_split_by_comma_and_folders_as_path_does(home: Path) -> None:
 
 def test_one_bad_line_loses_only_itself(home: Path) -> None:
     (home / "config.toml").write_text("port = 99\nlog_level = = 'x'\nmax_attempts = 2\n")
-    loaded = load(home)
-    assert (loaded.port, loaded.max_attempts) == (99, 2)
-    assert "line 2 ignored" in loaded.problems[0]
+    settings = load(home)
+    assert (settings.port, settings.max_attempts) == (99, 2)
+    assert "line 2 ignored" in settings.problems[0]
 
 
 def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home: Path) -> None:
@@ -152,10 +152,10 @@ def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home: Path) -> N
     (home / "config.toml").write_text(
         "port = 99\n[providers.good]\nname = 'good'\n\n[providers.evil\nbase_url = 'http://evil'\n\n[providers.last]\nname = 'l'\n"
     )
-    loaded = load(home)
-    assert loaded.port == 99
-    assert loaded.tables["providers"] == {"good": {"name": "good"}, "last": {"name": "l"}}
-    assert "line 5, 6 ignored" in loaded.problems[0]
+    settings = load(home)
+    assert settings.port == 99
+    assert settings.tables["providers"] == {"good": {"name": "good"}, "last": {"name": "l"}}
+    assert "line 5, 6 ignored" in settings.problems[0]
 
 
 def test_a_bad_header_loses_its_table_to_the_end_of_the_file(home: Path) -> None:
@@ -167,9 +167,9 @@ def test_a_bad_header_loses_its_table_to_the_end_of_the_file(home: Path) -> None
         "base_url = 'http://evil'",
     ]
     (home / "config.toml").write_text("\n".join(lines))
-    loaded = load(home)
-    assert loaded.tables["providers"] == {"good": {"name": "good"}}
-    assert "line 3, 4, 5 ignored" in loaded.problems[0]
+    settings = load(home)
+    assert settings.tables["providers"] == {"good": {"name": "good"}}
+    assert "line 3, 4, 5 ignored" in settings.problems[0]
 
 
 @given(
@@ -218,17 +218,17 @@ def test_a_bom_is_no_problem(home: Path) -> None:
 )
 def test_forms_of_dotenv(home: Path, line: str, value: str) -> None:
     (home / ".env").write_text(f"# first\n\n{line}\nB=2\n")
-    loaded = load(home)
-    assert (loaded.env["A"], loaded.env["B"], loaded.problems) == (value, "2", ())
+    settings = load(home)
+    assert (settings.env["A"], settings.env["B"], settings.problems) == (value, "2", ())
 
 
 @pytest.mark.parametrize("line", ["sk-secret-key-pasted", 'A="unclosed sk-secret', "1A=sk-secret"])
 def test_a_bad_dotenv_line_is_named_and_not_shown(home: Path, line: str) -> None:
     (home / ".env").write_text(f"B=1\n{line}\n")
-    loaded = load(home)
-    assert loaded.env["B"] == "1"
-    assert "line 2" in loaded.problems[0]
-    assert "secret" not in repr(loaded.problems)
+    settings = load(home)
+    assert settings.env["B"] == "1"
+    assert "line 2" in settings.problems[0]
+    assert "secret" not in repr(settings.problems)
 
 
 # ── what must not happen ─────────────────────────────────────────────────────────────────────────────
@@ -260,21 +260,21 @@ def test_a_hostile_project_is_never_read(home: Path, tmp_path: Path, monkeypatch
 
 def test_secrets_are_in_no_repr(home: Path) -> None:
     (home / ".env").write_text("XAI_API_KEY=sk-hidden-2\n")
-    loaded = load(
+    settings = load(
         home, COUNSEL_TOKEN="sk-hidden-1", CODEX_API_KEY="sk-hidden-3", OPENAI_API_KEY="sk-hidden-4"
     )
-    assert loaded.token == "sk-hidden-1"
-    assert "sk-hidden" not in repr(loaded) + str(loaded) + repr(Caller(settings=loaded)) + repr(
-        loaded.problems
+    assert settings.token == "sk-hidden-1"
+    assert "sk-hidden" not in repr(settings) + str(settings) + repr(Caller(settings=settings)) + repr(
+        settings.problems
     )
 
 
 def test_settings_cannot_be_changed(home: Path) -> None:
-    loaded = load(home)
+    settings = load(home)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        loaded.port = 1  # type: ignore[misc]
+        settings.port = 1  # type: ignore[misc]
     with pytest.raises(TypeError):
-        loaded.env["A"] = "b"  # type: ignore[index]
+        settings.env["A"] = "b"  # type: ignore[index]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the data folder of Linux")
@@ -288,10 +288,10 @@ def test_the_default_home(tmp_path: Path) -> None:
     "value", ["${env:OPENAI_API_KEY}", "${OPENAI_API_KEY}", "${OPENAI_API_KEY:-}", "$OPENAI_API_KEY"]
 )
 def test_a_reference_that_a_client_passed_on_unexpanded_is_no_value(value: str, tmp_path: Path) -> None:
-    unexpanded = {"HOME": str(tmp_path), "COUNSEL_HOME": "${env:COUNSEL_HOME}", "OPENAI_API_KEY": value}
-    assert "OPENAI_API_KEY" not in settings.load(unexpanded).env
-    assert settings.load(unexpanded).home == settings.default_home({"HOME": str(tmp_path)})
-    assert run_paths.home(unexpanded) == str(settings.default_home({"HOME": str(tmp_path)}))
+    env = {"HOME": str(tmp_path), "COUNSEL_HOME": "${env:COUNSEL_HOME}", "OPENAI_API_KEY": value}
+    assert "OPENAI_API_KEY" not in settings.load(env).env
+    assert settings.load(env).home == settings.default_home({"HOME": str(tmp_path)})
+    assert run_paths.home(env) == str(settings.default_home({"HOME": str(tmp_path)}))
     assert (
         settings.load({"HOME": str(tmp_path), "OPENAI_API_KEY": f"x{value}"}).env["OPENAI_API_KEY"]
         == f"x{value}"

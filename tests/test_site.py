@@ -34,8 +34,8 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_the_site_builds(copy: Path) -> None:
-    done = build(copy)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = build(copy)
+    assert process.returncode == 0, process.stdout + process.stderr
     tutorial = (copy / "site" / "use" / "tutorial.html").read_text(encoding="utf-8")
     assert "Ask several at once" in tutorial
     assert not re.search(
@@ -47,16 +47,16 @@ def test_the_site_builds(copy: Path) -> None:
 def test_a_broken_link_stops_the_build(copy: Path) -> None:
     with (copy / "docs" / "use" / "recipes.md").open("a", encoding="utf-8") as page:
         page.write("\n[nowhere](missing.md)\n")
-    done = build(copy)
-    assert done.returncode != 0
-    assert "page does not exist" in done.stdout + done.stderr
+    process = build(copy)
+    assert process.returncode != 0
+    assert "page does not exist" in process.stdout + process.stderr
 
 
 def test_every_page_is_in_the_menu() -> None:
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
-    named = re.findall(r"[\w/.-]+\.md", menu)
-    assert len(named) == len(set(named))
-    assert set(named) == {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    pages = re.findall(r"[\w/.-]+\.md", menu)
+    assert len(pages) == len(set(pages))
+    assert set(pages) == {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,11 @@ JSON = st.recursive(
 def test_both_read_any_text_the_same(value: Any, junk: str, at: int, is_ascii: bool) -> None:
     strict_json.accelerate()
     text = json.dumps(value, ensure_ascii=is_ascii)
-    for asked in (text, text[:at] + junk + text[at:]):
-        quick = outcome(asked)
+    for candidate in (text, text[:at] + junk + text[at:]):
+        quick = outcome(candidate)
         before, strict_json._quick_decode = strict_json._quick_decode, None
         try:
-            assert quick == outcome(asked)
+            assert quick == outcome(candidate)
         finally:
             strict_json._quick_decode = before
 

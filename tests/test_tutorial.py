@@ -76,9 +76,9 @@ def test_the_tutorial_works_as_written(
         "ANTHROPIC_BASE_URL": fake_process.url,
         "DISABLE_TELEMETRY": "1",
     }
-    shown = ""
+    output = ""
     for block in (block for block in blocks(PAGE.read_text(encoding="utf-8")) if block.is_run):
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block.commands],
             input=block.stdin,
             env=env,
@@ -89,10 +89,10 @@ def test_the_tutorial_works_as_written(
             check=False,
             timeout=180,
         )
-        assert done.returncode == 0, f"{block.commands}\n{done.stdout}"
-        shown += done.stdout
-    assert "says: And list.sort()?" in shown
-    assert "Both say that it subtracts." in shown
-    assert KEY not in shown
-    asked = fake_process.wait_for(path="/v1/responses", contains=question, state="finished", count=2)
-    assert len({request["model"] for request in asked}) == 2
+        assert process.returncode == 0, f"{block.commands}\n{process.stdout}"
+        output += process.stdout
+    assert "says: And list.sort()?" in output
+    assert "Both say that it subtracts." in output
+    assert KEY not in output
+    requests = fake_process.wait_for(path="/v1/responses", contains=question, state="finished", count=2)
+    assert len({request["model"] for request in requests}) == 2

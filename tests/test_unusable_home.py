@@ -120,17 +120,17 @@ def test_a_folder_may_be_deeper_than_pythons_stack(tmp_path: Path) -> None:
     ],
 )
 def test_every_command_fails_with_what_to_do(tmp_path: Path, command: str) -> None:
-    done = counsel(tmp_path, home("/proc", tmp_path), *command.split())
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines() == [
+    process = counsel(tmp_path, home("/proc", tmp_path), *command.split())
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr.splitlines() == [
         "error: COUNSEL_HOME is /proc/counsel/home: it does not exist, and no folder can be made in /proc.",
         "  Set COUNSEL_HOME to a folder that you can write to, or unset it to use the default.",
     ]
 
 
 def test_programs_get_it_as_json_and_help_is_still_shown(tmp_path: Path) -> None:
-    done = counsel(tmp_path, home("file", tmp_path), "models", "--json")
-    assert json.loads(done.stdout)["code"] == "CONFIG_INVALID"
+    process = counsel(tmp_path, home("file", tmp_path), "models", "--json")
+    assert json.loads(process.stdout)["code"] == "CONFIG_INVALID"
     assert counsel(tmp_path, str(tmp_path / "file"), "models", "--help").returncode == 0
 
 
@@ -138,30 +138,30 @@ def test_programs_get_it_as_json_and_help_is_still_shown(tmp_path: Path) -> None
 def test_an_mcp_client_gets_it_as_the_answer_to_its_handshake(tmp_path: Path, options: list[str]) -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
     lines = ["no json", json.dumps({"jsonrpc": "2.0", "method": "notifications/x"}), json.dumps(request)]
-    done = counsel(
+    process = counsel(
         tmp_path, home("dangling link", tmp_path), "stdio", *options, stdin="\n".join(lines) + "\n"
     )
-    assert done.returncode == 1
-    answer = json.loads(done.stdout)
+    assert process.returncode == 1
+    answer = json.loads(process.stdout)
     assert (answer["id"], "COUNSEL_HOME" in answer["error"]["message"]) == (1, True)
     assert "unset it" in answer["error"]["message"]
-    assert "COUNSEL_HOME" in done.stderr
+    assert "COUNSEL_HOME" in process.stderr
 
 
 def test_the_daemon_does_not_start_and_says_why(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COUNSEL_HOME": home("file", tmp_path)}
     command = [sys.executable, "-m", "counsel.daemon.main", "--foreground"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 1
-    assert done.stderr.startswith("COUNSEL_HOME is ")
-    assert "unset it" in done.stderr
+    process = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert process.returncode == 1
+    assert process.stderr.startswith("COUNSEL_HOME is ")
+    assert "unset it" in process.stderr
 
 
 def test_doctor_shows_it_as_a_problem(tmp_path: Path) -> None:
     for kind in ("file", "dangling link", "/proc", "relative", "long path"):
         (tmp_path / kind.strip("/")).mkdir()
-        done = counsel(tmp_path, home(kind, tmp_path / kind.strip("/")), "doctor", "--json")
-        assert done.returncode == 1, kind
-        problems = [row for row in json.loads(done.stdout)["findings"] if row["level"] == "problem"]
+        process = counsel(tmp_path, home(kind, tmp_path / kind.strip("/")), "doctor", "--json")
+        assert process.returncode == 1, kind
+        problems = [row for row in json.loads(process.stdout)["findings"] if row["level"] == "problem"]
         assert [row["area"] for row in problems] == ["home"], problems
         assert "unset it" in problems[0]["todo"]

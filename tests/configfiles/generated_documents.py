@@ -53,7 +53,7 @@ BLANKS = {
 
 
 @dataclass
-class Made:
+class GeneratedDocument:
     text: str = ""
     value: Any = None
     spans: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)  # of the values
@@ -71,10 +71,10 @@ class JsonMaker:
         self.unit = draw(UNITS)
         self.neat = draw(st.booleans())
         self.blanks = BLANKS[self.newline, comments]
-        self.made = Made()
+        self.result = GeneratedDocument()
 
-    def document(self) -> Made:
-        out = self.made
+    def document(self) -> GeneratedDocument:
+        out = self.result
         out.text = self.draw(MARKS)
         self._blank()
         out.value = self._object((), 0)
@@ -82,7 +82,7 @@ class JsonMaker:
         return out
 
     def _emit(self, text: str) -> None:
-        self.made.text += text
+        self.result.text += text
 
     def _blank(self) -> None:
         self._emit(self.draw(self.blanks))
@@ -95,7 +95,7 @@ class JsonMaker:
             self._emit((" // note" if note else "") + self.newline + self.unit * depth)
 
     def _value(self, path: tuple[str, ...], depth: int) -> Any:
-        start = len(self.made.text)
+        start = len(self.result.text)
         objects = 3 if depth < 3 else 1  # of six: what is edited stands two and three objects deep
         kind = self.draw(st.integers(0, 5)) if depth < 4 else 5
         if kind < objects:
@@ -105,7 +105,7 @@ class JsonMaker:
         else:
             raw, value = self.draw(JSON_LEAVES)
             self._emit(raw)
-        self.made.spans[path] = (start, len(self.made.text))
+        self.result.spans[path] = (start, len(self.result.text))
         return value
 
     def _object(self, path: tuple[str, ...], depth: int) -> dict[str, Any]:
@@ -115,15 +115,15 @@ class JsonMaker:
         self._emit("{")
         for index, name in enumerate(names):
             self._break(depth + 1, lines=lines)
-            start = len(self.made.text)
+            start = len(self.result.text)
             self._emit(json.dumps(name, ensure_ascii=self.draw(st.booleans())))
             self._gap()
             self._emit(":")
             self._gap()
             if name in value:
-                self.made.repeated.add((*path, name))
+                self.result.repeated.add((*path, name))
             value[name] = self._value((*path, name), depth + 1)
-            self.made.members[*path, name] = (start, len(self.made.text))
+            self.result.members[*path, name] = (start, len(self.result.text))
             self._comma(index == len(names) - 1)
         self._break(depth, lines=lines and bool(names))
         self._emit("}")
@@ -156,7 +156,7 @@ class JsonMaker:
 
 
 @st.composite
-def json_documents(draw: st.DrawFn, *, comments: bool) -> Made:
+def json_documents(draw: st.DrawFn, *, comments: bool) -> GeneratedDocument:
     return JsonMaker(draw, comments=comments).document()
 
 

@@ -41,13 +41,13 @@ def test_a_lock_that_was_taken_over_is_not_removed(tmp_path: Path) -> None:
 
 def test_the_lock_exists_while_we_write(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "c.json"
-    seen: list[bool] = []
-    planned = plan(put(file, "a", claude_lock=True))
+    locked: list[bool] = []
+    write = plan(put(file, "a", claude_lock=True))
 
     def look(_: object) -> list[Path]:
-        seen.append((tmp_path / "c.json.lock").is_dir())
+        locked.append((tmp_path / "c.json.lock").is_dir())
         return [tmp_path / "kept"]
 
-    safewrite.write([planned], home, look)
-    assert seen == [True]
+    safewrite.write([write], home, look)
+    assert locked == [True]
     assert not (tmp_path / "c.json.lock").exists()

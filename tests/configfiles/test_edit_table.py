@@ -80,10 +80,10 @@ def test_every_edit_of_every_document_gives_the_stated_text() -> None:
         for name, edits in EDITS.items():
             if (after := outcome(kind, text, edits)) != text:
                 lines.append(f"    {name}: {json.dumps(after, ensure_ascii=False)}")
-    written = "\n".join(lines) + "\n"
+    golden_text = "\n".join(lines) + "\n"
     if os.environ.get("COUNSEL_GOLDEN") == "write":
-        GOLDEN.write_text(written, encoding="utf-8")
-    assert written == GOLDEN.read_text(encoding="utf-8")
+        GOLDEN.write_text(golden_text, encoding="utf-8")
+    assert golden_text == GOLDEN.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", EDITS)

@@ -34,7 +34,7 @@ def test_an_interruption_waits_for_what_was_begun(tmp_path: Path, home: Path) ->
 
 
 def test_an_interruption_while_waiting_waits_all_the_same() -> None:
-    ended: list[int] = []
+    ends: list[int] = []
     first, interrupted = threading.Event(), threading.Event()
     main = threading.main_thread().ident
     assert main is not None
@@ -47,7 +47,7 @@ def test_an_interruption_while_waiting_waits_all_the_same() -> None:
         first.wait()
         while not interrupted.wait(0.05):  # a signal that comes just before somebody waits wakes nobody
             signal.pthread_kill(main, signal.SIGINT)
-        ended.append(1)
+        ends.append(1)
 
     before = signal.signal(signal.SIGINT, interruption)
     try:
@@ -55,7 +55,7 @@ def test_an_interruption_while_waiting_waits_all_the_same() -> None:
             disk.run_all([first.set, slow])
     finally:
         signal.signal(signal.SIGINT, before)
-    assert ended == [1]
+    assert ends == [1]
 
 
 def test_without_threads_the_steps_are_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +63,9 @@ def test_without_threads_the_steps_are_taken_one_by_one(monkeypatch: pytest.Monk
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", none_left)
-    taken: list[int] = []
-    disk.run_all([lambda: taken.append(1), lambda: taken.append(2)])
-    assert sorted(taken) == [1, 2]
+    steps: list[int] = []
+    disk.run_all([lambda: steps.append(1), lambda: steps.append(2)])
+    assert sorted(steps) == [1, 2]
 
 
 def test_what_was_written_before_an_interruption_can_be_undone(
@@ -78,8 +78,8 @@ def test_what_was_written_before_an_interruption_can_be_undone(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(disk, "sync_folder", interrupted)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "sync_folder", interrupted)
         with pytest.raises(KeyboardInterrupt):
             apply(undo_log, put(file, "a"))
     assert file.read_text() == '{"b": 2, "a": 1}'

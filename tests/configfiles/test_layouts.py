@@ -94,8 +94,8 @@ def test_a_large_object_that_an_edit_moved_can_be_edited(
 ) -> None:
     monkeypatch.setattr(read, "_LARGE", -1)
     before = '{"a": 1, "b": {"c": 1}, "p": {"x": {"k": 1}, "y": {"k": 2}}}'
-    moved = parse(before, kind).set_member(first, "longer")  # type: ignore[arg-type]
-    assert moved.set_member(("p", "y", "k"), 3).text == moved.text.replace("2", "3")
+    document = parse(before, kind).set_member(first, "longer")  # type: ignore[arg-type]
+    assert document.set_member(("p", "y", "k"), 3).text == document.text.replace("2", "3")
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_an_equal_object_is_not_rewritten() -> None:
 
 def test_numbers_that_python_cannot_hold_are_written_as_numbers() -> None:
     document = parse(f'{{"n": {"9" * 5000}, "m": -1E400}}', "json")
-    copied = document.edited([Put(("c", name), document.get((name,))) for name in ("n", "m")])
-    assert copied.text.endswith(f'"c": {{"n": {"9" * 5000}, "m": -1e999}}}}')
+    copy = document.edited([Put(("c", name), document.get((name,))) for name in ("n", "m")])
+    assert copy.text.endswith(f'"c": {{"n": {"9" * 5000}, "m": -1e999}}}}')
 
 
 def test_huge_integers_are_kept_and_compared() -> None:
@@ -151,12 +151,12 @@ def test_malformed_text_is_refused_with_its_place(
 ) -> None:
     if size == "large":
         monkeypatch.setattr(read, "_LARGE", -1)
-    with pytest.raises(ConfigInvalid) as caught:
+    with pytest.raises(ConfigInvalid) as failure:
         parse(text, kind)  # type: ignore[arg-type]
     places = {(line, column)}
     if text == '{"a": {"b": 1,}}':
         places.add((line, column - 1))  # since Python 3.13 json names the comma, not what follows it
-    assert (caught.value.line, caught.value.column) in places
+    assert (failure.value.line, failure.value.column) in places
 
 
 def test_nesting_beyond_the_parser_is_refused() -> None:
@@ -249,16 +249,16 @@ def test_what_is_no_table_makes_room_for_one() -> None:
 
 def test_a_last_line_without_a_break_keeps_its_blanks() -> None:
     before = '[a]\nk = "x"  '
-    added = parse(before, "toml").set_member(("mcp_servers", "x"), NEW)
-    assert added.text == f'{before}\n\n[mcp_servers.x]\ncommand = "c"\nargs = []'
-    assert added.remove_member(("mcp_servers", "x")).text == before
+    after = parse(before, "toml").set_member(("mcp_servers", "x"), NEW)
+    assert after.text == f'{before}\n\n[mcp_servers.x]\ncommand = "c"\nargs = []'
+    assert after.remove_member(("mcp_servers", "x")).text == before
 
 
 def test_elements_of_an_array_of_tables_come_and_go_alone() -> None:
     before = "# first\n[[l]] # one\nk = 1\n\n[[l]]\nk = 2 # two\n[l.in]\nb = 0x1\n\n[z]\n"
-    added = parse(before, "toml").edited([AddItem(("l",), {"in": {"c": 3}, "k": 3})])
-    assert added.text == before.replace("\n[z]", "\n[[l]]\nk = 3\n\n[l.in]\nc = 3\n\n[z]")
-    assert added.edited([DropItem(("l",), {"in": {"c": 3}, "k": 3})]).text == before
+    after = parse(before, "toml").edited([AddItem(("l",), {"in": {"c": 3}, "k": 3})])
+    assert after.text == before.replace("\n[z]", "\n[[l]]\nk = 3\n\n[l.in]\nc = 3\n\n[z]")
+    assert after.edited([DropItem(("l",), {"in": {"c": 3}, "k": 3})]).text == before
     fewer = parse(before, "toml").edited([DropItem(("l",), {"k": 1})])
     assert fewer.text == "# first\n\n[[l]]\nk = 2 # two\n[l.in]\nb = 0x1\n\n[z]\n"
 

@@ -57,7 +57,7 @@ CASES: list[tuple[Kind, tuple[str, ...], str, str]] = [
 @pytest.mark.parametrize(("kind", "path", "before", "after"), CASES)
 def test_only_the_name_changes(kind: Kind, path: tuple[str, ...], before: str, after: str) -> None:
     document = parse(before, kind)
-    renamed = document.edited([Rename(path, "new one")])
-    assert renamed.text == after
-    back = renamed.edited([Rename((*path[:-1], "new one"), path[-1])])
+    result = document.edited([Rename(path, "new one")])
+    assert result.text == after
+    back = result.edited([Rename((*path[:-1], "new one"), path[-1])])
     assert back.value == document.value

@@ -86,8 +86,8 @@ def test_an_edit_made_meanwhile_is_kept(tmp_path: Path, home: Path) -> None:
     file.write_text('{"b": 2}')
     planned = plan(put(file, "a"))
     file.write_text('{"b": 3, "c": 4}')
-    written = safewrite.write([planned], home)
-    assert file.read_text() == '{"b": 3, "c": 4, "a": 1}' == (written[0].after or b"").decode()
+    writes = safewrite.write([planned], home)
+    assert file.read_text() == '{"b": 3, "c": 4, "a": 1}' == (writes[0].after or b"").decode()
 
 
 def test_a_writer_without_a_lock_between_staging_and_replacing_is_kept(tmp_path: Path, home: Path) -> None:
@@ -155,10 +155,10 @@ def test_what_cannot_be_edited_is_named_and_left(
     file = tmp_path / "a.json"
     spoil(file)
     before = os.lstat(file)
-    with pytest.raises(error) as caught:
+    with pytest.raises(error) as failure:
         write(put(file, "b"), home)
-    assert caught.value.fields["file"] == str(file)
-    assert caught.value.hint
+    assert failure.value.fields["file"] == str(file)
+    assert failure.value.hint
     after = os.lstat(file)
     assert (after.st_ino, after.st_size, after.st_mode) == (before.st_ino, before.st_size, before.st_mode)
     assert list(tmp_path.glob(".*.counsel-tmp")) == []

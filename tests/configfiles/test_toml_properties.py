@@ -44,10 +44,10 @@ def test_adding_to_toml_and_removing_again_gives_the_same_bytes(text: str, name:
     assume(isinstance(before.get("mcp_servers", {}), dict))
     document = parse(text, "toml")
     path = ("mcp_servers", name)
-    added = document.set_member(path, value)
-    assert added.get(path) == value
-    assert same_but(before, tomllib.loads(Toml10(added.text.removeprefix("\ufeff")).text), path)
-    assert added.remove_member(path).text == text
+    after = document.set_member(path, value)
+    assert after.get(path) == value
+    assert same_but(before, tomllib.loads(Toml10(after.text.removeprefix("\ufeff")).text), path)
+    assert after.remove_member(path).text == text
 
 
 @cases(72, 700, toml_documents(), NEW_VALUES, st.data())
@@ -56,12 +56,12 @@ def test_fields_of_toml_tables_come_and_go(text: str, value: Any, data: st.DataO
     home = data.draw(st.sampled_from(holders(before)))
     path = (*home, "new field")
     document = parse(text, "toml")
-    added = document.set_member(path, value)
-    assert added.get(path) == value
-    removed = added.remove_member(path)
-    assert sorted_text(removed.value) == sorted_text(before)
+    after = document.set_member(path, value)
+    assert after.get(path) == value
+    without_field = after.remove_member(path)
+    assert sorted_text(without_field.value) == sorted_text(before)
     if isinstance(value, dict) or not only_below_headers(text, home):
-        assert removed.text == text
+        assert without_field.text == text
 
 
 @cases(48, 400, toml_documents(), st.data())
@@ -100,8 +100,8 @@ def test_undo_takes_our_edits_out_of_toml_that_others_edited(text: str, data: st
         undone = without_change(span, target, before, after, current)
     except Conflict:
         return
-    wanted = merged(document.value, ours.value, theirs.value)
-    assert without_empty(parse((undone or b"").decode(), "toml").value) == without_empty(wanted)
+    expected = merged(document.value, ours.value, theirs.value)
+    assert without_empty(parse((undone or b"").decode(), "toml").value) == without_empty(expected)
 
 
 @cases(40, 300, toml_documents(), st.sampled_from(["an item", {"an": {"item": 1}}]), st.data())
@@ -113,9 +113,9 @@ def test_toml_list_items_come_and_go(text: str, item: Any, data: st.DataObject) 
     lists = [path for path in lists if isinstance(item, dict) or path not in tables]
     assume(lists)
     path = data.draw(st.sampled_from(lists))
-    added = parse(text, "toml").edited([AddItem(path, item)])
-    assert added.get(path)[-1] == item
-    assert added.edited([DropItem(path, item)]).text == text
+    after = parse(text, "toml").edited([AddItem(path, item)])
+    assert after.get(path)[-1] == item
+    assert after.edited([DropItem(path, item)]).text == text
 
 
 @cases(30, 120, toml_documents(), LISTS, st.data())

@@ -93,9 +93,9 @@ def test_undo_never_leaves_half_a_server(tmp_path: Path, home: Path) -> None:
     apply(undo_log, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "s"), server)]))
     mine = file.read_text() + '\n[mcp_servers.s.tools.t]\napproval_mode = "approve"\n'
     file.write_text(mine)
-    with pytest.raises(Conflict, match=r"mcp_servers\.s was changed") as refused:
+    with pytest.raises(Conflict, match=r"mcp_servers\.s was changed") as refusal:
         undo_log.undo()
-    assert "servers remove" in (refused.value.hint or "")
+    assert "servers remove" in (refusal.value.hint or "")
     assert file.read_text() == mine
 
 
@@ -146,12 +146,12 @@ def test_undo_knows_what_was_written_in_the_middle(
 
 def test_a_file_with_two_names_is_copied(tmp_path: Path, home: Path) -> None:
     """Whoever writes through the other name must not write into our backup."""
-    file, other = tmp_path / "a.json", tmp_path / "other.json"
+    file, second_name = tmp_path / "a.json", tmp_path / "other.json"
     file.write_text('{"b": 2}')
-    other.hardlink_to(file)
+    second_name.hardlink_to(file)
     undo_log = UndoLog(home)
     apply(undo_log, put(file, "a"))
-    other.write_text("something else")
+    second_name.write_text("something else")
     undo_log.undo()
     assert file.read_text() == '{"b": 2}'
 
@@ -164,11 +164,11 @@ def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, 
     with file.open("r+") as straggler:
         apply(undo_log, put(file, "a"))
         straggler.write('{"b": "later"}')
-    with pytest.raises(Conflict, match="another program") as raised:
+    with pytest.raises(Conflict, match="another program") as failure:
         undo_log.undo()
     assert file.read_text() == '{"b": 2, "a": 1}'
-    stored = Path((raised.value.hint or "").removeprefix("That program's version is in ").rstrip("."))
-    assert stored.read_text() == '{"b": "later"}'
+    backup = Path((failure.value.hint or "").removeprefix("That program's version is in ").rstrip("."))
+    assert backup.read_text() == '{"b": "later"}'
 
 
 def test_a_write_that_was_cut_between_two_files_is_taken_back(tmp_path: Path, home: Path) -> None:
@@ -312,6 +312,6 @@ def test_undo_is_of_the_last_change_after_many_within_a_second(
     for number in range(KEEP + 3, KEEP - 7, -1):
         undo_log.undo()
         assert json.loads(file.read_text()) == {"a": number}
-    with pytest.raises(NotFound) as gone:
+    with pytest.raises(NotFound) as failure:
         undo_log.find("20261115-115959-000000")
-    assert f"the last {KEEP} changes" in str(gone.value.hint)
+    assert f"the last {KEEP} changes" in str(failure.value.hint)

@@ -62,15 +62,15 @@ SNIPPETS = [
 ]  # fmt: skip
 
 
-def shown(node: Node) -> str:
+def describe(node: Node) -> str:
     if isinstance(node, Scalar):
         return repr(node.text) if node.plain else f"quoted {node.text!r}"
     if isinstance(node, list):
-        return f"[{', '.join(map(shown, node))}]"
+        return f"[{', '.join(map(describe, node))}]"
     marks = "".join(
         [" odd" if node.odd_keys else "", f" doubled {sorted(node.duplicates)}" if node.duplicates else ""]
     )
-    items = ", ".join(f"{_key(key)}: {shown(value)}" for key, value in node.items.items())
+    items = ", ".join(f"{_key(key)}: {describe(value)}" for key, value in node.items.items())
     return f"{{{items}}}{marks}"
 
 
@@ -80,7 +80,7 @@ def _key(key: str) -> str:
 
 def outcome(text: str, dialect: Dialect) -> str:
     try:
-        return shown(parse(text, dialect))
+        return describe(parse(text, dialect))
     except YamlError as error:
         return f"error: {error}"
 
@@ -91,12 +91,12 @@ def test_every_snippet_is_read_as_stated() -> None:
         usual = outcome(text, Dialect())
         lines.append(f"{_key(text)}\n    {usual}")
         for name, dialect in DIALECTS.items():
-            if (other := outcome(text, dialect)) != usual:
-                lines.append(f"    {name}: {other}")
-    written = "\n".join(lines) + "\n"
+            if (difference := outcome(text, dialect)) != usual:
+                lines.append(f"    {name}: {difference}")
+    golden_text = "\n".join(lines) + "\n"
     if os.environ.get("COUNSEL_GOLDEN") == "write":
-        GOLDEN.write_text(written, encoding="utf-8")
-    assert written == GOLDEN.read_text(encoding="utf-8")
+        GOLDEN.write_text(golden_text, encoding="utf-8")
+    assert golden_text == GOLDEN.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

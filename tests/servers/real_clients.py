@@ -15,7 +15,7 @@ from support.client_programs import environment, program
 def ask(home: Path, cwd: Path, *args: str, **more: str) -> str:
     """Run a client's command; all that it says. A failure fails the test with it."""
     command = [program(args[0]), *args[1:]]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=cwd,
         env=environment(home, **more),
@@ -24,8 +24,8 @@ def ask(home: Path, cwd: Path, *args: str, **more: str) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout if "--json" in args else done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout if "--json" in args else process.stdout + process.stderr
 
 
 class AppServer:

@@ -46,8 +46,8 @@ async def ask(http: httpx2.AsyncClient, method: str, path: str, body: Any = None
 
 async def test_a_servers_life(http: httpx2.AsyncClient, user: User) -> None:
     server = {"command": "c", "args": ["a"], "env": {"API_KEY": SECRET, "A": "1"}}
-    done = await ask(http, "POST", "/api/servers", {"name": "x", "server": server})
-    assert [row["action"] for row in done["results"]] == ["added"] * 4
+    reply = await ask(http, "POST", "/api/servers", {"name": "x", "server": server})
+    assert [row["action"] for row in reply["results"]] == ["added"] * 4
     rows = (await ask(http, "GET", "/api/servers"))["servers"]
     assert {row["env"]["API_KEY"] for row in rows} == {"sk…34"}
     await ask(
@@ -63,8 +63,8 @@ async def test_a_servers_life(http: httpx2.AsyncClient, user: User) -> None:
         "tool_timeout_sec": 5,
     }
     await ask(http, "POST", "/api/servers/x/disable", {"agents": ["codex"]})
-    shown = (await ask(http, "GET", "/api/servers/x?agents=codex"))["servers"]
-    assert shown[0]["enabled"] is False
+    codex_rows = (await ask(http, "GET", "/api/servers/x?agents=codex"))["servers"]
+    assert codex_rows[0]["enabled"] is False
     await ask(http, "POST", "/api/servers/x/enable", {"agents": ["codex"]})
     await ask(http, "DELETE", "/api/servers/x?agents=claude,gemini,cursor")
     await ask(
@@ -108,9 +108,9 @@ async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient
         "dry_run": True,
         "server": {"command": "c", "env": {"TOKEN": SECRET}},
     }
-    done = await ask(http, "POST", "/api/servers", body)
-    assert '+TOKEN = "sk…34"' in done["diffs"][0]["diff"]
-    assert SECRET not in json.dumps(done)
+    reply = await ask(http, "POST", "/api/servers", body)
+    assert '+TOKEN = "sk…34"' in reply["diffs"][0]["diff"]
+    assert SECRET not in json.dumps(reply)
     assert not user.file("codex").exists()
 
 
@@ -161,7 +161,7 @@ def test_python_names_another_folder_and_environment(user: User, tmp_path: Path)
 def test_python_must_name_agents_in_a_list(agents: Any, user: User) -> None:
     user.counsel("add", "x", "-a", "claude,codex", "--", "c")
     servers = user.servers()
-    for refused in (
+    for operation in (
         lambda: servers.add([Server("y", command="c")], agents),
         lambda: servers.update("x", lambda server: server.replaced(command="d"), agents),
         lambda: servers.switch("x", False, agents),
@@ -169,7 +169,7 @@ def test_python_must_name_agents_in_a_list(agents: Any, user: User) -> None:
         lambda: servers.listing(agents),
     ):
         with pytest.raises(InvalidArgument, match="must be a list of names"):
-            refused()
+            operation()
     assert [(row["name"], row["command"]) for row in user.json("list")["servers"]] == [("x", "c")] * 2
 
 
@@ -181,8 +181,8 @@ def test_python_must_name_agents_in_a_list(agents: Any, user: User) -> None:
     ],
 )
 def test_fields_that_are_not_used_are_named(server: Server, unused: str, user: User) -> None:
-    done = user.servers().add([server], ["claude", "codex"])
-    for row in done.plan.results:
+    applied = user.servers().add([server], ["claude", "codex"])
+    for row in applied.plan.results:
         assert f"ignores {unused} with the transport" in row.warnings[0]
 
 
@@ -215,8 +215,8 @@ async def test_a_doubtful_change_is_refused(
 ) -> None:
     text = '[mcp_servers.x]\ncommand = "c"\n'
     user.write("codex", text)
-    shown = await ask(http, method, f"/api/servers/x{query}", body, 400)
-    assert shown["code"] == "INVALID_ARGUMENT"
+    reply = await ask(http, method, f"/api/servers/x{query}", body, 400)
+    assert reply["code"] == "INVALID_ARGUMENT"
     assert user.file("codex").read_text() == text
 
 
@@ -294,8 +294,8 @@ async def test_a_conflict_and_a_bad_file_have_their_own_status(http: httpx2.Asyn
     await ask(http, "POST", "/api/servers", {**body, "server": {"command": "d"}}, 409)
     user.write("codex", "[")
     os.utime(user.file("codex"), (1, 1))
-    shown = await ask(http, "POST", "/api/servers", {**body, "agents": ["codex"]}, 422)
-    assert (shown["line"], shown["file"]) == (1, str(user.file("codex")))
+    reply = await ask(http, "POST", "/api/servers", {**body, "agents": ["codex"]}, 422)
+    assert (reply["line"], reply["file"]) == (1, str(user.file("codex")))
 
 
 async def test_a_name_that_no_path_can_have_is_given_in_the_body(
@@ -311,16 +311,16 @@ async def test_a_name_that_no_path_can_have_is_given_in_the_body(
         )
 
     ends: dict[str, Any] = {"from": {"agent": "claude"}, "to": [{"agent": "codex"}]}
-    copied = await change("..", "copy", **ends)
-    assert [row["action"] for row in copied["results"]] == ["added"]
+    reply = await change("..", "copy", **ends)
+    assert [row["action"] for row in reply["results"]] == ["added"]
     await change("..", "disable", agents=["codex"])
     await change("..", "update", server={"args": ["a"]}, **place)
     await change("..", "rename", to="dots", **place)
     dry = await change("", "remove", dry_run=True, **place)
     assert dry["diffs"]
     await change("", "remove", **place)
-    left = json.loads(user.file("claude").read_text())["mcpServers"]
-    assert {name: entry["args"] for name, entry in left.items()} == {"dots": ["a"]}
+    remaining = json.loads(user.file("claude").read_text())["mcpServers"]
+    assert {name: entry["args"] for name, entry in remaining.items()} == {"dots": ["a"]}
     assert tomllib.loads(user.file("codex").read_text())["mcp_servers"][".."]["enabled"] is False
     for name, action, more in (
         ("dots", "add", {}),
@@ -338,14 +338,14 @@ async def test_check(http: httpx2.AsyncClient, user: User) -> None:
     assert checks[0]["tool_descriptions"] == {"whereami": "Where the server runs."}
     for seconds in (0, 601, True, "30"):
         await ask(http, "POST", "/api/servers:check", {"timeout": seconds}, 400)
-    for accepted in (1, 0.5, 600):
-        await ask(http, "POST", "/api/servers:check", {"name": "x", "timeout": accepted})
+    for timeout in (1, 0.5, 600):
+        await ask(http, "POST", "/api/servers:check", {"name": "x", "timeout": timeout})
 
 
 async def test_check_of_what_a_folder_brings_needs_a_word(http: httpx2.AsyncClient, user: User) -> None:
     user.counsel("add", "x", "-a", "claude", "-s", "project", "--", sys.executable, str(QUICK))
-    refused = await ask(http, "POST", "/api/servers:check", {"name": "x"}, 400)
-    assert str(QUICK) in refused["error"]
+    reply = await ask(http, "POST", "/api/servers:check", {"name": "x"}, 400)
+    assert str(QUICK) in reply["error"]
     arguments = {"name": "x", "trust_folder": True}
     assert (await ask(http, "POST", "/api/servers:check", arguments))["checks"][0]["status"] == "ok"
     await ask(http, "POST", "/api/servers:check", {"trust_folder": "yes"}, 400)
@@ -372,14 +372,14 @@ async def test_no_diff_shows_a_secret_among_the_arguments(
     secrets = ["hunter2hunter2", "pass-phrase-4", "opensesame99"]
     args = ["--api-key", secrets[0], f"--password={secrets[1]}", "a", "b", "c", "--token", secrets[2]]
     body = {"name": "x", "server": {"command": "c", "args": args}, "agents": [agent]}
-    shown = [await ask(http, "POST", "/api/servers", {**body, "dry_run": True})]
+    replies = [await ask(http, "POST", "/api/servers", {**body, "dry_run": True})]
     await ask(http, "POST", "/api/servers", body)
     # Of a later change, the lines around it quote the arguments, perhaps without the flag before.
-    shown.append(await ask(http, "POST", "/api/servers", {**body, "name": "y", "dry_run": True}))
+    replies.append(await ask(http, "POST", "/api/servers", {**body, "name": "y", "dry_run": True}))
     more = {"server": {"timeout": 5}, "agents": [agent], "dry_run": True}
-    shown.append(await ask(http, "PATCH", "/api/servers/x", more))
-    shown.append(await ask(http, "DELETE", f"/api/servers/x?agents={agent}&dry_run=true"))
-    shown.append(await ask(http, "POST", "/api/servers:undo", {"dry_run": True}))
-    for answer in shown:
+    replies.append(await ask(http, "PATCH", "/api/servers/x", more))
+    replies.append(await ask(http, "DELETE", f"/api/servers/x?agents={agent}&dry_run=true"))
+    replies.append(await ask(http, "POST", "/api/servers:undo", {"dry_run": True}))
+    for answer in replies:
         assert answer["diffs"]
         assert not [secret for secret in secrets if secret in json.dumps(answer)]

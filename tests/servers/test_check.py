@@ -43,9 +43,9 @@ def test_a_stdio_server_is_checked(user: User) -> None:
     )
     assert row["protocol_version"] >= "2025"
     assert row["latency_ms"] > 0
-    shown = user.counsel("check")
-    assert "whereami" in shown
-    assert "ok" in shown
+    output = user.counsel("check")
+    assert "whereami" in output
+    assert "ok" in output
 
 
 @pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/events/sse")])
@@ -76,9 +76,9 @@ def test_a_server_that_fails_shows_its_last_output_without_secrets(user: User) -
     row = only(user, code=1)
     assert row["status"] == "failed"
     assert row["stderr"] == ["bad key sk…34"]
-    shown = user.counsel("check", code=1)
-    assert "FAILED" in shown
-    assert SECRET not in shown
+    output = user.counsel("check", code=1)
+    assert "FAILED" in output
+    assert SECRET not in output
 
 
 def test_a_silent_server_times_out_and_is_ended(user: User) -> None:
@@ -125,12 +125,12 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
 
     What it was sent.
     """
-    seen: list[str] = []
+    tokens: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            seen.append(str(self.headers.get("Authorization")))
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            tokens.append(str(self.headers.get("Authorization")))
             status = int(self.path[1:]) if self.path[1:].isdigit() else 200
             self.send_response(status)
             self.send_header("Content-Type", "text/html" if self.path == "/page" else "application/json")
@@ -143,7 +143,7 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
                         self.wfile.write(b" " * 100_000)
                 return
             words = f"{'long ' * 97}{str(self.headers.get('Authorization')).removeprefix('Bearer ')}"
-            reply = {"jsonrpc": "2.0", "id": asked.get("id"), "error": {"code": -32000, "message": words}}
+            reply = {"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": -32000, "message": words}}
             self.wfile.write(json.dumps(reply).encode() if self.path == "/echo" else b"{half")
 
         def log_message(self, *_: Any) -> None:
@@ -151,7 +151,7 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", seen
+        yield f"http://127.0.0.1:{server.server_port}", tokens
         server.shutdown()
 
 
@@ -293,9 +293,9 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: Use
     assert len(rows) == 4
     assert "counsel servers check x" in user.counsel("check")
     assert not flag.exists()
-    for asked in (("x",), ("--scope", "project")):
+    for arguments in (("x",), ("--scope", "project")):
         flag.unlink(missing_ok=True)
-        user.json("check", *asked, "--trust-folder", code=1)
+        user.json("check", *arguments, "--trust-folder", code=1)
         assert flag.exists()
 
 
@@ -314,10 +314,10 @@ def test_asked_to_end_it_ends_the_servers_first(told: signal.Signals, user: User
     command = [sys.executable, "-m", "counsel", "servers", "check", "--timeout", "300"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         with pids.open() as lines:
-            started = [int(lines.readline()), int(lines.readline())]
+            server_pids = [int(lines.readline()), int(lines.readline())]
         process.send_signal(told)
         process.communicate()
     assert process.returncode == 130
-    for pid in started:
+    for pid in server_pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)

@@ -15,9 +15,9 @@ USER = '[mcp_servers.mine]\ncommand = "x"\nargs = ["u"]\n'
 def test_a_part_of_a_server_is_no_problem(user: User) -> None:
     user.write("codex", USER)
     user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
-    seen = user.json("list")
-    assert seen["problems"] == []
-    first, project = seen["servers"]
+    reply = user.json("list")
+    assert reply["problems"] == []
+    first, project = reply["servers"]
     assert (first["shadowed_by"], project["enabled"], project["args"]) == ("project", False, ["u"])
     user.json("update", "mine", "-a", "codex", "-s", "project", "-e", "A=b")
     assert tomllib.loads(user.file("codex project").read_text())["mcp_servers"]["mine"] == {
@@ -29,8 +29,8 @@ def test_a_part_of_a_server_is_no_problem(user: User) -> None:
 def test_what_together_would_break_codex_is_refused(user: User) -> None:
     """A project's url over the user's command ends every codex command in that project."""
     user.write("codex", USER)
-    shown = user.json("add", "mine", "-a", "codex", "-s", "project", "--url", "http://127.0.0.1:9/", code=1)
-    assert "Codex merges" in shown["error"]
+    reply = user.json("add", "mine", "-a", "codex", "-s", "project", "--url", "http://127.0.0.1:9/", code=1)
+    assert "Codex merges" in reply["error"]
     assert not user.file("codex project").exists()
     user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
     assert "Codex merges" in user.json("remove", "mine", "-a", "codex", "-s", "user", code=1)["error"]
@@ -77,14 +77,14 @@ def test_codex_sees_the_parts_together(user: User) -> None:
 def test_the_home_folder_is_no_project_of_its_own(user: User) -> None:
     user.write("codex", USER)
     user.write("gemini", '{"mcpServers": {"g": {"command": "x"}}}')
-    there = ("--project", str(user.home))
-    assert [(row["name"], row["scope"]) for row in user.json("list", *there)["servers"]] == [
+    folder = ("--project", str(user.home))
+    assert [(row["name"], row["scope"]) for row in user.json("list", *folder)["servers"]] == [
         ("mine", "user"),
         ("g", "user"),
     ]
-    shown = user.json("add", "b", "-a", "codex", "-s", "project", *there, "--", "y", code=1)
-    assert "user's own file" in shown["error"]
-    user.json("remove", "mine", "-a", "codex", *there)
+    reply = user.json("add", "b", "-a", "codex", "-s", "project", *folder, "--", "y", code=1)
+    assert "user's own file" in reply["error"]
+    user.json("remove", "mine", "-a", "codex", *folder)
 
 
 def test_a_home_folder_that_is_a_repository_is_no_layer_of_its_own(user: User) -> None:
@@ -99,12 +99,12 @@ def test_a_home_folder_that_is_a_repository_is_no_layer_of_its_own(user: User) -
 
 def test_two_agents_with_one_file_get_one_entry(user: User) -> None:
     text = '{\n  "mcpServers": {}\n}\n'
-    shared = user.write("claude project", text)
+    file = user.write("claude project", text)
     for name in ("cursor project", "gemini project"):
         user.file(name).parent.mkdir()
-        user.file(name).symlink_to(shared)
-    done = user.json("add", "x", "--everywhere", "-s", "project", "--", "echo", "hi")
-    assert sum("same file" in words for row in done["results"] for words in row["warnings"]) == 2
+        user.file(name).symlink_to(file)
+    reply = user.json("add", "x", "--everywhere", "-s", "project", "--", "echo", "hi")
+    assert sum("same file" in words for row in reply["results"] for words in row["warnings"]) == 2
     assert {row["agent"] for row in user.json("show", "x")["servers"]} == {
         "claude",
         "codex",
@@ -113,4 +113,4 @@ def test_two_agents_with_one_file_get_one_entry(user: User) -> None:
     }
     user.json("update", "x", "--everywhere", "-e", "A=b")
     user.json("remove", "x", "--everywhere")
-    assert shared.read_text() == text
+    assert file.read_text() == text

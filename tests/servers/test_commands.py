@@ -13,8 +13,8 @@ from support.user import User
 
 
 def test_everywhere_adds_to_every_agent_and_remove_everywhere_takes_it_out(user: User) -> None:
-    done = user.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
-    assert {row["agent"]: row["action"] for row in done["results"]} == dict.fromkeys(
+    reply = user.json("add", "x", "--everywhere", "-e", "A=1", "--", "python3", "-m", "x")
+    assert {row["agent"]: row["action"] for row in reply["results"]} == dict.fromkeys(
         ["claude", "codex", "gemini", "cursor"], "added"
     )
     rows = user.json("list")["servers"]
@@ -30,10 +30,10 @@ def test_everywhere_adds_to_every_agent_and_remove_everywhere_takes_it_out(user:
 
 
 def test_one_refusal_stops_all(user: User) -> None:
-    shown = user.json("add", "x", "--everywhere", "--url", "http://127.0.0.1:9/sse", "-t", "sse", code=1)
-    assert shown["code"] == "INVALID_ARGUMENT"
-    assert {row["agent"] for row in shown["results"] if row["action"] == "refused"} == {"codex"}
-    assert "does not support sse" in shown["error"]
+    reply = user.json("add", "x", "--everywhere", "--url", "http://127.0.0.1:9/sse", "-t", "sse", code=1)
+    assert reply["code"] == "INVALID_ARGUMENT"
+    assert {row["agent"] for row in reply["results"] if row["action"] == "refused"} == {"codex"}
+    assert "does not support sse" in reply["error"]
     assert not any(user.file(agent).exists() for agent in ("claude", "codex", "gemini", "cursor"))
 
 
@@ -43,9 +43,9 @@ def test_a_name_with_a_space_is_refused(agent: str, user: User) -> None:
 
 
 def test_what_claude_ignores_is_reported(user: User) -> None:
-    done = user.json("add", "x", "--agent", "claude,codex", "--cwd", "/srv", "--", "c")
-    assert "ignores a working folder" in done["results"][0]["warnings"][0]
-    assert done["results"][1]["warnings"] == []
+    reply = user.json("add", "x", "--agent", "claude,codex", "--cwd", "/srv", "--", "c")
+    assert "ignores a working folder" in reply["results"][0]["warnings"][0]
+    assert reply["results"][1]["warnings"] == []
     assert "cwd" not in user.file("claude").read_text()
     assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"]["cwd"] == "/srv"
 
@@ -66,21 +66,21 @@ def test_a_dry_run_writes_nothing_and_is_what_the_real_run_does(user: User) -> N
     diff = user.counsel(*command, "--dry-run")
     assert {name: user.file(name).exists() for name in before} == before
     assert not (user.counsel_home / "backups").exists()
-    patched = user.home / "patched"
-    patched.mkdir()
-    (patched / "settings.json").write_bytes(user.file("gemini").read_bytes())
+    folder = user.home / "patched"
+    folder.mkdir()
+    (folder / "settings.json").write_bytes(user.file("gemini").read_bytes())
     parts = {part.splitlines()[0]: "--- " + part for part in diff.split("--- ")[1:]}
     mine = parts[str(user.file("gemini"))].split("\nClaude Code:")[0] + "\n"
-    subprocess.run(["patch", "-s", str(patched / "settings.json")], input=mine, text=True, check=True)
+    subprocess.run(["patch", "-s", str(folder / "settings.json")], input=mine, text=True, check=True)
     user.counsel(*command)
-    assert (patched / "settings.json").read_bytes() == user.file("gemini").read_bytes()
+    assert (folder / "settings.json").read_bytes() == user.file("gemini").read_bytes()
 
 
 def test_a_diff_has_the_lines_of_the_file(user: User) -> None:
     user.write("cursor", '{\n  "a": "\u2028\x85",\n  "mcpServers": {}\n}\n')
-    (shown,) = user.json("add", "x", "-a", "cursor", "--dry-run", "--", "c")["diffs"]
-    assert '\n   "a": "\u2028\x85",\n' in shown["diff"]
-    assert "No newline" not in shown["diff"]
+    (row,) = user.json("add", "x", "-a", "cursor", "--dry-run", "--", "c")["diffs"]
+    assert '\n   "a": "\u2028\x85",\n' in row["diff"]
+    assert "No newline" not in row["diff"]
 
 
 def test_update_touches_only_the_named_fields(user: User) -> None:
@@ -90,8 +90,8 @@ def test_update_touches_only_the_named_fields(user: User) -> None:
     )
     user.write("gemini", text)
     user.counsel("update", "x", "--url", "http://127.0.0.1:9/b", "-H", "B: 2")
-    wanted = text.replace("9/a", "9/b").replace('{"A": "1"}', '{"A": "1", "B": "2"}')
-    assert user.file("gemini").read_text() == wanted
+    expected = text.replace("9/a", "9/b").replace('{"A": "1"}', '{"A": "1", "B": "2"}')
+    assert user.file("gemini").read_text() == expected
     user.counsel("update", "x", "--remove-header", "B", "--url", "http://127.0.0.1:9/a")
     assert user.file("gemini").read_text() == text
 
@@ -296,9 +296,9 @@ def test_everywhere_is_all_or_none_beside_a_file_that_cannot_be_read(
     before = user.file("codex").read_bytes()
     broken = user.write("cursor", "{ bad")
     os.utime(broken, (1, 1))
-    shown = user.json(command[0], "x", "--everywhere", *command[1:], code=1)
-    assert (shown["code"], str(broken) in shown["error"]) == ("CONFIG_INVALID", True)
-    assert "--agent claude,codex" in shown["hint"]
+    reply = user.json(command[0], "x", "--everywhere", *command[1:], code=1)
+    assert (reply["code"], str(broken) in reply["error"]) == ("CONFIG_INVALID", True)
+    assert "--agent claude,codex" in reply["hint"]
     assert user.file("codex").read_bytes() == before
     user.counsel(command[0], "x", "-a", "claude,codex", *command[1:])
     assert user.file("codex").read_bytes() != before
@@ -334,6 +334,6 @@ def test_an_empty_list_of_agents_is_not_every_agent(user: User) -> None:
 
 def test_show_quotes_ambiguous_strings(user: User) -> None:
     user.counsel("add", "x", "-a", "codex", "-e", "A=one\ntwo", "--", "c", "a b", "", "plain")
-    shown = user.counsel("show", "x")
-    assert '  args: "a b" "" plain\n' in shown
-    assert '  env: A="one\\ntwo"\n' in shown
+    output = user.counsel("show", "x")
+    assert '  args: "a b" "" plain\n' in output
+    assert '  env: A="one\\ntwo"\n' in output

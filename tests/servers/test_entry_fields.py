@@ -86,8 +86,8 @@ def fields_of(server: Server) -> str:
         "include_tools", "exclude_tools", "extras",
     )  # fmt: skip
     values = {name: getattr(server, name) for name in names}
-    shown = {name: value for name, value in values.items() if value != getattr(default, name)}
-    return " ".join(f"{name}={_plain(value)!r}" for name, value in shown.items())
+    changes = {name: value for name, value in values.items() if value != getattr(default, name)}
+    return " ".join(f"{name}={_plain(value)!r}" for name, value in changes.items())
 
 
 def _plain(value: object) -> object:
@@ -126,11 +126,15 @@ def report() -> Iterator[str]:
             base = outcome(client, entry)
             yield from ["", f"# {name}, {kind}", base]
             problems: dict[str, list[str]] = {}
-            for what, changed in variants(entry):
-                own, sse = client.is_own_entry(changed), client.tries_sse(changed)
+            for description, variant in variants(entry):
+                own, sse = client.is_own_entry(variant), client.tries_sse(variant)
                 flags = f" own entry: {own}, tries SSE: {sse}" if (own, sse) != _flags(client, entry) else ""
-                problems.setdefault(outcome(client, changed) + flags, []).append(what)
-            yield from (f"## {'; '.join(what)}\n{text}" for text, what in problems.items() if text != base)
+                problems.setdefault(outcome(client, variant) + flags, []).append(description)
+            yield from (
+                f"## {'; '.join(description)}\n{text}"
+                for text, description in problems.items()
+                if text != base
+            )
 
 
 def _flags(client: ServerFormat, entry: dict[str, Any]) -> tuple[bool, bool]:
@@ -208,8 +212,11 @@ def test_where_an_administrator_puts_files(monkeypatch: pytest.MonkeyPatch, plat
     assert workspace.claude_managed() == claude / "managed-mcp.json"
     assert workspace.gemini_managed() == gemini / "settings.json"
     assert workspace.gemini_system() == gemini / "system-defaults.json"
-    named = {"GEMINI_CLI_SYSTEM_SETTINGS_PATH": "/a/s.json", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": "/b/d.json"}
-    workspace = Workspace(Path("/home/u"), named, Path("/home/u/p"))
+    variables = {
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH": "/a/s.json",
+        "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": "/b/d.json",
+    }
+    workspace = Workspace(Path("/home/u"), variables, Path("/home/u/p"))
     assert (workspace.gemini_managed(), workspace.gemini_system()) == (Path("/a/s.json"), Path("/b/d.json"))
 
 

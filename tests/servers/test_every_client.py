@@ -46,8 +46,8 @@ FULL = {
 def test_every_field_is_written_that_the_client_knows(agent: str) -> None:
     fmt = FORMATS[agent]
     fields = {name: value for name, value in FULL.items() if name not in fmt.lacks}
-    written = fmt.read("x", fmt.write(STDIO.replaced(**fields)))
-    assert {name: getattr(written, name) for name in fields} == fields
+    server = fmt.read("x", fmt.write(STDIO.replaced(**fields)))
+    assert {name: getattr(server, name) for name in fields} == fields
 
 
 @pytest.mark.parametrize("agent", [name for name in WITH_SERVERS if name != "codex"])  # test_codex_layers.py
@@ -58,10 +58,10 @@ def test_an_entry_that_is_no_object_hides_no_other(agent: str, entry: object, us
     (key,) = home.keys
     home.target.path.parent.mkdir(parents=True, exist_ok=True)
     home.target.path.write_text(json.dumps({key: {"odd": entry, "x": fmt.write(STDIO)}}))
-    shown = user.json("list")
-    assert [row["name"] for row in shown["servers"]] == ["x"]
-    named = [row for row in shown["problems"] if "name" in row]
-    assert [(row["name"], row["code"]) for row in named] == [("odd", "CONFIG_INVALID")]
+    reply = user.json("list")
+    assert [row["name"] for row in reply["servers"]] == ["x"]
+    rows = [row for row in reply["problems"] if "name" in row]
+    assert [(row["name"], row["code"]) for row in rows] == [("odd", "CONFIG_INVALID")]
 
 
 @every_file
@@ -116,10 +116,10 @@ def test_from_every_client_to_every_other(agent: str, user: User) -> None:
 def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -> None:
     user.install("claude")
     (user.home / ".config" / "Code" / "User").mkdir(parents=True)  # used, with no program on PATH
-    done = user.json("add", "x", "--everywhere", "--", "c")
-    assert {row["agent"] for row in done["results"]} == {"claude", "vscode"}
+    reply = user.json("add", "x", "--everywhere", "--", "c")
+    assert {row["agent"] for row in reply["results"]} == {"claude", "vscode"}
     others = [name for name in WITH_SERVERS if name not in ("claude", "vscode")]
-    assert done["left_out"] == others
+    assert reply["left_out"] == others
     assert not (user.home / ".codex").exists()
     user.counsel("add", "y", "--everywhere", "--", "c")
     assert f"left out, not found here: {', '.join(AGENTS[name].label for name in others)} (" in user.err
@@ -131,17 +131,17 @@ def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -
 
 def test_everywhere_without_a_client_says_so(user: User) -> None:
     user.install()
-    shown = user.json("add", "x", "--everywhere", "--", "c", code=1)
-    assert "No client was found" in shown["error"]
-    assert "opencode" in shown["hint"]
+    reply = user.json("add", "x", "--everywhere", "--", "c", code=1)
+    assert "No client was found" in reply["error"]
+    assert "opencode" in reply["hint"]
 
 
 def test_a_projects_file_counts_for_the_projects_scope_alone(user: User) -> None:
     user.install("claude")
     user.write("vscode project", "{}")
     assert [row["agent"] for row in user.json("add", "x", "--everywhere", "--", "c")["results"]] == ["claude"]
-    done = user.json("add", "x", "--everywhere", "-s", "project", "--", "c")
-    assert {row["agent"] for row in done["results"]} == {"claude", "vscode"}
+    reply = user.json("add", "x", "--everywhere", "-s", "project", "--", "c")
+    assert {row["agent"] for row in reply["results"]} == {"claude", "vscode"}
 
 
 def test_only_the_clients_that_are_meant_are_imported(user: User) -> None:
@@ -149,8 +149,8 @@ def test_only_the_clients_that_are_meant_are_imported(user: User) -> None:
         "import sys; from counsel import cli; cli.run(['servers', 'list', '-a', 'claude']);"
         "print(*sorted(name for name in sys.modules if name.startswith('counsel.agents.') and name.count('.') == 3))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1].split() == ["counsel.agents.claude.servers"]
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines()[-1].split() == ["counsel.agents.claude.servers"]
 
 
 # ── a client is one module and one row ───────────────────────────────────────────────────────────────
@@ -201,8 +201,8 @@ def test_a_client_with_servers_alone_is_one_module_and_one_row(fictional: User) 
     user, file = fictional, fictional.home / ".fictional" / "mcp.json"
     file.parent.mkdir()
     file.write_text('// mine\n{"theme":   "dark"}\n')
-    done = user.json("add", "x", "--everywhere", "-e", "KEY=${KEY}", "--", "c", "one")
-    assert "fictional" in {row["agent"] for row in done["results"]}
+    reply = user.json("add", "x", "--everywhere", "-e", "KEY=${KEY}", "--", "c", "one")
+    assert "fictional" in {row["agent"] for row in reply["results"]}
     user.counsel("update", "x", "-a", "fictional", "--", "c", "two")
     assert json.loads(file.read_text().removeprefix("// mine\n"))["tools"]["x"]["args"] == ["two"]
     user.counsel("copy", "x", "--from", "fictional", "--to", "codex", "--replace")

@@ -35,17 +35,17 @@ CLAUDE = [
 def test_claude(case: str, scope: str, server: Server, user: User) -> None:
     if scope == "project":
         user.servers().add([server], ["claude"], "project")
-        written = user.file("claude project").read_bytes().decode()
-        assert written == golden("claude", case, "project", ".mcp.json")
+        text = user.file("claude project").read_bytes().decode()
+        assert text == golden("claude", case, "project", ".mcp.json")
         assert user.file("claude project").stat().st_mode & 0o777 == 0o644
         return
-    wanted = golden("claude", case, "home", ".claude.json")
+    expected = golden("claude", case, "home", ".claude.json")
     before = {
-        key: value for key, value in json.loads(wanted).items() if key not in {"mcpServers", "projects"}
+        key: value for key, value in json.loads(expected).items() if key not in {"mcpServers", "projects"}
     }
     user.write("claude", json.dumps(before, indent=2, ensure_ascii=False))
     user.servers(PROJECT).add([server], ["claude"], scope)
-    assert user.file("claude").read_bytes().decode() == wanted
+    assert user.file("claude").read_bytes().decode() == expected
 
 
 CODEX = [("stdio", STDIO), ("stdio-min", PLAIN), ("http", HTTP_PLAIN)]
@@ -68,14 +68,14 @@ def test_codex(case: str, server: Server, scope: str, user: User) -> None:
 def test_codex_keeps_what_the_client_would_lose(user: User) -> None:
     """The client's own `add` drops the comments inside mcp_servers; everything else is as it writes it."""
     before = golden("codex", "remove", "home", ".codex", "config.toml")
-    noted = before.replace('command = "python3"', 'command = "python3" # mine')
-    user.write("codex", noted)
+    commented = before.replace('command = "python3"', 'command = "python3" # mine')
+    user.write("codex", commented)
     user.servers().add([PLAIN], ["codex"])
-    wanted = golden("codex", "preserve-replace", "home", ".codex", "config.toml")
-    assert user.file("codex").read_text().replace(" # mine", "") == wanted
+    expected = golden("codex", "preserve-replace", "home", ".codex", "config.toml")
+    assert user.file("codex").read_text().replace(" # mine", "") == expected
     assert "# mine" in user.file("codex").read_text()
     user.servers().remove("x", ["codex"])
-    assert user.file("codex").read_text() == noted
+    assert user.file("codex").read_text() == commented
     user.servers().remove("old", ["codex"])
     assert user.file("codex").read_text() == golden("codex", "remove-last", "home", ".codex", "config.toml")
 
@@ -106,14 +106,14 @@ GEMINI = [
 def test_gemini(case: str, scope: str, server: Server, user: User) -> None:
     user.servers().add([server], ["gemini"], scope, origin="gemini")
     where = "home" if scope == "user" else "project"
-    wanted = golden("gemini", case, where, ".gemini", "settings.json")
+    expected = golden("gemini", case, where, ".gemini", "settings.json")
     # Gemini CLI's own command cuts a value at its second `=`: the one difference that we want.
-    wanted = wanted.replace('"BAZ": "a"', '"BAZ": "a=b c"')
+    expected = expected.replace('"BAZ": "a"', '"BAZ": "a=b c"')
     file = user.file("gemini" if scope == "user" else "gemini project")
     if case == "stdio-all2":
-        assert json.loads(file.read_text()) == json.loads(wanted)
+        assert json.loads(file.read_text()) == json.loads(expected)
     else:
-        assert file.read_bytes().decode() == wanted
+        assert file.read_bytes().decode() == expected
 
 
 def test_gemini_comments_stay_as_the_client_keeps_them(user: User) -> None:
@@ -189,9 +189,9 @@ WRITTEN = {"bad_name": "bad name", "__n__": "ünï", "sep1": "a.b", "sep2": "a/b
 
 @pytest.mark.parametrize(("client", "case"), NAMES)
 def test_names_are_refused_where_the_client_refuses_them(client: str, case: str, user: User) -> None:
-    accepted = golden(client, f"name-{case}", "rc.txt").strip() == "0"
+    is_accepted = golden(client, f"name-{case}", "rc.txt").strip() == "0"
     server = Server(WRITTEN.get(case, case), command="c")
-    if accepted:
+    if is_accepted:
         user.servers().add([server], [client])
         assert user.servers().find(server.name, [client])
         return

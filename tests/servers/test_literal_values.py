@@ -33,10 +33,10 @@ def entry(user: User, agent: str) -> Any:
 def test_an_update_interprets_only_what_was_typed(flags: tuple[str, ...], user: User) -> None:
     user.write("claude", CLAUDE % '["$KEPT"]')
     user.counsel("update", "x", "-a", "claude", *flags)
-    written = entry(user, "claude")
-    assert written["env"]["P"] == "pa$WORD1"
-    assert written["args"][0] == "$KEPT"
-    assert written["env"].get("NEW") in (None, "1", "${OTHER}")
+    fields = entry(user, "claude")
+    assert fields["env"]["P"] == "pa$WORD1"
+    assert fields["args"][0] == "$KEPT"
+    assert fields["env"].get("NEW") in (None, "1", "${OTHER}")
 
 
 def test_an_update_leaves_other_headers_as_they_are(user: User) -> None:
@@ -45,14 +45,14 @@ def test_an_update_leaves_other_headers_as_they_are(user: User) -> None:
     )
     user.write("claude", text)
     user.counsel("update", "x", "-a", "claude", "-H", "New: $TOKEN")
-    written = entry(user, "claude")
-    assert written["url"] == "http://127.0.0.1:9/$PART"
-    assert written["headers"] == {"A": "b$C", "New": "${TOKEN}"}
+    fields = entry(user, "claude")
+    assert fields["url"] == "http://127.0.0.1:9/$PART"
+    assert fields["headers"] == {"A": "b$C", "New": "${TOKEN}"}
 
 
 def test_add_says_what_it_took_for_a_reference(user: User) -> None:
-    done = user.json("add", "x", "-a", "claude,cursor", "-e", "P=pa$WORD1", "--", "c", "--k=$KEY", "$small")
-    for result in done["results"]:
+    reply = user.json("add", "x", "-a", "claude,cursor", "-e", "P=pa$WORD1", "--", "c", "--k=$KEY", "$small")
+    for result in reply["results"]:
         assert [words.split()[0] for words in result["warnings"]] == ["$KEY", "$WORD1"]
         assert "--literal" in result["warnings"][0]
     assert entry(user, "claude")["env"] == {"P": "pa${WORD1}"}
@@ -61,10 +61,10 @@ def test_add_says_what_it_took_for_a_reference(user: User) -> None:
 
 
 def test_literal_values_are_written_as_they_were_typed(user: User) -> None:
-    done = user.json(
+    reply = user.json(
         "add", "x", "-a", "claude,codex,cursor", "--literal", "-e", "P=pa$WORD1", "--", "c", "$KEY"
     )
-    assert all(result["warnings"] == [] for result in done["results"])
+    assert all(result["warnings"] == [] for result in reply["results"])
     for agent in ("claude", "codex", "cursor"):
         assert entry(user, agent)["env"] == {"P": "pa$WORD1"}
         assert entry(user, agent)["args"] == ["$KEY"]
@@ -74,17 +74,17 @@ def test_literal_values_are_written_as_they_were_typed(user: User) -> None:
 
 @pytest.mark.parametrize("agent", ["claude", "gemini", "cursor"])
 def test_text_that_an_agent_would_expand_is_refused(agent: str, user: User) -> None:
-    shown = user.json("add", "x", "-a", agent, "--literal", "--", "c", "a ${NAME} b", code=1)
-    assert "${NAME}" in shown["error"]
-    assert "as a variable" in shown["error"]
+    reply = user.json("add", "x", "-a", agent, "--literal", "--", "c", "a ${NAME} b", code=1)
+    assert "${NAME}" in reply["error"]
+    assert "as a variable" in reply["error"]
     assert not user.file(agent).exists()
 
 
 @pytest.mark.parametrize("agent", ["claude", "gemini", "cursor"])
 def test_what_is_text_in_codex_is_never_copied_as_a_reference(agent: str, user: User) -> None:
     user.write("codex", '[mcp_servers.x]\ncommand = "c"\nargs = ["${NAME}"]\nenv = { A = "${B}" }\n')
-    shown = user.json("copy", "x", "--from", "codex", "--to", agent, code=1)
-    assert "as a variable" in shown["error"]
+    reply = user.json("copy", "x", "--from", "codex", "--to", agent, code=1)
+    assert "as a variable" in reply["error"]
     assert not user.file(agent).exists()
     row = user.json("list")["servers"][0]
     assert row["args"] == ["${NAME}"]
@@ -128,19 +128,19 @@ def written_by_hand(user: User, agent: str, entry: dict[str, Any]) -> None:
 def test_an_update_keeps_values_that_counsel_would_write_otherwise(
     agent: str, value: str, user: User
 ) -> None:
-    started: dict[str, Any] = {"command": "c", "args": [value, "old"], "env": {"A": value}}
-    typed, names = {"claude": {"type": "stdio"}, "vscode": {"type": "stdio"}}.get(agent, {}), "env"
+    start: dict[str, Any] = {"command": "c", "args": [value, "old"], "env": {"A": value}}
+    kind, names = {"claude": {"type": "stdio"}, "vscode": {"type": "stdio"}}.get(agent, {}), "env"
     if agent == "opencode":
-        started = {"type": "local", "command": ["c", value, "old"], "environment": {"A": value}}
+        start = {"type": "local", "command": ["c", value, "old"], "environment": {"A": value}}
         names = "environment"
-    written_by_hand(user, agent, {**typed, **started})
+    written_by_hand(user, agent, {**kind, **start})
     user.counsel("update", "x", "-a", agent, "-e", "B=1")
-    assert read_entry(user, agent) == {**typed, **started, names: {"A": value, "B": "1"}}
+    assert read_entry(user, agent) == {**kind, **start, names: {"A": value, "B": "1"}}
     user.counsel("undo")
-    shown = user.json("list", "--reveal")["servers"][0]["args"][0]
-    user.counsel("update", "x", "-a", agent, "--", "c", shown, "new")
+    argument = user.json("list", "--reveal")["servers"][0]["args"][0]
+    user.counsel("update", "x", "-a", agent, "--", "c", argument, "new")
     args = {"command": ["c", value, "new"]} if agent == "opencode" else {"args": [value, "new"]}
-    assert read_entry(user, agent) == {**typed, **started, **args}
+    assert read_entry(user, agent) == {**kind, **start, **args}
 
 
 def read_entry(user: User, agent: str) -> Any:
@@ -150,8 +150,8 @@ def read_entry(user: User, agent: str) -> Any:
 def test_a_new_value_that_cannot_be_written_is_refused_beside_an_old_one(user: User) -> None:
     written_by_hand(user, "cursor", {"command": "c", "env": {"A": "${X:-d}"}})
     before = user.files()
-    shown = user.json("update", "x", "-a", "cursor", "-e", "B=${X:-d}", code=1)
-    assert "no default values" in shown["error"]
+    reply = user.json("update", "x", "-a", "cursor", "-e", "B=${X:-d}", code=1)
+    assert "no default values" in reply["error"]
     assert user.files() == before
 
 
@@ -167,9 +167,9 @@ def test_an_update_checks_only_the_header_that_it_changes(user: User) -> None:
 @pytest.mark.parametrize("origin", ["claude", "gemini"])
 def test_what_only_the_other_client_would_expand_is_not_copied(origin: str, target: str, user: User) -> None:
     written_by_hand(user, origin, {"command": "c", "args": ["a ${env:X} b"]})
-    shown = user.json("copy", "x", "--from", origin, "--to", target, code=1)
-    assert "${env:X}" in shown["error"]
-    assert "as a variable" in shown["error"]
+    reply = user.json("copy", "x", "--from", origin, "--to", target, code=1)
+    assert "${env:X}" in reply["error"]
+    assert "as a variable" in reply["error"]
     assert not user.file(target).exists()
 
 
@@ -179,14 +179,14 @@ def test_vs_code_expands_no_name_without_env(user: User) -> None:
     user.counsel("copy", "x", "--from", "vscode", "--to", "vscode:project")
     assert json.loads(user.file("vscode project").read_text())["servers"]["x"] == entry
     written_by_hand(user, "vscode", {**entry, "args": ["${X}"]})
-    shown = user.json("copy", "x", "--from", "vscode:user", "--to", "claude", code=1)
-    assert "would read ${X}" in shown["error"]
+    reply = user.json("copy", "x", "--from", "vscode:user", "--to", "claude", code=1)
+    assert "would read ${X}" in reply["error"]
     user.counsel("copy", "x", "--from", "vscode:user", "--to", "codex")
     assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"]["args"] == ["${X}"]
     user.counsel("add", "y", "-a", "vscode", "--literal", "--", "c", "${X}")
     for text in ("${env:X}", "${workspaceFolder}", "${input:key}"):
-        shown = user.json("add", "z", "-a", "vscode", "--literal", "--", "c", text, code=1)
-        assert text in shown["error"]
+        reply = user.json("add", "z", "-a", "vscode", "--literal", "--", "c", text, code=1)
+        assert text in reply["error"]
 
 
 @pytest.mark.parametrize("agent", ["codex", "opencode", "vscode", "claude", "cursor", "gemini"])
@@ -207,7 +207,7 @@ def test_what_is_shown_of_text_comes_back_as_the_text(agent: str, value: str, us
     before = user.file(agent).read_bytes()
     for reveal in ((), ("--reveal",)):
         headers = user.json("show", "x", "-a", agent, *reveal)["servers"][0]["headers"]
-        flags = [part for name, shown in headers.items() for part in ("-H", f"{name}: {shown}")]
+        flags = [part for name, text in headers.items() for part in ("-H", f"{name}: {text}")]
         if flags:
             user.counsel("update", "x", "-a", agent, *flags)
         assert user.file(agent).read_bytes() == before
@@ -219,8 +219,8 @@ def test_an_update_with_an_unchanged_header_keeps_the_token(user: User) -> None:
         'http_headers = { Authorization = "Basic abcdefghijkl", Z = "1" }\n'
     )
     user.write("codex", text)
-    shown = user.json("show", "x")["servers"][0]["headers"]["Authorization"]
-    user.counsel("update", "x", "-H", f"Authorization: {shown}", "-H", "Z: 2")
+    header = user.json("show", "x")["servers"][0]["headers"]["Authorization"]
+    user.counsel("update", "x", "-H", f"Authorization: {header}", "-H", "Z: 2")
     assert user.file("codex").read_text() == text.replace('"1"', '"2"')
     user.counsel("update", "x", "-H", "Authorization: Basic other")
     assert "bearer_token_env_var" not in user.file("codex").read_text()
@@ -231,9 +231,9 @@ def test_a_masked_script_comes_back_as_the_script(agent: str, user: User) -> Non
     script = "curl -H 'Authorization: Bearer abcdefghijklmnop' localhost"
     user.counsel("add", "x", "-a", agent, "--", "sh", "-c", script)
     before = user.file(agent).read_bytes()
-    shown = user.json("show", "x", "-a", agent)["servers"][0]["args"]
-    assert "abcdefghijklmnop" not in shown[1]
-    user.counsel("update", "x", "-a", agent, "--", "sh", *shown)
+    args = user.json("show", "x", "-a", agent)["servers"][0]["args"]
+    assert "abcdefghijklmnop" not in args[1]
+    user.counsel("update", "x", "-a", agent, "--", "sh", *args)
     assert user.file(agent).read_bytes() == before
 
 
@@ -247,8 +247,8 @@ def test_another_argument_leaves_a_shells_script_as_it_is(agent: str, written: s
     if agent == "opencode":
         entry = {"type": "local", "command": ["sh", *args]}
     written_by_hand(user, agent, entry)
-    shown = user.json("show", "x", "-a", agent, "--reveal")["servers"][0]["args"]
-    user.counsel("update", "x", "-a", agent, "--", "sh", *shown[:2], "new")
+    current_args = user.json("show", "x", "-a", agent, "--reveal")["servers"][0]["args"]
+    user.counsel("update", "x", "-a", agent, "--", "sh", *current_args[:2], "new")
     new = [*args[:2], "new"]
     assert read_entry(user, agent) == {
         **entry,

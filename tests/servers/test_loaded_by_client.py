@@ -18,27 +18,27 @@ from support.user import User
 )
 def test_gemini_does_not_start_with_such_a_file(text: str, words: str, user: User) -> None:
     user.write("gemini", text)
-    shown = user.json("list")
-    assert [row["enabled"] for row in shown["servers"]] == [False]
-    assert words in shown["problems"][0]["error"]
+    reply = user.json("list")
+    assert [row["enabled"] for row in reply["servers"]] == [False]
+    assert words in reply["problems"][0]["error"]
     user.write("cursor", text)
     assert [row["enabled"] for row in user.json("list", "-a", "cursor")["servers"]] == [True]
 
 
 def test_comments_are_no_problem_for_gemini(user: User) -> None:
     user.write("gemini", '{// a, }\n"mcpServers": {"x": {"command": "c", "args": [",}"]}}}')
-    shown = user.json("list")
-    assert [row["enabled"] for row in shown["servers"]] == [True]
-    assert shown["problems"] == []
+    reply = user.json("list")
+    assert [row["enabled"] for row in reply["servers"]] == [True]
+    assert reply["problems"] == []
 
 
 @pytest.mark.parametrize("entry", [{"env": {"A": 1}}, {"env": {"A": True}}, {"env": {"A": None}}])
 def test_claude_skips_values_that_are_no_strings(entry: dict[str, object], user: User) -> None:
     content = {"x": {"type": "stdio", "command": "c", **entry}, "y": {"type": "stdio", "command": "c"}}
     user.write("claude", json.dumps({"mcpServers": content}))
-    shown = user.json("list")
-    assert [row["name"] for row in shown["servers"]] == ["y"]
-    assert "skips it: env.A" in shown["problems"][0]["error"]
+    reply = user.json("list")
+    assert [row["name"] for row in reply["servers"]] == ["y"]
+    assert "skips it: env.A" in reply["problems"][0]["error"]
     user.counsel("remove", "x", "-a", "claude")
     assert user.json("list")["problems"] == []
 
@@ -68,9 +68,9 @@ def test_claude_skips_entries_with_other_wrong_values(
     entry: dict[str, object], words: str, user: User
 ) -> None:
     user.write("claude", json.dumps({"mcpServers": {"x": entry, "y": STARTED}}))
-    shown = user.json("list")
-    assert [row["name"] for row in shown["servers"]] == ["y"]
-    assert f"skips it: {words}" in shown["problems"][0]["error"]
+    reply = user.json("list")
+    assert [row["name"] for row in reply["servers"]] == ["y"]
+    assert f"skips it: {words}" in reply["problems"][0]["error"]
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_claude_skips_entries_with_other_wrong_values(
 )
 def test_claude_loads_these(entry: dict[str, object], user: User) -> None:
     user.write("claude", json.dumps({"mcpServers": {"x": entry}}))
-    shown = user.json("list")
-    assert [row["enabled"] for row in shown["servers"]] == [True]
-    assert shown["problems"] == []
+    reply = user.json("list")
+    assert [row["enabled"] for row in reply["servers"]] == [True]
+    assert reply["problems"] == []
 
 
 def test_a_pasted_entry_may_have_what_claude_skips(user: User) -> None:
     paste = user.project / "paste.json"
-    pasted = {
+    document = {
         "x": {"command": "c", "args": None, "env": None, "timeout": None, "type": None},
         "y": {"type": "streamableHttp", "url": "http://127.0.0.1:9/", "headers": None, "timeout": 1500.5},
     }
-    paste.write_text(json.dumps({"mcpServers": pasted}))
+    paste.write_text(json.dumps({"mcpServers": document}))
     user.counsel("add", "-a", "claude", "--from", str(paste))
     assert json.loads(user.file("claude").read_text())["mcpServers"] == {
         "x": {"type": "stdio", "command": "c", "args": [], "env": {}},
@@ -107,9 +107,9 @@ def test_a_pasted_entry_may_have_what_claude_skips(user: User) -> None:
 @pytest.mark.parametrize("text", ["{}", '{"x": {"command": "c"}}'])
 def test_claude_refuses_a_projects_file_without_mcp_servers(text: str, user: User) -> None:
     user.write("claude project", text)
-    shown = user.json("list")
-    assert shown["servers"] == []
-    assert "no mcpServers" in shown["problems"][0]["error"]
+    reply = user.json("list")
+    assert reply["servers"] == []
+    assert "no mcpServers" in reply["problems"][0]["error"]
 
 
 def test_pasted_numbers_become_strings(user: User) -> None:
@@ -123,9 +123,9 @@ def test_pasted_numbers_become_strings(user: User) -> None:
 @pytest.mark.parametrize("kind", ["banana", "sse-ide", "sdk", "", 3])
 def test_claude_skips_types_that_it_does_not_know(kind: object, user: User) -> None:
     user.write("claude", json.dumps({"mcpServers": {"x": {**REMOTE, "type": kind}, "y": STARTED}}))
-    shown = user.json("list")
-    assert [row["name"] for row in shown["servers"]] == ["y"]
-    assert "skips it: its type is" in shown["problems"][0]["error"]
+    reply = user.json("list")
+    assert [row["name"] for row in reply["servers"]] == ["y"]
+    assert "skips it: its type is" in reply["problems"][0]["error"]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ def test_claude_skips_wrong_values_of_fields_that_counsel_only_keeps(
     entry: dict[str, object], field: str, user: User
 ) -> None:
     user.write("claude", json.dumps({"mcpServers": {"x": entry}}))
-    shown = user.json("list")
-    assert shown["servers"] == []
-    assert f"skips it: {field}" in shown["problems"][0]["error"]
+    reply = user.json("list")
+    assert reply["servers"] == []
+    assert f"skips it: {field}" in reply["problems"][0]["error"]
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,11 @@ def test_claude_skips_wrong_values_of_fields_that_counsel_only_keeps(
 )
 def test_claude_does_not_look_at_fields_of_the_other_kind(entry: dict[str, object], user: User) -> None:
     user.write("claude", json.dumps({"mcpServers": {"x": entry}}))
-    shown = user.json("list")
-    assert shown["problems"] == []
-    assert [(row["enabled"], row["url"]) for row in shown["servers"]] == [
+    reply = user.json("list")
+    assert reply["problems"] == []
+    assert [(row["enabled"], row["url"]) for row in reply["servers"]] == [
         (True, entry.get("url") or None)
-    ] or (entry["url"] == 5 and shown["servers"][0]["url"] is None)
+    ] or (entry["url"] == 5 and reply["servers"][0]["url"] is None)
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,14 @@ def test_a_name_that_the_client_does_not_load_is_off_and_can_be_renamed(
     entries = {name: {"command": "c"}, "y": {"command": "c"}}
     text = "".join(f'["mcp_servers"."{key}"]\ncommand = "c"\n' for key in entries)
     user.write(agent, text if agent == "codex" else json.dumps({"mcpServers": entries}))
-    shown = user.json("list")
-    assert {row["name"]: row["enabled"] for row in shown["servers"]} == {name: False, "y": True}
-    assert [problem["name"] for problem in shown["problems"]] == [name]
-    assert "servers rename" in shown["problems"][0]["error"]
+    reply = user.json("list")
+    assert {row["name"]: row["enabled"] for row in reply["servers"]} == {name: False, "y": True}
+    assert [problem["name"] for problem in reply["problems"]] == [name]
+    assert "servers rename" in reply["problems"][0]["error"]
     user.counsel("rename", name, "fine", "-a", agent)
-    shown = user.json("list")
-    assert {row["name"]: row["enabled"] for row in shown["servers"]} == {"fine": True, "y": True}
-    assert shown["problems"] == []
+    reply = user.json("list")
+    assert {row["name"]: row["enabled"] for row in reply["servers"]} == {"fine": True, "y": True}
+    assert reply["problems"] == []
 
 
 STOPPING = [
@@ -216,15 +216,15 @@ STOPPING = [
 def test_no_server_is_on_in_a_client_that_does_not_start(agent: str, text: str, user: User) -> None:
     """One such entry ends every command of these clients (measured: codex 0.166, gemini 0.61, opencode 1.18.33)."""
     file = user.write(agent, text)
-    shown = user.json("list")
-    assert not any(row["enabled"] for row in shown["servers"])
-    assert f"does not start until {file}" in shown["problems"][-1]["error"] or agent == "gemini"
-    checked = user.json("check", "y", code=1)["checks"][0]
-    assert (checked["status"], "does not start" in checked["error"]) == ("failed", True)
+    reply = user.json("list")
+    assert not any(row["enabled"] for row in reply["servers"])
+    assert f"does not start until {file}" in reply["problems"][-1]["error"] or agent == "gemini"
+    check = user.json("check", "y", code=1)["checks"][0]
+    assert (check["status"], "does not start" in check["error"]) == ("failed", True)
     user.counsel("remove", "x", "-a", agent)
-    shown = user.json("list")
-    assert [(row["name"], row["enabled"]) for row in shown["servers"]] == [("y", True)]
-    assert shown["problems"] == []
+    reply = user.json("list")
+    assert [(row["name"], row["enabled"]) for row in reply["servers"]] == [("y", True)]
+    assert reply["problems"] == []
 
 
 @pytest.mark.parametrize(
@@ -234,13 +234,13 @@ def test_a_file_that_cannot_be_read_turns_off_those_of_the_clients_other_files(
     agent: str, bad: str, user: User
 ) -> None:
     user.counsel("add", "x", "-a", agent, "--", "c")
-    trusted = f'[projects."{user.project}"]\ntrust_level = "trusted"\n'
+    trust = f'[projects."{user.project}"]\ntrust_level = "trusted"\n'
     if agent == "codex":
-        user.write("codex", user.file("codex").read_text() + trusted)
+        user.write("codex", user.file("codex").read_text() + trust)
     user.write(f"{agent} project", bad)
-    shown = user.json("list")
-    assert [row["enabled"] for row in shown["servers"]] == [False]
-    assert str(user.file(f"{agent} project")) in shown["problems"][-1]["error"]
+    reply = user.json("list")
+    assert [row["enabled"] for row in reply["servers"]] == [False]
+    assert str(user.file(f"{agent} project")) in reply["problems"][-1]["error"]
 
 
 def test_codex_does_not_read_the_files_of_a_project_that_it_does_not_trust(user: User) -> None:
@@ -252,11 +252,11 @@ def test_codex_does_not_read_the_files_of_a_project_that_it_does_not_trust(user:
 def test_a_stronger_file_completes_what_codex_alone_could_not_use(user: User) -> None:
     user.write("codex", '[mcp_servers.x]\nargs = ["a"]\n')
     user.write("codex project", '[mcp_servers.x]\ncommand = "c"\n')
-    shown = user.json("list")
-    assert [(row["scope"], row["args"], row["enabled"]) for row in shown["servers"]] == [
+    reply = user.json("list")
+    assert [(row["scope"], row["args"], row["enabled"]) for row in reply["servers"]] == [
         ("project", ["a"], True)
     ]
-    assert shown["problems"] == []
+    assert reply["problems"] == []
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,13 @@ def claude_plugins(user: User) -> set[str]:
         {"name": "mk", "owner": {"name": "a"}, "plugins": [*offers, {"name": "off", "source": "./usual"}]},
     )
     source = {"source": {"source": "directory", "path": str(market)}}
-    enabled = {**{f"{offer['name']}@mk": True for offer in offers}, "off@mk": False}
+    switches = {**{f"{offer['name']}@mk": True for offer in offers}, "off@mk": False}
     put(
         user.home / ".claude" / "settings.json",
-        {"enabledPlugins": enabled, "extraKnownMarketplaces": {"mk": source}},
+        {"enabledPlugins": switches, "extraKnownMarketplaces": {"mk": source}},
     )
-    known = {**source, "installLocation": str(market), "lastUpdated": "2026-11-15T00:00:00.000Z"}
-    put(user.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": known})
+    marketplace = {**source, "installLocation": str(market), "lastUpdated": "2026-11-15T00:00:00.000Z"}
+    put(user.home / ".claude" / "plugins" / "known_marketplaces.json", {"mk": marketplace})
     names = ("usual:one", "inline:two", "inline:shared", "path:three", "several:four", "several:five")
     return {f"plugin:{name}" for name in (*names, "offered:six")}
 
@@ -85,8 +85,8 @@ def test_claudes_plugin_servers_are_listed_as_the_client_fills_them_in(user: Use
 def test_a_plugins_server_is_switched_but_not_edited(user: User) -> None:
     claude_plugins(user)
     for command in (["remove"], ["update", "-e", "A=b"]):
-        shown = user.json(command[0], "plugin:usual:one", *command[1:], code=1)
-        assert "belongs to the plugin usual@mk" in shown["error"]
+        reply = user.json(command[0], "plugin:usual:one", *command[1:], code=1)
+        assert "belongs to the plugin usual@mk" in reply["error"]
     user.json("disable", "plugin:usual:one", "-a", "claude")
     assert user.json("show", "plugin:usual:one")["servers"][0]["enabled"] is False
     user.json("enable", "plugin:usual:one")
@@ -103,15 +103,15 @@ def test_a_plugins_broken_file_is_a_problem_and_hides_nothing(user: User) -> Non
 def test_claudes_managed_file_excludes_other_files(user: User) -> None:
     user.counsel("add", "mine", "-a", "claude", "--", "x")
     claude_plugins(user)
-    managed = user.machine / "etc" / "claude-code" / "managed-mcp.json"
-    put(managed, {"mcpServers": {"corp": server("corp")}})
-    seen = rows(user, "claude")
-    assert seen.pop("corp") == ("managed", None)
-    assert {shadow for _, shadow in seen.values()} == {"managed"}
+    file = user.machine / "etc" / "claude-code" / "managed-mcp.json"
+    put(file, {"mcpServers": {"corp": server("corp")}})
+    servers = rows(user, "claude")
+    assert servers.pop("corp") == ("managed", None)
+    assert {shadow for _, shadow in servers.values()} == {"managed"}
     assert "administrator" in user.json("remove", "corp", code=1)["error"]
-    warned = user.json("add", "more", "-a", "claude", "--", "x")["results"][0]["warnings"]
-    assert any(str(managed) in words for words in warned)
-    put(managed, "{")
+    warnings = user.json("add", "more", "-a", "claude", "--", "x")["results"][0]["warnings"]
+    assert any(str(file) in words for words in warnings)
+    put(file, "{")
     assert {shadow for _, shadow in rows(user, "claude").values()} == {"managed"}
 
 
@@ -126,11 +126,11 @@ def test_codex_layers_of_the_machine_and_of_folders_above(user: User) -> None:
     user.write("codex project", '[mcp_servers.above]\ncommand = "above"\n')
     below = user.project / "below"
     below.mkdir()
-    seen = {
+    servers = {
         (row["name"], row["scope"]): (row["command"], row["args"], row["shadowed_by"])
         for row in user.json("list", "--project", str(below))["servers"]
     }
-    assert seen == {
+    assert servers == {
         ("both", "user"): ("user", ["s"], None),
         ("both", "system"): ("system", ["s"], "user"),
         ("mine", "user"): ("x", [], "managed"),
@@ -146,8 +146,8 @@ def codex_plugin(user: User) -> None:
     user.write("codex", '[plugins."plug@mk"]\nenabled = true\n[mcp_servers.mine]\ncommand = "x"\n')
     folder = user.home / ".codex" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
     put(folder / ".codex-plugin" / "plugin.json", {"name": "plug", "version": "1.0.0"})
-    brought = {"brought": {"command": "echo", "cwd": "sub"}, "mine": {"command": "plugin"}}
-    put(folder / ".mcp.json", {"mcpServers": brought})
+    servers = {"brought": {"command": "echo", "cwd": "sub"}, "mine": {"command": "plugin"}}
+    put(folder / ".mcp.json", {"mcpServers": servers})
 
 
 def test_codex_plugin_servers(user: User) -> None:
@@ -177,9 +177,9 @@ def gemini_files(user: User) -> None:
 
 def test_geminis_system_files_and_extensions(user: User) -> None:
     gemini_files(user)
-    seen = rows(user, "gemini")
+    servers = rows(user, "gemini")
     places = ("managed", "system", "user", "project", "plugin")
-    assert {name: matches for name, matches in seen.items() if name != "both"} == {
+    assert {name: matches for name, matches in servers.items() if name != "both"} == {
         f"own-{place}": (place, None) for place in places
     }
     both = {row["scope"]: row["shadowed_by"] for row in user.json("show", "both")["servers"]}
@@ -196,13 +196,13 @@ def test_geminis_system_files_and_extensions(user: User) -> None:
 def test_geminis_lists_of_excluded_and_allowed_count_across_files(user: User) -> None:
     user.write("gemini", '{"mcp": {"excluded": ["One"]}, "mcpServers": {"two": {"command": "x"}}}')
     user.write("gemini project", '{"mcpServers": {"one": {"command": "x"}, "three": {"command": "x"}}}')
-    switched = {row["name"]: row["enabled"] for row in user.json("list")["servers"]}
-    assert switched == {"two": True, "one": False, "three": True}
+    switches = {row["name"]: row["enabled"] for row in user.json("list")["servers"]}
+    assert switches == {"two": True, "one": False, "three": True}
     user.json("enable", "one")
     assert user.json("show", "one")["servers"][0]["enabled"]
     user.write("gemini", '{"mcp": {"allowed": ["one"]}, "mcpServers": {"two": {"command": "x"}}}')
-    switched = {row["name"]: row["enabled"] for row in user.json("list")["servers"]}
-    assert switched == {"two": False, "one": True, "three": False}
+    switches = {row["name"]: row["enabled"] for row in user.json("list")["servers"]}
+    assert switches == {"two": False, "one": True, "three": False}
 
 
 @pytest.mark.client
@@ -212,14 +212,14 @@ def test_the_clients_list_the_same(user: User) -> None:
     output = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
     assert {line.split(": ")[0] for line in output.splitlines() if "✔ Connected" in line} == names
     codex_plugin(user)
-    listed = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
-    assert {server["name"] for server in listed} == {"brought", "mine"}
+    codex_list = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
+    assert {server["name"] for server in codex_list} == {"brought", "mine"}
     gemini_files(user)
     shutil.rmtree(user.machine)  # the client wants these files safe from all but root, which a test's are not
     output = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
     used = {
         row["name"]: row for row in user.json("list", "-a", "gemini")["servers"] if not row["shadowed_by"]
     }
-    shown = {line.split()[1].rstrip(":"): line for line in output.splitlines() if "Connected" in line}
-    assert shown.keys() == used.keys()
-    assert all(used[name]["args"][-1] in line for name, line in shown.items())
+    claude_lines = {line.split()[1].rstrip(":"): line for line in output.splitlines() if "Connected" in line}
+    assert claude_lines.keys() == used.keys()
+    assert all(used[name]["args"][-1] in line for name, line in claude_lines.items())

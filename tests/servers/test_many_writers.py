@@ -85,9 +85,9 @@ def test_sixteen_writers_of_ours_lose_nothing(user: User) -> None:
     user.write("claude", json.dumps({"keep": {"me": [1, 2]}}, indent=2))
     with Watcher(files(user)):
         finish([start(user, f"w{number}", 4, ",".join(PARSERS)) for number in range(16)])
-    wanted = {f"w{writer}-{number}" for writer in range(16) for number in range(4)}
+    expected = {f"w{writer}-{number}" for writer in range(16) for number in range(4)}
     for agent in PARSERS:
-        assert {row["name"] for row in user.json("list", "-a", agent)["servers"]} == wanted
+        assert {row["name"] for row in user.json("list", "-a", agent)["servers"]} == expected
     assert json.loads(user.file("claude").read_text())["keep"] == {"me": [1, 2]}
     assert not (user.home / ".claude.json.lock").exists()
     assert not list(user.home.glob("**/*.counsel-tmp"))
@@ -113,9 +113,9 @@ def test_ours_and_the_real_claude_write_at_once(user: User) -> None:
     ]
     with Watcher({"claude": user.file("claude")}):
         finish([*(start(user, f"w{number}", 6, "claude") for number in range(12)), *theirs])
-    wanted = {f"w{writer}-{number}" for writer in range(12) for number in range(6)}
-    wanted |= {f"claude-{number}" for number in range(4)} | {"first"}
-    assert {row["name"] for row in user.json("list", "-a", "claude")["servers"]} == wanted
+    expected = {f"w{writer}-{number}" for writer in range(12) for number in range(6)}
+    expected |= {f"claude-{number}" for number in range(4)} | {"first"}
+    assert {row["name"] for row in user.json("list", "-a", "claude")["servers"]} == expected
 
 
 @pytest.mark.slow
@@ -125,23 +125,23 @@ def test_killed_writers_leave_the_old_or_the_new_file(user: User, monkeypatch: p
     pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB: there is a middle to be killed in
     user.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
     chance = random.Random(4)
-    done: set[str] = set()
+    finished_names: set[str] = set()
     with Watcher({"claude": user.file("claude"), "codex": user.file("codex")}):
         for number in range(8):
             writer = start(user, f"k{number}", 1000, "claude,codex")
             assert writer.stdout is not None
             for line in writer.stdout:
-                done.add(f"k{number}-{line.strip()}")
+                finished_names.add(f"k{number}-{line.strip()}")
                 if chance.random() < 0.4:
                     threading.Event().wait(chance.random() * 0.05)
                     break
             writer.kill()
-            done |= {f"k{number}-{line.strip()}" for line in writer.stdout}
+            finished_names |= {f"k{number}-{line.strip()}" for line in writer.stdout}
             writer.communicate()
             _free_stale_lock(user.home / ".claude.json.lock")
     names = {row["name"] for row in user.json("list", "-a", "claude")["servers"]}
-    assert done <= names, "an add that was reported as done is lost"
-    assert len(names - done) <= 8, "at most the one add that each killed writer was at"
+    assert finished_names <= names, "an add that was reported as done is lost"
+    assert len(names - finished_names) <= 8, "at most the one add that each killed writer was at"
     assert json.loads(user.file("claude").read_text())["key-0"] == "x" * 100
     user.counsel("add", "after", "-a", "claude,codex", "--", "echo")
 

@@ -16,10 +16,10 @@ SECRET = "pässword-0123456789"
 )
 def test_an_arguments_value_is_masked_however_it_is_quoted(quoted: str) -> None:
     documents = [{"servers": [{"args": ["--api-key", SECRET, "--port", "80"]}]}, {"args": ["a", 3]}]
-    shown = masked_diff(f'+    "--api-key",\n+    {quoted},\n+    "80"\n', documents)
-    assert "0123456789" not in shown
-    assert shown.count(quoted[0]) >= 2
-    assert '"80"' in shown
+    diff = masked_diff(f'+    "--api-key",\n+    {quoted},\n+    "80"\n', documents)
+    assert "0123456789" not in diff
+    assert diff.count(quoted[0]) >= 2
+    assert '"80"' in diff
 
 
 def test_other_arguments_stay() -> None:

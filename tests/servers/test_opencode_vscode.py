@@ -34,8 +34,8 @@ def test_each_client_writes_its_golden_file(agent: str, case: str, server: Serve
 def test_vscode_says_sse_and_opencode_refuses_it(user: User) -> None:
     user.servers().add([SSE], ["vscode"])
     assert user.file("vscode").read_text() == golden("vscode", "sse.json")
-    shown = user.json("add", "x", "-a", "opencode", "-t", "sse", "--url", "http://127.0.0.1:9/sse", code=1)
-    assert "OpenCode does not support sse" in shown["error"]
+    reply = user.json("add", "x", "-a", "opencode", "-t", "sse", "--url", "http://127.0.0.1:9/sse", code=1)
+    assert "OpenCode does not support sse" in reply["error"]
 
 
 def test_vscode_keeps_inputs_comments_and_its_own_keys(user: User) -> None:
@@ -50,8 +50,8 @@ def test_vscode_keeps_inputs_comments_and_its_own_keys(user: User) -> None:
     file = user.write("vscode project", before)
     user.counsel("update", "x", "-a", "vscode", "-e", "A=${HOME}")
     assert file.read_text() == before.replace('"${input:key}"}', '"${input:key}", "A": "${env:HOME}"}')
-    shown = user.json("copy", "x", "--from", "vscode", "--to", "claude", code=1)
-    assert "only VS Code fills it in" in shown["error"]
+    reply = user.json("copy", "x", "--from", "vscode", "--to", "claude", code=1)
+    assert "only VS Code fills it in" in reply["error"]
     user.counsel("copy", "x", "--from", "vscode", "--to", "vscode:user")  # it knows its own
 
 
@@ -60,12 +60,12 @@ def test_opencode_keeps_what_only_it_fills_in(user: User) -> None:
     file = user.write("opencode", f'{{"mcp": {{"x": {entry}}}}}')
     (row,) = user.json("show", "x", "--reveal")["servers"]
     assert (row["args"], row["env"]) == (["${A}"], {"K": "{file:./k}", "E": "${E}"})
-    shown = user.json("copy", "x", "--from", "opencode", "--to", "codex", code=1)
-    assert "only OpenCode fills it in" in shown["error"]
+    reply = user.json("copy", "x", "--from", "opencode", "--to", "codex", code=1)
+    assert "only OpenCode fills it in" in reply["error"]
     user.counsel("update", "x", "-a", "opencode", "-e", "N=1")
     assert '"{file:./k}", "E": "{env:E}", "N": "1"' in file.read_text()
-    refused = user.json("add", "y", "-a", "opencode", "-e", "A=${B:-c}", "--", "c", code=1)
-    assert "OpenCode has no default values" in refused["error"]
+    reply = user.json("add", "y", "-a", "opencode", "-e", "A=${B:-c}", "--", "c", code=1)
+    assert "OpenCode has no default values" in reply["error"]
     assert (
         "would replace {env:B}" in user.json("add", "y", "-a", "opencode", "--", "{env:B}", code=1)["error"]
     )
@@ -83,12 +83,12 @@ def test_opencode_writes_the_file_that_is_there(user: User) -> None:
 def test_opencode_merges_its_files(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     user.write("opencode", json.dumps({"mcp": {"x": {"type": "local", "command": ["c"]}}}))
     user.write("opencode project", json.dumps({"mcp": {"x": {"enabled": False}}}))
-    named = user.home / "named.json"
-    named.write_text(json.dumps({"mcp": {"z": {"type": "remote", "url": "http://127.0.0.1:9/"}}}))
-    monkeypatch.setenv("OPENCODE_CONFIG", str(named))
-    seen = user.json("list")
-    assert seen["problems"] == []
-    rows = {(row["name"], row["scope"]): row for row in seen["servers"]}
+    file = user.home / "named.json"
+    file.write_text(json.dumps({"mcp": {"z": {"type": "remote", "url": "http://127.0.0.1:9/"}}}))
+    monkeypatch.setenv("OPENCODE_CONFIG", str(file))
+    reply = user.json("list")
+    assert reply["problems"] == []
+    rows = {(row["name"], row["scope"]): row for row in reply["servers"]}
     assert (rows["x", "project"]["enabled"], rows["x", "project"]["command"]) == (False, "c")
     assert rows["x", "user"]["shadowed_by"] == "project"
     assert not rows["z", "managed"]["writable"]
@@ -116,9 +116,9 @@ def test_what_breaks_opencode_is_a_problem(real: bool, entry: dict[str, object],
 
 def test_opencodes_form_can_be_pasted(user: User, tmp_path: Path) -> None:
     text = '{"mcp": {"x": {"type": "local", "command": ["c", "a"], "environment": {"K": "{env:K}"}}}}'
-    pasted = tmp_path / "pasted.json"
-    pasted.write_text(text)
-    user.counsel("add", "--from", str(pasted), "-a", "claude")
+    file = tmp_path / "pasted.json"
+    file.write_text(text)
+    user.counsel("add", "--from", str(file), "-a", "claude")
     (row,) = user.json("list")["servers"]
     assert (row["command"], row["args"], row["env"]) == ("c", ["a"], {"K": "${K}"})
 

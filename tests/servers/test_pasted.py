@@ -66,8 +66,8 @@ def test_a_dollar_in_codexs_own_form_is_text(text: str, user: User, monkeypatch:
 )
 def test_bad_pasted_text_is_refused(text: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    refused = user.json("add", "x", "-a", "claude", "--from", "-", code=1)
-    assert refused["code"] in {"INVALID_ARGUMENT", "CONFIG_INVALID"}
+    reply = user.json("add", "x", "-a", "claude", "--from", "-", code=1)
+    assert reply["code"] in {"INVALID_ARGUMENT", "CONFIG_INVALID"}
     assert not user.file("claude").exists()
 
 
@@ -80,22 +80,22 @@ def test_a_pasted_server_that_is_disabled_stays_disabled_or_it_is_reported(user:
     (user.project / "p.md").write_text(
         '```json\n{"mcpServers": {"a": {"command": "c", "disabled": true}}}\n```\n'
     )
-    done = user.json("add", "-a", "codex,cursor", "--from", "p.md")
+    reply = user.json("add", "-a", "codex,cursor", "--from", "p.md")
     assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["a"]["enabled"] is False
-    assert any("enabled in Cursor" in words for words in done["results"][1]["warnings"])
+    assert any("enabled in Cursor" in words for words in reply["results"][1]["warnings"])
     assert "disabled" not in user.file("cursor").read_text()
 
 
 def test_a_switch_in_pasted_json_does_not_make_it_codexs_form(user: User) -> None:
     entry = {"type": "sse", "url": "http://127.0.0.1:9/sse", "enabled": False, "headers": {"X": "${V}"}}
     (user.project / "p.json").write_text(json.dumps({"mcpServers": {"a": entry}}))
-    done = user.json("add", "-a", "claude", "--from", "p.json")
+    reply = user.json("add", "-a", "claude", "--from", "p.json")
     assert json.loads(user.file("claude").read_text())["mcpServers"]["a"] == {
         "type": "sse",
         "url": "http://127.0.0.1:9/sse",
         "headers": {"X": "${V}"},
     }
-    assert any("enabled in Claude Code" in words for words in done["results"][0]["warnings"])
+    assert any("enabled in Claude Code" in words for words in reply["results"][0]["warnings"])
 
 
 def test_pasted_toml_is_codexs_form(user: User) -> None:

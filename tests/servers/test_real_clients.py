@@ -44,15 +44,15 @@ def test_claude_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     (user.home / ".claude" / "settings.json").write_text('{"enableAllProjectMcpServers": true}')
     output = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
     assert {line.split(":")[0] for line in output.splitlines() if "✔ Connected" in line} == names
-    got = real_clients.ask(user.home, user.project, "claude", "mcp", "get", "local-stdio")
-    assert f"Command: {sys.executable}" in got
-    assert "A=b=c d" in got
-    assert "Scope: Local config" in got
+    details = real_clients.ask(user.home, user.project, "claude", "mcp", "get", "local-stdio")
+    assert f"Command: {sys.executable}" in details
+    assert "A=b=c d" in details
+    assert "Scope: Local config" in details
     user.counsel("disable", "user-http", "-a", "claude")
     user.counsel("disable", "project-stdio", "-a", "claude")
     output = real_clients.ask(user.home, user.project, "claude", "mcp", "list")
-    disabled = {line.split(":")[0] for line in output.splitlines() if "Disabled" in line}
-    assert disabled == {"user-http", "project-stdio"}
+    disabled_names = {line.split(":")[0] for line in output.splitlines() if "Disabled" in line}
+    assert disabled_names == {"user-http", "project-stdio"}
 
 
 @pytest.mark.parametrize("kind", ["bare", "relative"])
@@ -112,12 +112,12 @@ def test_codex_connects_to_what_we_write(user: User, tiny_port: int) -> None:
         "-H",
         "Y: 1",
     )
-    listed = {
+    rows_by_name = {
         row["name"]: row
         for row in json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
     }
-    assert set(listed) == names | {"refs", "token"}
-    assert listed["refs"]["transport"] == {
+    assert set(rows_by_name) == names | {"refs", "token"}
+    assert rows_by_name["refs"]["transport"] == {
         "type": "stdio",
         "command": sys.executable,
         "args": [str(QUICK)],
@@ -125,8 +125,8 @@ def test_codex_connects_to_what_we_write(user: User, tiny_port: int) -> None:
         "env_vars": ["HOME"],
         "cwd": str(user.project),
     }
-    assert listed["refs"]["tool_timeout_sec"] == 5.0
-    transport = listed["token"]["transport"]
+    assert rows_by_name["refs"]["tool_timeout_sec"] == 5.0
+    transport = rows_by_name["token"]["transport"]
     assert (transport["bearer_token_env_var"], transport["http_headers"], transport["env_http_headers"]) == (
         "T",
         {"Y": "1"},
@@ -134,11 +134,13 @@ def test_codex_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     )
     with real_clients.app_server(user.home, user.project) as server:
         rows = server.call("mcpServerStatus/list", {})["data"]
-    connected = {row["name"] for row in rows if "whereami" in row["tools"]}
-    assert connected >= {"user-stdio", "user-http", "refs"}
+    connected_names = {row["name"] for row in rows if "whereami" in row["tools"]}
+    assert connected_names >= {"user-stdio", "user-http", "refs"}
     user.counsel("disable", "user-stdio", "-a", "codex")
-    got = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "get", "user-stdio", "--json"))
-    assert got["enabled"] is False
+    details = json.loads(
+        real_clients.ask(user.home, user.project, "codex", "mcp", "get", "user-stdio", "--json")
+    )
+    assert details["enabled"] is False
 
 
 ODD_TOML = """\
@@ -207,7 +209,7 @@ def test_we_read_what_the_clients_write(user: User) -> None:
         real_clients.ask(user.home, user.project, *args, **TRUST)
 
     (user.home / ".codex").mkdir()
-    url, written = "http://127.0.0.1:9/mcp", set()
+    url, expected = "http://127.0.0.1:9/mcp", set()
     for agent, scopes in (("claude", ("user", "local", "project")), ("gemini", ("user", "project"))):
         for scope in scopes:
             to = (agent, "mcp", "add", "-s", scope)
@@ -217,14 +219,14 @@ def test_we_read_what_the_clients_write(user: User) -> None:
             )
             for transport in ("http", "sse"):
                 run(*to, "-t", transport, f"{scope}-{transport}", url, "-H", "X: 1")
-            written |= {(agent, scope, f"{scope}-{kind}") for kind in ("stdio", "http", "sse")}
+            expected |= {(agent, scope, f"{scope}-{kind}") for kind in ("stdio", "http", "sse")}
     run("codex", "mcp", "add", "user-stdio", "--env", "A=1", "--", "echo", "a b")
     run("codex", "mcp", "add", "user-http", "--url", url, "--bearer-token-env-var", "T")
-    written |= {("codex", "user", "user-stdio"), ("codex", "user", "user-http")}
+    expected |= {("codex", "user", "user-stdio"), ("codex", "user", "user-http")}
     result = user.json("list")
     assert result["problems"] == []
     rows = {(row["agent"], row["scope"], row["name"]): row for row in result["servers"]}
-    assert set(rows) == written
+    assert set(rows) == expected
     for (agent, scope, name), row in rows.items():
         assert row["transport"] == name.split("-")[1], (agent, scope)
         if name.endswith("stdio"):
@@ -255,7 +257,7 @@ def test_clients_still_write_after_us_and_we_after_them(user: User) -> None:
 def loaded(user: User, client: str) -> set[str]:
     """The names that the client's own list has; none if it does not start."""
     command = [program(client), "mcp", "list"]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=user.project,
         env=environment(user.home, **TRUST),
@@ -264,10 +266,10 @@ def loaded(user: User, client: str) -> set[str]:
         text=True,
         check=False,
     )
-    text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", process.stdout + process.stderr)
     return (
         {name for name in ("fine", "odd", "workspace") if re.search(rf"(?m)^\W*{name}\b", text)}
-        if not done.returncode
+        if not process.returncode
         else set()
     )
 

@@ -24,16 +24,16 @@ def test_references_are_translated(user: User) -> None:
         "TOKEN": "${TOKEN}",
         "D": "${D:-1}",
     }
-    shown = user.json("copy", "x", "--from", "gemini", "--to", "cursor", code=1)
-    assert "no default values" in shown["error"]
-    assert "--literal" not in shown["hint"]  # `copy` has no such option
+    reply = user.json("copy", "x", "--from", "gemini", "--to", "cursor", code=1)
+    assert "no default values" in reply["error"]
+    assert "--literal" not in reply["hint"]  # `copy` has no such option
     user.counsel("update", "x", "-a", "gemini", "--remove-env", "D")
     user.counsel("copy", "x", "--from", "gemini", "--to", "cursor")
-    written = json.loads(user.file("cursor").read_text())["mcpServers"]["x"]
-    assert written["env"] == {"TOKEN": "${env:TOKEN}"}
+    entry = json.loads(user.file("cursor").read_text())["mcpServers"]["x"]
+    assert entry["env"] == {"TOKEN": "${env:TOKEN}"}
     user.counsel("update", "x", "-a", "gemini", "-e", "D=${D:-1}")
-    shown = user.json("copy", "x", "--from", "gemini", "--to", "codex", code=1)
-    assert "${D}" in shown["error"]
+    reply = user.json("copy", "x", "--from", "gemini", "--to", "codex", code=1)
+    assert "${D}" in reply["error"]
     assert not user.file("codex").exists()
 
 
@@ -67,9 +67,9 @@ def test_codex_forms_become_references_elsewhere(user: User) -> None:
     )
     user.counsel("copy", "x", "--from", "codex", "--to", "claude")
     user.counsel("copy", "y", "--from", "codex", "--to", "claude")
-    written = json.loads(user.file("claude").read_text())["mcpServers"]
-    assert written["x"]["headers"] == {"Authorization": "Bearer ${T}", "A": "1", "B": "${V}"}
-    assert written["y"]["env"] == {"P": "${P}", "Q": "${Q}"}
+    entries = json.loads(user.file("claude").read_text())["mcpServers"]
+    assert entries["x"]["headers"] == {"Authorization": "Bearer ${T}", "A": "1", "B": "${V}"}
+    assert entries["y"]["env"] == {"P": "${P}", "Q": "${Q}"}
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_codex_forms_become_references_elsewhere(user: User) -> None:
     ],
 )
 def test_what_codex_cannot_say_is_named(flags: tuple[str, ...], why: str, user: User) -> None:
-    shown = user.json("add", "x", "-a", "codex", *flags, code=1)
-    assert why in shown["error"]
-    assert "env_vars" in shown["hint"]
+    reply = user.json("add", "x", "-a", "codex", *flags, code=1)
+    assert why in reply["error"]
+    assert "env_vars" in reply["hint"]
 
 
 def test_text_that_gemini_would_expand_is_refused(user: User) -> None:
@@ -103,18 +103,18 @@ def test_cursors_own_placeholders_stay_with_cursor(user: User) -> None:
 
 
 def test_literal_secrets_are_warned_about_and_masked(user: User) -> None:
-    done = user.json(
+    reply = user.json(
         "add", "x", "-a", "claude", "-s", "project", "-e", f"API_KEY={SECRET}", "--", "c", "--token", SECRET
     )
-    words = " ".join(done["results"][0]["warnings"])
+    words = " ".join(reply["results"][0]["warnings"])
     assert "argument 2" in words
     assert "API_KEY" in words
     assert "${NAME}" in words
-    assert SECRET not in json.dumps(done)
+    assert SECRET not in json.dumps(reply)
     for command in (("list",), ("list", "--json"), ("show", "x"), ("show", "x", "--json")):
-        shown = user.counsel(*command)
-        assert SECRET not in shown
-        assert "sk…34" in shown
+        output = user.counsel(*command)
+        assert SECRET not in output
+        assert "sk…34" in output
     assert SECRET in user.counsel("show", "x", "--reveal")
     assert SECRET not in json.dumps(user.json("undo", "--list"))
 
@@ -162,8 +162,8 @@ def test_harmless_values_are_not_masked(user: User) -> None:
 
 
 def test_gemini_blocks_pythonpath(user: User) -> None:
-    done = user.json("add", "x", "-a", "gemini", "-e", "PYTHONPATH=/x", "--", "c")
-    assert "PYTHONPATH" in done["results"][0]["warnings"][0]
+    reply = user.json("add", "x", "-a", "gemini", "-e", "PYTHONPATH=/x", "--", "c")
+    assert "PYTHONPATH" in reply["results"][0]["warnings"][0]
 
 
 def test_what_is_text_in_codex_stays_text(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +194,6 @@ def test_what_an_item_of_env_vars_says_stays(user: User) -> None:
 
 
 def test_codex_is_offered_what_goes_with_an_address(user: User) -> None:
-    done = user.json("add", "x", "-a", "codex", "--url", f"http://127.0.0.1:9/?token={SECRET}")
-    assert "env_http_headers" in done["results"][0]["warnings"][0]
-    assert "env_vars" not in done["results"][0]["warnings"][0]
+    reply = user.json("add", "x", "-a", "codex", "--url", f"http://127.0.0.1:9/?token={SECRET}")
+    assert "env_http_headers" in reply["results"][0]["warnings"][0]
+    assert "env_vars" not in reply["results"][0]["warnings"][0]

@@ -13,8 +13,8 @@ HELD = '{\n  "a": 1, "mcpServers": {\n    "first": {"command": "c"},\n    "my se
 
 def test_a_rename_changes_the_name_and_nothing_else(user: User) -> None:
     path = user.write("claude", HELD)
-    done = user.json("rename", "my server.v2", "plain")
-    assert done["results"][0]["action"] == "renamed"
+    reply = user.json("rename", "my server.v2", "plain")
+    assert reply["results"][0]["action"] == "renamed"
     assert path.read_text() == HELD.replace("my server.v2", "plain")
     user.counsel("undo")
     assert path.read_text() == HELD
@@ -23,8 +23,8 @@ def test_a_rename_changes_the_name_and_nothing_else(user: User) -> None:
 def test_everywhere_all_or_none(user: User) -> None:
     user.counsel("add", "x", "--everywhere", "--", "c")
     user.counsel("add", "y", "-a", "gemini", "--", "c")
-    refused = user.json("rename", "x", "y", "--everywhere", code=1)
-    assert refused["code"] == "CONFLICT"
+    reply = user.json("rename", "x", "y", "--everywhere", code=1)
+    assert reply["code"] == "CONFLICT"
     assert {row["name"] for row in user.json("list", "-a", "claude,codex,cursor")["servers"]} == {"x"}
     user.counsel("rename", "x", "z", "--everywhere")
     rows = user.json("list")["servers"]
@@ -60,9 +60,9 @@ def test_a_server_that_is_off_stays_off(agent: str, user: User) -> None:
 def test_what_cannot_be_renamed(args: tuple[str, ...], code: str | None, words: str, user: User) -> None:
     user.counsel("add", "x", "-a", "codex", "--", "c")
     before = user.file("codex").read_text()
-    shown = user.json("rename", *args, code=1 if code else 0)
-    assert shown.get("code") == code
-    assert words in shown.get("error", "")
+    reply = user.json("rename", *args, code=1 if code else 0)
+    assert reply.get("code") == code
+    assert words in reply.get("error", "")
     assert user.file("codex").read_text() == before
 
 
@@ -78,8 +78,8 @@ def test_names_that_claude_code_loads_can_be_updated_and_copied(name: str, user:
     user.counsel("update", name, "-a", "claude", "-e", "A=1")
     assert json.loads(user.file("claude").read_text())["mcpServers"][name]["env"] == {"A": "1"}
     user.counsel("copy", name, "--from", "claude", "--to", "gemini,cursor")
-    done = user.json("copy", name, "--from", "gemini", "--to", "claude:project")
-    assert "claude mcp" in done["results"][0]["warnings"][0]
+    reply = user.json("copy", name, "--from", "gemini", "--to", "claude:project")
+    assert "claude mcp" in reply["results"][0]["warnings"][0]
 
 
 def test_enable_keeps_codexs_line_and_its_comment(user: User) -> None:
@@ -91,14 +91,16 @@ def test_enable_keeps_codexs_line_and_its_comment(user: User) -> None:
 def test_a_user_server_stays_off_in_the_other_projects(user: User) -> None:
     """Claude Code switches a user's server per project; what a project's own server of that name has stays."""
     user.counsel("add", "x", "-a", "claude", "--", "c")
-    other = user.home / "other"
-    other.mkdir()
-    user.counsel("disable", "x", "-a", "claude", "--project", str(other))
+    project = user.home / "other"
+    project.mkdir()
+    user.counsel("disable", "x", "-a", "claude", "--project", str(project))
     user.counsel("rename", "x", "y", "-a", "claude")
-    assert [row["enabled"] for row in user.json("list", "--project", str(other))["servers"]] == [False]
+    assert [row["enabled"] for row in user.json("list", "--project", str(project))["servers"]] == [False]
     assert [row["enabled"] for row in user.json("list")["servers"]] == [True]
     projects = json.loads(user.file("claude").read_text())["projects"]
-    assert {path: entry["disabledMcpServers"] for path, entry in projects.items()} == {str(other): ["x", "y"]}
+    assert {path: entry["disabledMcpServers"] for path, entry in projects.items()} == {
+        str(project): ["x", "y"]
+    }
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
@@ -119,5 +121,5 @@ def test_a_name_that_is_switched_off_is_reported(agent: str, user: User) -> None
     user.counsel("disable", "y", "-a", agent)
     user.counsel("remove", "y", "-a", agent)
     user.counsel("add", "x", "-a", agent, "--", "c")
-    done = user.json("rename", "x", "y", "-a", agent)
-    assert "It is disabled in" in " ".join(done["results"][0]["warnings"])
+    reply = user.json("rename", "x", "y", "-a", agent)
+    assert "It is disabled in" in " ".join(reply["results"][0]["warnings"])

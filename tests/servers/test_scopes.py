@@ -29,19 +29,19 @@ def test_cursor_starts_both_so_nothing_shadows(user: User) -> None:
 
 
 def test_local_is_claudes_alone(user: User) -> None:
-    shown = user.json("add", "x", "--everywhere", "-s", "local", "--", "c", code=1)
-    assert "has no writable scope 'local'" in shown["error"]
+    reply = user.json("add", "x", "--everywhere", "-s", "local", "--", "c", code=1)
+    assert "has no writable scope 'local'" in reply["error"]
 
 
 def test_two_servers_of_one_command_are_both_there_in_a_new_project(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The project's own object is made for the first, and must not be made again for the second."""
-    pasted = {"mcpServers": {"one": {"command": "1"}, "two": {"command": "2"}}}
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(pasted)))
+    document = {"mcpServers": {"one": {"command": "1"}, "two": {"command": "2"}}}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(document)))
     user.counsel("add", "--agent", "claude", "--scope", "local", "--from", "-")
-    listed = user.json("list", "--agent", "claude")["servers"]
-    assert [(server["name"], server["scope"]) for server in listed] == [("one", "local"), ("two", "local")]
+    rows = user.json("list", "--agent", "claude")["servers"]
+    assert [(server["name"], server["scope"]) for server in rows] == [("one", "local"), ("two", "local")]
 
 
 def test_a_local_server_belongs_to_the_git_root(user: User) -> None:
@@ -142,11 +142,11 @@ def test_a_relative_folder_in_a_variable_starts_at_the_project(
 ) -> None:
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.setenv(name, "moved")
-    done = user.json("add", "x", "-a", "claude,codex,gemini", "--", "c")
-    moved = user.project / "moved"
-    assert [row["path"] for row in done["results"]] == [
-        str(moved / name) for name in (".claude.json", "config.toml", ".gemini/settings.json")
+    reply = user.json("add", "x", "-a", "claude,codex,gemini", "--", "c")
+    folder = user.project / "moved"
+    assert [row["path"] for row in reply["results"]] == [
+        str(folder / name) for name in (".claude.json", "config.toml", ".gemini/settings.json")
     ]
     monkeypatch.chdir(user.home)
     user.counsel("undo")
-    assert not (moved / ".claude.json").exists()
+    assert not (folder / ".claude.json").exists()

@@ -28,8 +28,10 @@ def numbered(count: int, **changed: str) -> str:
 
 
 def lines(text: str) -> list[str]:
-    *ended, rest = text.split("\n")
-    return [f"{line}\n" for line in ended] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
+    *lines_with_end, rest = text.split("\n")
+    return [f"{line}\n" for line in lines_with_end] + (
+        [f"{rest}\n\\ No newline at end of file\n"] if rest else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,16 +62,16 @@ def test_a_new_file_is_compared_with_nothing() -> None:
 
 
 def test_of_a_large_file_only_the_part_that_differs_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[int] = []
+    sizes: list[int] = []
     library = difflib.unified_diff
 
     def counted(old: list[str], new: list[str], before: str, after: str, n: int) -> Iterator[str]:
-        compared.extend((len(old), len(new)))
+        sizes.extend((len(old), len(new)))
         return library(old, new, before, after, n=n)
 
     monkeypatch.setattr(difflib, "unified_diff", counted)
     text = diff.unified(planned(numbered(5_000), numbered(5_000, l2500="new")))
-    assert compared == [7, 7]
+    assert sizes == [7, 7]
     assert "@@ -2497,7 +2497,7 @@\n" in text
 
 

@@ -45,16 +45,16 @@ def test_cursor_cannot_be_switched_and_says_why(user: User) -> None:
 def test_a_copy_does_not_switch_a_disabled_server_on_silently(user: User) -> None:
     user.counsel("add", "x", "-a", "codex", "--", "c")
     user.counsel("disable", "x", "-a", "codex")
-    done = user.json("copy", "x", "--from", "codex", "--to", "gemini")
-    assert any("enabled in" in words for words in done["results"][0]["warnings"])
+    reply = user.json("copy", "x", "--from", "codex", "--to", "gemini")
+    assert any("enabled in" in words for words in reply["results"][0]["warnings"])
 
 
 def test_a_server_whose_name_is_disabled_is_added_with_a_note(user: User) -> None:
     user.counsel("add", "x", "-a", "claude,gemini", "--", "c")
     user.counsel("disable", "x", "-a", "claude,gemini")
     user.counsel("remove", "x", "-a", "claude,gemini")
-    done = user.json("add", "x", "-a", "claude,gemini", "--", "c")
-    for row in done["results"]:
+    reply = user.json("add", "x", "-a", "claude,gemini", "--", "c")
+    for row in reply["results"]:
         assert f"counsel servers enable x --agent {row['agent']}" in row["warnings"][0]
     assert not any(row["enabled"] for row in user.json("list")["servers"])
 
@@ -62,8 +62,8 @@ def test_a_server_whose_name_is_disabled_is_added_with_a_note(user: User) -> Non
 def test_a_copy_of_what_is_off_says_how_it_is_switched_there(user: User) -> None:
     user.counsel("add", "x", "-a", "codex,gemini", "--", "c")
     user.counsel("disable", "x", "-a", "codex,gemini")
-    done = user.json("copy", "x", "--from", "codex", "--to", "claude,cursor,gemini:project")
-    claude, cursor, gemini = (row["warnings"] for row in done["results"])
+    reply = user.json("copy", "x", "--from", "codex", "--to", "claude,cursor,gemini:project")
+    claude, cursor, gemini = (row["warnings"] for row in reply["results"])
     assert "counsel servers disable x --agent claude" in claude[0]
     assert "inside the application" in cursor[0]
     assert not any(
@@ -81,7 +81,7 @@ def test_a_projects_server_that_claudes_settings_switch_off(file: str, user: Use
     settings.parent.mkdir(exist_ok=True)
     settings.write_text('{"disabledMcpjsonServers": ["x", "y"], "mine": 1}')
     assert user.json("show", "x")["servers"][0]["enabled"] is False
-    done = user.json("enable", "x")
-    assert done["results"][0]["warnings"] == [f"{settings} disabled it, too; that entry was removed."]
+    reply = user.json("enable", "x")
+    assert reply["results"][0]["warnings"] == [f"{settings} disabled it, too; that entry was removed."]
     assert settings.read_text() == '{"disabledMcpjsonServers": ["y"], "mine": 1}'
     assert user.json("show", "x")["servers"][0]["enabled"] is True

@@ -26,9 +26,9 @@ def canary(user: User) -> Path:
 
 def told_to_trust(user: User, agent: str, folder: Path) -> None:
     if agent == "claude":
-        known = json.loads(user.file("claude").read_text()) if user.file("claude").exists() else {}
+        settings = json.loads(user.file("claude").read_text()) if user.file("claude").exists() else {}
         projects = {str(folder): {"hasTrustDialogAccepted": True}}
-        user.write("claude", json.dumps({**known, "projects": projects}))
+        user.write("claude", json.dumps({**settings, "projects": projects}))
     elif agent == "codex":
         old = user.file("codex").read_text() if user.file("codex").exists() else ""
         user.write("codex", f'{old}\n[projects."{folder}"]\ntrust_level = "trusted"\n')
@@ -88,14 +88,14 @@ def test_a_folder_that_something_was_written_into_is_not_taken_for_empty(user: U
 
 
 def test_an_absolute_working_folder_of_the_users_entry_is_kept(user: User) -> None:
-    there = user.home / "there"
-    there.mkdir()
+    folder = user.home / "there"
+    folder.mkdir()
     words = ("--", sys.executable, "-c", WHERE, str(user.home / "where"))
-    user.counsel("add", "x", "-a", "codex", "--cwd", str(there), *words)
-    assert started_in(user)[0] == there
+    user.counsel("add", "x", "-a", "codex", "--cwd", str(folder), *words)
+    assert started_in(user)[0] == folder
     user.counsel("add", "x", "-a", "gemini", "--cwd", "~/there", *words)
     user.counsel("remove", "x", "-a", "codex")
-    assert started_in(user)[0] == there
+    assert started_in(user)[0] == folder
 
 
 @pytest.mark.parametrize("path", [".", "", "bin", "./bin:", "~/bin"])
@@ -167,8 +167,8 @@ def test_a_variable_does_not_lead_into_the_folder(
 def test_the_folders_server_says_what_it_would_run_and_how_to_allow_it(user: User, canary: Path) -> None:
     entry = {"command": "touch", "args": [str(canary)], "env": {"API_KEY": "sk-live-abcdefghijklmnop1234"}}
     user.write("claude project", json.dumps({"mcpServers": {"x": entry}}))
-    for asked in (("x",), ("--scope", "project"), ("x", "--scope", "project")):
-        reply = user.json("check", *asked, code=1)
+    for arguments in (("x",), ("--scope", "project"), ("x", "--scope", "project")):
+        reply = user.json("check", *arguments, code=1)
         assert f"touch {canary}" in reply["error"]
         assert str(user.project) in reply["error"]
         assert "--trust-folder" in reply["hint"]
@@ -196,15 +196,15 @@ def test_a_folder_that_one_agent_trusts_may_start_its_servers(user: User, canary
 def test_trust_in_a_link_or_through_one_does_not_count(
     user: User, canary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trusted = user.home / "trusted"
-    trusted.mkdir()
-    (trusted / "link").symlink_to(user.project)
-    told_to_trust(user, "claude", trusted)
+    folder = user.home / "trusted"
+    folder.mkdir()
+    (folder / "link").symlink_to(user.project)
+    told_to_trust(user, "claude", folder)
     user.write(
         "gemini project", json.dumps({"mcpServers": {"x": {"command": "touch", "args": [str(canary)]}}})
     )
-    monkeypatch.chdir(trusted / "link")
-    for more in ((), ("--project", str(trusted / "link"))):
+    monkeypatch.chdir(folder / "link")
+    for more in ((), ("--project", str(folder / "link"))):
         assert "trust" in user.json("check", "x", *more, code=1)["error"]
     assert not canary.exists()
 
@@ -228,8 +228,8 @@ def test_the_users_own_server_is_meant_before_the_folders(user: User, canary: Pa
     else:
         entry = {"command": "touch", "args": [str(canary)]}
         user.write(workspace, json.dumps({"mcpServers": {"x": entry}}))
-    for asked in ((), ("x",)):
-        rows = {row["scope"]: row for row in user.json("check", *asked)["checks"]}
+    for arguments in ((), ("x",)):
+        rows = {row["scope"]: row for row in user.json("check", *arguments)["checks"]}
         assert rows["user"]["status"] == "ok"
         assert rows["project"]["status"] == "skipped"
         assert "--scope project" in rows["project"]["error"]
@@ -271,11 +271,11 @@ def test_a_plugin_that_the_folders_settings_enable_is_the_folders(user: User, ca
     market = user.project / "market"
     entry = {"command": "touch", "args": [str(canary)]}
     offer = {"name": "evil", "source": "./evil", "mcpServers": {"x": entry}}
-    listed = {"name": "mk", "owner": {"name": "a"}, "plugins": [offer]}
+    marketplace = {"name": "mk", "owner": {"name": "a"}, "plugins": [offer]}
     source = {"source": {"source": "directory", "path": str(market)}}
     settings = {"enabledPlugins": {"evil@mk": True}, "extraKnownMarketplaces": {"mk": source}}
     for path, value in (
-        (market / ".claude-plugin" / "marketplace.json", listed),
+        (market / ".claude-plugin" / "marketplace.json", marketplace),
         (market / "evil" / "README", {}),
         (user.project / ".claude" / "settings.json", settings),
     ):

@@ -39,9 +39,9 @@ def prepare(user: User) -> dict[str, bytes]:
 def test_one_read_only_file_stops_all(agent: str, user: User) -> None:
     before = prepare(user)
     user.file(agent).chmod(0o400)
-    shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
-    assert shown["code"] == "FILE_NOT_ALLOWED"
-    assert shown["file"] == str(user.file(agent))
+    reply = user.json("add", "new", "--everywhere", "--", "c", code=1)
+    assert reply["code"] == "FILE_NOT_ALLOWED"
+    assert reply["file"] == str(user.file(agent))
     assert state(user) == before
 
 
@@ -52,16 +52,16 @@ def test_a_link_that_loops(agent: str, user: User) -> None:
     del before[str(file)]
     file.unlink()
     file.symlink_to(file)
-    shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
-    assert "loop" in json.dumps(shown)
+    reply = user.json("add", "new", "--everywhere", "--", "c", code=1)
+    assert "loop" in json.dumps(reply)
     assert state(user) == before
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_folder_in_the_files_place(agent: str, user: User) -> None:
     user.file(agent).mkdir(parents=True)
-    shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
-    assert "is a folder" in json.dumps(shown)
+    reply = user.json("add", "new", "--everywhere", "--", "c", code=1)
+    assert "is a folder" in json.dumps(reply)
     assert state(user) == {}
 
 
@@ -93,10 +93,10 @@ def test_a_write_that_does_not_fit(user: User) -> None:
     user.write("claude", json.dumps({"pad": "x" * 300_000}, indent=2))
     user.counsel("add", "old", "-a", "codex", "--", "c")
     before = state(user)
-    done = counsel(user, "add", "new", "--everywhere", "--json", "--", "c", limit=100_000)
-    assert done.returncode == 1, done.stderr
-    shown = json.loads(done.stdout)
-    assert "Nothing was changed" in shown["error"]
+    process = counsel(user, "add", "new", "--everywhere", "--json", "--", "c", limit=100_000)
+    assert process.returncode == 1, process.stderr
+    document = json.loads(process.stdout)
+    assert "Nothing was changed" in document["error"]
     assert state(user) == before
     assert not list(user.home.rglob("*.counsel-tmp"))
 
@@ -104,14 +104,14 @@ def test_a_write_that_does_not_fit(user: User) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_output_that_cannot_be_written_is_no_success(user: User) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "counsel", "servers", "list", "--json"],
             cwd=user.project,
             stdout=full,
             check=False,
             stderr=subprocess.PIPE,
         )
-    assert done.returncode != 0
+    assert process.returncode != 0
 
 
 @pytest.fixture
@@ -133,8 +133,8 @@ def test_a_full_disk(user: User, small_disk: Path, monkeypatch: pytest.MonkeyPat
         file = small_disk / ".claude.json"
         file.write_text(json.dumps({"pad": "x" * 700_000}))
         before = file.read_bytes()
-        shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
-        assert "disk is full" in shown["error"]
+        reply = user.json("add", "new", "--everywhere", "--", "c", code=1)
+        assert "disk is full" in reply["error"]
         assert file.read_bytes() == before
         assert sorted(path.name for path in small_disk.iterdir()) == [".claude.json"]
         assert state(user) == {}
@@ -173,8 +173,8 @@ def test_no_permission(spoiled: str, user: User, monkeypatch: pytest.MonkeyPatch
         os.chown(spoil, 0, 0)
         spoil.chmod(0o644 if spoiled == "file" else 0o755)
         with another_user():
-            shown = user.json("add", "new", "--everywhere", "--", "c", code=1)
-        assert shown["code"] == "FILE_NOT_ALLOWED"
-        assert shown["file"] == str(file)
+            reply = user.json("add", "new", "--everywhere", "--", "c", code=1)
+        assert reply["code"] == "FILE_NOT_ALLOWED"
+        assert reply["file"] == str(file)
         assert state(user) == {str(file): b'{"theme": "x"}'}
         monkeypatch.chdir("/")

@@ -63,11 +63,11 @@ def codex(home: Path, cwd: Path, **env: str) -> dict[str, Any]:
         assert process.stdin
         assert process.stdout
         info = {"clientInfo": {"name": "counsel-tests", "title": "tests", "version": "1"}}
-        asked = {"cwds": [str(cwd)], "forceReload": True}
+        arguments = {"cwds": [str(cwd)], "forceReload": True}
         for message in (
             {"id": 1, "method": "initialize", "params": info},
             {"method": "initialized"},
-            {"id": 2, "method": "skills/list", "params": asked},
+            {"id": 2, "method": "skills/list", "params": arguments},
         ):
             print(json.dumps({"jsonrpc": "2.0", **message}), file=process.stdin, flush=True)
         try:
@@ -93,8 +93,8 @@ _GEMINI = re.compile(
 
 def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
     """`gemini skills list --all`, read back from its page."""
-    fixed = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true", "NO_COLOR": "1"}
-    variables = environment(home, **{**fixed, **COMPILED, **env})
+    defaults = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true", "NO_COLOR": "1"}
+    variables = environment(home, **{**defaults, **COMPILED, **env})
     with subprocess.Popen(
         [program("gemini"), "skills", "list", "--all"],
         cwd=cwd,

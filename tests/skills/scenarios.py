@@ -97,11 +97,14 @@ def plugin(home: Path, **changes: Any) -> Path:
     market = home / ".claude" / "plugins" / "marketplaces" / "mk"
     source = {"source": "github", "repo": "o/mk"}
     offers = changes.get("offers", [{"name": "plug", "source": source}])
-    listed = {"name": "mk", "owner": {"name": "o"}, "plugins": offers}
-    write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
+    offer_list = {"name": "mk", "owner": {"name": "o"}, "plugins": offers}
+    write(market / ".claude-plugin" / "marketplace.json", json.dumps(offer_list))
     when = "2026-11-15T06:53:55.413Z"
-    known = {"mk": {"source": source, "installLocation": str(market), "lastUpdated": when}}
-    write(home / ".claude" / "plugins" / "known_marketplaces.json", json.dumps(changes.get("known", known)))
+    marketplaces = {"mk": {"source": source, "installLocation": str(market), "lastUpdated": when}}
+    write(
+        home / ".claude" / "plugins" / "known_marketplaces.json",
+        json.dumps(changes.get("known", marketplaces)),
+    )
     entry = {
         "scope": "user",
         "installPath": str(folder),
@@ -110,10 +113,10 @@ def plugin(home: Path, **changes: Any) -> Path:
         "lastUpdated": when,
     }
     entries = [{**entry, **more} for more in changes.get("installed", [{}])]
-    installed = {"version": 2, "plugins": {"plug@mk": entries}}
-    write(home / ".claude" / "plugins" / "installed_plugins.json", json.dumps(installed))
-    enabled = {"enabledPlugins": {"plug@mk": changes.get("enabled", True)}}
-    write(home / ".claude" / "settings.json", json.dumps(enabled))
+    records = {"version": 2, "plugins": {"plug@mk": entries}}
+    write(home / ".claude" / "plugins" / "installed_plugins.json", json.dumps(records))
+    switches = {"enabledPlugins": {"plug@mk": changes.get("enabled", True)}}
+    write(home / ".claude" / "settings.json", json.dumps(switches))
     return folder
 
 

@@ -49,11 +49,11 @@ async def post(http: aiohttp.ClientSession, path: str, body: Any) -> tuple[int, 
 async def test_list_show_and_matrix(http: aiohttp.ClientSession, user: User) -> None:
     add_skill(user, "~/.claude", "one")
     add_skill(user, "~/.agents", "two")
-    status, listed = await get(http, "/api/skills", agent="claude,codex", q="o")
+    status, listing = await get(http, "/api/skills", agent="claude,codex", q="o")
     assert status == 200
-    assert listed == user.run("list", "--agent", "claude,codex", "o", "--json").json
-    status, shown = await get(http, "/api/skills/show", name="/one")
-    assert (status, shown["text"]) == (200, "Do it.\n")
+    assert listing == user.run("list", "--agent", "claude,codex", "o", "--json").json
+    status, details = await get(http, "/api/skills/show", name="/one")
+    assert (status, details["text"]) == (200, "Do it.\n")
     status, matrix = await get(http, "/api/skills/matrix")
     assert [row["name"] for row in matrix["rows"]] == ["one", "two"]
 
@@ -66,11 +66,11 @@ async def test_share_undo_and_unshare(http: aiohttp.ClientSession, user: User) -
         "fate"
     ] == "share"
     assert not link.exists()
-    status, done = await post(http, "/api/skills/share", wish)
+    status, reply = await post(http, "/api/skills/share", wish)
     assert (status, link.is_symlink()) == (200, True)
-    (shared,) = (await get(http, "/api/skills/shared"))[1]["shared"]
-    assert shared == {
-        "id": done["id"],
+    (entry,) = (await get(http, "/api/skills/shared"))[1]["shared"]
+    assert entry == {
+        "id": reply["id"],
         "skill": "gem",
         "agents": ["codex"],
         "scope": "user",
@@ -78,7 +78,7 @@ async def test_share_undo_and_unshare(http: aiohttp.ClientSession, user: User) -
         "path": str(link),
         "source": str(user.home / ".claude" / "skills" / "gem"),
     }
-    assert (await post(http, "/api/skills/undo", {"id": done["id"]}))[0] == 200
+    assert (await post(http, "/api/skills/undo", {"id": reply["id"]}))[0] == 200
     assert not link.exists()
     assert (await get(http, "/api/skills/shared"))[1] == {"shared": []}
     await post(http, "/api/skills/share", wish)

@@ -75,21 +75,21 @@ def test_two_equal_copies_are_not_marked(user: User) -> None:
 
 def test_from_python_sharing_is_no_dry_run(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
-    planned = share_skill("gem", to=("codex",), dry_run=True, project=user.project)
+    plan = share_skill("gem", to=("codex",), dry_run=True, project=user.project)
     link = user.home / ".agents" / "skills" / "gem"
-    assert planned.id == ""
+    assert plan.id == ""
     assert not link.is_symlink()
-    done = share_skill("gem", to=("codex",), project=user.project)
+    sharing = share_skill("gem", to=("codex",), project=user.project)
     assert link.is_symlink()
-    assert done.id
-    assert [step.fate for step in done.steps] == ["shared"]
+    assert sharing.id
+    assert [step.fate for step in sharing.steps] == ["shared"]
 
-    looked = undo_sharing(dry_run=True)
-    assert (looked.id, [step.fate for step in looked.steps]) == ("", ["removed"])
+    preview = undo_sharing(dry_run=True)
+    assert (preview.id, [step.fate for step in preview.steps]) == ("", ["removed"])
     assert link.is_symlink()
-    taken = unshare_skill("gem", project=user.project)
-    assert taken.id == done.id
-    assert (taken.skill, taken.scope) == ("gem", "user")
+    removal = unshare_skill("gem", project=user.project)
+    assert removal.id == sharing.id
+    assert (removal.skill, removal.scope) == ("gem", "user")
     assert not link.is_symlink()
     with pytest.raises(CounselError, match="Nothing to undo: no skill is shared"):
         undo_sharing()
@@ -114,7 +114,7 @@ def test_of_several_sights_of_a_skill_the_one_that_is_used_is_shown(user: User) 
     both = show_skill("gem", agents=("claude", "codex"), project=user.project)
     assert both.skill.accepted
     assert both.skill.agent == "claude"
-    assert [other.agent for other in both.others] == ["codex"]
+    assert [skill.agent for skill in both.others] == ["codex"]
 
 
 def test_what_is_gone_already_is_reported(user: User) -> None:
@@ -130,8 +130,8 @@ def test_a_changed_copy_is_moved_into_the_backups(user: User) -> None:
     share_skill("gem", to=("codex",), copy=True, project=user.project)
     copy = user.home / ".agents" / "skills" / "gem"
     (copy / "more.txt").write_text("mine")
-    (looked,) = undo_sharing(dry_run=True).steps
-    assert "backups" in looked.message
+    (preview,) = undo_sharing(dry_run=True).steps
+    assert "backups" in preview.message
     (step,) = undo_sharing().steps
     assert step.backup is not None
     assert (step.backup / "more.txt").read_text() == "mine"
@@ -152,14 +152,14 @@ def entry(tmp_path: Path, **fields: object) -> UndoEntry:
 
 
 def test_folders_that_were_made_go_and_those_that_are_used_stay(tmp_path: Path) -> None:
-    made = (str(tmp_path / "made"), str(tmp_path / "made" / "deep"))
+    folders = (str(tmp_path / "made"), str(tmp_path / "made" / "deep"))
     (tmp_path / "made" / "deep").mkdir(parents=True)
     (tmp_path / "made" / "used").touch()
-    restore(entry(tmp_path, made=made))
+    restore(entry(tmp_path, made=folders))
     assert not (tmp_path / "made" / "deep").exists()
     assert (tmp_path / "made").exists()
     (tmp_path / "made" / "used").unlink()
-    restore(entry(tmp_path, made=made[:1]))
+    restore(entry(tmp_path, made=folders[:1]))
     assert not (tmp_path / "made").exists()
 
 
@@ -180,16 +180,16 @@ def test_the_log_keeps_the_last_word_about_each_path(tmp_path: Path) -> None:
     log = UndoLog({"COUNSEL_HOME": str(tmp_path)})
     assert log.entries() == []
     with log.locked():
-        one, two = entry(tmp_path), entry(tmp_path, id="other")
-        log.append(one)
-        log.append(two)
-        log.mark_undone(one)
-    assert log.active() == [two]
-    assert [each.taken_back for each in log.entries()] == [True, False]
+        first, second = entry(tmp_path), entry(tmp_path, id="other")
+        log.append(first)
+        log.append(second)
+        log.mark_undone(first)
+    assert log.active() == [second]
+    assert [item.taken_back for item in log.entries()] == [True, False]
     with log.path.open("a") as file:
         file.write('{"id": "cut sho')
     log.append(entry(tmp_path, id="third"))
-    assert [each.id for each in log.active()] == ["other", "third"]
+    assert [item.id for item in log.active()] == ["other", "third"]
 
 
 def test_backups_of_one_name_are_stored_side_by_side(tmp_path: Path) -> None:

@@ -119,11 +119,11 @@ def test_the_quick_reader_says_what_the_whole_one_says(text: str) -> None:
     reply = quick(text)
     for dialect in DIALECTS if reply is not None else ():
         try:
-            whole = document(text, dialect)
+            node = document(text, dialect)
         except YamlError:
             assert isinstance(reply, YamlError)
         else:
-            assert reply == whole
+            assert reply == node
 
 
 @pytest.mark.parametrize(

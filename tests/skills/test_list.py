@@ -102,12 +102,12 @@ def test_no_skill_is_lost_however_broken_its_neighbours(user: User) -> None:
         "cursor": ".agents",
     }.items():
         base = user.home / folder / "skills"
-        listed = {
+        names = {
             Path(skill["path"]).parent.name
             for skill in document
             if skill["agent"] == agent and str(base) in skill["path"]
         }
-        assert listed == set(sample_skills.TEXTS), agent
+        assert names == set(sample_skills.TEXTS), agent
     assert all(skill["problems"] for skill in document if not skill["accepted"])
 
 
@@ -153,8 +153,10 @@ def test_links_and_loops_and_pipes(user: User, tmp_path: Path) -> None:
     pipes = [skill for skill in document if skill["path"].endswith("pipe/SKILL.md")]
     assert pipes
     assert not any(skill["accepted"] for skill in pipes)
-    linked = next(skill for skill in document if skill["agent"] == "claude" and skill["name"] == "linked")
-    assert linked["links_to"] == str(tmp_path / "outside.claude" / "linked-folder" / "SKILL.md")
+    skill_by_link = next(
+        skill for skill in document if skill["agent"] == "claude" and skill["name"] == "linked"
+    )
+    assert skill_by_link["links_to"] == str(tmp_path / "outside.claude" / "linked-folder" / "SKILL.md")
 
 
 def test_a_folder_out_of_reach_is_skipped_with_a_word(user: User) -> None:
@@ -170,12 +172,12 @@ def test_a_folder_out_of_reach_is_skipped_with_a_word(user: User) -> None:
     os.geteuid() == 0, reason="root reads everything; the self-linked folder stands in for it"
 )
 def test_a_folder_without_permission_is_skipped_with_a_word(user: User) -> None:
-    closed = add_skill(user, "~/.claude", "closed").parent
-    closed.chmod(0)
+    folder = add_skill(user, "~/.claude", "closed").parent
+    folder.chmod(0)
     try:
         document = user.run("list", "--json").json
     finally:
-        closed.chmod(0o700)
+        folder.chmod(0o700)
     assert any("permission denied" in problem for problem in document["problems"])
 
 
@@ -233,8 +235,8 @@ def test_settings_of_another_shape_never_hide_skills(
     for where in ("~/.claude", "~/.agents", PLUGIN, f"{MARKET}/plug", "~/.gemini/extensions/e"):
         add_skill(user, where, "fine")
     home = str(user.home)
-    for other, value in SETTINGS.items():
-        write(user.home / other, json.dumps(value).replace("~", home))
+    for setting, value in SETTINGS.items():
+        write(user.home / setting, json.dumps(value).replace("~", home))
     for odd in variants(SETTINGS[name]):
         write(user.home / name, json.dumps(odd).replace("~", home))
         result = list_skills(project=user.project).skills
@@ -260,8 +262,8 @@ def test_what_comes_with_an_agent_is_no_copy(user: User) -> None:
         add_skill(user, "~/.codex", ".system/skill-creator", plain("skill-creator")) / "more.md", "only here"
     )
     document = user.run("list", "--json").json["skills"]
-    assert {"codex system", "claude user"} <= {f"{listed['agent']} {listed['scope']}" for listed in document}
-    assert not [listed for listed in document if "drift" in listed["codes"]]
+    assert {"codex system", "claude user"} <= {f"{skill['agent']} {skill['scope']}" for skill in document}
+    assert not [skill for skill in document if "drift" in skill["codes"]]
 
 
 def test_drift_between_copies_is_marked(user: User) -> None:
@@ -291,9 +293,9 @@ def test_the_matrix_says_who_has_what(user: User) -> None:
         "cursor": "shared",
     }
     assert rows["broken"]["codex"] == "refused"
-    shown = user.run("matrix").out.splitlines()
-    assert shown[0].split() == ["SKILL", "CLAUDE", "CODEX", "GEMINI", "CURSOR", "CONTENT"]
-    assert len(shown) == 4
+    lines = user.run("matrix").out.splitlines()
+    assert lines[0].split() == ["SKILL", "CLAUDE", "CODEX", "GEMINI", "CURSOR", "CONTENT"]
+    assert len(lines) == 4
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -313,12 +315,12 @@ Use them **well**.
 def test_show_lists_text_files_tools_and_what_to_fix(user: User) -> None:
     folder = add_skill(user, "~/.claude", "tool-box", RICH)
     write(folder / "scripts" / "mend.py", "print()")
-    shown = user.run("show", "tool-box", "--json").json
-    assert shown["command"] == "/tool-box"
-    assert shown["text"].startswith("# Tools")
-    assert shown["allowed_tools"] == ["Bash(git add:*)", "Read", "Write"]
-    assert [file["path"] for file in shown["files"]] == ["SKILL.md", "scripts/mend.py"]
-    wrong = {finding["rule"]: finding for finding in shown["check"] if not finding["ok"]}
+    details = user.run("show", "tool-box", "--json").json
+    assert details["command"] == "/tool-box"
+    assert details["text"].startswith("# Tools")
+    assert details["allowed_tools"] == ["Bash(git add:*)", "Read", "Write"]
+    assert [file["path"] for file in details["files"]] == ["SKILL.md", "scripts/mend.py"]
+    wrong = {finding["rule"]: finding for finding in details["check"] if not finding["ok"]}
     assert set(wrong) == {"name", "folder"}
     assert "tool-box" in wrong["name"]["mend"]
 
@@ -367,10 +369,10 @@ def test_a_name_that_is_no_text_is_listed(user: User) -> None:
 
 
 def test_a_folder_that_is_gone_is_bad_input_not_a_crash(user: User, tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    os.chdir(gone)
-    gone.rmdir()
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    os.chdir(folder)
+    folder.rmdir()
     document = user.run("list", "--json").json
     assert (document["code"], document["error"]) == ("NOT_FOUND", "The current folder no longer exists.")
     assert user.run("list", "--project", "/no/such/place").code in {1, 2}
@@ -393,13 +395,13 @@ def test_claude_plugins_as_its_own_commands_wrote_them(user: User) -> None:
         "plugin-disable": [],
         "plugin-marketplace-add": [],
     }.items():
-        moved = shutil.copytree(golden / case / "home", user.home / case)
-        for path in moved.rglob("*.json"):
-            path.write_text(path.read_text().replace("/home/u", str(moved)))
-        write(moved / "marketplace" / ".claude-plugin" / "marketplace.json", MARKET)
+        home = shutil.copytree(golden / case / "home", user.home / case)
+        for path in home.rglob("*.json"):
+            path.write_text(path.read_text().replace("/home/u", str(home)))
+        write(home / "marketplace" / ".claude-plugin" / "marketplace.json", MARKET)
         if case == "plugin-install":
-            shutil.copytree(moved / ".claude/plugins/cache/mk/plug/1.0.0", moved / "marketplace" / "plug")
-        listing = list_skills(agents=["claude"], project=user.project, env={"HOME": str(moved)})
+            shutil.copytree(home / ".claude/plugins/cache/mk/plug/1.0.0", home / "marketplace" / "plug")
+        listing = list_skills(agents=["claude"], project=user.project, env={"HOME": str(home)})
         assert [skill.name for skill in listing.skills if skill.accepted] == expected, case
 
 

@@ -119,9 +119,9 @@ def gemini(top: Path) -> Scenario:
     for name, folder in {"two below": cwd, "between": repo / "a", "home": home}.items():
         yield f"by its list, {name}", listed("gemini", top, home, folder, **{TRUST: ""})
     write(top / "rules.json", json.dumps({str(cwd): "TRUST_PARENT"}))
-    moved = {TRUST: "", "GEMINI_CLI_TRUSTED_FOLDERS_PATH": str(top / "rules.json")}
-    yield "by another list, between", listed("gemini", top, home, repo / "a", **moved)
-    yield "by another list, above", listed("gemini", top, home, repo, **moved)
+    variables = {TRUST: "", "GEMINI_CLI_TRUSTED_FOLDERS_PATH": str(top / "rules.json")}
+    yield "by another list, between", listed("gemini", top, home, repo / "a", **variables)
+    yield "by another list, above", listed("gemini", top, home, repo, **variables)
     switches = {
         "none": {"skills": {"enabled": False}},
         "no trust": {"security": {"folderTrust": {"enabled": False}}},

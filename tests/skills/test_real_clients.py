@@ -61,13 +61,13 @@ CODEX_SCOPES = {"project": "repo", "plugin": "user"}
 def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
     reply = real_clients.codex(home, cwd, **env)
     result = [skill for skill in ours("codex", home, cwd, **env) if skill.scope != "system"]
-    listed = {
+    expected = {
         (skill.name, CODEX_SCOPES.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
         for skill in result
         if skill.state in {"loaded", "disabled"}
     }
     theirs = [entry for entry in reply["skills"] if entry["scope"] != "system"]
-    assert listed == {(entry["name"], entry["scope"], entry["path"], entry["enabled"]) for entry in theirs}
+    assert expected == {(entry["name"], entry["scope"], entry["path"], entry["enabled"]) for entry in theirs}
     assert {
         str(skill.real): _codex_kind(skill.notes[0].message) for skill in result if skill.state == "refused"
     } == {entry["path"]: _codex_kind(entry["message"]) for entry in reply["errors"]}
@@ -93,11 +93,11 @@ def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
         entry.name for entry in reply if entry.builtin
     }
     # Which of two in one folder wins is a matter of timing: of those only the folder is compared.
-    doubled = {(skill.name, skill.folder.parent) for skill in result if skill.state == "shadowed"}
+    duplicates = {(skill.name, skill.folder.parent) for skill in result if skill.state == "shadowed"}
     assert {
         (
             _last_line(skill.name),
-            _place(skill.path, (skill.name, skill.folder.parent) in doubled),
+            _place(skill.path, (skill.name, skill.folder.parent) in duplicates),
             skill.accepted,
         )
         for skill in result
@@ -105,7 +105,7 @@ def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
     } == {
         (
             entry.name,
-            _place(Path(entry.location), (entry.name, Path(entry.location).parents[1]) in doubled),
+            _place(Path(entry.location), (entry.name, Path(entry.location).parents[1]) in duplicates),
             entry.enabled,
         )
         for entry in reply
@@ -262,16 +262,16 @@ def test_claude_reads_plugins_of_a_local_marketplace_in_place(
     tmp_path: Path, bundled: real_clients.ClaudeList
 ) -> None:
     home, market, repo = tmp_path / "home", tmp_path / "market", repository(tmp_path / "repo")
-    listed = {
+    offer_list = {
         "name": "mk",
         "owner": {"name": "o"},
         "plugins": [{"name": "plug", "source": "./plug", "version": "1.0.0"}],
     }
-    write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
+    write(market / ".claude-plugin" / "marketplace.json", json.dumps(offer_list))
     write(market / "plug" / ".claude-plugin" / "plugin.json", '{"name": "plug"}')
     write(market / "plug" / "skills" / "in-place" / "SKILL.md", plain("x"))
-    declared = {"mk": {"source": {"source": "directory", "path": str(market)}}}
-    settings = {"enabledPlugins": {"plug@mk": True}, "extraKnownMarketplaces": declared}
+    marketplaces = {"mk": {"source": {"source": "directory", "path": str(market)}}}
+    settings = {"enabledPlugins": {"plug@mk": True}, "extraKnownMarketplaces": marketplaces}
     write(home / ".claude" / "settings.json", json.dumps(settings))
     same_as_claude(home, repo, bundled)
 

@@ -77,8 +77,8 @@ def test_what_is_there_is_not_replaced_without_a_yes(user: User, tmp_path: Path)
     assert output.code == 1
     assert output.json["code"] == "CONFLICT"
     assert "--yes" in output.json["hint"]
-    after = {path: what for path, what in tree(tmp_path).items() if not path.startswith("counsel")}
-    assert after == {path: what for path, what in before.items() if not path.startswith("counsel")}
+    after = {path: content for path, content in tree(tmp_path).items() if not path.startswith("counsel")}
+    assert after == {path: content for path, content in before.items() if not path.startswith("counsel")}
 
 
 def test_with_a_yes_the_old_one_is_kept_and_comes_back(user: User) -> None:
@@ -105,10 +105,10 @@ def test_another_skill_of_that_name_elsewhere_asks_first(user: User) -> None:
 def test_a_link_beside_another_of_its_name_replaces_nothing(user: User) -> None:
     new = add_skill(user, "~/.claude", "gem")
     own = add_skill(user, "~/.codex", "gem", plain("gem", "Codex's own"))
-    (planned,) = user.run("share", str(new), "--to", "codex", "--dry-run", "--json").json["steps"]
-    assert planned["fate"] == "beside"
-    refused = user.run("share", str(new), "--to", "codex", "--json").json
-    assert "backups" not in refused["hint"]
+    (preview,) = user.run("share", str(new), "--to", "codex", "--dry-run", "--json").json["steps"]
+    assert preview["fate"] == "beside"
+    reply = user.run("share", str(new), "--to", "codex", "--json").json
+    assert "backups" not in reply["hint"]
     (step,) = user.run("share", str(new), "--to", "codex", "--yes", "--json").json["steps"]
     assert (step["fate"], step["backup"]) == ("shared", None)
     assert own.is_dir()
@@ -119,11 +119,11 @@ def test_what_came_into_being_since_the_plan_is_not_replaced(
 ) -> None:
     add_skill(user, "~/.claude", "gem")
     place = user.home / ".agents" / "skills" / "gem"
-    planned = undo_log.new_id
+    real_new_id = undo_log.new_id
 
     def another_is_faster() -> str:
         write(place / "SKILL.md", plain("gem", "somebody's own"))
-        return planned()
+        return real_new_id()
 
     monkeypatch.setattr(share, "new_id", another_is_faster)
     assert user.run("share", "gem", "--to", "codex", "--json").json["code"] == "CONFLICT"
@@ -132,17 +132,17 @@ def test_what_came_into_being_since_the_plan_is_not_replaced(
 
 def test_remove_leaves_other_projects_alone(user: User, tmp_path: Path) -> None:
     add_skill(user, "~/.claude", "gem")
-    other = tmp_path / "other"
-    (other / ".git").mkdir(parents=True)
-    for folder in (user.project, other):
+    project = tmp_path / "other"
+    (project / ".git").mkdir(parents=True)
+    for folder in (user.project, project):
         user.run("share", "gem", "--to", "codex", "--scope", "project", "--project", str(folder))
     user.run("share", "gem", "--remove")
     assert not (user.project / ".agents").exists()
-    assert (other / ".agents" / "skills" / "gem").is_symlink()
+    assert (project / ".agents" / "skills" / "gem").is_symlink()
     document = user.run("share", "gem", "--remove", "--json").json
-    assert (document["code"], str(other) in document["error"]) == ("NOT_FOUND", True)
-    assert user.run("share", "gem", "--remove", "--project", str(other)).code == 0
-    assert not (other / ".agents").exists()
+    assert (document["code"], str(project) in document["error"]) == ("NOT_FOUND", True)
+    assert user.run("share", "gem", "--remove", "--project", str(project)).code == 0
+    assert not (project / ".agents").exists()
 
 
 def test_remove_takes_back_only_what_was_shared(user: User) -> None:
@@ -295,9 +295,9 @@ def test_what_was_to_be_replaced_is_back_when_the_new_one_cannot_be_made(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(share, "_make", full)
-    refused = user.run("share", str(new), "--to", "codex", "--yes", "--json").json
-    assert refused["code"] == "CONFLICT"
-    assert "No space left" in refused["error"]
+    reply = user.run("share", str(new), "--to", "codex", "--yes", "--json").json
+    assert reply["code"] == "CONFLICT"
+    assert "No space left" in reply["error"]
     assert tree(user.home) == before
 
 
@@ -311,6 +311,6 @@ def test_half_a_copy_is_not_left_behind(user: User, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shutil, "copytree", full)
-    refused = user.run("share", str(new), "--to", "codex", "--copy", "--json").json
-    assert "No space left" in refused["error"]
+    reply = user.run("share", str(new), "--to", "codex", "--copy", "--json").json
+    assert "No space left" in reply["error"]
     assert tree(user.home) == before
