@@ -24,23 +24,23 @@ settings.load_profile("counsel")
 
 
 def pytest_configure() -> None:
-    """Ctrl-C and a closed window work in what the tests start, also when they run in the background or under `nohup`."""
+    """Let Ctrl-C and SIGHUP reach the programs that tests start, also in the background or under `nohup`."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     gc.disable()  # until all tests are collected: their objects stay, and to look through them takes a quarter longer
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: no later collection looks through it."""
+    """Exclude imported and collected objects, which all stay, from later garbage collections."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Some tests are not traced: slow ones, generated documents and comparisons with other libraries repeat quick tests
+    """Do not trace some tests: slow ones, generated documents and comparisons with other libraries repeat quick tests
     with more cases.
 
-    Tracing doubles the time of what runs in this process, and adds next to nothing there.
+    Tracing doubles the time of code in this process, and would add next to nothing for them.
     """
     for item in items:
         repeats = item.get_closest_marker("slow") or item.get_closest_marker("oracle")
@@ -59,7 +59,7 @@ async def fake_api() -> AsyncIterator[FakeAPI]:
 
 @pytest.fixture(scope="session")
 def fake_host() -> Iterator[FakeHost]:
-    """The process in which the fakes of `fake_process` run, one after another."""
+    """The process in which the fakes of `fake_process` run, one at a time."""
     host = FakeHost()
     yield host
     host.close()
@@ -67,14 +67,14 @@ def fake_host() -> Iterator[FakeHost]:
 
 @pytest.fixture
 def fake_process(fake_host: FakeHost) -> Iterator[FakeProcess]:
-    """The same in another process, for tests that drive real CLIs and daemons: new, on a port of its own."""
+    """A new fake of the vendors' APIs in another process, for tests that drive real CLIs and daemons."""
     with FakeProcess(fake_host) as fake:
         yield fake
 
 
 @pytest.fixture
 async def home(tmp_path: Path) -> AsyncIterator[Path]:
-    """A COUNSEL_HOME whose daemon ends with the test."""
+    """A COUNSEL_HOME whose daemon is ended after the test."""
     (tmp_path / "home").mkdir()
     yield tmp_path / "home"
     if (pid := daemon_pid(tmp_path / "home")) is not None:
@@ -84,20 +84,20 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> User:
-    """A user's home and project of their own, with no agent installed."""
+    """A user with an own home and project, and no agent installed."""
     return make_user(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
 def real_client() -> Callable[[str], str]:
-    """A real program from npm by its name. Where it is missing CI fails; elsewhere the test is skipped and says why."""
+    """A real program from npm, by its name. If it is missing, CI fails; elsewhere the test is skipped with a reason."""
 
     return program
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    """Started by the first test of a worker that needs it. Without PostgreSQL CI fails; elsewhere the test is skipped."""
+    """Starts with the first test that needs it. Without PostgreSQL, CI fails; elsewhere the test is skipped."""
     if not os.environ.get("CI"):
         pytest.importorskip(
             "psycopg", reason="psycopg is not installed (pip install -r requirements-dev.lock)"

@@ -1,4 +1,4 @@
-"""Every public name of counsel as a program uses it. mypy (strict) checks this file; nothing runs it.
+"""Every public name of counsel, used as in a program. mypy (strict) checks this file; nothing runs it.
 
 A type that changes here changes for users: say so in CHANGELOG.md.
 """

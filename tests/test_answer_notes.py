@@ -1,4 +1,4 @@
-"""The line below an answer, and what its reader should know of it."""
+"""The line below an answer, and the notes for its reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Days and months of budgets begin at midnight of the machine's time zone."""
+"""Daily and monthly budgets begin at midnight in the machine's time zone."""
 
 from __future__ import annotations
 

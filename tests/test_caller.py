@@ -1,4 +1,4 @@
-"""Who asks: the agents before this call, and which settings a job needs to continue unchanged."""
+"""The caller: the chain of agents before this call, and the settings that a job needs to continue unchanged."""
 
 from __future__ import annotations
 

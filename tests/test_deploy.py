@@ -1,4 +1,4 @@
-"""Dockerfile, compose.yaml, Kubernetes' manifests and systemd's units name commands, options and settings that exist."""
+"""Dockerfile, compose.yaml, Kubernetes manifests and systemd units use only existing commands, options and settings."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_server_is_asked_whether_it_is_ready_and_has_time_to_drain() -> None:
 
 
 def test_the_database_counts_as_healthy_only_when_others_can_connect() -> None:
-    """While it is created, a server answers on the socket alone, and the migration would be refused."""
+    """While the database is created, its server listens on the socket only, and the migration would be refused."""
     test = COMPOSE["services"]["postgres"]["healthcheck"]["test"]
     assert test[:2] == ["CMD", "pg_isready"]
     assert "--host=127.0.0.1" in test

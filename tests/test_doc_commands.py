@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "use").glob("*.md"))]
 
 
 def shown_commands(text: str) -> list[list[str]]:
-    """The arguments of each `counsel …` in the shell examples of a page, also behind a pipe."""
+    """The arguments of each `counsel …` in the shell examples of a page, including those after a pipe."""
     commands = []
     for block in FENCE.findall(text):
         for line in block.splitlines():
@@ -35,7 +35,7 @@ def shown_commands(text: str) -> list[list[str]]:
 
 
 def mistake(arguments: list[str]) -> str | None:
-    """What `counsel` would not understand of these arguments."""
+    """Why `counsel` would not accept these arguments; None if it would."""
     command: click.Command = cli
     context = click.Context(cli)
     words = iter(arguments)

@@ -1,4 +1,4 @@
-"""Links in the documentation lead somewhere, the files that it names exist, and its prose is wrapped."""
+"""Links and file names in the documentation are valid, and its prose is wrapped."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_architecture_names_every_package_and_module_at_the_top() -> None:
 
 
 def uneven_rows(page: Path) -> list[int]:
-    """The numbers of table rows that have other columns than their heading: a bar in code splits a cell, too."""
+    """The numbers of table rows with more or fewer columns than their heading: a bar in code also splits a cell."""
     in_code, columns, numbers = False, 0, []
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         text = line.strip()

@@ -1,5 +1,5 @@
-"""The fake itself: the other tests rely on it, so what it promises is tested. The vendors' SDKs judge its formats
-in tests/models/oracles/."""
+"""The fake of the vendors' APIs, on which the other tests rely. tests/models/oracles/ checks its formats with the
+vendors' SDKs."""
 
 from __future__ import annotations
 

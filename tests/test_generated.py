@@ -1,4 +1,4 @@
-"""What is generated is what is committed."""
+"""The committed generated files are up to date."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""Imports point one way: a package imports only packages that stand below it in `LAYERS`.
+"""Imports point one way: a package imports only packages below it in `LAYERS`.
 
-Every import counts, also those inside functions and modules that are named in strings for a later import.
+Every import counts, including those inside functions and of modules that are named in strings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of a job as JSON and back, and the text that they add up to."""
+"""Events of a job to JSON and back, and the text that they produce."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_nothing_is_compiled_when_a_module_is_imported() -> None:
 
 
 def test_every_module_uses_it() -> None:
-    """One class of the standard library's costs every start 0.9 ms."""
+    """Each class made by the standard library's decorator costs every start 0.9 ms."""
     path = Path(own.__file__)
     plain = [
         file.relative_to(SOURCES)

@@ -1,4 +1,4 @@
-"""Answers in JSON as people see them while they arrive."""
+"""JSON answers as people see them while they arrive."""
 
 from __future__ import annotations
 

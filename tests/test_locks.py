@@ -1,4 +1,4 @@
-"""Lock files, private folders, and whether a path still names what was opened."""
+"""Lock files, private folders, and whether a path still names the file that was opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The team's login, the keychain, and the folder in which the daemon's socket is."""
+"""The team's login, the keychain, and the folder of the daemon's socket."""
 
 from __future__ import annotations
 

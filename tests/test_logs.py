@@ -18,7 +18,7 @@ KEY = "not-of-any-known-shape-42"
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., io.StringIO]]:
-    """`start(**env)` sets logging up and gives what stderr shows; the root logger is put back afterwards."""
+    """`start(**env)` sets up logging and returns the text on stderr; the root logger is restored afterwards."""
     root, ours = logging.getLogger(), logging.getLogger("counsel")
     before, level = list(root.handlers), ours.level
     stream = io.StringIO()
@@ -232,7 +232,7 @@ SECRETS = [
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_every_shape_and_name_has_its_sign(secret: str) -> None:
-    """The quick look that goes before the patterns must let none of them pass."""
+    """The quick check before the patterns must not skip a text that a pattern matches."""
     assert redaction.HIDDEN in redaction.redact(f"so: {secret} end")
 
 

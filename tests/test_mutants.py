@@ -1,4 +1,4 @@
-"""`make mutants`: which changes it makes, that its sample is steady, and that every excused mutant still exists."""
+"""`make mutants`: its mutations, its reproducible sample, and that every excused mutant still exists."""
 
 from __future__ import annotations
 

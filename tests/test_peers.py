@@ -1,4 +1,4 @@
-"""docs/internals/peers.md: every test that it names exists; and what peers were seen to break that no other test covers."""
+"""docs/internals/peers.md: every test that it names exists. Also tests of peers' failures that no other test covers."""
 
 from __future__ import annotations
 

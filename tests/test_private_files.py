@@ -1,4 +1,4 @@
-"""COUNSEL_HOME and all below it are the user's alone, whichever interface made them."""
+"""COUNSEL_HOME and everything in it is private to the user, whichever interface created it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people and CI rely on next to the code: workflows, issue forms, hooks, CONTRIBUTING.md."""
+"""Files beside the code that people and CI rely on: workflows, issue forms, hooks, CONTRIBUTING.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids: unguessable, and neighbours when they were made at the same time."""
+"""Ids are unguessable, and neighbours if they were made at the same time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_ids_of_one_moment_begin_alike_and_later_ones_come_behind(clock: list[fl
 
 
 def test_the_rest_of_an_id_is_random(clock: list[float]) -> None:
-    """Also the eight characters that lists show: jobs that were started together stay apart."""
+    """This includes the eight characters in lists: jobs that were started together look different."""
     ids, keys = [random_ids.uuid8() for _ in range(20)], [random_ids.key() for _ in range(20)]
     assert len({name[4:8] for name in ids}) > 15
     assert len({key.partition(".")[2] for key in keys}) == 20

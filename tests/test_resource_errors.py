@@ -1,4 +1,4 @@
-"""A machine that has run out of files, memory or processes: that is said, not that a provider is down."""
+"""On a machine without free files, memory or processes, errors say so instead of blaming a provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every part of a result is read back from its document as it was, and as text says what it came to."""
+"""Every part of a result is read back unchanged from its document, and its text states the outcome."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_a_verdict_and_a_vote_as_text() -> None:
 
 
 def test_what_the_judge_and_vendors_write_does_not_look_like_a_part_of_the_result() -> None:
-    """A later turn finds our parts by their headings, and the failures by their lines, to take the names out."""
+    """A later turn finds counsel's sections by their headings, and failures by their lines, to remove the names."""
     text = "# Best\n\n## gpt-5\n\n### Why\n\n```sh\n## keep\n```\n\n~~~\n# keep\n~~~\n##no heading"
     recommendation, *_ = verdict_text.sections(JudgeVerdict(judge="opus", recommendation=text), None)
     assert recommendation.startswith(

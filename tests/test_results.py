@@ -1,4 +1,4 @@
-"""Results as programs read them: back from JSON, as SARIF, as GitHub's commands, and amounts for people."""
+"""Results for programs: read back from JSON, as SARIF, as GitHub's commands; and amounts for people."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_findings_of_a_severity_or_worse() -> None:
 
 
 def test_a_text_of_a_large_review_names_some_files_and_counts_the_others() -> None:
-    """It becomes a turn of the conversation, which the next question sends. The document has all names."""
+    """The text becomes a turn of the conversation, which is sent with the next question. The document has all names."""
     result = review()
     reviewers = (replace(result.reviewers[0], left_out=tuple(f"m{n}.py" for n in range(2_000))),)
     left_out = tuple(LeftOutFile(file=f"{n}.lock", reason="it is a lock file") for n in range(1_500))

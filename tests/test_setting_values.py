@@ -1,4 +1,4 @@
-"""What a setting's value may be: ranges, units, amounts of money, addresses."""
+"""Valid values of settings: ranges, units, amounts of money, addresses."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_numbers_outside_of_their_range_are_refused(
 
 
 def test_switches_are_off_but_one() -> None:
-    """What may change files, keeps words that people wrote, or costs money is off until somebody switches it on."""
+    """Everything that may change files, store people's text or cost money is off by default."""
     assert [name for name, row in ROWS.items() if row.type == "bool" and row.default is True] == [
         "codex_skip_git_check"
     ]

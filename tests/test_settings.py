@@ -148,7 +148,7 @@ def test_one_bad_line_loses_only_itself(home: Path) -> None:
 
 
 def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home: Path) -> None:
-    """Else a half-written table would redirect another provider's key."""
+    """Otherwise a half-written table could redirect another provider's key."""
     (home / "config.toml").write_text(
         "port = 99\n[providers.good]\nname = 'good'\n\n[providers.evil\nbase_url = 'http://evil'\n\n[providers.last]\nname = 'l'\n"
     )

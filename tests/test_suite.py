@@ -1,4 +1,4 @@
-"""`make test` runs a few failed tests once more, alone, and says so; what fails twice stays a failure."""
+"""`make test` repeats a few failed tests alone, and says so; a test that fails twice is a failure."""
 
 from __future__ import annotations
 

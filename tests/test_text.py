@@ -1,4 +1,4 @@
-"""Texts that grow by pieces, read whole, from an offset, and after a cut."""
+"""Texts that grow by pieces: read completely, from an offset, and after a cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home, or a folder above one's own, that belongs to somebody else: as after `sudo -u`, or in a container."""
+"""A home or a parent folder that belongs to another user, as after `sudo -u` or in a container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A COUNSEL_HOME that cannot be created: every command says so, and what to do."""
+"""A COUNSEL_HOME that cannot be created: every command says so and what to do."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_folders_that_exist_or_can_be_made_are_no_problem(tmp_path: Path) -> Non
 
 
 def test_the_default_folder_is_used_as_far_as_it_can_be(tmp_path: Path) -> None:
-    """The launcher names it to the daemon."""
+    """The launcher passes it to the daemon."""
     (tmp_path / ".local").write_text("")
     default = str(tmp_path / ".local/share/counsel")
     assert run_paths.home_problem({"HOME": str(tmp_path), "COUNSEL_HOME": default}) == ""

@@ -20,7 +20,7 @@ PAGE = "counsel/http/console/page/"
 
 
 def checkout(folder: Path) -> Path:
-    """The files that git has, as they are now."""
+    """A copy of the files that git tracks, in their current state."""
     file_list = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -36,7 +36,7 @@ def checkout(folder: Path) -> Path:
 
 
 def built(folder: Path, *command: str, **env: str) -> tuple[list[str], str]:
-    """The names in the wheel, and what the build printed."""
+    """The names in the wheel, and the output of the build."""
     process = subprocess.run(
         [sys.executable, *command],
         cwd=folder,

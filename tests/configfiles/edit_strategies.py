@@ -67,7 +67,7 @@ def holders(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 
 
 def any_edits(data: st.DataObject, value: Any) -> list[Edit]:
-    """Up to three, each of what the one before left; often all below one object."""
+    """Up to three edits, each of the result of the one before; often all below one object."""
     home = data.draw(st.sampled_from(holders(value)))
     matches: list[Edit] = []
     for _ in range(data.draw(st.integers(1, 3))):
@@ -95,7 +95,7 @@ def any_edit(path: tuple[str, ...], old: Any) -> st.SearchStrategy[Edit]:
 
 
 def merged(before: Any, ours: Any, theirs: Any) -> Any:
-    """Theirs without what is ours, member by member; an error where `undo` must refuse."""
+    """Their value without our changes, member by member; an error where `undo` must refuse."""
     if _same(before, theirs) or _same(before, ours):
         return theirs
     if _same(ours, theirs):
@@ -113,7 +113,7 @@ def merged(before: Any, ours: Any, theirs: Any) -> Any:
 
 
 def without_empty(value: Any) -> Any:
-    """Tables that hold nothing need no words in TOML, so they may come and go with what they held."""
+    """The value without empty tables, which TOML need not write: they may appear and disappear with their content."""
     if not isinstance(value, dict):
         return value
     members = {key: without_empty(inner) for key, inner in value.items()}
@@ -128,7 +128,7 @@ def puts(path: tuple[str, ...], value: Any) -> list[Any]:
 
 
 def same_but(before: Any, after: Any, path: tuple[str, ...]) -> bool:
-    """Equal (by `repr`, since nan is not equal to itself) once the edited member is taken out of both."""
+    """Whether both are equal without the edited member (by `repr`, because nan is not equal to itself)."""
     rest = {key: value for key, value in after.get(path[0], {}).items() if key != path[1]}
     document = {**after, path[0]: rest}
     if path[0] not in before and not rest:

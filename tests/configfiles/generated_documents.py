@@ -1,4 +1,4 @@
-"""Documents as people and programs write them: every layout that the formats allow, with the value known beforehand."""
+"""Generated documents in every layout that the formats allow, with their values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GAPS = st.sampled_from(["", " "])
 
 
 def blanks(newline: str, *, comments: bool) -> st.SearchStrategy[str]:
-    """None, one or two pieces of white space or comments, as a single choice: four times as fast as a list of pieces."""
+    """Up to two pieces of white space or comments, as a single choice: four times as fast as a list of pieces."""
     pieces = ["", "", "", " ", "\t", newline]
     if comments:
         pieces += [" /* c, { */ ", f'// c ] " {newline}', "/**/"]
@@ -62,7 +62,7 @@ class GeneratedDocument:
 
 
 class JsonMaker:
-    """Draws one document; `comments` turns on what JSONC adds."""
+    """Draws one document; `comments` turns on JSONC's additions."""
 
     def __init__(self, draw: st.DrawFn, *, comments: bool) -> None:
         self.draw = draw
@@ -238,7 +238,7 @@ HEADERS = st.lists(
 
 @st.composite
 def toml_documents(draw: st.DrawFn) -> str:
-    """Most draws are valid TOML; the tests ask tomllib and pass over the others."""
+    """A text that is usually valid TOML; the tests ask tomllib and skip the others."""
     parts = [draw(COMMENTS), *_pairs(draw)]
     for header in draw(HEADERS):
         parts += [draw(COMMENTS), header, *_pairs(draw)]

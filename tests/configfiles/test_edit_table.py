@@ -1,6 +1,6 @@
-"""Many small documents, many edits: every result character by character (tests/golden/edits.txt).
+"""Many edits of many small documents: the exact text of every result (tests/golden/edits.txt).
 
-`COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is meant, and read the difference first.
+`COUNSEL_GOLDEN=write pytest …` rewrites the file: only for an intended change, and read the difference first.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def test_every_edit_of_every_document_gives_the_stated_text() -> None:
 
 @pytest.mark.parametrize("name", EDITS)
 def test_what_was_written_means_what_was_asked_for(name: str) -> None:
-    """By the standard library's own readers."""
+    """Checked with the standard library's own readers."""
     for kind, text in documents():
         if kind == "jsonc" or text in NEWER or (after := outcome(kind, text, EDITS[name])).isidentifier():
             continue

@@ -1,4 +1,4 @@
-"""Edits by their meaning, whatever the file's format."""
+"""The value of a document after edits, independent of its format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that are interrupted, or fail, in the middle."""
+"""Writes that are interrupted or fail in the middle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from counsel.errors import CounselError
 
 
 def test_an_interruption_waits_for_what_was_begun(tmp_path: Path, home: Path) -> None:
-    """Ctrl-C while other threads write: nothing of theirs may stay behind."""
+    """Ctrl-C while other threads write: none of their files may stay behind."""
     files = [tmp_path / name / "f.json" for name in "123"]
 
     def interrupted(_: object) -> list[Path]:
@@ -45,7 +45,7 @@ def test_an_interruption_while_waiting_waits_all_the_same() -> None:
 
     def slow() -> None:
         first.wait()
-        while not interrupted.wait(0.05):  # a signal that comes just before somebody waits wakes nobody
+        while not interrupted.wait(0.05):  # a signal just before the wait would wake nobody
             signal.pthread_kill(main, signal.SIGINT)
         ends.append(1)
 
@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_read_is_no_failure(tmp_path: Path) -> None:
 def test_a_write_that_was_killed_just_before_the_replacement_needs_no_undo(
     exists: bool, tmp_path: Path, home: Path
 ) -> None:
-    """It is recorded and the file has its second name, but nothing happened: undo goes on to the change before it."""
+    """The change is recorded and the file has a second name, but was not replaced: undo takes the change before it."""
     file, older = tmp_path / "a.json", tmp_path / "older.json"
     if exists:
         file.write_text('{"b": 2}')
@@ -135,7 +135,7 @@ def test_a_replacement_that_fails_keeps_no_second_name(
 def test_a_backup_that_does_not_fit_leaves_nothing(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """COUNSEL_HOME is on another file system, so the file is copied, and that one is full."""
+    """COUNSEL_HOME is on another file system, which is full, so that copying the file fails."""
     file, undo_log = tmp_path / "a.json", UndoLog(home)
     file.write_text('{"b": 2}')
 

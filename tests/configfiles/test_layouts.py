@@ -1,4 +1,4 @@
-"""Layouts that people and clients really write, and what an edit makes of them, character by character."""
+"""Layouts that people and clients write, and the exact text after an edit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The promises of the editors, over generated documents.
+"""Properties of edits, checked with generated documents.
 
-`make check` runs a few hundred cases, the `slow` marker two thousand; both from fixed seeds, so that a failure
-shows again. `make fuzz` runs fourteen thousand from other seeds, and new ones. A case that once failed becomes a line of `test_layouts.py`.
+`make check` runs a few hundred cases, the `slow` marker two thousand, both with fixed seeds, so that failures can be
+repeated. `make fuzz` runs fourteen thousand with other seeds, and new ones. A case that failed once becomes a line of
+`test_layouts.py`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def test_setting_a_member_changes_only_its_value(
 def test_a_large_document_is_edited_like_a_small_one(
     case: tuple[str, GeneratedDocument], value: Any, data: st.DataObject
 ) -> None:
-    """Of large objects only the places are kept: nothing but time and memory may tell the difference."""
+    """Of large objects only the positions are stored: the only difference may be time and memory."""
     kind, generated = case
     path = (
         *data.draw(st.sampled_from(holders(generated.value))),
@@ -91,7 +92,7 @@ def test_a_large_document_is_edited_like_a_small_one(
 def test_large_objects_are_compared_like_small_ones(
     generated: GeneratedDocument, value: Any, data: st.DataObject
 ) -> None:
-    """Members that are written alike are not read to be compared."""
+    """Members with equal text are compared without being read."""
     path = (
         *data.draw(st.sampled_from(holders(generated.value))),
         data.draw(st.sampled_from(["new", "a"])),
@@ -120,7 +121,7 @@ def test_large_objects_are_compared_like_small_ones(
 def test_an_edited_document_is_what_its_text_is_read_as(
     case: tuple[str, GeneratedDocument], values: list[Any], data: st.DataObject
 ) -> None:
-    """Inside one member an edit reads only that member again, and its bytes are put together without the text."""
+    """An edit inside one member reads only that member again, and encodes the result without joining the text."""
     kind, generated = case
     inner = [path for path in holders(generated.value) if path]
     home = data.draw(st.sampled_from(inner or [()]))
@@ -135,7 +136,7 @@ def test_an_edited_document_is_what_its_text_is_read_as(
 def test_edits_of_all_kinds_follow_one_another(
     case: tuple[str, GeneratedDocument], size: int, data: st.DataObject
 ) -> None:
-    """An edited document is edited again, large and small, without being read in between."""
+    """Edited documents, large and small, are edited again without being read in between."""
     kind, generated = case
     small, value = as_kind(generated, kind), generated.value
     with patch.object(read, "_LARGE", size):

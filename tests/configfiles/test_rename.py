@@ -1,4 +1,4 @@
-"""A member gets another name: the characters of its name change, and no others."""
+"""Rename a member: only the characters of its name change."""
 
 from __future__ import annotations
 

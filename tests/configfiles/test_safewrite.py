@@ -1,4 +1,4 @@
-"""Writing users' files: modes, owners, links, what others write meanwhile, and what cannot be written."""
+"""Writing users' files: modes, owners, links, concurrent writers, and files that cannot be written."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_what_cannot_be_edited_is_named_and_left(
 
 
 def test_all_or_none(tmp_path: Path, home: Path) -> None:
-    """The second file turns into a folder after all was ready: the first is taken back, the third never made."""
+    """The second file becomes a folder just before the write: the first is restored, the third never created."""
     first, second, third = (tmp_path / name / "f.json" for name in ("1", "2", "3"))
     first.parent.mkdir()
     first.write_text("{ }")
@@ -197,7 +197,7 @@ def test_reading_nothing_is_not_reading_an_empty_file(tmp_path: Path) -> None:
 def test_a_file_that_is_being_written_in_place_is_waited_for(
     begun: str, when: str, tmp_path: Path, home: Path
 ) -> None:
-    """Gemini CLI truncates its file and writes: in between it is empty, which is not what its user has."""
+    """Gemini CLI truncates its file, then writes: the empty file in between is not the user's content."""
     file = tmp_path / "a.json"
     file.write_text('{"mine": 1}')
     planned = plan(put(file, "a")) if when == "writing" else None
@@ -218,7 +218,7 @@ def test_a_file_that_stays_empty_is_edited(tmp_path: Path, home: Path) -> None:
 def test_a_file_changed_after_another_was_replaced_spoils_no_record(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of the operation is recorded again, the first file as it was and not as it is by then."""
+    """The whole operation is recorded again, with the first file's content before the operation."""
     first, second = tmp_path / "1.json", tmp_path / "2.json"
     for file in (first, second):
         file.write_text('{"b": 2}')

@@ -142,7 +142,7 @@ def valid_toml(text: str) -> dict[str, Any]:
 
 
 def only_below_headers(text: str, home: tuple[str, ...]) -> bool:
-    """Whether `[a]` exists only through `[a.b]`: a field of `a` then brings a header of its own, which stays."""
+    """Whether `[a]` exists only through `[a.b]`: then a new field of `a` needs a header of its own, which stays."""
     family = [row for row in scan(text) if row.path[: len(home)] == home]
     return all(
         (row.kind != "pair" and row.path != home) or len(row.path) - len(row.keys) > len(home)

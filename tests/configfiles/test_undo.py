@@ -1,4 +1,4 @@
-"""Every write can be taken back, exactly, also after others' edits, or it is refused."""
+"""Every write can be undone exactly, also after others' edits, or undo is refused."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_was_no_object_does_not_become_an_empty_one(empty: str, tmp_path: P
 
 
 def test_undo_never_leaves_half_a_server(tmp_path: Path, home: Path) -> None:
-    """Codex adds `tools` when a person approves one for good; what is left without a command stops it altogether."""
+    """Codex adds `tools` when a person approves one permanently; a server without a command breaks all of Codex."""
     file = tmp_path / "config.toml"
     file.write_text("model = 'x'\n")
     undo_log = UndoLog(home)
@@ -112,7 +112,7 @@ def test_undoing_a_removal_brings_the_comments_back(tmp_path: Path, home: Path) 
 
 
 def test_undo_joins_a_line_that_was_cut_in_two(tmp_path: Path, home: Path) -> None:
-    """A comment stayed when its key went; the key comes back to it, not to a line that others put there."""
+    """A comment stayed when its key was removed; the key returns to the comment's line, not to a new line above it."""
     file = tmp_path / "config.toml"
     file.write_text("k = 1 # why\nl = 2\n")
     undo_log = UndoLog(home)
@@ -126,7 +126,7 @@ def test_undo_joins_a_line_that_was_cut_in_two(tmp_path: Path, home: Path) -> No
 def test_undo_knows_what_was_written_in_the_middle(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer without a lock comes between staging and replacing: the record is that of what was replaced."""
+    """A writer without a lock writes between staging and replacing: the record describes the file that was replaced."""
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
     undo_log = UndoLog(home)
@@ -145,7 +145,7 @@ def test_undo_knows_what_was_written_in_the_middle(
 
 
 def test_a_file_with_two_names_is_copied(tmp_path: Path, home: Path) -> None:
-    """Whoever writes through the other name must not write into our backup."""
+    """A program that writes through the other name must not write into the backup."""
     file, second_name = tmp_path / "a.json", tmp_path / "other.json"
     file.write_text('{"b": 2}')
     second_name.hardlink_to(file)
@@ -157,7 +157,7 @@ def test_a_file_with_two_names_is_copied(tmp_path: Path, home: Path) -> None:
 
 
 def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, home: Path) -> None:
-    """A client that had opened the file before we replaced it writes into what is now our backup."""
+    """A client that opened the file before counsel replaced it writes into what is now the backup."""
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
     undo_log = UndoLog(home)
@@ -172,7 +172,7 @@ def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, 
 
 
 def test_a_write_that_was_cut_between_two_files_is_taken_back(tmp_path: Path, home: Path) -> None:
-    """Killed after the first of two files was replaced: undo knows which."""
+    """The process was killed after it replaced the first of two files: undo restores only that one."""
     first, second = tmp_path / "1.json", tmp_path / "2.json"
     for file in (first, second):
         file.write_text("{}")
@@ -207,7 +207,7 @@ def test_backups_are_private(tmp_path: Path, home: Path) -> None:
 
 
 def test_undo_of_what_is_gone_already_is_nothing(tmp_path: Path, home: Path) -> None:
-    """A person took our server out of one file by hand: the other one is still taken back."""
+    """A person removed the change from one file by hand: it is still undone in the other one."""
     by_hand, untouched, deleted = (tmp_path / name for name in ("1.json", "2.json", "3.json"))
     for file in (by_hand, untouched, deleted):
         file.write_text('{"b": 2}')
@@ -301,7 +301,7 @@ def test_beyond_the_space_for_backups_only_the_last_change_can_be_undone(
 def test_undo_is_of_the_last_change_after_many_within_a_second(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their names tell seconds: within one, only the time of their records tells which is the newest."""
+    """The names contain seconds only: within one second, the time of the records decides which is the newest."""
     monkeypatch.setattr(time, "strftime", lambda _form: "20261115-120000")
     file = tmp_path / "a.json"
     file.write_text("{}")

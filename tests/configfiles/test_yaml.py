@@ -1,6 +1,6 @@
-"""How headers are read, and where a dialect reads them otherwise: each snippet with its outcome (tests/golden/yaml.txt).
+"""How headers are read, and where dialects differ: each snippet with its outcome (tests/golden/yaml.txt).
 
-`COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is meant.
+`COUNSEL_GOLDEN=write pytest …` rewrites the file: only for an intended change.
 """
 
 from __future__ import annotations

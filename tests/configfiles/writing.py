@@ -1,4 +1,4 @@
-"""One change of one file, for the tests of writing and undoing."""
+"""Helpers that change one member of one file, for the tests of writing and undoing."""
 
 from __future__ import annotations
 

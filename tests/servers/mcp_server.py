@@ -1,7 +1,7 @@
 """A real MCP server with one tool, for the clients and for `counsel servers check`.
 
-python tiny.py stdio
-python tiny.py http      prints its port, then serves /mcp (streamable HTTP) and /sse on loopback
+python mcp_server.py stdio
+python mcp_server.py http      prints its port, then serves /mcp (streamable HTTP) and /sse on loopback
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The real clients, asked what they see."""
+"""Ask the real clients which servers they see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.client_programs import environment, program
 
 
 def ask(home: Path, cwd: Path, *args: str, **more: str) -> str:
-    """Run a client's command; all that it says. A failure fails the test with it."""
+    """The output of a client's command. If the command fails, so does the test."""
     command = [program(args[0]), *args[1:]]
     process = subprocess.run(
         command,
@@ -29,7 +29,7 @@ def ask(home: Path, cwd: Path, *args: str, **more: str) -> str:
 
 
 class AppServer:
-    """`codex app-server`: JSON-RPC by lines."""
+    """`codex app-server`: JSON-RPC, one message per line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

@@ -1,4 +1,4 @@
-"""`counsel servers check` really connects, ends what it started, and shows no secret."""
+"""`counsel servers check` connects to real servers, ends those that it started, and shows no secret."""
 
 from __future__ import annotations
 
@@ -121,10 +121,8 @@ def test_no_server_listens(user: User) -> None:
 
 @pytest.fixture
 def refusing() -> Iterator[tuple[str, list[str]]]:
-    """Answers `/401` with 401, and so on; `/page` with a page, `/broken` with half a document, `/endless` without an end.
-
-    What it was sent.
-    """
+    """A server that answers `/401` with 401 and so on, `/page` with a page, `/broken` with half a document, `/endless`
+    without an end; its address, and the Authorization headers that it received."""
     tokens: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -278,7 +276,7 @@ def test_checking_nothing(user: User) -> None:
 def test_what_a_server_says_beside_the_protocol_is_not_printed(
     user: User, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The library would log a traceback with the text in it for every such line."""
+    """The library would log a traceback with the text for every such line."""
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", f"print('hello {SECRET}')")
     row = only(user, code=1)
     assert "before it answered" in row["error"]
@@ -302,7 +300,7 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: Use
 @pytest.mark.thorough  # servers that do not want to end: five seconds each
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_end_it_ends_the_servers_first(told: signal.Signals, user: User) -> None:
-    """One ends at once, one will not: the wait for the second must not be cut short by the first."""
+    """One server ends at once, the other does not: the wait for the second must not be cut short."""
     pids = user.home / "pids"
     os.mkfifo(pids)
     for name, word in (("mild", "DFL"), ("stubborn", "IGN")):

@@ -1,4 +1,4 @@
-"""Codex merges servers of one name over its files; links and the home folder make one file of two."""
+"""Codex merges servers of one name from all its files; links and the home folder can make two files one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_part_of_a_server_is_no_problem(user: User) -> None:
 
 
 def test_what_together_would_break_codex_is_refused(user: User) -> None:
-    """A project's url over the user's command ends every codex command in that project."""
+    """A project's url merged with the user's command makes every codex command fail in that project."""
     user.write("codex", USER)
     reply = user.json("add", "mine", "-a", "codex", "-s", "project", "--url", "http://127.0.0.1:9/", code=1)
     assert "Codex merges" in reply["error"]

@@ -1,4 +1,4 @@
-"""`counsel servers …` as a person or a script uses it."""
+"""`counsel servers …` on the command line, as people and scripts use it."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_time_limit_that_is_no_finite_number_is_refused(seconds: str, user: Us
 
 @pytest.mark.parametrize(("seconds", "milliseconds"), [("1.001", 1001), ("0.0001", 1), ("30", 30000)])
 def test_a_time_limit_is_a_whole_number_of_milliseconds(seconds: str, milliseconds: int, user: User) -> None:
-    """Claude Code leaves a server out whose `timeout` is 1000.9999999999999."""
+    """Claude Code ignores a server whose `timeout` is 1000.9999999999999."""
     user.counsel("add", "x", "-a", "claude,gemini", "--timeout", seconds, "--", "c")
     for agent in ("claude", "gemini"):
         assert f'"timeout": {milliseconds}\n' in user.file(agent).read_text()

@@ -1,6 +1,6 @@
 """Each field of an entry, missing or of another type: what each client's module reads, and what it writes back.
 
-tests/golden/entry_fields.txt has the outcomes; `COUNSEL_GOLDEN=write pytest …` writes it anew, for a change that is meant.
+tests/golden/entry_fields.txt has the outcomes; `COUNSEL_GOLDEN=write pytest …` rewrites it.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def test_where_an_administrator_puts_files(monkeypatch: pytest.MonkeyPatch, plat
 
 
 def test_only_the_user_may_read_the_users_own_files() -> None:
-    """They may hold keys; a project's files are for everybody who has the project."""
+    """They may contain keys; a project's files are for everyone who has the project."""
     workspace = workspace_of({"HOME": "/home/u"}, Path("/home/u/p"))
     for client in WITH_SERVERS:
         for table in format_of(client).tables(workspace):

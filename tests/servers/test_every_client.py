@@ -1,4 +1,4 @@
-"""What is promised of every client's format, row by row: a new row of the table is tested by being there."""
+"""Properties of every client's format: a new row of the table is tested automatically."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_entry_that_is_no_object_hides_no_other(agent: str, entry: object, us
 
 @every_file
 def test_every_operation_and_undo_keep_the_bytes_around(agent: str, scope: str, user: User) -> None:
-    """The file has a comment, an odd layout and another program's keys: they are there, as they were, after all."""
+    """The file has a comment, an odd layout and another program's keys, which are unchanged after all operations."""
     home = next(table for table in FORMATS[agent].tables(user.servers().workspace) if table.scope == scope)
     toml = home.target.kind == "toml"
     comment = {"json": "", "jsonc": "// mine\n", "toml": "# mine\n"}[home.target.kind]

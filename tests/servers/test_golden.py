@@ -1,4 +1,4 @@
-"""What we write equals what the client itself wrote, byte for byte (tests/golden; `cmd.txt` is its command)."""
+"""counsel writes the same bytes as the client itself (tests/golden; `cmd.txt` is the client's command)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_codex(case: str, server: Server, scope: str, user: User) -> None:
 
 
 def test_codex_keeps_what_the_client_would_lose(user: User) -> None:
-    """The client's own `add` drops the comments inside mcp_servers; everything else is as it writes it."""
+    """The client's own `add` drops the comments inside mcp_servers; everything else is the same."""
     before = golden("codex", "remove", "home", ".codex", "config.toml")
     commented = before.replace('command = "python3"', 'command = "python3" # mine')
     user.write("codex", commented)
@@ -107,7 +107,7 @@ def test_gemini(case: str, scope: str, server: Server, user: User) -> None:
     user.servers().add([server], ["gemini"], scope, origin="gemini")
     where = "home" if scope == "user" else "project"
     expected = golden("gemini", case, where, ".gemini", "settings.json")
-    # Gemini CLI's own command cuts a value at its second `=`: the one difference that we want.
+    # Gemini CLI's own command cuts a value at its second `=`: the only intended difference.
     expected = expected.replace('"BAZ": "a"', '"BAZ": "a=b c"')
     file = user.file("gemini" if scope == "user" else "gemini project")
     if case == "stdio-all2":

@@ -110,7 +110,7 @@ def test_a_page_sends_back_what_it_was_shown(user: User) -> None:
 
 
 TABLES = {"opencode": "mcp", "vscode": "servers", "codex": "mcp_servers"}
-UNWRITABLE = [  # values of a client's own file that counsel writes otherwise, or not at all
+UNWRITABLE = [  # values in a client's own file that counsel would write differently or not at all
     ("claude", "$$X"),
     ("gemini", "pa$WORD"),
     ("cursor", "${X:-d}"),
@@ -192,7 +192,7 @@ def test_vs_code_expands_no_name_without_env(user: User) -> None:
 @pytest.mark.parametrize("agent", ["codex", "opencode", "vscode", "claude", "cursor", "gemini"])
 @pytest.mark.parametrize("value", ["${input:key}", "${X:-${Y}}", "Bearer ${X:-${Y}}", "a ${b c} secret"])
 def test_what_is_shown_of_text_comes_back_as_the_text(agent: str, value: str, user: User) -> None:
-    """A page sends every header back, as it was shown: masked, or with the file's own words."""
+    """The console sends every header back as it was displayed: masked, or with the file's own text."""
     remote: dict[str, Any] = {
         "type": "http",
         "url": "http://127.0.0.1:9/",

@@ -1,4 +1,4 @@
-"""`list` says "on" only where the client would load the entry (measured with the real clients)."""
+"""`list` shows a server as on only if the client would load it (measured with the real clients)."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ STOPPING = [
 
 @pytest.mark.parametrize(("agent", "text"), STOPPING)
 def test_no_server_is_on_in_a_client_that_does_not_start(agent: str, text: str, user: User) -> None:
-    """One such entry ends every command of these clients (measured: codex 0.166, gemini 0.61, opencode 1.18.33)."""
+    """One such entry breaks every command of these clients (measured: codex 0.166, gemini 0.61, opencode 1.18.33)."""
     file = user.write(agent, text)
     reply = user.json("list")
     assert not any(row["enabled"] for row in reply["servers"])

@@ -1,4 +1,4 @@
-"""Servers that somebody else keeps: plugins, extensions, the machine's administrator. Listed, and never written."""
+"""Servers of plugins, extensions and the machine's administrator: they are listed and never written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows(user: User, agent: str) -> dict[str, tuple[str, str | None]]:
 
 
 def claude_plugins(user: User) -> set[str]:
-    """A marketplace in a folder with a plugin for each way to bring servers; the names that Claude Code gives them."""
+    """A marketplace with a plugin for each way to define servers; returns the names that Claude Code gives them."""
     market = user.home / "market"
     manifests: dict[str, Any] = {
         "usual": {},
@@ -162,7 +162,7 @@ def test_codex_plugin_servers(user: User) -> None:
 
 
 def gemini_files(user: User) -> None:
-    """The same name in all places, and one of its own in each; what `gemini mcp list` shows is the test's oracle."""
+    """Files with one server of the same name in all places, and another in each; checked against `gemini mcp list`."""
     for place, file in (
         ("managed", user.machine / "etc" / "gemini-cli" / "settings.json"),
         ("system", user.machine / "etc" / "gemini-cli" / "system-defaults.json"),

@@ -29,7 +29,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 class Watcher(threading.Thread):
-    """Reads the files all the time; a reader must never see half of one."""
+    """Reads the files all the time: a reader must never see an incomplete one."""
 
     def __init__(self, files: dict[str, Path]) -> None:
         super().__init__(daemon=True)
@@ -96,7 +96,7 @@ def test_sixteen_writers_of_ours_lose_nothing(user: User) -> None:
 @pytest.mark.slow
 @pytest.mark.client
 def test_ours_and_the_real_claude_write_at_once(user: User) -> None:
-    """16 at once on one ~/.claude.json: 4 are `claude mcp add`, which takes the same lock."""
+    """16 writers of one ~/.claude.json at once; 4 of them are `claude mcp add`, which takes the same lock."""
     program("claude")
     real_clients.ask(user.home, user.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
     theirs = [
@@ -120,7 +120,7 @@ def test_ours_and_the_real_claude_write_at_once(user: User) -> None:
 
 @pytest.mark.slow
 def test_killed_writers_leave_the_old_or_the_new_file(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kill -9 at random moments: whole files, and the next writer goes on (the lock of a dead one goes stale)."""
+    """After kill -9 at random moments the files are complete, and the next writer continues once the lock is stale."""
     monkeypatch.setattr("counsel.configfiles.write.locks.STALE", 0.2)
     pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB: there is a middle to be killed in
     user.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
@@ -147,6 +147,6 @@ def test_killed_writers_leave_the_old_or_the_new_file(user: User, monkeypatch: p
 
 
 def _free_stale_lock(folder: Path) -> None:
-    """A killed writer's lock counts for 20 s; the test makes it old instead of waiting."""
+    """A killed writer's lock is valid for 20 s; the test makes it older instead of waiting."""
     if folder.exists():
         os.utime(folder, (1, 1))

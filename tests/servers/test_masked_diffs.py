@@ -1,4 +1,4 @@
-"""A file's diff for a web page: what follows `--api-key` on another line is masked, too, as the file writes it."""
+"""A file's diff for a web page: the value after `--api-key` is masked on another line, too, however it is quoted."""
 
 from __future__ import annotations
 

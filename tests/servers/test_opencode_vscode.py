@@ -1,4 +1,4 @@
-"""OpenCode's and VS Code's files: what we write, what we read, what stays theirs."""
+"""OpenCode's and VS Code's files: what counsel writes and reads, and what it keeps unchanged."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_opencodes_form_can_be_pasted(user: User, tmp_path: Path) -> None:
 @pytest.mark.client
 @pytest.mark.slow
 def test_opencode_connects_to_what_we_write(user: User, tiny_port: int) -> None:
-    """Comments, both scopes, both transports, a reference, a switch: `opencode mcp list` is the witness."""
+    """Comments, both scopes, both transports, a reference, a switch: checked with `opencode mcp list`."""
     user.write("opencode", '// mine\n{\n  "theme": "x", /* kept */\n}\n')
     at = {"user": ("-s", "user"), "project": ("-s", "project")}
     for scope, where in at.items():

@@ -1,4 +1,4 @@
-"""Servers pasted as JSON or TOML of any agent's form."""
+"""Servers pasted as JSON or TOML in any agent's format."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_any_pasted_form_is_understood(text: str, user: User, monkeypatch: pytes
     ids=["json", "toml"],
 )
 def test_a_dollar_in_codexs_own_form_is_text(text: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codex expands nothing; what other agents would read as a variable is a plain argument there."""
+    """Codex expands nothing: an argument that other agents would read as a variable is plain text."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
     user.counsel("add", "x", "-a", "codex", "--from", "-")
     assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["x"]["args"] == ["$HOME/%"]

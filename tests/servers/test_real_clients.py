@@ -1,4 +1,4 @@
-"""The real clients list and read what we write, connect to it, and we read what they write."""
+"""The real clients list, read and connect to what counsel writes, and counsel reads what they write."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_we_read_what_the_clients_write(user: User) -> None:
 
 
 def test_clients_still_write_after_us_and_we_after_them(user: User) -> None:
-    """Turn by turn on one file: nobody loses the other's entries."""
+    """Clients and counsel write one file in turn: neither loses the other's entries."""
     (user.home / ".codex").mkdir()
     for number in range(2):
         user.counsel("add", f"ours-{number}", "-a", "claude,codex,gemini", "--", "echo")
@@ -255,7 +255,7 @@ def test_clients_still_write_after_us_and_we_after_them(user: User) -> None:
 
 
 def loaded(user: User, client: str) -> set[str]:
-    """The names that the client's own list has; none if it does not start."""
+    """The names in the client's own list; none if it does not start."""
     command = [program(client), "mcp", "list"]
     process = subprocess.run(
         command,

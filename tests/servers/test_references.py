@@ -1,4 +1,4 @@
-"""References to variables in each agent's syntax, and secrets that stand there literally."""
+"""References to variables in each agent's syntax, and literal secrets."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_gemini_blocks_pythonpath(user: User) -> None:
 
 
 def test_what_is_text_in_codex_stays_text(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Codex expands nothing: a shell's variable in its file is the shell's."""
+    """Codex expands nothing: a shell's variable in its file belongs to the shell."""
     text = '[mcp_servers.x]\ncommand = "sh"\nargs = ["-c", "echo ${A} $B"]\nenv = { C = "pre-${D}" }\n'
     user.write("codex", text)
     user.json("update", "x", "-a", "codex", "-e", "E=1")

@@ -1,4 +1,4 @@
-"""Where servers are kept: scopes, projects and their git roots, folders that variables move."""
+"""Where servers are stored: scopes, projects and their git roots, folders that variables change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_local_is_claudes_alone(user: User) -> None:
 def test_two_servers_of_one_command_are_both_there_in_a_new_project(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The project's own object is made for the first, and must not be made again for the second."""
+    """The project's object is created for the first server, and must not be created again for the second."""
     document = {"mcpServers": {"one": {"command": "1"}, "two": {"command": "2"}}}
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(document)))
     user.counsel("add", "--agent", "claude", "--scope", "local", "--from", "-")
@@ -63,7 +63,7 @@ def _repository(folder: Path) -> None:
 
 
 def _local_key(user: User, folder: Path) -> str:
-    """Under which name Claude Code's file has the servers that are local to a folder."""
+    """The key under which Claude Code's file has the servers that are local to a folder."""
     user.counsel("add", "x", "-a", "claude", "-s", "local", "--project", str(folder), "--", "c")
     (key,) = json.loads(user.file("claude").read_text())["projects"]
     return str(key)

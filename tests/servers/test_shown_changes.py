@@ -1,4 +1,4 @@
-"""What people read before and after a change: diffs, refusals, who lacks a server."""
+"""The texts that people read before and after a change: diffs, refusals, missing servers."""
 
 from __future__ import annotations
 

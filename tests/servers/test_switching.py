@@ -1,4 +1,4 @@
-"""On and off, each client's own way."""
+"""Enable and disable servers in each client's own way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder that nobody trusts starts nothing through `counsel servers check`, neither its servers nor the user's in it."""
+"""`counsel servers check` runs nothing from an untrusted folder: neither its servers, nor the user's in that folder."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_the_users_own_server_is_meant_before_the_folders(user: User, canary: Pa
 def test_what_a_relative_variable_finds_in_the_folder_is_the_folders(
     user: User, canary: Path, agent: str, variable: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither its servers nor its word that the folder is trusted."""
+    """This applies to servers, and to the setting that the folder is trusted."""
     path = user.project / file
     path.parent.mkdir(parents=True)
     if agent == "codex":
@@ -267,7 +267,7 @@ def test_what_a_relative_variable_finds_in_the_folder_is_the_folders(
 
 
 def test_a_plugin_that_the_folders_settings_enable_is_the_folders(user: User, canary: Path) -> None:
-    """Its settings may name a marketplace that lies in the folder itself."""
+    """The folder's settings may name a marketplace inside the folder."""
     market = user.project / "market"
     entry = {"command": "touch", "args": [str(canary)]}
     offer = {"name": "evil", "source": "./evil", "mcpServers": {"x": entry}}

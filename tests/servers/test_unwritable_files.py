@@ -116,7 +116,7 @@ def test_output_that_cannot_be_written_is_no_success(user: User) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Path:
-    """A file system of 1 MB, where this machine lets us mount one."""
+    """A file system of 1 MB, if this machine allows mounting one."""
     folder = tmp_path / "disk"
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
@@ -156,7 +156,7 @@ def another_user() -> Iterator[None]:
 @pytest.mark.skipif(os.getuid() != 0, reason="root becomes another user for this; others cannot")
 @pytest.mark.parametrize("spoiled", ["folder", "file"])
 def test_no_permission(spoiled: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user's home, in which one file or folder is root's."""
+    """A user's home in which one file or folder belongs to root."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders cannot be entered by another user
         Path(folder).chmod(0o755)
         user.home, user.project = Path(folder, "home"), Path(folder, "project")

@@ -1,4 +1,4 @@
-"""One of many writers: adds and removes servers through the Python API until it is done or killed.
+"""One of many writers: adds and removes servers through the Python API until it finishes or is killed.
 
 python writer.py NAME COUNT AGENT[,AGENT…]
 """

@@ -1,4 +1,4 @@
-"""A user for whom `counsel skills` runs: nothing of this machine's skills, settings or counsel is seen."""
+"""A user for whom `counsel skills` runs, isolated from this machine's skills, settings and counsel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the real clients say about their skills, each asked in its own way."""
+"""The real clients' own lists of skills, each obtained in the client's way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClaudeList:
 
 
 def claude(home: Path, cwd: Path, **env: str) -> ClaudeList:
-    """The `init` message of a session, which is ended before it asks anything."""
+    """The `init` message of a session, which is ended before it calls the API."""
     variables = environment(
         home,
         ANTHROPIC_BASE_URL=NOWHERE,
@@ -92,7 +92,7 @@ _GEMINI = re.compile(
 
 
 def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
-    """`gemini skills list --all`, read back from its page."""
+    """The skills in the output of `gemini skills list --all`."""
     defaults = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true", "NO_COLOR": "1"}
     variables = environment(home, **{**defaults, **COMPILED, **env})
     with subprocess.Popen(

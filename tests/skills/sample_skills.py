@@ -1,7 +1,7 @@
-"""A home and a project full of skills, ordinary and broken, for our list and the real clients' lists.
+"""A home and a project full of skills, ordinary and broken, for counsel's list and the real clients' lists.
 
 `TEXTS` are SKILL.md files that differ in how they are written; `build` puts each of them where an agent looks,
-and adds what differs in where things lie: nested, hidden, linked, looping, doubled.
+and adds skills in special places: nested, hidden, linked, looping, duplicated.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ CLOSINGS = ("---",) * 10 + ("--- ", "---x", "----", " ---", "...")
 
 
 def generated(seed: int, count: int) -> dict[str, str]:
-    """Headers by chance, the same for the same seed."""
+    """Random headers, the same for the same seed."""
     chance = random.Random(seed)
     return {f"g{number}": _header(chance, number) for number in range(count)}
 
@@ -212,7 +212,7 @@ ODD: tuple[Any, ...] = (None, 1, True, "x", "\0", [], [1], [None], {}, {"a": 1})
 
 
 def variants(value: Any) -> Iterator[Any]:
-    """A settings file with one of its values replaced by something else, each in turn."""
+    """A settings file with each of its values in turn replaced by something else."""
     yield from ODD
     for key, inner in value.items() if isinstance(value, dict) else ():
         yield from ({**value, key: odd} for odd in variants(inner))
@@ -227,19 +227,19 @@ def write(path: Path, text: str | bytes) -> Path:
 
 
 def add_skill(user: User, where: str, name: str, text: str | None = None) -> Path:
-    """`~/.claude` or `.agents`: a skill in that folder of the home or the project; its folder."""
+    """Create a skill in a folder of the home (`~/.claude`) or the project (`.agents`); returns the skill's folder."""
     base = user.home / where[2:] if where.startswith("~/") else user.project / where
     return write(base / "skills" / name / "SKILL.md", text if text is not None else plain(name)).parent
 
 
 def texts(folder: Path, table: Mapping[str, str | bytes] = TEXTS) -> None:
-    """Every text of the table, each in the folder of its name."""
+    """Write every text of the table to a folder of its name."""
     for name, text in table.items():
         write(folder / name / "SKILL.md", text)
 
 
 def shapes(folder: Path, outside: Path) -> None:
-    """What differs in where things lie, not in what is written. `outside` holds what links point to."""
+    """Create skills that differ in their place, not in their text. `outside` has the targets of links."""
     write(folder / "SKILL.md", plain("at-the-root"))
     write(folder / "loose.md", plain("loose"))
     write(folder / ".hidden" / "SKILL.md", plain("hidden"))
@@ -279,6 +279,6 @@ def shapes(folder: Path, outside: Path) -> None:
 
 
 def pipe(folder: Path) -> None:
-    """A pipe called SKILL.md: Gemini CLI waits for it for ever, so it is no part of `shapes`."""
+    """Create a pipe called SKILL.md. Gemini CLI waits for it forever, so it is not part of `shapes`."""
     (folder / "pipe").mkdir(parents=True)
     os.mkfifo(folder / "pipe" / "SKILL.md")

@@ -1,4 +1,4 @@
-"""Homes and repositories with skills in several places, plugins and settings, for our list and the real clients' lists."""
+"""Homes and repositories with skills in several places, plugins and settings, for counsel's and the clients' lists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nested(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 def claude_overrides(home: Path, repo: Path, cwd: Path) -> None:
-    """Skills of one name, one of which cannot be called; settings that switch some off."""
+    """Skills with one name, one of which cannot be invoked; settings that disable some."""
     for name, places in {"d1": (home, cwd), "d2": (cwd, home), "d3": (repo, cwd), "d4": (cwd, repo)}.items():
         write(places[0] / ".claude" / "skills" / name / "SKILL.md", HIDDEN)
         write(places[1] / ".claude" / "skills" / name / "SKILL.md", plain(name))
@@ -42,7 +42,7 @@ def claude_overrides(home: Path, repo: Path, cwd: Path) -> None:
 
 
 def codex_layers(home: Path, repo: Path) -> None:
-    """A link to the user's skill, a plugin's manifest above skills, and settings that switch some off."""
+    """A link to the user's skill, a plugin's manifest above skills, and settings that disable some."""
     (repo / ".agents" / "skills" / "to-user").symlink_to(home / ".agents" / "skills" / "home.agents")
     bundle = home / ".agents" / "skills" / "bundle"
     write(bundle / ".codex-plugin" / "plugin.json", '{"name": "plugx"}')
@@ -54,7 +54,7 @@ def codex_layers(home: Path, repo: Path) -> None:
 
 
 def gemini_settings(home: Path) -> None:
-    """An extension with skills, and settings that switch some off."""
+    """An extension with skills, and settings that disable some."""
     extension = home / ".gemini" / "extensions" / "ext"
     write(extension / "gemini-extension.json", '{"name": "ext", "version": "1.0.0"}')
     write(extension / "skills" / "extended" / "SKILL.md", plain("extended"))
@@ -84,7 +84,7 @@ def codex_plugin(home: Path, enabled: str, versions: Mapping[str, str]) -> None:
 
 
 def plugin(home: Path, **changes: Any) -> Path:
-    """An installed plugin from a marketplace on GitHub, as Claude Code writes it down."""
+    """An installed plugin from a marketplace on GitHub, as in Claude Code's files."""
     folder = home / ".claude" / "plugins" / "cache" / "mk" / "plug" / "1.0.0"
     for name in ("pskill", "v1.0", "ünï 🎉", "UP_per"):
         write(folder / "skills" / name / "SKILL.md", plain("other-name"))

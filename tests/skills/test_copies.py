@@ -1,4 +1,4 @@
-"""Copies of a skill, whether they still are, and taking back exactly what was shared."""
+"""Copies of a skill, whether they still are identical, and removing exactly what was shared."""
 
 from __future__ import annotations
 

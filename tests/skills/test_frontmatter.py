@@ -1,4 +1,4 @@
-"""Headers of every kind: never an exception, never a lost skill."""
+"""Headers of every kind raise no exception and hide no skill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skills import sample_skills
 
 DIALECTS = (claude.DIALECT, codex.DIALECT, gemini.DIALECT, cursor.DIALECT, Dialect())
 
-# Pieces that meet in headers, glued by chance; and plain noise.
+# Random sequences of pieces that occur in headers, and random characters.
 PIECES = st.sampled_from(
     [
         *sample_skills.VALUES,
@@ -185,7 +185,7 @@ def test_depth_is_bounded(text: str) -> None:
     ],
 )
 def test_length_costs_time_in_proportion(text: str) -> None:
-    """A quadratic reader would not come back from these."""
+    """A reader with quadratic time would not finish these."""
     read(f"---\n{text}\n---\n")
     for dialect in DIALECTS:
         try:

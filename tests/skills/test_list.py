@@ -49,7 +49,7 @@ def test_each_agent_reads_its_own_folders_and_commands(user: User) -> None:
 
 @pytest.mark.parametrize("settings", [".claude/settings.json", ".gemini/settings.json"])
 def test_a_repositorys_pipe_does_not_hold_up_the_list(user: User, settings: str) -> None:
-    """Opening it waits for ever."""
+    """Opening the pipe would wait forever."""
     add_skill(user, "~/.agents", "two")
     pipe = user.project / settings
     pipe.parent.mkdir(exist_ok=True)
@@ -388,7 +388,7 @@ def test_a_terminal_gets_the_text_rendered(user: User, monkeypatch: pytest.Monke
 
 
 def test_claude_plugins_as_its_own_commands_wrote_them(user: User) -> None:
-    """tests/golden: what `claude plugin install` and `disable` leave behind."""
+    """With the files in tests/golden that `claude plugin install` and `disable` wrote."""
     golden = Path(__file__).parents[1] / "golden" / "claude"
     for case, expected in {
         "plugin-install": ["plug:pskill"],

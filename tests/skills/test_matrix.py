@@ -1,7 +1,7 @@
-"""Sample skills as each agent lists them: every text and shape, and in every place, with plugins and settings.
+"""Sample skills as each agent lists them: every text and place, with plugins and settings.
 
 The expected lists are tests/golden/skills.txt and skill_settings.txt; `test_real_clients.py` compares the same folders
-with the real clients' own lists. `COUNSEL_GOLDEN=write pytest …` writes them anew: only for a change that is meant.
+with the real clients' own lists. `COUNSEL_GOLDEN=write pytest …` rewrites them: only for an intended change.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def listed(agent: str, top: Path, home: Path, cwd: Path, **env: str) -> list[str
 
 
 def _problem(text: str, top: Path) -> str:
-    """Without the parser's own words: they differ between versions of Python."""
+    """The problem without the parser's message, which differs between versions of Python."""
     return f"problem: {re.sub(r'(?<=cannot be read) [(].*[)]', '', text.replace(str(top), 'TOP'))}"
 
 
 def lines(skill: Skill, top: Path) -> str:
-    """Where it is, as what it is listed, and what is said about it."""
+    """A skill as lines of the golden file: its path, its state, its notes."""
     flags = [skill.scope, skill.state, *(["for people alone"] if not skill.model else ())]
     plugin = f" of {skill.plugin} {skill.version}" if skill.plugin else ""
     parts = [

@@ -1,4 +1,4 @@
-"""Our list is the client's own list: asked of the real clients, for a home and a project full of odd skills."""
+"""counsel's list equals the real client's own list, for a home and a project full of odd skills."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def repository(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> real_clients.ClaudeList:
-    """What Claude brings along."""
+    """The skills that come with Claude Code."""
     empty = tmp_path_factory.mktemp("empty")
     return real_clients.claude(empty, empty)
 
@@ -79,7 +79,7 @@ def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
 
 
 def _codex_kind(message: str) -> str:
-    """Codex's words, but of YAML and UTF-8 errors only that they are such: their details are a parser's own."""
+    """Codex's message; of YAML and UTF-8 errors only the kind, because their details depend on the parser."""
     message = message.removeprefix("Codex rejects it: ").partition(" (")[0]
     return next(
         (kind for kind in ("invalid YAML", "failed to read file") if message.startswith(kind)), message
@@ -117,7 +117,7 @@ def _place(path: Path, doubled: bool) -> Path:
 
 
 def _last_line(name: str) -> str:
-    """`gemini skills list` prints a name of several lines as it is; the oracle reads the last of them."""
+    """The last line of a name: `gemini skills list` prints all lines, of which the test reads the last one."""
     return name.rpartition("\n")[2]
 
 

@@ -1,4 +1,4 @@
-"""A SKILL.md read forgivingly and held against the rules: every remark, every finding, at the limits."""
+"""A SKILL.md is read leniently and checked against the rules: every remark, every finding, all limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharing and taking back: exactly what was asked, nothing lost, nothing left behind."""
+"""Share and unshare exactly the requested skills: nothing is lost, nothing is left behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.user import User
 
 
 def tree(top: Path) -> dict[str, str]:
-    """Every file, link and folder below, with what is in it."""
+    """Every file, link and folder below a folder, with its content."""
     return {
         str(path.relative_to(top)): f"-> {path.readlink()}"
         if path.is_symlink()

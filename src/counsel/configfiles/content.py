@@ -72,12 +72,12 @@ def common_prefix(first: AnyStr, second: AnyStr) -> int:
 
 def common_suffix(first: AnyStr, second: AnyStr) -> int:
     shorter = min(len(first), len(second))
-    for matched in range(0, shorter, _CHUNK):
-        length = min(_CHUNK, shorter - matched)
-        piece = second[len(second) - matched - length : len(second) - matched]
-        if not first.startswith(piece, len(first) - matched - length):
-            other_piece = first[len(first) - matched - length : len(first) - matched]
-            return matched + _first_difference(other_piece[::-1], piece[::-1])
+    for count in range(0, shorter, _CHUNK):
+        length = min(_CHUNK, shorter - count)
+        piece = second[len(second) - count - length : len(second) - count]
+        if not first.startswith(piece, len(first) - count - length):
+            other_piece = first[len(first) - count - length : len(first) - count]
+            return count + _first_difference(other_piece[::-1], piece[::-1])
     return shorter
 
 

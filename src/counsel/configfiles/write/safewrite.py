@@ -174,10 +174,10 @@ def _planned(change: Change) -> tuple[disk.Snapshot, PlannedWrite]:
 Recorder = Callable[[Sequence[PlannedWrite]], Sequence[Path]]
 
 
-def write(planned: Sequence[PlannedWrite], home: Path, record: Recorder | None = None) -> list[PlannedWrite]:
+def write(plans: Sequence[PlannedWrite], home: Path, record: Recorder | None = None) -> list[PlannedWrite]:
     """Apply all changes or none; return what was written. `record` is called before anything is visible, and again if a
     file has changed in the meantime."""
-    writes = sorted((write for write in planned if write.changes), key=lambda write: str(write.path))
+    writes = sorted((write for write in plans if write.changes), key=lambda write: str(write.path))
     if not writes:
         return []
     with ExitStack() as stack:

@@ -56,7 +56,7 @@ class UndoLog:
         self.home = home
         self.folder = home / "backups"
 
-    def apply(self, planned: Sequence[PlannedWrite], title: str, undoes: str | None = None) -> str | None:
+    def apply(self, plans: Sequence[PlannedWrite], title: str, undoes: str | None = None) -> str | None:
         """Write all planned changes or none, and record them; return the operation's id, or None if nothing changed."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
         recorded_names: list[str] = []
@@ -68,22 +68,22 @@ class UndoLog:
             return [self._before(name, number) for number in range(len(ready))]
 
         try:
-            written = safewrite.write(planned, self.home, record)
+            writes = safewrite.write(plans, self.home, record)
         except BaseException as error:
             written_paths = isinstance(error, CounselError) and error.fields.get("written")
             if recorded_names and not written_paths and not self._is_in_place(name):
                 _remove(self.folder / name)
             raise
-        if undoes is not None and not written:  # record it all the same: the next undo takes an older change
+        if undoes is not None and not writes:  # record it all the same: the next undo takes an older change
             with disk.translated_errors(self.folder, "written"):
                 self._record(name, [], title, undoes)
-        for number in range(len(written)):
+        for number in range(len(writes)):
             with suppress(FileNotFoundError):
                 self._before(name, number).chmod(
                     0o600
                 )  # not earlier: it was still the file that other programs read
         self._prune()
-        return name if written else None
+        return name if writes else None
 
     def operations(self) -> list[Operation]:
         """Newest first."""
@@ -145,8 +145,8 @@ class UndoLog:
 
     def undo(self, name: str | None = None) -> tuple[Operation, str | None]:
         operation = self.find(name)
-        writes = self.undo_plan(operation)
-        return operation, self.apply(writes, f"undo of {operation.id}: {operation.what}", operation.id)
+        plans = self.undo_plan(operation)
+        return operation, self.apply(plans, f"undo of {operation.id}: {operation.what}", operation.id)
 
     def before(self, operation: Operation, number: int) -> bytes | None:
         entry, path = operation.entries[number], self._before(operation.id, number)
@@ -212,10 +212,10 @@ class UndoLog:
         paths.private_folder(self.folder)
         folder.mkdir(mode=0o700, exist_ok=True)
         entries = []
-        for number, planned in enumerate(writes):
-            start, end, new = difference(planned.before or b"", planned.content or b"")
+        for number, write in enumerate(writes):
+            start, end, new = difference(write.before or b"", write.content or b"")
             _write_private(folder / f"{number}.after", new)
-            entries.append(_entry_record(planned, start, end))
+            entries.append(_entry_record(write, start, end))
         record = {"id": name, "at": time.time(), "what": title, "undoes": undoes, "files": entries}
         _write_private(folder / "op.new", json.dumps(record, indent=1).encode())
         # Replaced, not overwritten: an existing op.json may describe files that are already replaced.
@@ -284,17 +284,17 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _entry_record(planned: PlannedWrite, start: int, end: int) -> dict[str, object]:
-    target = planned.change.target
+def _entry_record(write: PlannedWrite, start: int, end: int) -> dict[str, object]:
+    target = write.change.target
     return {
         "path": str(target.path),
         "kind": target.kind,
         "mode": target.mode,
         "claude_lock": target.claude_lock,
-        "stamp": planned.stamp,
+        "stamp": write.stamp,
         "start": start,
         "end": end,
-        "after_size": -1 if planned.content is None else size(planned.content),
+        "after_size": -1 if write.content is None else size(write.content),
     }
 
 
