@@ -20,7 +20,7 @@ class ConsoleHook(BuildHookInterface):
     def dependencies(self) -> list[str]:
         """Asked before the build: only a machine without Node needs one, and only for a wheel that has the page."""
         build = self._build()
-        needed = self._wanted() and not _is_editable() and not build.is_node_here()
+        needed = self._wanted() and not _is_editable() and not build.has_node()
         return [build.NODE_WHEEL] if needed and build.has_node_wheel() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

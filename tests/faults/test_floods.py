@@ -325,4 +325,4 @@ async def test_of_progress_that_is_not_read_the_newest_is_kept() -> None:
     for number in range(1_000):
         params = {"progressToken": number % 3, "progress": number}
         exchange._notify({"method": "notifications/progress", "params": params})
-    assert [note["params"]["progress"] for note in exchange._waiting.values()] == [999, 997, 998]
+    assert [note["params"]["progress"] for note in exchange._pending.values()] == [999, 997, 998]

@@ -516,7 +516,7 @@ def test_the_kernels_addresses_are_read(
     field: str, end: peer.Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "byteorder", "little")
-    assert peer._end(field) == end
+    assert peer._endpoint(field) == end
 
 
 async def test_a_session_survives_the_server(tmp_path: Path, page: Path) -> None:

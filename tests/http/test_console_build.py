@@ -85,7 +85,7 @@ def test_a_newer_source_or_lock_is_noticed(checkout: Checkout) -> None:
         ("", "echo no network; exit 1", "no network"),
         ("echo a mistake in App.svelte; exit 1", "", "a mistake in App.svelte"),
         ('echo 1 > "$2/assets/index-1.js.map"', "", "source maps"),
-        ('rm -r "$2/assets"', "", "not complete"),
+        ('rm -r "$2/assets"', "", "incomplete"),
     ],
 )
 def test_a_failed_build_says_why_and_leaves_the_page_that_is_there(

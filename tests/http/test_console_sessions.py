@@ -142,5 +142,5 @@ def test_a_link_that_two_processes_use_at_once_signs_one_of_them_in(tmp_path: Pa
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, store: ConsoleSessions) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "console").write_text("in the way")
-    with pytest.raises(CounselError, match="run/console/sessions cannot be written"):
+    with pytest.raises(CounselError, match=r"cannot write to .*run/console/sessions"):
         store.sign_in(TOKEN)

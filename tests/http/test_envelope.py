@@ -34,7 +34,7 @@ async def test_a_body_is_received_in_parts() -> None:
     bodies = Bodies()
     assert await bodies.message({}, arriving(b'{"a"', b": 1}")) == {"a": 1}
     assert await bodies.raw(arriving(b"12", b"345"), 5) == b"12345"
-    assert bytes(await bodies.whole(arriving(b"12", b"345"), 5) or b"") == b"12345"
+    assert bytes(await bodies.raw_or_none(arriving(b"12", b"345"), 5) or b"") == b"12345"
     assert bodies._bytes == 0
 
 
@@ -44,9 +44,9 @@ async def test_a_body_beyond_its_limit_is_refused_or_received_to_its_end() -> No
         await bodies.raw(arriving(b"12", b"345"), 4)
     assert refused.value.status == 413
     long = arriving(b"12", b"345", b"6", b"7")
-    assert await bodies.whole(long, 4) is None
+    assert await bodies.raw_or_none(long, 4) is None
     assert long.left == []  # type: ignore[attr-defined]
-    assert await bodies.whole(arriving(b"12345"), 4) is None
+    assert await bodies.raw_or_none(arriving(b"12345"), 4) is None
     assert bodies._bytes == 0
 
 

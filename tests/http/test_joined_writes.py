@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from counsel.http.joined_writes import MOST_WAITING, JoinedWrites
+from counsel.http.joined_writes import MOST_PENDING, JoinedWrites
 
 
 class Recorded:
@@ -53,7 +53,7 @@ async def test_an_urgent_write_stays_behind_the_earlier_ones() -> None:
 
 async def test_little_waits_so_that_a_slow_reader_is_noticed() -> None:
     writes, transport = joined()
-    piece = b"x" * (MOST_WAITING // 4)
+    piece = b"x" * (MOST_PENDING // 4)
     for _ in range(5):
         writes.write(piece)
     assert transport.calls == [piece * 5]

@@ -115,7 +115,7 @@ async def test_a_persons_token_is_looked_up_once_the_engine_is_open(served: Serv
     assert not store.done()
     served.may_open.set()
     assert await store is served.engine.store
-    await app.leave()
+    await app.close_engine()
 
 
 async def test_an_engine_that_cannot_be_opened_ends_the_start_with_its_own_error(served: Served) -> None:

@@ -55,7 +55,7 @@ def test_nobody_is_trusted_by_default() -> None:
 def test_a_proxy_that_is_no_address_is_named_in_the_log_of_a_server(caplog: pytest.LogCaptureFixture) -> None:
     assert connection.HEAD_TIMEOUT  # the server's own module is loaded, as there
     assert len(proxies(COUNSEL_TRUSTED_PROXIES="proxy.example,10.0.0.0/8").networks) == 1
-    assert "'proxy.example' is no address" in caplog.text
+    assert "'proxy.example', which is not an address" in caplog.text
 
 
 @pytest.mark.parametrize("url", ["counsel.example", "https://counsel.example/path", "ftp://x", "https://a b"])

@@ -389,7 +389,7 @@ def test_another_address_needs_a_good_token() -> None:
 )
 def test_hosts_of_a_server_that_is_open_to_others(host: str, fits: bool) -> None:
     guard = auth.Guard(lambda *_: None, secret="x", host="0.0.0.0")  # type: ignore[arg-type]
-    assert guard._host_fits(auth._name(host)) is fits
+    assert guard._is_own_host(auth._host_name(host)) is fits
 
 
 def test_addresses_as_text() -> None:

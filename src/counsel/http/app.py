@@ -38,7 +38,7 @@ def build(
     identity: ClientIdentity | None = None,
     team: TeamAccess | None = None,
 ) -> HttpApp:
-    """The whole application: everything but `/health` and the console's page requires the token or a session."""
+    """Build the application behind the guard: all but `/health` and the console's page needs the token or a session."""
     inner = unguarded(engine, settings, routes, identity)
     return HttpApp(guarded(inner.app, settings, host=host, secret=secret, team=team), inner.close)
 
@@ -49,12 +49,12 @@ def unguarded(
     routes: Iterable[BaseRoute],
     identity: ClientIdentity | None = None,
 ) -> HttpApp:
-    """`identity`: whose keys and folder are used; by default those of this process."""
+    """Build it without the guard. `identity`: whose keys and folder are used; by default those of this process."""
     identity = identity or ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     engine.register_caller(identity.caller("http"))
     mcp = Streamable(engine, identity)
     v1 = V1(engine, identity)
-    closing = asyncio.Event()  # ends streams that would not end by themselves
+    closing = asyncio.Event()  # ends streams that have no end of their own
     inner = Starlette(
         routes=[
             Route("/v1/{rest:path}", v1, methods=None),
@@ -67,7 +67,7 @@ def unguarded(
         exception_handlers={404: api.not_found, 405: api.not_allowed, Exception: api.failed},
     )
     inner.state.closing = closing
-    inner.state.answering = set()  # `POST /api/jobs` whose clients wait
+    inner.state.answering = set()  # results that clients of `POST /api/jobs` wait for
 
     async def close() -> None:
         closing.set()
@@ -80,7 +80,7 @@ def unguarded(
 
 
 def _login(engine: LocalEngine, settings: Settings) -> list[BaseRoute]:
-    """How people sign in. One person's server has links and a token; a team's may have an issuer."""
+    """Routes for signing in. A server without a team has links and a token; a team's may have an issuer."""
     routes: list[BaseRoute] = []
     issuer, is_team = None, bool(getattr(engine, "is_team", False))
     if is_team:

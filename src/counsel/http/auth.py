@@ -42,8 +42,8 @@ SHORTEST = 16  # characters of a token with which other machines may connect
 MOST_HEADERS = 100
 OPEN_TO_ALL = frozenset({"/health", "/ready"})
 METRICS = "/metrics"
-METRICS_ONLY = "counsel.metrics_only"  # in a request's scope: the sender has COUNSEL_METRICS_TOKEN
-# The console's page, and `/assets/`: it has no data.
+METRICS_ONLY = "counsel.metrics_only"  # in a request's scope: whether it was sent with COUNSEL_METRICS_TOKEN
+# The console's page, besides `/assets/`: it contains no data.
 PAGE = frozenset(
     {
         "/",
@@ -56,10 +56,10 @@ PAGE = frozenset(
     }
 )
 SESSION = "/api/session"
-V1 = "/v1/"  # other vendors' APIs: their clients send the token as `x-api-key`, too, and read errors in their shape
-MOST_COOKIES = 8  # of the session's name: pages on other ports of this host can set some, too
+V1 = "/v1/"  # other vendors' APIs: their clients may send the token as `x-api-key`, and read errors in their format
+MOST_COOKIES = 8  # with the session's name: pages on other ports of this host can set some, too
 SIGNED_IN = "counsel.signed_in"  # in a request's scope, on a team's server: `SignedIn`
-TOKEN_ENDED = "counsel.token_ended"  # noqa: S105 - in a request's scope, on a team's server: whether its token has ended
+TOKEN_ENDED = "counsel.token_ended"  # noqa: S105 - in a request's scope, on a team's server: tells if its token has ended
 SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session
 _NO_PAGE = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
@@ -68,10 +68,10 @@ _NO_PAGE = (
 )
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CORS_HEADERS = "authorization, content-type, accept, idempotency-key, last-event-id, x-api-key, x-counsel-conversation, mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
-# What the SDKs of OpenAI and Anthropic send besides, in a browser: many, and more with each release.
-_OF_SDK = re.compile(r"(?:x-stainless|anthropic|openai)-[a-z0-9-]{1,60}").fullmatch
+# Other headers that OpenAI's and Anthropic's SDKs send from a browser: many, and more with each release.
+_SDK_HEADER = re.compile(r"(?:x-stainless|anthropic|openai)-[a-z0-9-]{1,60}").fullmatch
 _LONGEST_NAMES = 4_000  # characters
-_EXPOSED = b"location, mcp-session-id, retry-after, request-id, x-request-id, x-should-retry, x-counsel-job, x-counsel-ignored"
+_EXPOSED_HEADERS = b"location, mcp-session-id, retry-after, request-id, x-request-id, x-should-retry, x-counsel-job, x-counsel-ignored"
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────────
@@ -82,7 +82,7 @@ def token_file(home: Path) -> Path:
 
 
 def token(settings: Settings) -> str:
-    """COUNSEL_TOKEN, or the token that was made at the first start."""
+    """COUNSEL_TOKEN, or the token that was generated at the first start."""
     return settings.token or _stored_token(token_file(settings.home))
 
 
@@ -91,14 +91,14 @@ def _stored_token(path: Path) -> str:
         paths.private_folder(path.parent)
         with suppress(FileExistsError):
             paths.write_private(str(path), secrets.token_urlsafe(32).encode(), replace=False)
-        stored = path.read_text(encoding="ascii").strip()
+        value = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid(
             f"{path}: cannot store the token ({error}).", hint="Set COUNSEL_TOKEN.", file=str(path)
         ) from error
-    if not stored:
+    if not value:
         raise ConfigInvalid(f"{path} is empty.", hint="Remove it or set COUNSEL_TOKEN.", file=str(path))
-    return stored
+    return value
 
 
 def is_loopback(host: str) -> bool:
@@ -153,21 +153,22 @@ class Guard:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get(b"origin")
         scope[SESSIONS] = {"sessions": self._sessions, "session": None, "team": self._team}
-        sending = _with_cors(send, origin) if origin in self._origins and origin else send
+        wrapped_send = _with_cors(send, origin) if origin in self._origins and origin else send
         refusal = self._refusal(scope, headers, origin) or await self._access(scope, headers)
         if refusal is not None:
-            await refuse(*refusal, sending, scope["path"], headers)
+            await refuse(*refusal, wrapped_send, scope["path"], headers)
         elif _is_preflight(scope, headers):
-            await _preflight(sending, headers.get(b"access-control-request-headers", ""))
+            await _preflight(wrapped_send, headers.get(b"access-control-request-headers", ""))
         else:
             session = scope[SESSIONS]["session"]
             if session:
-                scope.get("state", {}).pop(CONNECTION, None)  # `_for_page` must see what is sent
-                sending = _for_page(sending, session)
+                # `_send_to_page` must see everything that is sent.
+                scope.get("state", {}).pop(CONNECTION, None)
+                wrapped_send = _send_to_page(wrapped_send, session)
             if self._team is not None and (signed_in := scope.get(SIGNED_IN)):
-                await self._team.answer(self.app, scope, receive, sending, signed_in)
+                await self._team.answer(self.app, scope, receive, wrapped_send, signed_in)
             else:
-                await self.app(scope, receive, sending)
+                await self.app(scope, receive, wrapped_send)
 
     def _refusal(
         self, scope: Scope, headers: dict[bytes, str], origin: str | None
@@ -175,14 +176,14 @@ class Guard:
         host = headers.get(b"host", "")
         if len(scope["headers"]) > MOST_HEADERS:
             return 431, Forbidden(f"A request may have at most {MOST_HEADERS} headers.")
-        if not self._host_fits(_name(host)):
+        if not self._is_own_host(_host_name(host)):
             return 421, Forbidden(
                 f"The host {host[:100]!r} is not this machine.",
                 hint=f"Use {self._proxies.public_url or 'http://127.0.0.1'}, or set COUNSEL_PUBLIC_URL.",
             )
         if origin is not None and origin not in self._origins and not self._is_own_origin(origin, host):
             return 403, Forbidden(
-                f"Pages of {origin[:100]!r} may not use counsel.",
+                f"Pages from {origin[:100]!r} may not use counsel.",
                 hint="List the origin in COUNSEL_CORS_ORIGINS.",
             )
         if scope.get("state", {}).get("is_over_limit") and scope["path"] not in self._public:
@@ -193,7 +194,7 @@ class Guard:
         return None
 
     async def _access(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
-        """None: the sender may use this path."""
+        """The refusal; None if the sender may use this path."""
         if (
             _is_preflight(scope, headers)
             or self._is_public(scope["path"])
@@ -202,7 +203,7 @@ class Guard:
             return None
         if self._team is not None:
             return await self._team_access(self._team, scope, headers)
-        return None if self._token_fits(headers, scope["path"]) else self._page_refusal(scope, headers)
+        return None if self._has_token(headers, scope["path"]) else self._page_refusal(scope, headers)
 
     async def _team_access(
         self, team: TeamAccess, scope: Scope, headers: dict[bytes, str]
@@ -223,7 +224,7 @@ class Guard:
     async def _team_page_access(
         self, team: TeamAccess, scope: Scope, headers: dict[bytes, str]
     ) -> tuple[int, CounselError] | None:
-        """The console's cookie, and only from its own page; or a request that signs in."""
+        """Accept the console's cookie, from its own page only, or a request that signs in."""
         if not scope["path"].startswith("/api/") or not is_from_own_page(
             scope["method"], headers, self._is_own_origin
         ):
@@ -231,7 +232,7 @@ class Guard:
         session = await team.session(self._cookies(scope, headers, team.cookie))
         if session is None and (scope["path"], scope["method"]) != (SESSION, "POST"):
             return self._no_access(scope, headers)
-        if refusal := self._other_user(scope):
+        if refusal := self._user_refusal(scope):
             return refusal
         if session is not None:
             scope[SESSIONS]["session"] = session
@@ -239,11 +240,11 @@ class Guard:
         return None
 
     def _cookies(self, scope: Scope, headers: dict[bytes, str], name: str) -> list[str]:
-        secure = self._proxies.is_over_tls(_name(headers.get(b"host", "")))
+        secure = self._proxies.is_over_tls(_host_name(headers.get(b"host", "")))
         return cookies(scope["headers"], name, secure=secure)[:MOST_COOKIES]
 
     def _page_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, CounselError] | None:
-        """A request without the token: it needs a session, unless it asks for one."""
+        """Check a request without the token: it needs a session, unless it signs in."""
         if (
             self._sessions
             and b"authorization" not in headers
@@ -251,14 +252,14 @@ class Guard:
         ):
             session = self._session(scope, headers)
             if session is not None or (scope["path"], scope["method"]) == (SESSION, "POST"):
-                if refusal := self._other_user(scope):
+                if refusal := self._user_refusal(scope):
                     return refusal
                 scope[SESSIONS]["session"] = session
                 return None
         return self._no_access(scope, headers)
 
-    def _other_user(self, scope: Scope) -> tuple[int, CounselError] | None:
-        """Of this machine: cookies ignore ports, so another user's server may have got this one."""
+    def _user_refusal(self, scope: Scope) -> tuple[int, CounselError] | None:
+        """Refuse another user of this machine: cookies ignore ports, so their server may have received this one."""
         if not self._local or scope.get(FORWARDED) or _is_own(scope):
             return None
         return 403, Forbidden(
@@ -273,7 +274,7 @@ class Guard:
             "The token is wrong." if is_wrong else "A token is required.",
             hint=f"Send `Authorization: Bearer TOKEN`{' or `x-api-key: TOKEN`' if takes_key else ''}; "
             + (
-                "an admin of this server gives you one (`counsel people`)."
+                "ask an admin of this server for one (`counsel people`)."
                 if self._team
                 else "it is COUNSEL_TOKEN or the content of COUNSEL_HOME/token."
             ),
@@ -291,16 +292,16 @@ class Guard:
     def _is_own_origin(self, origin: str, host: str) -> bool:
         return _same_origin(origin, host) or self._proxies.is_public_origin(origin)
 
-    def _host_fits(self, name: str) -> bool:
+    def _is_own_host(self, name: str) -> bool:
         return name in self._names or (not self._local and _is_address(name))
 
-    def _token_fits(self, headers: dict[bytes, str], path: str) -> bool:
+    def _has_token(self, headers: dict[bytes, str], path: str) -> bool:
         if self._is_token(_bearer(headers)):
             return True
         return path.startswith(V1) and self._is_token(headers.get(b"x-api-key", "").strip())
 
     def _reads_metrics(self, scope: Scope, headers: dict[bytes, str]) -> bool:
-        """Whether this is Prometheus, with the token that is good for nothing else."""
+        """Whether the request reads metrics with the token that allows nothing else."""
         if scope["path"] != METRICS or not self._metrics_token:
             return False
         fits = hmac.compare_digest(_bearer(headers).encode(), self._metrics_token)
@@ -312,7 +313,7 @@ class Guard:
 
 
 def _is_preflight(scope: Scope, headers: dict[bytes, str]) -> bool:
-    """A browser's question whether a page may send a request. It has no token, and gets no answer from the app."""
+    """Whether a browser asks if a page may send a request. It sends no token, and the guard answers, not the app."""
     return scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
 
 
@@ -330,7 +331,7 @@ def cookie_name(name: str, *, secure: bool) -> str:
 
 
 def cookies(headers: list[tuple[bytes, bytes]], name: str, *, secure: bool) -> list[str]:
-    """`secure`: people use TLS here. A cookie without the prefix could be one that a neighbouring host has set."""
+    """`secure`: the server is used over TLS. A neighbouring host could have set a cookie without the prefix."""
     names = {cookie_name(name, secure=True), cookie_name(name, secure=secure)}
     pairs = (
         pair.strip().partition("=")
@@ -344,25 +345,25 @@ def cookies(headers: list[tuple[bytes, bytes]], name: str, *, secure: bool) -> l
 def is_from_own_page(
     method: str, headers: dict[bytes, str], is_own_origin: Callable[[str, str], bool] | None = None
 ) -> bool:
-    """Whether the console's page has sent this request, so that a cookie may count.
+    """Whether the console's page has sent this request, so that its cookie is accepted.
 
-    A browser adds `Sec-Fetch-Site` itself (over plain HTTP only on loopback). A page of another origin, also one on
-    another port of this machine, cannot send `X-Counsel` without a preflight, which it is refused.
+    A browser adds `Sec-Fetch-Site` itself (over plain HTTP only on loopback). A page of another origin, even one on
+    another port of this machine, cannot send `X-Counsel` without a preflight, which is refused.
     """
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
-    marked = headers.get(b"x-counsel") == "1"
+    has_marker = headers.get(b"x-counsel") == "1"
     if origin is not None and not (is_own_origin or _same_origin)(origin, headers.get(b"host", "")):
         return False  # listed in COUNSEL_CORS_ORIGINS: it needs the token
-    if method not in {"GET", "HEAD"} and not marked:
+    if method not in {"GET", "HEAD"} and not has_marker:
         return False
-    return site == "same-origin" or (site is None and (marked or origin is not None))
+    return site == "same-origin" or (site is None and (has_marker or origin is not None))
 
 
-def _for_page(send: Send, session: ConsoleSession | TeamSession) -> Send:
-    """Nothing that `/api` answers to a browser is shown as a page or loaded by another one; signing out ends streams."""
+def _send_to_page(send: Send, session: ConsoleSession | TeamSession) -> Send:
+    """Wrap `send`: no answer to a browser can be shown as a page or loaded by another one; signing out ends streams."""
     ended = False
 
-    async def sending(message: Message) -> None:
+    async def wrapped_send(message: Message) -> None:
         nonlocal ended
         if message["type"] == "http.response.start":
             message["headers"] = [*message.get("headers", []), *_NO_PAGE]
@@ -372,18 +373,18 @@ def _for_page(send: Send, session: ConsoleSession | TeamSession) -> Send:
             ended = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
-    return sending
+    return wrapped_send
 
 
 def _is_own(scope: Scope) -> bool:
-    """Looked up once for each connection."""
-    known: dict[str, bool] = scope.get("state", {}).get("peer", {})
-    if "is_own" not in known:
-        known["is_own"] = peer.is_own(scope.get("client"), scope.get("server"))
-    return known["is_own"]
+    """Whether the client is this user's; looked up once per connection."""
+    cache: dict[str, bool] = scope.get("state", {}).get("peer", {})
+    if "is_own" not in cache:
+        cache["is_own"] = peer.is_own(scope.get("client"), scope.get("server"))
+    return cache["is_own"]
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """A Host header without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -404,26 +405,26 @@ def _same_origin(origin: str, host: str) -> bool:
 
 
 def _with_cors(send: Send, origin: str) -> Send:
-    async def sending(message: Message) -> None:
+    async def wrapped_send(message: Message) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [
                 *message.get("headers", []),
                 (b"access-control-allow-origin", origin.encode("latin-1")),
-                (b"access-control-expose-headers", _EXPOSED),
+                (b"access-control-expose-headers", _EXPOSED_HEADERS),
                 (b"vary", b"Origin"),
             ]
         await send(message)
 
-    return sending
+    return wrapped_send
 
 
-async def _preflight(send: Send, wanted: str) -> None:
-    """`wanted`: the names of the headers that the page will send."""
-    names = [name.strip().lower() for name in wanted[:_LONGEST_NAMES].split(",")]
-    allowed = [_CORS_HEADERS, *(name for name in names if _OF_SDK(name))]
+async def _preflight(send: Send, request_headers: str) -> None:
+    """Answer a preflight. `request_headers`: the names of the headers that the page will send."""
+    names = [name.strip().lower() for name in request_headers[:_LONGEST_NAMES].split(",")]
+    allowed_headers = [_CORS_HEADERS, *(name for name in names if _SDK_HEADER(name))]
     headers = [
         (b"access-control-allow-methods", b"GET, POST, DELETE, PUT, PATCH"),
-        (b"access-control-allow-headers", ", ".join(allowed).encode()),
+        (b"access-control-allow-headers", ", ".join(allowed_headers).encode()),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": headers})
@@ -431,16 +432,16 @@ async def _preflight(send: Send, wanted: str) -> None:
 
 
 def failure(error: CounselError, status: int) -> dict[str, object]:
-    """An error as every route reports it: always with `error`, `code`, `hint` and the response's `status`."""
+    """The body of every route's error: always with `error`, `code`, `hint` and the response's `status`."""
     document = error.as_dict()
-    shown = {**document, "hint": error.hint, "status": status}
-    return shown | {"upstream_status": document["status"]} if "status" in document else shown
+    body = {**document, "hint": error.hint, "status": status}
+    return body | {"upstream_status": document["status"]} if "status" in document else body
 
 
 async def refuse(
     status: int, error: CounselError, send: Send, path: str = "", names: Collection[bytes] = ()
 ) -> None:
-    """`names`: of the request's headers."""
+    """Answer with an error. `names`: those of the request's headers."""
     is_v1 = path.startswith(V1)
     document = v1_errors.of_path(path, error, status, names) if is_v1 else failure(error, status)
     body = json.dumps(document).encode()

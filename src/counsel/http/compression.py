@@ -1,4 +1,4 @@
-"""Answers that are compressed for clients that accept it: the list of models is 45 KB as it is, and 5 KB compressed."""
+"""Compresses answers for clients that accept it: the list of models has 45 KB, and 5 KB compressed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import gzip
 from starlette.requests import Request
 from starlette.responses import Response
 
-SMALLEST, LARGEST = (
-    2_000,
-    256 * 1024,
-)  # bytes: smaller ones gain nothing, larger ones would delay other requests
+# Bytes of a body: smaller ones gain nothing, larger ones would delay other requests.
+SMALLEST, LARGEST = 2_000, 256 * 1024
 _LEVEL = 3  # 45 KB in half a millisecond
 
 
@@ -20,7 +18,7 @@ def takes_gzip(request: Request) -> bool:
 
 
 def compressed(request: Request, response: Response) -> Response:
-    """The same answer, smaller where that is worth it."""
+    """The response, compressed if that is worth it."""
     if SMALLEST <= len(response.body) <= LARGEST and takes_gzip(request):
         response.body = gzip.compress(response.body, _LEVEL, mtime=0)
         response.headers["content-encoding"] = "gzip"

@@ -1,7 +1,7 @@
-"""One HTTP connection with limits of time and size: uvicorn has none for headers, bodies, chunks and readers.
+"""One HTTP connection with limits of time and size: uvicorn has none for headers, bodies, chunks and slow readers.
 
 When there are too many connections, one that waits for a request is closed for a newer one, so that thousands of idle
-connections block no other client.
+connections do not block other clients.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from counsel.daemon.process_limits import MOST_CONNECTIONS, PendingConnections
-from counsel.http.chunks import CONNECTION, WATCHED, chunk
+from counsel.http.chunks import CONNECTION, WATCHABLE, chunk
 from counsel.http.joined_writes import JoinedWrites
 from counsel.lazy_dataclass import dataclass
 
 LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers
-HEAD_TIMEOUT = 10.0  # seconds for them
+HEAD_TIMEOUT = 10.0  # seconds until they are complete
 BODY_TIMEOUT = 10.0  # seconds for a body, and one more for every
-SLOWEST_BODY = 16 * 1024  # bytes of it that have come
-READ_TIMEOUT = 120.0  # seconds without reading an answer, after which a client counts as gone
+SLOWEST_BODY = 16 * 1024  # bytes of it that have arrived
+READ_TIMEOUT = 120.0  # seconds for which a client may read nothing of an answer before it counts as gone
 MOST_PIECES = 4_000  # chunks of a body, and one more for every
 SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 eight minutes
-RESERVED = 32  # connections beyond the limit, for `/health` and for the answer that there are too many
+RESERVED = 32  # connections beyond the limit, for `/health` and to answer that there are too many
 
 _SLICE = 16 * 1024  # h11 limits incomplete heads, not one that arrives whole in one piece
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -41,21 +41,22 @@ class Pool:
     """What the connections of one server share."""
 
     most: int = MOST_CONNECTIONS
-    waiting: PendingConnections[Connection] = field(default_factory=PendingConnections)  # for a request
+    # Those that wait for a request.
+    waiting: PendingConnections[Connection] = field(default_factory=PendingConnections)
 
 
 class Parser(h11.Connection):
-    """h11 that refuses bodies in tiny chunks, and treats everything unreadable as the client's mistake."""
+    """An h11 parser that refuses bodies in tiny chunks and treats anything unreadable as the client's mistake."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, LARGEST_HEAD)
-        self.began = time.monotonic()  # the present request
+        self.began = time.monotonic()  # the current request
         self.received = 0
         self._pieces = 0
         self.is_chunked = False  # the answer that is being sent
 
     def send(self, event: Any) -> Any:
-        """A chunk of a stream is framed here: h11 makes thirty function calls of it, and a live stream has twenty a second."""
+        """Frame chunks of a stream here: h11 makes thirty function calls for one, and a live stream sends twenty a second."""
         if self.is_chunked and type(event) is h11.Data and self.our_state is h11.SEND_BODY:
             return chunk(event.data) if event.data else b""
         output = super().send(event)
@@ -66,7 +67,7 @@ class Parser(h11.Connection):
     def next_event(self) -> Any:
         try:
             event = super().next_event()
-        except ValueError as error:  # a Content-Length of more digits than Python reads
+        except ValueError as error:  # a Content-Length with more digits than Python converts
             raise h11.RemoteProtocolError("a header cannot be read") from error
         if isinstance(event, h11.Request):
             self.began, self.received, self._pieces = time.monotonic(), 0, 0
@@ -88,8 +89,8 @@ class Connection(H11Protocol):
         self._received_data = False
         self._unread = 0
         self._unread_since = 0.0
-        self._lost: Callable[[], None] | None = None
-        self._is_lost = False
+        self._on_disconnect: Callable[[], None] | None = None
+        self._is_disconnected = False
 
     # ── connecting, waiting, closing ──
 
@@ -97,8 +98,8 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._writes = JoinedWrites(transport)
         self.transport = cast("asyncio.Transport", self._writes)
-        # `peer`: what `auth.Guard` learns about the client
-        self.app_state = {**self.app_state, "peer": {}, CONNECTION: self, WATCHED: self}
+        # `peer`: a cache in which `auth.Guard` keeps what it learns about the client
+        self.app_state = {**self.app_state, "peer": {}, CONNECTION: self, WATCHABLE: self}
         if len(self.connections) > self._pool.most:
             self._drop_oldest()
         self._wait_for_request()
@@ -122,21 +123,21 @@ class Connection(H11Protocol):
         self._pool.waiting.discard(self)
         super().connection_lost(exc)
         self.app_state = {}  # it refers to this connection
-        self._is_lost = True
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            lost()
+        self._is_disconnected = True
+        on_disconnect, self._on_disconnect = self._on_disconnect, None
+        if on_disconnect is not None:
+            on_disconnect()
 
-    def watch(self, lost: Callable[[], None]) -> bool:
-        self._lost = lost
-        return not self._is_lost
+    def watch(self, on_disconnect: Callable[[], None]) -> bool:
+        self._on_disconnect = on_disconnect
+        return not self._is_disconnected
 
-    def unwatch(self, lost: Callable[[], None]) -> None:
-        if self._lost is lost:
-            self._lost = None
+    def unwatch(self, on_disconnect: Callable[[], None]) -> None:
+        if self._on_disconnect is on_disconnect:
+            self._on_disconnect = None
 
     def on_response_complete(self) -> None:
-        self._writes.flush()  # the client need not wait for what is left to do
+        self._writes.flush()  # first: the client need not wait for the rest of this method
         self._wait_for_request()
         super().on_response_complete()
 
@@ -148,17 +149,17 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._received_data = True
         step = _SLICE if self._waits() else len(data)
-        for at in range(0, len(data), step):
+        for start in range(0, len(data), step):
             if self.transport.is_closing():
                 return
-            super().data_received(data[at : at + step])
+            super().data_received(data[start : start + step])
         if not self._waits():
             self._pool.waiting.discard(self)
 
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             super().send_400_response(msg)
-        else:  # an answer has been started and cannot be taken back
+        else:  # an answer has begun and cannot be withdrawn
             self.transport.close()
 
     # ── writing: `Chunks` ──

@@ -14,10 +14,10 @@ from counsel.http.auth import Receive
 from counsel.types import Json
 
 LARGEST_BODY = LARGEST_MESSAGE
-MOST_BODIES = 256 * 1024 * 1024  # bytes of bodies that are being received at once
+MOST_BODIES = 256 * 1024 * 1024  # bytes of all bodies that are being received
 
 # The parameter that the header `Mcp-Name` repeats, by method.
-_NAMED = {
+_NAME_PARAMETERS = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
@@ -27,7 +27,7 @@ _ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 
 
 class RefusedRequest(Exception):
-    """An answer with an HTTP status, before the session sees the request."""
+    """A refusal with an HTTP status, before the session sees the request."""
 
     def __init__(self, status: int, message: str, code: int = protocol.INVALID_REQUEST) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class RefusedRequest(Exception):
 class _TooLarge(RefusedRequest):
     def __init__(self, *, more: bool = False) -> None:
         super().__init__(413, f"The body is larger than {LARGEST_BODY // 2**20} MiB")
-        self.more = more  # of the body is to come
+        self.more = more  # whether more of the body follows
 
 
 class Bodies:
@@ -48,7 +48,7 @@ class Bodies:
         self._bytes = 0
 
     async def raw(self, receive: Receive, limit: int) -> bytearray:
-        """A body that is parsed elsewhere."""
+        """Receive a body without parsing it."""
         body = bytearray()
         try:
             while await self._more(body, receive, limit):
@@ -57,16 +57,16 @@ class Bodies:
         finally:
             self._bytes -= len(body)
 
-    async def whole(self, receive: Receive, limit: int) -> bytearray | None:
-        """A body; None for one beyond the limit, which is received to its end: a client that sends reads no answer."""
+    async def raw_or_none(self, receive: Receive, limit: int) -> bytearray | None:
+        """Receive a body; None if it exceeds the limit. It is received to its end: a client that sends reads no answer."""
         body, fits, more = bytearray(), True, True
         try:
             while more:
                 if fits:
                     try:
                         more = await self._more(body, receive, limit)
-                    except _TooLarge as rest:
-                        fits, more = False, rest.more
+                    except _TooLarge as error:
+                        fits, more = False, error.more
                 else:
                     more = bool((await receive()).get("more_body"))
             return body if fits else None
@@ -74,8 +74,8 @@ class Bodies:
             self._bytes -= len(body)
 
     async def message(self, headers: dict[bytes, str], receive: Receive) -> Any:
-        declared = headers.get(b"content-length", "0")
-        if len(declared) > len(str(LARGEST_BODY)) or int(declared) > LARGEST_BODY:  # h11: digits only
+        length = headers.get(b"content-length", "0")
+        if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:  # h11: digits only
             raise _TooLarge
         body = bytearray()
         try:
@@ -118,21 +118,21 @@ def has_envelope(message: object) -> bool:
 
 def check_envelope(message: Json) -> None:
     meta = (message.get("params") or {}).get("_meta")
-    wanted = (META_VERSION, protocol.META_CAPABILITIES)
-    missing = [key for key in wanted if not isinstance(meta, dict) or key not in meta]
+    keys = (META_VERSION, protocol.META_CAPABILITIES)
+    missing = [key for key in keys if not isinstance(meta, dict) or key not in meta]
     if missing:
         raise RpcError(protocol.INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}")
 
 
 def check_removed(message: Json) -> None:
-    """`initialize` in a stateless request: the version is supported, but the method no longer exists."""
+    """Refuse `initialize` in a stateless request: the version is supported, but no longer has this method."""
     if message["method"] == "initialize":
         protocol.check_version(message["params"]["_meta"][META_VERSION])
         raise RpcError(protocol.METHOD_NOT_FOUND, "Method not found", "initialize")
 
 
 def check_headers(message: Json, raw: Iterable[tuple[bytes, bytes]], headers: dict[bytes, str]) -> None:
-    """The headers by which proxies route must agree with the body."""
+    """Check that the headers by which proxies route agree with the body."""
     names = [name for name, _ in raw if name in _ROUTING]
     for name in _ROUTING:
         if names.count(name) > 1:
@@ -142,22 +142,22 @@ def check_headers(message: Json, raw: Iterable[tuple[bytes, bytes]], headers: di
         raise _mismatch(b"mcp-protocol-version", "is not the envelope's protocol version")
     if headers.get(b"mcp-method") != message["method"]:
         raise _mismatch(b"mcp-method", "is not the body's method")
-    key = _NAMED.get(message["method"])
+    key = _NAME_PARAMETERS.get(message["method"])
     if key and params.get(key) is not None and _decoded(headers.get(b"mcp-name")) != params[key]:
         raise _mismatch(b"mcp-name", f"is not the body's {key}")
 
 
-def _mismatch(header: bytes, what: str) -> RpcError:
-    return RpcError(protocol.HEADER_MISMATCH, f"The header {header.decode()} {what}")
+def _mismatch(header: bytes, problem: str) -> RpcError:
+    return RpcError(protocol.HEADER_MISMATCH, f"The header {header.decode()} {problem}")
 
 
 def _decoded(value: str | None) -> str | None:
-    """A header's value; `=?base64?…?=` encodes what a header cannot contain."""
+    """Decode a header's value: `=?base64?…?=` encodes what a header cannot contain."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
-    packed = value[len("=?base64?") : -len("?=")]
+    payload = value[len("=?base64?") : -len("?=")]
     try:
-        plain = base64.b64decode(packed)
-        return plain.decode() if base64.b64encode(plain).decode() == packed else None
+        data = base64.b64decode(payload)
+        return data.decode() if base64.b64encode(data).decode() == payload else None
     except (binascii.Error, UnicodeDecodeError):
         return None

@@ -31,14 +31,14 @@ OnDisconnect = Callable[[asyncio.Future[object]], Awaitable[None]]
 
 
 class Exchange:
-    """JSON if there is only the answer to send, a stream of events otherwise."""
+    """Answers with JSON if there is only the answer to send, otherwise with a stream of events."""
 
     def __init__(self, receive: Receive, send: Send, *, takes_stream: bool) -> None:
         self.send = send
         self._receive = receive
         self._takes_stream = takes_stream
         self._streaming = False
-        self._waiting: dict[Subject, Json] = {}  # a client that reads slowly gets the newest of each
+        self._pending: dict[Subject, Json] = {}  # a client that reads slowly gets only the newest of each
         self._changed = asyncio.Event()
 
     async def run(
@@ -46,25 +46,25 @@ class Exchange:
     ) -> None:
         """`on_disconnect` handles the work when the client has disconnected. Without it the work is cancelled."""
         work = asyncio.ensure_future(start(self._notify))
-        disconnected = asyncio.ensure_future(_disconnected(self._receive))
-        for task in (work, disconnected):
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(self._receive))
+        for task in (work, disconnect):
             task.add_done_callback(lambda _: self._changed.set())
         try:
-            while not work.done() and not disconnected.done():
+            while not work.done() and not disconnect.done():
                 await self._wait()
             if work.done():
                 await self._finish(work.result(), by_code=by_code)
             elif on_disconnect is not None:
                 await on_disconnect(work)
         finally:
-            for task in (work, disconnected):
+            for task in (work, disconnect):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
 
     def _notify(self, message: Json) -> None:
         if self._takes_stream:
-            self._waiting[_subject(message)] = message
+            self._pending[_subject(message)] = message
             self._changed.set()
 
     async def _wait(self) -> None:
@@ -79,7 +79,7 @@ class Exchange:
         await self._write_notifications()
 
     async def _write_notifications(self) -> None:
-        notifications, self._waiting = self._waiting, {}
+        notifications, self._pending = self._pending, {}
         for notification in notifications.values():
             await self._write(_event(notification))
 
@@ -107,12 +107,12 @@ class Exchange:
 
 
 def _subject(message: Json) -> Subject:
-    """The call whose progress it is, or the task of a subscription."""
+    """Identify the call whose progress a notification reports, or the task of a subscription."""
     params = message["params"]
     return message["method"], params.get("progressToken"), params.get("taskId")
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -1,4 +1,4 @@
-"""What stands before every application of `counsel serve`, while it loads and afterwards: request ids, then the guard."""
+"""The layers around the application of `counsel serve`, while it loads and afterwards: request ids, then the guard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def guarded(
     app: App, settings: Settings, *, host: str, secret: str, team: TeamAccess | None = None
 ) -> RequestIds:
-    """`team`: people's tokens and sessions instead of this machine's."""
+    """Wrap the application. `team`: accept people's tokens and sessions instead of this machine's."""
     guard = Guard(
         app,
         secret=secret,

@@ -1,8 +1,8 @@
-"""What `counsel serve` answers while the engine is still being imported and opened.
+"""The application of `counsel serve` while the engine is still being imported and opened.
 
-That is more than half of the time from its start to its first answer. `/health` does not need the engine and is answered
-at once; other requests pass the guard and wait. "counsel is listening" is printed, and a failed start reported, only when
-everything is loaded or cannot be.
+That takes more than half of the time from its start to its first answer. `/health` does not need the engine and is
+answered at once; other requests pass the guard and wait. "counsel is listening" is printed, or a failed start reported,
+only when everything is loaded or cannot be.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STARTING = {
     "reasons": [{"code": "starting", "text": "The server is starting."}],
 }
 _AT_ONCE: dict[str, tuple[int, object]] = {"/health": (200, HEALTH), "/ready": (503, _STARTING)}
-_LOOK = 0.05  # seconds between looks whether a client waits
+_POLL = 0.05  # seconds between two checks whether clients still wait
 MODULES = (
     "counsel.daemon.server",
     "counsel.engine.engine",
@@ -49,18 +49,23 @@ MODULES = (
 class HttpApp:
     app: App
     close: Callable[[], Awaitable[None]]  # before the server exits: calls stay in the database
-    drain: Callable[[], Coroutine[object, object, None]] | None = None  # before that: a team's jobs may end
-    is_waiting: Callable[[], bool] = bool  # a client waits for the answer to its request
+    drain: Callable[[], Coroutine[object, object, None]] | None = (
+        None  # before `close`: lets a team's jobs finish
+    )
+    is_waiting: Callable[[], bool] = bool  # whether a client waits for the answer to its request
 
 
-class _Stored(Protocol):
-    """An engine with the database: the real one."""
+class _HasStore(Protocol):
+    """An engine that has the database itself."""
 
     store: Store
 
 
 class LoadingApp:
-    """The application from the start of the process. `failed` is called when it cannot be loaded; `leave` then raises the reason."""
+    """The application from the start of the process.
+
+    Calls `on_failure` if it cannot be loaded; `close_engine` then raises the reason.
+    """
 
     def __init__(self, open_engine: OpenEngine, settings: Settings, announce: Announce) -> None:
         self._open_engine = open_engine
@@ -69,7 +74,7 @@ class LoadingApp:
         self._engine: LocalEngine | None = None
         self._app: HttpApp | None = None
         self._loading: asyncio.Task[None] | None = None
-        self.failed: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[], None] = lambda: None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:
@@ -83,42 +88,42 @@ class LoadingApp:
             await self._app.app(scope, receive, send)
 
     def load(self, host: str, port: int) -> None:
-        """Load everything else, now that the socket listens."""
+        """Begin to load everything else, now that the socket listens."""
         self._loading = asyncio.create_task(self._load(host, port))
-        self._loading.add_done_callback(lambda _: None if self._app else self.failed())
+        self._loading.add_done_callback(lambda _: None if self._app else self.on_failure())
 
     async def _load(self, host: str, port: int) -> None:
         await import_in_thread(MODULES)
         strict_json.accelerate()
-        from counsel.http import app as http_app  # imported by now
+        from counsel.http import app as http_app  # imported already, in MODULES
         from counsel.http.api import routes
         from counsel.mcp.identity import ClientIdentity
 
         self._engine = engine = await self._open_engine(self._settings.home)
-        # one for all: what `/api` changes, the next request to `/v1` and `/mcp` sees, too
+        # shared by all routes: the next request to `/v1` or `/mcp` sees what `/api` has changed
         identity = ClientIdentity(env=self._settings.own_env, cwd=Path.cwd())
-        table = routes.routes(engine, self._settings, identity)
-        self._app = http_app.unguarded(engine, self._settings, table, identity)
+        rows = routes.routes(engine, self._settings, identity)
+        self._app = http_app.unguarded(engine, self._settings, rows, identity)
         gc.freeze()  # imported modules stay as long as the server
         self._announce(host, port)
 
     async def store(self) -> Store:
-        """The engine's, once it is open: a team's tokens are looked up there."""
+        """Wait until the engine is open; return its store, in which a team's tokens are looked up."""
         if self._engine is None and self._loading is not None:
             await asyncio.wait({self._loading})
         if self._engine is None:
             raise Internal("counsel could not be started.")
-        return cast("_Stored", self._engine).store
+        return cast("_HasStore", self._engine).store
 
     async def drain(self) -> None:
-        """Also for clients that wait here for jobs of other servers: they have no other connection."""
+        """Let jobs finish, and clients wait for jobs of other servers: they have no other connection."""
         if self._app is None or self._engine is None:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.drain_seconds):
                 await self._engine.drain(self._settings.drain_seconds)
                 while self._app.is_waiting():  # noqa: ASYNC110 - each interface knows its own clients
-                    await asyncio.sleep(_LOOK)
+                    await asyncio.sleep(_POLL)
 
     async def close(self) -> None:
         if self._app is not None:
@@ -126,7 +131,7 @@ class LoadingApp:
         elif self._loading is not None:
             self._loading.cancel()
 
-    async def leave(self) -> None:
+    async def close_engine(self) -> None:
         try:
             if self._loading is not None:
                 with suppress(asyncio.CancelledError):

@@ -1,8 +1,8 @@
-"""MCP sessions of the handshake revisions: in memory, and for several servers in the database, too.
+"""MCP sessions of the handshake revisions: in memory, and for several servers also in the database.
 
-A load balancer may send each request of a session to another server. So the database has what `initialize` has agreed
-on; a server that does not know a session makes it from there. A request that runs on another server is found by the key
-of its job, which names the session and the request.
+A load balancer may send each request of a session to another server. So the database has what `initialize` agreed on,
+and a server that does not know a session restores it. A request that runs on another server is found by the key of its
+job, which names the session and the request.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ from counsel.requests import NewKey
 log = logging.getLogger("counsel.http")
 SESSION_IDLE = 3_600.0  # seconds
 MOST_SESSIONS = 1_000
-CANCEL_WITHIN = (
-    1.0  # seconds in which a request of a client that disconnected may be followed by a cancellation
-)
-FIND_WITHIN = 2.0  # seconds in which the job of a cancelled request is stored
-_LOOK = 0.1  # seconds between two looks for it
+CANCEL_WITHIN = 1.0  # seconds for a cancellation after the next request of a client that disconnected
+FIND_WITHIN = 2.0  # seconds until the job of a cancelled request is stored
+_POLL = 0.1  # seconds between two lookups of it
 RETURN_WITHIN = 60.0  # seconds in which a client that disconnected may send another request
 
 
 class HasCalls(Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     async def open_calls(self, prefix: str) -> list[JobRecord]: ...
 
@@ -49,100 +47,101 @@ class HttpSession:
     name: str
     owner: str  # the person whose session it is; "" without a team
     session: Session
-    used: float = field(default_factory=time.monotonic)
-    request_arrived: asyncio.Event = field(
-        default_factory=asyncio.Event
-    )  # set by each request; the waiter clears it
+    used_at: float = field(default_factory=time.monotonic)
+    # Each request sets it, and the task that waits for it clears it.
+    request_arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Sessions:
-    def __init__(self, shared: McpSessions | None) -> None:
-        self._shared = shared
-        self._known: dict[str, HttpSession] = {}
+    def __init__(self, database: McpSessions | None) -> None:
+        self._database = database
+        self._sessions: dict[str, HttpSession] = {}
         self._cancelling: set[asyncio.Task[None]] = set()
 
     def all(self) -> list[Session]:
-        return [entry.session for entry in self._known.values()]
+        return [entry.session for entry in self._sessions.values()]
 
     async def open(self, session: Session, owner: str) -> str:
-        """Its id, for a session whose `initialize` was answered."""
+        """Add a session whose `initialize` was answered; return its id."""
         self._sweep()
         name = secrets.token_hex(16)
-        self._known[name] = HttpSession(name, owner, session)
-        if self._shared is not None:
-            await self._shared.open(name, owner, _dumped(session))
+        self._sessions[name] = HttpSession(name, owner, session)
+        if self._database is not None:
+            await self._database.open(name, owner, _state_json(session))
         return name
 
     async def find(self, name: str | None, owner: str, new: Callable[[], Session]) -> HttpSession:
-        """The session of this id. `new` makes one for a session that another server has opened."""
+        """Return the session with this id. `new` creates the object for one that another server opened."""
         if name is None:
             raise RefusedRequest(400, "Mcp-Session-Id is missing: send initialize first")
-        entry = self._known.get(name)
-        if self._shared is not None:
-            state = await self._shared.use(name, owner)
+        entry = self._sessions.get(name)
+        if self._database is not None:
+            state = await self._database.use(name, owner)
             if state is None:
-                if entry is not None and entry.owner == owner:  # ended at another server
-                    del self._known[name]
+                if entry is not None and entry.owner == owner:  # it was ended on another server
+                    del self._sessions[name]
                 entry = None
             elif entry is None:
                 self._sweep()
-                entry = self._known.setdefault(name, HttpSession(name, owner, _restored(new(), state)))
+                entry = self._sessions.setdefault(name, HttpSession(name, owner, _restored(new(), state)))
         if entry is None or entry.owner != owner:
             raise RefusedRequest(404, "Session not found: send initialize again")
-        entry.used = time.monotonic()
+        entry.used_at = time.monotonic()
         entry.request_arrived.set()
         return entry
 
     async def close(self, entry: HttpSession) -> None:
-        self._known.pop(entry.name, None)
+        self._sessions.pop(entry.name, None)
         await entry.session.close("gone")
-        if self._shared is not None:
-            await self._shared.close(entry.name)
-            for job in await self._elsewhere(entry):
+        if self._database is not None:
+            await self._database.close(entry.name)
+            for job in await self._jobs_elsewhere(entry):
                 if not job.background:
                     await entry.session.engine.cancel(job.id)
 
     def _sweep(self) -> None:
-        """Forget sessions that were not used for long, and the oldest ones when there are too many."""
+        """Delete sessions that have not been used for long, and the oldest ones when there are too many."""
         now = time.monotonic()
         idle = sorted(
-            (entry.used, name) for name, entry in self._known.items() if not entry.session.active_requests
+            (entry.used_at, name)
+            for name, entry in self._sessions.items()
+            if not entry.session.active_requests
         )
-        surplus = len(self._known) - MOST_SESSIONS + 1
-        for index, (used, name) in enumerate(idle):
-            if now - used > SESSION_IDLE or index < surplus:
-                del self._known[name]
+        surplus = len(self._sessions) - MOST_SESSIONS + 1
+        for index, (last_use, name) in enumerate(idle):
+            if now - last_use > SESSION_IDLE or index < surplus:
+                del self._sessions[name]
 
     # ── requests that another server handles ──
 
     def key(self, entry: HttpSession, request: object) -> NewKey | None:
-        """By this key another server finds the job of a request. Unique: a client may use an id again."""
-        if self._shared is None:
+        """A key by which another server finds the request's job. Unique, since a client may reuse an id."""
+        if self._database is None:
             return None
         return NewKey(f"{_prefix(entry, request)}{secrets.token_hex(16)}")
 
-    async def _elsewhere(self, entry: HttpSession, request: object = None) -> list[JobRecord]:
-        if self._shared is None:
+    async def _jobs_elsewhere(self, entry: HttpSession, request: object = None) -> list[JobRecord]:
+        if self._database is None:
             return []
         return await cast(HasCalls, entry.session.engine).open_calls(_prefix(entry, request))
 
-    def cancelled(self, entry: HttpSession, params: Mapping[str, object]) -> None:
-        """`notifications/cancelled` for a request that no connection of this server handles."""
+    def cancel_elsewhere(self, entry: HttpSession, params: Mapping[str, object]) -> None:
+        """Handle `notifications/cancelled` for a request that another server may be running."""
         request = params.get("requestId")
-        if self._shared is None or not is_id(request) or request in entry.session.active_requests:
+        if self._database is None or not is_id(request) or request in entry.session.active_requests:
             return
         task = asyncio.create_task(self._cancel(entry, request, params.get("reason")))
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
     async def _cancel(self, entry: HttpSession, request: object, reason: object) -> None:
-        """The other server may be about to store the job: it is looked for a few times."""
+        """Cancel the job, and look for it several times: the other server may be about to store it."""
         until = time.monotonic() + FIND_WITHIN
         try:
-            jobs = await self._elsewhere(entry, request)
+            jobs = await self._jobs_elsewhere(entry, request)
             while not jobs and time.monotonic() < until:
-                await asyncio.sleep(_LOOK)
-                jobs = await self._elsewhere(entry, request)
+                await asyncio.sleep(_POLL)
+                jobs = await self._jobs_elsewhere(entry, request)
             for job in jobs:
                 is_late = client_timeouts.is_timeout(reason)
                 if is_late or await entry.session.is_overdue(time.time() - job.created):
@@ -150,27 +149,27 @@ class Sessions:
                 else:
                     await entry.session.engine.cancel(job.id)
         except CounselError as error:
-            log.warning("a call of another server was not cancelled: %s", error.message)
+            log.warning("a call on another server could not be cancelled: %s", error.message)
 
-    async def disconnected(self, entry: HttpSession, request: Id, work: asyncio.Future[object]) -> None:
-        """The client disconnected before its answer. In the handshake revisions that is not a cancellation.
+    async def await_return(self, entry: HttpSession, request: Id, work: asyncio.Future[object]) -> None:
+        """Handle a client that disconnected before its answer. In the handshake revisions that is not a cancellation.
 
-        If the client sends another request, it stopped waiting for this call only: the job continues, unless that
-        request cancels it. If it sends none, the client is gone, and the call is cancelled.
+        If the client sends another request, it has given up only this call: the job continues, unless that request
+        cancels it. If it sends none, the client is gone, and the call is cancelled.
         """
         entry.request_arrived.clear()
         uses = await self._uses(entry)
-        arrived: asyncio.Future[object] = asyncio.ensure_future(entry.request_arrived.wait())
+        arrival: asyncio.Future[object] = asyncio.ensure_future(entry.request_arrived.wait())
         try:
-            await asyncio.wait({work, arrived}, timeout=RETURN_WITHIN, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done() and (arrived.done() or await self._uses(entry) > uses):
+            await asyncio.wait({work, arrival}, timeout=RETURN_WITHIN, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() and (arrival.done() or await self._uses(entry) > uses):
                 await asyncio.wait({work}, timeout=CANCEL_WITHIN)
                 entry.session.abandon(request)
         finally:
-            arrived.cancel()
+            arrival.cancel()
 
     async def _uses(self, entry: HttpSession) -> int:
-        return await self._shared.uses(entry.name) if self._shared is not None else 0
+        return await self._database.uses(entry.name) if self._database is not None else 0
 
 
 def _prefix(entry: HttpSession, request: object = None) -> str:
@@ -182,14 +181,14 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _dumped(session: Session) -> str:
+def _state_json(session: Session) -> str:
     state = session.protocol_state
     return json.dumps({"version": state.version, "client": state.client, "capabilities": state.capabilities})
 
 
-def _restored(session: Session, dumped: str) -> Session:
-    agreed = json.loads(dumped)
+def _restored(session: Session, state_json: str) -> Session:
+    agreement = json.loads(state_json)
     state = session.protocol_state
-    state.era, state.version = "handshake", agreed["version"]
-    state.client, state.capabilities = agreed["client"], agreed["capabilities"]
+    state.era, state.version = "handshake", agreement["version"]
+    state.client, state.capabilities = agreement["client"], agreement["capabilities"]
     return session

@@ -1,7 +1,7 @@
 """Whether the client at the other end of a loopback connection is this user's.
 
-Cookies ignore ports: a browser sends the console's cookie to every server of `127.0.0.1` that it visits, also to one of
-another user, who could then use it here. Linux lists the owner of each connection's other end; other systems do not.
+Cookies ignore ports: a browser sends the console's cookie to every server on `127.0.0.1` that it visits, even to another
+user's, who could then use it here. Linux lists the owner of each connection's other end; other systems do not.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import TypeAlias
 
 Address: TypeAlias = tuple[str, int]
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-# A socket that its process has closed is listed as root's, so a request whose sender has left proves nothing.
+# Other states prove nothing: a socket that its process has closed is listed as root's.
 _ESTABLISHED = "01"
 
 
 def is_own(client: Address | None, server: Address | None) -> bool:
-    """False when the client is a process of another user (root's are trusted: root can read everything).
+    """False if the client is another user's process (root's are trusted: root can read everything).
 
-    True when it is on another machine, or this system cannot tell.
+    True if it is on another machine, or if this system cannot tell.
     """
     if client is None or server is None or not _is_loopback(client[0]):
         return True
     ends = (_plain(client[0]), client[1]), (_plain(server[0]), server[1])
-    listed = False
+    has_connections = False
     for local, remote, uid in _connections():
         if (local, remote) == ends:
             return uid in {os.geteuid(), 0}
-        listed = True
-    return not listed
+        has_connections = True
+    return not has_connections
 
 
 def _connections() -> Iterator[tuple[Address, Address, int]]:
@@ -41,12 +41,12 @@ def _connections() -> Iterator[tuple[Address, Address, int]]:
                 next(file, None)
                 for fields in map(str.split, file):
                     if fields[3] == _ESTABLISHED:
-                        yield _end(fields[1]), _end(fields[2]), int(fields[7])
+                        yield _endpoint(fields[1]), _endpoint(fields[2]), int(fields[7])
         except (OSError, ValueError, IndexError):
             continue
 
 
-def _end(field: str) -> Address:
+def _endpoint(field: str) -> Address:
     """`0100007F:1F90` is 127.0.0.1:8080. Addresses are in words of four bytes, in the machine's order."""
     digits, _, port = field.rpartition(":")
     words = [bytes.fromhex(digits[at : at + 8]) for at in range(0, len(digits), 8)]

@@ -1,4 +1,4 @@
-"""Who sent a request to a team's server, and the engine and identity that it may use. Alone, one person has them all."""
+"""Who sent a request to a team's server, and the engine and identity that it may use. Without a team there is no limit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def owner_of(scope: Scope) -> str:
 
 
 def engine_of(engine: E, scope: Scope) -> E:
-    """The engine as the sender of this request sees it. A team's whole engine is never given away."""
+    """The engine that the sender of this request may use; on a team's server never the whole one."""
     if not getattr(engine, "is_team", False):
         return engine
     signed_in: SignedIn | None = scope.get(SIGNED_IN)
@@ -56,8 +56,8 @@ def address_of(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def note(engine: Engine, scope: Scope, action: Action, what: str, detail: str = "") -> None:
-    """For the audit log of a team's server."""
+def note(engine: Engine, scope: Scope, action: Action, subject: str, detail: str = "") -> None:
+    """Write a line to the audit log of a team's server."""
     signed_in: SignedIn | None = scope.get(SIGNED_IN)
     if getattr(engine, "is_team", False):
         from counsel.engine.team.audit import Sender
@@ -65,7 +65,7 @@ def note(engine: Engine, scope: Scope, action: Action, what: str, detail: str = 
         sender = Sender(
             signed_in.person if signed_in else None, signed_in.token if signed_in else "", address_of(scope)
         )
-        cast(TeamEngine, engine).audit.note(sender, action, what, detail)
+        cast(TeamEngine, engine).audit.note(sender, action, subject, detail)
 
 
 def identity_of(identity: ClientIdentity, scope: Scope) -> ClientIdentity:
@@ -74,16 +74,16 @@ def identity_of(identity: ClientIdentity, scope: Scope) -> ClientIdentity:
 
 
 async def caller_of(engine: Engine, caller: Caller) -> Caller:
-    """The caller with the keys that a person of a team has brought. Lists show what can be asked with them."""
+    """The caller with the person's own keys, for lists of the models that can be asked."""
     if caller.person is None:
         return caller
     try:
         return await cast(TeamPerson, engine).with_own_keys(caller)
-    except ConfigInvalid:  # they cannot be read on this server: a question is refused with the reason
+    except ConfigInvalid:  # this server cannot read the keys: it refuses a question with the reason
         return caller
 
 
 def check_admin(scope: Scope) -> None:
     person = person_of(scope)
     if person is not None and not person.is_admin:
-        raise NotPermitted("Only admins may do this.", hint="`counsel people list` shows who is one.")
+        raise NotPermitted("Only admins may do this.", hint="`counsel people list` shows who the admins are.")

@@ -1,6 +1,6 @@
 """`/health`, `/ready` and `/metrics`: what a load balancer, an orchestrator and Prometheus ask.
 
-`/health` says that the process lives and asks nobody: a database that is away is no reason to restart the server.
+`/health` says that the process is alive and checks nothing else: an unreachable database is no reason to restart it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from counsel.http.person import check_admin
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
-KEEP = 1.0  # seconds for which an answer of `/ready` is given again: anybody may ask
+KEEP = 1.0  # seconds for which an answer of `/ready` is reused: anybody may ask
 _FRESH = {"cache-control": "no-store"}
 
 
@@ -52,7 +52,7 @@ class Readiness:
         self._engine = engine
         self._limit = settings.ready_queue_seconds
         self._is_draining = is_draining
-        self._known: tuple[float, list[dict[str, object]]] = (-KEEP, [])
+        self._cache: tuple[float, list[dict[str, object]]] = (-KEEP, [])
 
     async def answer(self, _: Request) -> Response:
         return response(await self.reasons())
@@ -60,15 +60,15 @@ class Readiness:
     async def reasons(self) -> list[dict[str, object]]:
         if self._is_draining():
             return [{"code": "draining", "text": "The server is being stopped: it takes no new jobs."}]
-        asked, reasons = self._known
-        if time.monotonic() - asked >= KEEP:
+        checked_at, reasons = self._cache
+        if time.monotonic() - checked_at >= KEEP:
             reasons = [reason.to_json() for reason in await self._engine.not_ready(self._limit)]
-            self._known = (time.monotonic(), reasons)
+            self._cache = (time.monotonic(), reasons)
         return reasons
 
 
 def response(reasons: list[dict[str, object]]) -> Response:
-    """A late queue is reported, but is no reason to send requests elsewhere: all servers have the same one."""
+    """A slow queue is reported, but is no reason to send requests elsewhere: all servers share it."""
     ready = all(reason["code"] == "queue" for reason in reasons)
     document = {
         "status": "ready" if ready else "not_ready",

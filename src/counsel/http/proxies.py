@@ -1,7 +1,7 @@
-"""A proxy in front of `counsel serve`: whose forwarded headers count, and the address that people use.
+"""Proxies in front of `counsel serve`: whose forwarded headers count, and the address that people use.
 
-`X-Forwarded-For` and `X-Forwarded-Proto` come from anybody, so they count only on a connection from an address in
-COUNSEL_TRUSTED_PROXIES. COUNSEL_PUBLIC_URL names the host for which the server answers besides its own.
+Anybody can send `X-Forwarded-For` and `X-Forwarded-Proto`, so they count only on a connection from an address in
+COUNSEL_TRUSTED_PROXIES. COUNSEL_PUBLIC_URL names a further host for which the server answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from counsel.settings import Settings
 log = logging.getLogger("counsel.http")
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-MOST_HOPS = 20  # addresses of X-Forwarded-For that are read, from its end
+MOST_HOPS = 20  # addresses that are read from the end of X-Forwarded-For
 FORWARDED = "counsel.forwarded"  # in a request's scope: it came through a trusted proxy
 
 
@@ -51,8 +51,8 @@ class Proxies:
         if not self.networks or client is None or not self._trusts(_address(client[0])):
             return
         scope[FORWARDED] = True
-        forwarded = _values(scope, b"x-forwarded-for")[-MOST_HOPS:]
-        scope["client"] = (self._nearest(forwarded) or client[0], 0)
+        addresses = _values(scope, b"x-forwarded-for")[-MOST_HOPS:]
+        scope["client"] = (self._nearest(addresses) or client[0], 0)
         scheme = (_values(scope, b"x-forwarded-proto") or [""])[-1].lower()
         if scheme in {"http", "https"}:
             scope["scheme"] = scheme
@@ -62,10 +62,10 @@ class Proxies:
             address in network for network in self.networks if network.version == address.version
         )
 
-    def _nearest(self, forwarded: list[str]) -> str | None:
-        """The last address that is not a trusted proxy's: everything before it could be invented by the client."""
+    def _nearest(self, addresses: list[str]) -> str | None:
+        """The last address that is not a trusted proxy's: the client could have invented everything before it."""
         nearest = None
-        for value in reversed(forwarded):
+        for value in reversed(addresses):
             address = _address(value)
             if address is None:
                 break
@@ -97,5 +97,7 @@ def _networks(values: Iterable[str]) -> Iterable[Network]:
     for value in values:
         try:
             yield ipaddress.ip_network(value, strict=False)
-        except ValueError:  # trusting fewer proxies than meant is safe, and shows in the log
-            log.warning("COUNSEL_TRUSTED_PROXIES: %r is no address or network, ignored", value[:100])
+        except ValueError:  # trusting fewer proxies than intended is safe
+            log.warning(
+                "COUNSEL_TRUSTED_PROXIES: ignored %r, which is not an address or network", value[:100]
+            )

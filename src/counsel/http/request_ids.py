@@ -1,7 +1,7 @@
-"""One id for each request, from the client's header to the last log line about it, and the span of the request.
+"""One id for each request, from the client's header to the last log line about it, and the request's span.
 
-`x-request-id` is accepted if it is short and plain, and returned. In logs of the form `json` each request is one line, with
-its path and without its query, headers and body.
+`x-request-id` is accepted if it is short and plain, and returned. With `json` logs each request is one line, with its
+path but without its query, headers and body.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from counsel.request_context import RequestContext
 
 log = logging.getLogger("counsel.access")
 HEADER = b"x-request-id"
-PROBES = frozenset({"/health", "/ready", "/metrics"})  # several times a minute, and of no interest
+PROBES = frozenset({"/health", "/ready", "/metrics"})  # neither logged nor traced: several a minute
 
 
 class RequestIds:
@@ -45,7 +45,7 @@ class _Exchange:
     def __init__(self, scope: Scope, send: Send, name: str) -> None:
         self._scope, self._send = scope, send
         self._header = (HEADER, name.encode())
-        self._began = time.monotonic()
+        self._start = time.monotonic()
         self._status = 0
         self._is_probe = scope["path"] in PROBES
         self._span = tracing.NO_SPAN
@@ -79,7 +79,7 @@ class _Exchange:
                 extra={
                     "fields": {
                         "status": self._status,
-                        "ms": round((time.monotonic() - self._began) * 1000),
+                        "ms": round((time.monotonic() - self._start) * 1000),
                         "client": (self._scope.get("client") or ("",))[0],
                         **({"person": signed_in.person.id} if signed_in else {}),
                     }
@@ -88,11 +88,11 @@ class _Exchange:
 
 
 def _read_headers(scope: Scope) -> dict[bytes, str]:
-    wanted = (HEADER, b"traceparent")
-    return {key: value.decode("latin-1") for key, value in scope["headers"] if key in wanted}
+    names_read = (HEADER, b"traceparent")
+    return {key: value.decode("latin-1") for key, value in scope["headers"] if key in names_read}
 
 
 def _route(path: str) -> str:
-    """The beginning of a path, without ids: span names are few."""
+    """The beginning of a path, without ids: spans should have few names."""
     first = path.split("/")[1:3]
     return "/" + "/".join(first) if first[:1] in (["api"], ["v1"]) else f"/{first[0] if first else ''}"

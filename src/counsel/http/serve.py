@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 512
 TICK = 1.0  # seconds between two checks of the connections' time limits
-UVICORNS = 10  # of its own ticks, a tenth of a second each
+UVICORN_TICKS = 10  # in one of ours: uvicorn's are a tenth of a second
 
 
 class Server(uvicorn.Server):
@@ -71,24 +71,24 @@ class Server(uvicorn.Server):
 
     @should_exit.setter
     def should_exit(self, value: bool) -> None:
-        """Any thread may set it."""
+        """Stop serving. Any thread may set it."""
         self._should_exit = value
         if value and self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopped.set)
 
     async def main_loop(self) -> None:
-        """Once a second: uvicorn's own loop wakes the processor ten times as often, for as long as the server waits."""
+        """Tick once a second: uvicorn's own loop wakes an idle server's processor ten times as often."""
         self._loop = asyncio.get_running_loop()
         counter = 0
         while not await self.on_tick(counter):
-            counter += UVICORNS
+            counter += UVICORN_TICKS
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK):
                     await self._stopped.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A signal only stops the server: uvicorn would raise it again before the engine is closed."""
+        """Let signals only stop the server: uvicorn would raise them again before the engine is closed."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -121,14 +121,14 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The second signal ends a team's server at once: others continue its jobs."""
+        """A second signal ends a team's server at once: other servers continue its jobs."""
         if self.should_exit:
             self._hurry.set()
             self.force_exit = self._app.drain is not None
         super().handle_exit(sig, frame)
 
     async def _drain(self) -> None:
-        """It still answers meanwhile: clients wait for jobs, and `/ready` tells the load balancer."""
+        """Keep answering meanwhile: clients wait for jobs, and `/ready` informs the load balancer."""
         if self._app.drain is not None:
             await until_hurried(self._app.drain(), self._hurry)
 
@@ -136,7 +136,7 @@ class Server(uvicorn.Server):
 async def serve(
     open_engine: OpenEngine, settings: Settings, host: str, port: int, announce: Callable[[str, int], None]
 ) -> None:
-    """Serve until a signal. `announce` gets the address once everything is loaded."""
+    """Serve until a signal arrives. `announce` gets the address once everything is loaded."""
     is_team = bool(settings.database)
     secret = settings.token if is_team else auth.token(settings)
     if secret or not is_team:
@@ -144,20 +144,20 @@ async def serve(
     listener = listen(host, port)
     loading = LoadingApp(open_engine, settings, announce)
     team = _team_access(loading, secret) if is_team else None
-    before = guarded(loading, settings, host=host, secret=secret, team=team)
-    app = HttpApp(before, loading.close, loading.drain if is_team else None)
+    guard = guarded(loading, settings, host=host, secret=secret, team=team)
+    app = HttpApp(guard, loading.close, loading.drain if is_team else None)
     server = Server(app, host, port, loading.load, settings.max_connections)
-    loading.failed = partial(setattr, server, "should_exit", True)
+    loading.on_failure = partial(setattr, server, "should_exit", True)
     try:
         await server.serve(sockets=[listener])
     finally:
         if team is not None:
             team.close()
-        await loading.leave()
+        await loading.close_engine()
 
 
 def _team_access(loading: LoadingApp, operator_token: str) -> TeamAccess:
-    from counsel.http.team.access import TeamAccess  # people: only a team's server has them
+    from counsel.http.team.access import TeamAccess  # loaded on a team's server only
 
     return TeamAccess(loading.store, operator_token)
 
@@ -170,7 +170,7 @@ def listen(host: str, port: int) -> socket.socket:
         reason = _reason(error)
         raise ConfigInvalid(
             f"counsel cannot listen on {address(host, port)}: {reason}.",
-            hint="Is another `counsel serve` running? `--port` takes another port, 0 any free one.",
+            hint="Is another `counsel serve` running? Choose another port with `--port`; 0 takes any free one.",
         ) from error
     # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP, and `create_server` sets none: a reply's body would
     # wait for the client's delayed ACK of its head, 41 ms on every request after a connection's first

@@ -1,8 +1,8 @@
-"""MCP over streamable HTTP, with the same dispatcher: one POST per message, an answer as JSON or as a stream of events.
+"""MCP over streamable HTTP, with the same dispatcher: one POST per message, answered with JSON or a stream of events.
 
 JSON is half the work of a stream, so a client gets it unless something precedes the answer: progress that it asked for,
-or a keep-alive comment. Both eras share one address: the header `MCP-Protocol-Version` tells them apart. Before 2026-07-28
-a session id connects a client's requests; since then every request is complete by itself.
+or a keep-alive comment. Both eras share one path: the header `MCP-Protocol-Version` tells them apart. Before 2026-07-28
+a session id connects a client's requests; since then every request is complete in itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Streamable:
         self._engine = engine
         self._identity = identity
         self._sessions = Sessions(getattr(engine, "mcp_sessions", None))
-        self._stateless_now: set[Session] = set()
+        self._stateless_sessions: set[Session] = set()
         self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,22 +49,22 @@ class Streamable:
                 await self._post(scope, headers, receive, send)
             elif scope["method"] == "DELETE":
                 await self._delete(scope, headers, send)
-            else:  # the server sends nothing unasked, so there is no stream to GET
+            else:  # the server sends nothing on its own, so there is no stream to GET
                 await reply(send, 405, b"", (b"allow", b"POST, DELETE"))
-        except RefusedRequest as refused:
-            await reply_json(send, refused.error.response(None), refused.status)
+        except RefusedRequest as refusal:
+            await reply_json(send, refusal.error.response(None), refusal.status)
 
     async def close(self) -> None:
-        """The server exits: jobs stay in the database and are not cancelled."""
+        """Close all sessions before the server exits: jobs stay in the database and are not cancelled."""
         await asyncio.gather(*(session.hand_over() for session in self._all()))
 
     @property
     def is_waiting(self) -> bool:
-        """A client waits for a tool's result."""
+        """Whether a client waits for a tool's result."""
         return any(session.is_waiting for session in self._all())
 
     def _all(self) -> list[Session]:
-        return [*self._stateless_now, *self._sessions.all()]
+        return [*self._stateless_sessions, *self._sessions.all()]
 
     # ── one message ──
 
@@ -88,9 +88,8 @@ class Streamable:
     ) -> None:
         try:
             check_single(message)
-            if not is_request(
-                message
-            ):  # notifications of 2026-07-28 have no effect here: closing the stream cancels
+            # Notifications of 2026-07-28 have no effect here: a client cancels by closing the stream.
+            if not is_request(message):
                 protocol.check_version(headers.get(b"mcp-protocol-version", ""))
                 await reply(exchange.send, 202)
                 return
@@ -101,11 +100,11 @@ class Streamable:
             await reply_json(exchange.send, error.response(reply_id(message)), STATUS[error.code])
             return
         session = self._new_session(scope)
-        self._stateless_now.add(session)
+        self._stateless_sessions.add(session)
         try:
             await exchange.run(lambda notify: session.respond(message, notify), by_code=True)
         finally:
-            self._stateless_now.discard(session)
+            self._stateless_sessions.discard(session)
 
     # ── sessions ──
 
@@ -131,16 +130,16 @@ class Streamable:
                 on_disconnect=lambda work: self._disconnected(scope, entry, message["id"], work),
             )
         else:
-            self._take(entry, message)
+            self._receive(entry, message)
             await reply(exchange.send, 202)
 
     async def _disconnected(
         self, scope: Scope, entry: HttpSession, request: Id, work: asyncio.Future[object]
     ) -> None:
-        """A client whose token has ended does not return: its call is cancelled now."""
+        """Wait for the client, unless its token has ended: then it cannot return, and its call is cancelled now."""
         has_ended = scope.get(TOKEN_ENDED)
         if not (has_ended and has_ended()):
-            await self._sessions.disconnected(entry, request, work)
+            await self._sessions.await_return(entry, request, work)
 
     async def _open(self, message: dict[str, object], scope: Scope, exchange: Exchange) -> None:
         session = self._new_session(scope)
@@ -154,7 +153,7 @@ class Streamable:
     async def _find(self, scope: Scope, headers: dict[bytes, str]) -> HttpSession:
         name = headers.get(b"mcp-session-id")
         entry = await self._sessions.find(name, owner_of(scope), lambda: self._new_session(scope))
-        if person_of(scope) is not None:  # their role and groups may have changed since `initialize`
+        if person_of(scope) is not None:  # the person's role and groups may have changed since `initialize`
             entry.session.engine = engine_of(self._engine, scope)
             entry.session.identity = identity_of(self._identity, scope)
         return entry
@@ -174,13 +173,15 @@ class Streamable:
 
         async def respond(notify: Notify) -> list[Json] | None:
             responses = await asyncio.gather(
-                *(self._of_batch(entry, message, notify) for message in messages)
+                *(self._respond_to_item(entry, message, notify) for message in messages)
             )
             return [response for response in responses if response is not None] or None
 
         await exchange.run(respond)
 
-    async def _of_batch(self, entry: HttpSession, message: Any, notify: Notify) -> dict[str, object] | None:
+    async def _respond_to_item(
+        self, entry: HttpSession, message: Any, notify: Notify
+    ) -> dict[str, object] | None:
         try:
             check_message(message)
         except RpcError as error:
@@ -188,13 +189,13 @@ class Streamable:
         if is_request(message):
             key = self._sessions.key(entry, message["id"])
             return await entry.session.respond(message, notify, key=key)
-        self._take(entry, message)
+        self._receive(entry, message)
         return None
 
-    def _take(self, entry: HttpSession, message: Json) -> None:
+    def _receive(self, entry: HttpSession, message: Json) -> None:
         if "method" not in message:
             entry.session.answered(message)
             return
         if message["method"] == "notifications/cancelled":
-            self._sessions.cancelled(entry, message.get("params") or {})
+            self._sessions.cancel_elsewhere(entry, message.get("params") or {})
         entry.session.notified(message)

@@ -1,4 +1,4 @@
-"""`/health`, `/ready` and `/metrics` of `counsel worker`: three answers, without a web framework."""
+"""`/health`, `/ready` and `/metrics` of `counsel worker`, without a web framework."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from counsel.http.probes import Readiness, response
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
-_PATIENCE = 10.0  # seconds for a request
+_TIMEOUT = 10.0  # seconds for a request
 _LONGEST = 8192  # bytes of its head
 _JSON = "application/json"
 
@@ -27,16 +27,16 @@ class WorkerProbes:
 
     async def serve(self, host: str, port: int) -> asyncio.Server:
         try:
-            return await asyncio.start_server(self._connected, host, port, limit=_LONGEST)
+            return await asyncio.start_server(self._serve_connection, host, port, limit=_LONGEST)
         except OSError as error:
             raise ConfigInvalid(
                 f"counsel cannot listen on {host}:{port}: {error.strerror}.",
                 hint="Choose another --probe-port.",
             ) from error
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, ValueError, IndexError, TimeoutError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 status, kind, body = await self._answer(head.split(" ", 2)[1], head)
                 writer.write(
@@ -62,5 +62,7 @@ class WorkerProbes:
     def _may_read_metrics(self, head: str) -> bool:
         token = self._settings.metrics_token
         headers = [line.partition(":") for line in head.split("\r\n")[1:]]
-        sent = next((value.strip() for name, _, value in headers if name.lower() == "authorization"), "")
-        return bool(token) and hmac.compare_digest(sent.encode(), f"Bearer {token}".encode())
+        authorization = next(
+            (value.strip() for name, _, value in headers if name.lower() == "authorization"), ""
+        )
+        return bool(token) and hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())

@@ -160,7 +160,7 @@ async def test_calls_that_wait_end_with_their_token_and_say_so_in_their_apis_wor
         openai, anthropic, mcp = await asyncio.gather(*waiting)
         await fake_api.wait_for(state="disconnected", count=3)
     assert [status for status, _ in (openai, anthropic, mcp)] == [401, 401, 401]
-    assert "does not work" in openai[1]["error"]["message"]
+    assert "no longer works" in openai[1]["error"]["message"]
     assert (anthropic[1]["type"], anthropic[1]["error"]["type"]) == ("error", "authentication_error")
     assert mcp[1]["code"] == "AUTHENTICATION_FAILED"
 
@@ -186,7 +186,7 @@ async def test_a_stream_that_its_token_cuts_off_does_not_look_complete(
             await anext(stream)  # it has begun
         await team.people.disable("Ann")
         for stream in streams:
-            with pytest.raises((openai.APIError, anthropic.APIError), match="does not work"):
+            with pytest.raises((openai.APIError, anthropic.APIError), match="no longer works"):
                 async with asyncio.timeout(30):
                     [event async for event in stream]
 

@@ -202,7 +202,7 @@ async def test_an_issuer_that_is_down_says_so_and_is_asked_again(
     provider.status = 500
     assert (await refusal(issuer, provider)).problem == "provider"
     clock.skipped = FRESH_SECONDS + 1
-    assert await issuer.about()  # what it said before still holds
+    assert await issuer.metadata()  # what it said before still holds
 
 
 async def test_no_issuer_at_all_says_so() -> None:
@@ -210,7 +210,7 @@ async def test_no_issuer_at_all_says_so() -> None:
         port = taken.getsockname()[1]
     issuer = Issuer(configured(f"http://127.0.0.1:{port}"))
     with pytest.raises(SignInFailed, match="cannot be reached") as caught:
-        await issuer.about()
+        await issuer.metadata()
     assert caught.value.problem == "provider"
 
 

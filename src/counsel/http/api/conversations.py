@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class HasArchive(Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     archive: Archive
     store: Store
 
 
 async def _archive(call: ApiCall) -> Archive:
-    """A client that has just seen a job's last event asks for its turn, which may be on its way to the disk."""
+    """Flush first: a client that has just seen a job's last event asks for its turn, which may not be on disk yet."""
     engine = cast(HasArchive, call.engine)
     await engine.store.flush()
     return engine.archive
@@ -53,7 +53,7 @@ async def unshare(call: ApiCall) -> object:
 async def _team_archive(call: ApiCall) -> PersonArchive:
     if call.person is None:
         raise NotFound(
-            "This server has no team.", hint="It has one with COUNSEL_DATABASE (docs/use/team.md)."
+            "This server has no team.", hint="Set COUNSEL_DATABASE to run one for a team (docs/use/team.md)."
         )
     return cast("PersonArchive", await _archive(call))
 
@@ -85,10 +85,10 @@ def _zipped(files: Mapping[str, bytes], folder: str) -> bytes:
 
 
 async def image(call: ApiCall) -> Response:
-    """An image of a conversation. It is one of the types that were checked when it was stored; no browser may guess another."""
+    """An image of a conversation. Its type was checked when it was stored; `nosniff` keeps browsers from guessing another."""
     blob = await (await _archive(call)).image(call.name)
     if blob is None:
-        raise NotFound(f"There is no image {call.name[:80]}.", hint="Its conversation may be deleted.")
+        raise NotFound(f"There is no image {call.name[:80]}.", hint="Its conversation may have been deleted.")
     headers = {
         "cache-control": "private, max-age=31536000, immutable",
         "x-content-type-options": "nosniff",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
-from counsel import settings
+from counsel import settings as settings_
 from counsel.caller import EMBEDDED, Caller
 from counsel.engine.store.records import JobFilter
 from counsel.errors import CounselError, ModelNotFound
@@ -19,7 +19,7 @@ from counsel.models.catalog import Catalog
 from counsel.settings import Settings
 
 PROVIDER = "local"
-MOST_RESUMED = 100  # open jobs that are looked at
+MOST_RESUMED = 100  # open jobs whose models are checked
 _ADDRESS = "COUNSEL_LOCAL_BASE_URL"
 
 
@@ -28,7 +28,7 @@ async def show(call: ApiCall) -> object:
 
 
 async def install(call: ApiCall) -> object:
-    """Start its download, or the model itself. The answer is its state; a page asks again for the progress."""
+    """Start the download, or the model if it is present. Answer with its state; the page polls for the progress."""
     _start(call)
     return await asyncio.to_thread(call.context.embedded.status)
 
@@ -39,54 +39,56 @@ def _start(call: ApiCall) -> None:
 
 
 def _end_with_server(call: ApiCall) -> None:
-    if call.context.ending:
+    if call.context.end_tasks:
         return
 
     async def end() -> None:
         await call.request.app.state.closing.wait()
         await call.context.embedded.close()
 
-    call.context.ending.append(asyncio.ensure_future(end()))
+    call.context.end_tasks.append(asyncio.ensure_future(end()))
 
 
 def resume(call: ApiCall) -> None:
-    """Once in a server's life: jobs that were interrupted continue, although their model has another address now."""
-    if not call.context.resuming and call.context.embedded.is_present:
-        call.context.resuming.append(asyncio.ensure_future(_resume(call)))
+    """Continue interrupted jobs, once per server process: the model has a new address after each start."""
+    if not call.context.resume_tasks and call.context.embedded.is_present:
+        call.context.resume_tasks.append(asyncio.ensure_future(_resume(call)))
 
 
 async def _resume(call: ApiCall) -> None:
     open_jobs = JobFilter(status="processing")
-    listed, _ = await cast(JobArchive, call.engine).jobs(MOST_RESUMED, open_jobs)
-    models = {model for job in listed.jobs for model in job.models}
+    page, _ = await cast(JobArchive, call.engine).jobs(MOST_RESUMED, open_jobs)
+    models = {model for job in page.jobs for model in job.models}
     caller = call.caller()
-    with suppress(CounselError):  # then they wait on, and say for what
-        reached = await for_question(call, caller, models)
-        if reached is not caller:
-            call.engine.register_caller(reached)
+    with suppress(CounselError):  # the jobs keep waiting, and their status says for what
+        local_caller = await for_question(call, caller, models)
+        if local_caller is not caller:
+            call.engine.register_caller(local_caller)
 
 
 async def for_question(call: ApiCall, caller: Caller, models: Iterable[str | None]) -> Caller:
-    """The caller; if the question is for the embedded model, with the variables that reach it.
+    """Return the caller, with the settings that reach the embedded model if the question is for it.
 
-    Not for other questions: a job continues after a restart only with the same settings.
+    For other questions the settings stay as they are: after a restart a job continues only with the same ones.
     """
     embedded = call.context.embedded
     if call.person is not None:
         return caller
-    if not embedded.is_present or not await asyncio.to_thread(_is_asked, caller.settings, list(models)):
+    if not embedded.is_present or not await asyncio.to_thread(
+        _is_for_embedded, caller.settings, list(models)
+    ):
         return caller
     _start(call)
     variables = await embedded.environment()
     environment = {**call.context.identity.env, **variables, EMBEDDED: "1"}
-    loaded = await asyncio.to_thread(settings.load, environment)
-    return replace(caller, settings=loaded)
+    settings = await asyncio.to_thread(settings_.load, environment)
+    return replace(caller, settings=settings)
 
 
-def _is_asked(loaded: Settings, models: list[str | None]) -> bool:
-    if loaded.env.get(_ADDRESS):  # another server of the user's
+def _is_for_embedded(settings: Settings, models: list[str | None]) -> bool:
+    if settings.env.get(_ADDRESS):  # the user's own local server
         return False
-    catalog = Catalog.load(loaded)
+    catalog = Catalog.load(settings)
     return any(_is_local(catalog, name or "auto") for name in models)
 
 

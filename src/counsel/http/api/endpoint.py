@@ -1,4 +1,4 @@
-"""One route of the API: its parameters, its body, its handler, and what it answers.
+"""One route of the API: its parameters, its body, its handler and its answers.
 
 A handler gets an `ApiCall`, whose parameters and body are checked, and returns JSON, a `Reply` or a response of its own, or
 raises a `CounselError`. All routes are rows of `routes.ROUTES`.
@@ -102,9 +102,9 @@ class Empty:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A stream of server-sent events: by name, what their `data` is. Without names: a job's events."""
+    """A stream of server-sent events: the type of `data` by the event's name. Empty: a job's events."""
 
-    named: Mapping[str, object] = field(default_factory=dict)
+    data_types: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class OneOf:
 
 
 Shape: TypeAlias = object  # a TypedDict, a dataclass or another type whose JSON Schema `json_schema.py` knows
-# On a team's server: what a person has there, what only admins use, and what is the machine's own, which nobody gets.
+# On a team's server: open to everyone on the team, to admins only, or refused to all, since it is about the machine itself.
 TeamUse: TypeAlias = Literal["person", "admin", "refused"]
 Handler: TypeAlias = "Callable[[ApiCall], Awaitable[object]]"
 
@@ -145,11 +145,11 @@ class Context:
     identity: ClientIdentity
     embedded: EmbeddedModel
     bodies: Bodies = field(default_factory=Bodies)
-    keyed: asyncio.Lock = field(default_factory=asyncio.Lock)  # one idempotency key at a time is looked up
-    resuming: list[asyncio.Future[None]] = field(
-        default_factory=list
-    )  # interrupted jobs of the embedded model
-    ending: list[asyncio.Future[None]] = field(default_factory=list)  # what waits for the server's end
+    # Idempotency keys are looked up one at a time.
+    key_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # At most one task each: resumes the embedded model's interrupted jobs; stops the model with the server.
+    resume_tasks: list[asyncio.Future[None]] = field(default_factory=list)
+    end_tasks: list[asyncio.Future[None]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,12 @@ class ApiCall:
 
     @property
     def engine(self) -> Engine:
-        """As the sender of the request sees it."""
+        """The engine, as the sender of the request may use it."""
         return sender.engine_of(self.context.engine, self.request.scope)
 
     @property
     def person(self) -> Person | None:
-        """Who of a team sent the request; None: the server belongs to one person."""
+        """The member of the team who sent the request; None: the server belongs to one person."""
         return sender.person_of(self.request.scope)
 
     @property
@@ -179,11 +179,11 @@ class ApiCall:
         return str(next(iter(self.request.path_params.values())))
 
     def caller(self, project: str | None = None) -> Caller:
-        """Who asks, working in `project` or in the folder in which the server was started."""
+        """The caller, whose folder is `project` or the one in which the server was started."""
         caller = sender.identity_of(self.context.identity, self.request.scope).caller(CLIENT)
         if project and self.person:
             raise NotPermitted(
-                "`project` names a folder of the server, which belongs to nobody of the team.",
+                "`project` names a folder of the server's machine, which a team cannot use.",
                 hint="Leave it out. Send files with POST /api/files.",
             )
         return replace(caller, cwd=folder(project)) if project else caller
@@ -230,8 +230,8 @@ def _check_team(row: ApiRoute, request: Request, context: Context) -> None:
     sender.note(context.engine, request.scope, "refused", f"{request.method} {request.url.path[:200]}")
     if row.team == "refused":
         raise NotPermitted(
-            f"{row.path} is about the server's own machine, which is not the team's.",
-            hint="Use `counsel` on your own machine for it; whoever runs the server changes its settings there.",
+            f"{row.path} is about the server's own machine, so a team's server does not offer it.",
+            hint="Use `counsel` on your own machine. Whoever runs the server changes its settings there.",
         )
     sender.check_admin(request.scope)
 
@@ -241,7 +241,7 @@ def _parts(reply: Reply) -> tuple[object, int, Mapping[str, str]]:
 
 
 def respond(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Not Starlette's: a file's name may contain bytes that are not text."""
+    """Encode as JSON, not with Starlette's encoder: a file's name may contain bytes that are not text."""
     return Response(
         encode_line(value), status, headers={**FRESH, **(headers or {})}, media_type="application/json"
     )
@@ -253,49 +253,49 @@ def failed_with(error: CounselError, status: int | None = None) -> Response:
     return respond(failure(error, code), code, {"retry-after": f"{wait:.0f}"} if wait else None)
 
 
-# ── what is answered to requests without a route ─────────────────────────────────────────────────────
+# ── answers to requests without a route ──────────────────────────────────────────────────────────────
 
 
 async def not_found(request: Request, _: Exception | None = None) -> Response:
     """The answer to an unknown path, also outside `/api`."""
     try:
-        _check_letters(request)
+        _check_characters(request)
     except CounselError as error:
         return failed_with(error)
-    what = f"There is no {request.method} {request.url.path[:100]}."
-    return failed_with(NotFound(what, hint="docs/use/http.md lists the routes."))
+    message = f"There is no {request.method} {request.url.path[:100]}."
+    return failed_with(NotFound(message, hint="docs/use/http.md lists the routes."))
 
 
 async def not_allowed(request: Request, error: Exception) -> Response:
-    what = f"{request.url.path[:100]} does not accept {request.method}."
-    response = failed_with(InvalidArgument(what, hint="docs/use/http.md lists the routes."), 405)
+    message = f"{request.url.path[:100]} does not accept {request.method}."
+    response = failed_with(InvalidArgument(message, hint="docs/use/http.md lists the routes."), 405)
     response.headers.update(getattr(error, "headers", None) or {})
     return response
 
 
 async def failed(request: Request, error: Exception) -> Response:
     """A bug, reported like every other failure; the log has the traceback."""
-    reported = Internal(f"Internal error ({type(error).__name__}).")
+    internal = Internal(f"Internal error ({type(error).__name__}).")
     path = request.url.path
     if not path.startswith(V1):
-        return failed_with(reported)
+        return failed_with(internal)
     names = [name.lower().encode() for name in request.headers]
-    more = {name.decode(): value.decode() for name, value in v1_errors.headers(reported)}
-    document = v1_errors.of_path(path, reported, headers=names)
-    return respond(document, v1_errors.status_of(reported), more)
+    extra_headers = {name.decode(): value.decode() for name, value in v1_errors.headers(internal)}
+    document = v1_errors.of_path(path, internal, headers=names)
+    return respond(document, v1_errors.status_of(internal), extra_headers)
 
 
 # ── bodies ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _body(row: ApiRoute, request: Request, bodies: Bodies) -> dict[str, object]:
-    """The JSON object that was sent; reading stops at the size limit."""
+    """Read the body's JSON object; reading stops at the size limit."""
     if row.body is None or isinstance(row.body, Binary):
         return {}
     try:
         raw = await bodies.raw(request.receive, row.largest)
     except RefusedRequest as error:
-        raise refused(error, row.largest) from None
+        raise body_error(error, row.largest) from None
     try:
         value = parse(raw or b"{}")
     except Unreadable as error:
@@ -305,7 +305,7 @@ async def _body(row: ApiRoute, request: Request, bodies: Bodies) -> dict[str, ob
     return value
 
 
-def refused(error: RefusedRequest, limit: int) -> CounselError:
+def body_error(error: RefusedRequest, limit: int) -> CounselError:
     if error.status == 413:
         return FileTooLarge(f"The request's body is larger than {limit:,} bytes.")
     if error.status == 503:
@@ -346,21 +346,25 @@ PROJECT = text("project", "A project's folder. Default: where the server was sta
 
 
 def _query(row: ApiRoute, request: Request) -> dict[str, object]:
-    """Raises `InvalidArgument` for parameters that are unknown, repeated or invalid, or have control characters."""
-    pairs = _check_letters(request)
-    known = {parameter.name: parameter for parameter in row.query}
-    counted = [name for name, _ in pairs]
-    for name in counted:
-        if name not in known:
-            near = get_close_matches(name[:60], known, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"Parameters: {', '.join(known) or 'none'}."
+    """Parse the query. Raises `InvalidArgument` for unknown, repeated or invalid parameters, and control characters."""
+    pairs = _check_characters(request)
+    parameters = {parameter.name: parameter for parameter in row.query}
+    query_names = [name for name, _ in pairs]
+    for name in query_names:
+        if name not in parameters:
+            suggestions = get_close_matches(name[:60], parameters, 1)
+            hint = (
+                f"Did you mean {suggestions[0]}?"
+                if suggestions
+                else f"Parameters: {', '.join(parameters) or 'none'}."
+            )
             raise InvalidArgument(f"Unknown parameter {quoted(name)!r}.", hint=hint)
-        if counted.count(name) > 1 and known[name].schema["type"] != "array":
+        if query_names.count(name) > 1 and parameters[name].schema["type"] != "array":
             raise InvalidArgument(f"{quoted(name)!r} is given more than once.")
-    return {name: _value(parameter, request) for name, parameter in known.items()}
+    return {name: _value(parameter, request) for name, parameter in parameters.items()}
 
 
-def _check_letters(request: Request) -> list[tuple[str, str]]:
+def _check_characters(request: Request) -> list[tuple[str, str]]:
     pairs = request.query_params.multi_items()
     if len(pairs) > MOST_PARAMETERS:
         raise InvalidArgument(f"A request may have at most {MOST_PARAMETERS} parameters.")
@@ -378,7 +382,7 @@ def _value(parameter: Parameter, request: Request) -> object:
     return _READERS[schema["type"]](name, values, schema)
 
 
-def whole(name: str, value: str, most: int) -> int:
+def whole_number(name: str, value: str, most: int) -> int:
     """ASCII digits only: no sign, no leading zero."""
     if not _NUMBER(value) or int(value) > most:
         raise InvalidArgument(f"{name} must be a whole number from 0 to {most:,}, not {quoted(value)!r}.")
@@ -404,7 +408,7 @@ def _list(_: str, values: list[str], __: object) -> list[str]:
 
 
 _READERS: Final[dict[str, Callable[[str, list[str], Mapping[str, Any]], object]]] = {
-    "integer": lambda name, values, schema: whole(name, values[0], schema["maximum"]),
+    "integer": lambda name, values, schema: whole_number(name, values[0], schema["maximum"]),
     "boolean": _switch,
     "string": _text,
     "array": _list,

@@ -1,9 +1,9 @@
-"""Resuming a job's events: exactly where a client stopped reading, with no word missing or repeated.
+"""Resumes a job's events exactly where a client stopped reading, with no word missing or repeated.
 
-The `id` of each event is a cursor: the last event that the client has, and for each model how much of its text. A model's
-text has no numbers of its own, since every few characters would need one. `17~0.answer.120.9f3a11bc` means: all events up to
-17, and 120 characters (with this CRC-32) of model 0 in its phase `answer`. A number alone is the cursor of a client that has
-no text.
+The `id` of each event is a cursor: the last event that the client has, and how much of each model's text. Text has no
+event numbers of its own, since every few characters would need one. `17~0.answer.120.9f3a11bc` means: all events up to
+17, and 120 characters (with this CRC-32) of model 0 in its phase `answer`. A number alone is the cursor of a client that
+has no text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from counsel.job_events import (
 )
 from counsel.lazy_dataclass import dataclass
 
-LONGEST = 4_000  # characters of a cursor: 20 models need some 600
+LONGEST = 4_000  # characters of a cursor: 20 models need about 600
 _TEXT = r"~[0-9a-z]{1,20}\.[0-9a-z_]{0,20}\.[0-9]{1,10}\.(?:[0-9a-f]{8})?"
 _CURSOR = re.compile(rf"(0|[1-9][0-9]{{0,18}})((?:{_TEXT})*)").fullmatch
 _MOST = 2**62
@@ -40,25 +40,25 @@ class Position:
 
     phase: str
     length: int = 0  # characters
-    sum: int | None = 0  # CRC-32 of them; None: not known
+    crc: int | None = 0  # CRC-32 of them; None: unknown
 
     def extend(self, offset: int, text: str) -> None:
-        if offset == self.length and self.sum is not None:
-            self.sum = _sum(text, self.sum)
+        if offset == self.length and self.crc is not None:
+            self.crc = _crc(text, self.crc)
         else:
-            self.sum = _sum(text) if offset == 0 else None
+            self.crc = _crc(text) if offset == 0 else None
         self.length = offset + len(text)
 
     def cut(self, offset: int) -> None:
         if offset < self.length:
-            self.length, self.sum = offset, None if offset else 0
+            self.length, self.crc = offset, None if offset else 0
 
     def begins(self, text: str) -> bool:
-        """Whether the client's part is the beginning of this text: else it needs all of it."""
-        return self.sum is None or _sum(text[: self.length]) == self.sum
+        """Whether the client's part is the beginning of this text; otherwise the client needs all of it."""
+        return self.crc is None or _crc(text[: self.length]) == self.crc
 
 
-def _sum(text: str, before: int = 0) -> int:
+def _crc(text: str, before: int = 0) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogatepass"), before)
 
 
@@ -85,15 +85,15 @@ class Cursor:
         return cls(int(match[1]), texts)
 
     def __str__(self) -> str:
-        return f"{self.seq}{''.join(_shown(slot, text) for slot, text in self.texts.items() if text.length)}"
+        return f"{self.seq}{''.join(_part(slot, text) for slot, text in self.texts.items() if text.length)}"
 
     def advance(self, event: JobEvent) -> None:
-        """The client has this event, too."""
+        """Record that the client has this event."""
         if isinstance(event, TextAdded):
-            known = self.texts.get(event.slot)
-            if known is None or known.phase != event.phase:
-                known = self.texts[event.slot] = Position(event.phase)
-            known.extend(event.offset, event.text)
+            position = self.texts.get(event.slot)
+            if position is None or position.phase != event.phase:
+                position = self.texts[event.slot] = Position(event.phase)
+            position.extend(event.offset, event.text)
         elif not isinstance(event, ThinkingAdded):
             self.seq = max(self.seq, event.seq)
         if isinstance(event, ModelStarted):
@@ -102,12 +102,12 @@ class Cursor:
             self.texts[event.slot].cut(event.offset)
 
 
-def _shown(slot: str, text: Position) -> str:
-    return f"~{slot}.{text.phase}.{text.length}.{'' if text.sum is None else f'{text.sum:08x}'}"
+def _part(slot: str, text: Position) -> str:
+    return f"~{slot}.{text.phase}.{text.length}.{'' if text.crc is None else f'{text.crc:08x}'}"
 
 
 async def resumed(events: AsyncIterator[JobEvent], cursor: Cursor) -> AsyncIterator[tuple[str, JobEvent]]:
-    """What the client lacks of these events, which are replayed from their start; each with its cursor."""
+    """Yield the events that the client lacks, each with its cursor. `events` is a replay from the start."""
     reader = _Reader(cursor)
     source: Any = events
     try:
@@ -122,8 +122,8 @@ async def resumed(events: AsyncIterator[JobEvent], cursor: Cursor) -> AsyncItera
 class _Reader:
     """Drops what the client has.
 
-    While the replay has not passed the cursor, texts are only put together: the client may have more of a text than the
-    events up to there contain, and some of it was discarded later.
+    Until the replay passes the cursor, texts are only collected: the client may have more of a text than the events
+    before the cursor contain, and some of it may have been discarded later.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -143,11 +143,11 @@ class _Reader:
             yield event
         elif event.seq > self._cursor.seq or isinstance(event, LAST_EVENTS):
             yield from self._caught_up(event)
-            if isinstance(event, JobDone):  # the last event, so this is the answer
+            if isinstance(event, JobDone):  # no more text comes, so the shorter text is the answer
                 yield from self._shorter.values()
             yield event
         else:
-            if self._fold is None:  # the job is replayed from its start again: another process has taken it
+            if self._fold is None:  # another process took the job over and replays it from its start
                 self._fold = TextFold()
             self._fold.add(event)
             if event.seq == self._cursor.seq:
@@ -162,15 +162,15 @@ class _Reader:
                 )
 
     def _rest(self, event: TextAdded) -> Iterator[JobEvent]:
-        """The part of a text behind what the client has."""
-        known = self._cursor.texts.get(event.slot)
+        """The part of a text that the client does not have."""
+        position = self._cursor.texts.get(event.slot)
         self._shorter.pop(event.slot, None)
-        if known is None or known.phase != event.phase or event.offset >= known.length:
+        if position is None or position.phase != event.phase or event.offset >= position.length:
             yield event
-        elif event.offset == 0 and len(event.text) < known.length:
-            self._shorter[event.slot] = event  # the client is ahead of the database, or has another text
-        elif event.offset == 0 and not known.begins(event.text):
+        elif event.offset == 0 and len(event.text) < position.length:
+            self._shorter[event.slot] = event  # the client is ahead of the database, or has a different text
+        elif event.offset == 0 and not position.begins(event.text):
             yield event
-        elif event.offset + len(event.text) > known.length:
-            text = event.text[known.length - event.offset :]
-            yield replace(event, text=text, offset=known.length)
+        elif event.offset + len(event.text) > position.length:
+            text = event.text[position.length - event.offset :]
+            yield replace(event, text=text, offset=position.length)

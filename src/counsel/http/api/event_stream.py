@@ -24,72 +24,72 @@ from counsel.strict_json import dumps
 log = logging.getLogger("counsel.http")
 MOST_JOBS = 100  # in one stream
 NEWEST = 50  # jobs of the list that a stream begins with
-LARGEST_BATCH = 256 * 1024  # characters that wait for the client before no more are read
+LARGEST_BATCH = 256 * 1024  # characters that may wait for the client before reading pauses
 
 
 class HasChanges(HasEvents, Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     def job_changes(self, newest: int) -> AsyncIterator[JobChanges]: ...
 
 
 async def show(call: ApiCall) -> object:
-    followed = _followed(call.query["job"])
+    cursors = _cursors(call.query["job"])
     embedded_model.resume(call)
-    if not followed and not call.query["jobs"]:
+    if not cursors and not call.query["jobs"]:
         raise InvalidArgument("Nothing to follow.", hint="Add job=ID for each job, or jobs=1 for the list.")
     lines = stream(
-        cast(HasChanges, call.engine), followed, call.request.app.state.closing, jobs=call.query["jobs"]
+        cast(HasChanges, call.engine), cursors, call.request.app.state.closing, jobs=call.query["jobs"]
     )
     return StreamingResponse(lines, media_type="text/event-stream", headers=HEADERS)
 
 
-def _followed(values: list[str]) -> dict[str, Cursor]:
-    """`ID~CURSOR`, or `ID` from its start, as often as there are jobs."""
-    followed: dict[str, Cursor] = {}
+def _cursors(values: list[str]) -> dict[str, Cursor]:
+    """Parse each job's `ID~CURSOR`, or `ID` to follow it from its start."""
+    cursors: dict[str, Cursor] = {}
     for value in values:
-        job, _, cursor = value.partition("~")
-        if job in followed:
+        job, _, text = value.partition("~")
+        if job in cursors:
             raise InvalidArgument(f"job {job[:80]!r} is given more than once.")
-        followed[job] = Cursor.parse("job", cursor or "0")
-    if len(followed) > MOST_JOBS:
+        cursors[job] = Cursor.parse("job", text or "0")
+    if len(cursors) > MOST_JOBS:
         raise InvalidArgument(
-            f"One stream follows at most {MOST_JOBS} jobs, not {len(followed)}.",
+            f"One stream follows at most {MOST_JOBS} jobs, not {len(cursors)}.",
             hint="Follow the others through a second stream.",
         )
-    return followed
+    return cursors
 
 
 async def stream(
-    engine: HasChanges, followed: dict[str, Cursor], closing: asyncio.Event, *, jobs: bool
+    engine: HasChanges, cursors: dict[str, Cursor], closing: asyncio.Event, *, jobs: bool
 ) -> AsyncIterator[str]:
     """Ends when all jobs have ended and `jobs` is not set, when the server stops, or when reading fails."""
     batch = _Batch()
-    readers = [_read_job(engine, job, cursor, batch) for job, cursor in followed.items()]
+    readers = [_read_job(engine, job, cursor, batch) for job, cursor in cursors.items()]
     if jobs:
         readers.append(_read_list(engine, batch))
-    tasks = [asyncio.ensure_future(_logged(reader)) for reader in readers]
-    over = asyncio.ensure_future(closing.wait())
-    for task in (*tasks, over):
+    tasks = [asyncio.ensure_future(_succeeds(reader)) for reader in readers]
+    shutdown = asyncio.ensure_future(closing.wait())
+    for task in (*tasks, shutdown):
         task.add_done_callback(lambda _: batch.wake())
     try:
-        while not over.done() and not _failed(tasks):
+        while not shutdown.done() and not _failed(tasks):
             if lines := await batch.take():
                 yield lines
             elif all(task.done() for task in tasks):
                 return
     finally:
-        for task in (*tasks, over):
+        for task in (*tasks, shutdown):
             task.cancel()
-        await asyncio.gather(*tasks, over, return_exceptions=True)
+        await asyncio.gather(*tasks, shutdown, return_exceptions=True)
 
 
 def _failed(tasks: Iterable[asyncio.Future[bool]]) -> bool:
     return any(task.done() and not task.cancelled() and not task.result() for task in tasks)
 
 
-async def _logged(reader: Coroutine[object, object, None]) -> bool:
-    """Whether it came to its end. A client that is cut off comes back with its cursors."""
+async def _succeeds(reader: Coroutine[object, object, None]) -> bool:
+    """Run the reader. False: it failed, and the client is cut off and reconnects with its cursors."""
     try:
         await reader
     except Exception:
@@ -117,9 +117,9 @@ async def _read_list(engine: HasChanges, batch: _Batch) -> None:
 
 
 class _Batch:
-    """Messages that wait for the client; their readers wait when there are too many.
+    """Messages that wait for the client. Readers pause when there are too many.
 
-    What happens meanwhile waits in the engine, which puts a model's texts together.
+    Later events then wait in the engine, which joins a model's texts.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class _Batch:
         self._news.set()
 
     async def take(self) -> str:
-        """What has come; a comment after a silence; "" when it was woken without any."""
+        """Return the waiting messages, a comment after a silence, or "" if it was woken without any."""
         try:
             async with asyncio.timeout(KEEPALIVE):
                 await self._news.wait()

@@ -1,4 +1,4 @@
-"""`POST /api/files`: stores a file for `files` of a question."""
+"""`POST /api/files`: stores a file, whose path a question can name in `files`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from counsel.caller import Caller
 from counsel.engine.context import uploads
 from counsel.engine.store.protocol import Uploads
 from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound, NotPermitted
-from counsel.http.api.endpoint import ApiCall, refused
+from counsel.http.api.endpoint import ApiCall, body_error
 from counsel.http.envelope import RefusedRequest
 from counsel.requests import Engine
 
-_PIECE = 1 << 20  # bytes that are written at once
+_PIECE = 1 << 20  # bytes per write
 
 
 async def add(call: ApiCall) -> object:
     if not call.query["name"]:
-        raise InvalidArgument("name is missing: the file's name, with its ending.")
+        raise InvalidArgument("name is missing: give the file's name, with its extension.")
     settings = call.settings
     limit = max(settings.max_file_bytes, settings.max_pdf_bytes, settings.max_image_bytes)
-    if (shared := shared_uploads(call.engine)) is not None:
-        return await _share(call, shared, limit)
+    if (store := shared_uploads(call.engine)) is not None:
+        return await _add_to_database(call, store, limit)
     try:
         await asyncio.to_thread(uploads.sweep, settings.home)
         upload = await asyncio.to_thread(uploads.create, settings.home, call.query["name"])
@@ -56,12 +56,12 @@ def _too_large(limit: int) -> FileTooLarge:
 
 # ── several servers ──────────────────────────────────────────────────────────────────────────────────
 
-PATH = "/uploads"  # a file in the database has a path of this folder, which no server has
+PATH = "/uploads"  # files in the database have paths in this folder, which exists on no server
 _SHARED = re.compile(rf"{PATH}/([0-9a-f]{{32}})/[^/{{]*").match
 
 
 class HasUploads(Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     @property
     def uploads(self) -> Uploads | None: ...
@@ -71,69 +71,69 @@ def shared_uploads(engine: Engine) -> Uploads | None:
     return cast(HasUploads, engine).uploads
 
 
-async def _share(call: ApiCall, shared: Uploads, limit: int) -> dict[str, object]:
-    """Store a file in the database: the question that names it may reach another server."""
+async def _add_to_database(call: ApiCall, store: Uploads, limit: int) -> dict[str, object]:
+    """Store a file in the database, since the question that names it may reach another server."""
     if call.person is not None and not call.person.may_ask:
         raise NotPermitted(f"{call.person.name} may only look: the role is {call.person.role}.")
     try:
-        data = await call.context.bodies.whole(call.request.receive, limit)
+        data = await call.context.bodies.raw_or_none(call.request.receive, limit)
     except RefusedRequest as error:
-        raise refused(error, limit) from None
+        raise body_error(error, limit) from None
     if data is None:
         raise _too_large(limit)
     name, file = secrets.token_hex(16), uploads.safe_name(call.query["name"])
-    await shared.add(name, call.caller().owner, file, bytes(data))
+    await store.add(name, call.caller().owner, file, bytes(data))
     return {"path": f"{PATH}/{name}/{file}", "size": len(data)}
 
 
-async def fetched(engine: Engine, caller: Caller, paths: list[str], copies: dict[str, str]) -> list[str]:
-    """The same paths, with those of files in the database replaced by those of copies on this server.
+async def local_paths(engine: Engine, caller: Caller, paths: list[str], copies: dict[str, str]) -> list[str]:
+    """Return the paths, those of files in the database replaced by paths of copies on this server.
 
-    `copies` gets each copy's path, with the one that the client knows.
+    Adds to `copies`: each copy's path, with the one that the client knows.
     """
-    shared = shared_uploads(engine)
-    return paths if shared is None else [await _fetched(shared, caller, path, copies) for path in paths]
+    store = shared_uploads(engine)
+    return paths if store is None else [await _local_path(store, caller, path, copies) for path in paths]
 
 
-async def _fetched(shared: Uploads, caller: Caller, path: str, copies: dict[str, str]) -> str:
+async def _local_path(store: Uploads, caller: Caller, path: str, copies: dict[str, str]) -> str:
     match = _SHARED(path)
     if match is None:
         return path
-    stored = await shared.read(match[1], caller.owner)
-    if stored is None:
+    upload = await store.read(match[1], caller.owner)
+    if upload is None:
         raise NotFound(
-            f"There is no upload {path[:200]}.", hint="Send the file again: one is kept for a day."
+            f"There is no upload {path[:200]}.", hint="Send the file again: uploads are kept for a day."
         )
-    local = await asyncio.to_thread(uploads.copy, caller.settings.home, *stored)
-    copies[str(local)] = path[: match.end()]
-    return f"{local}{path[match.end() :]}"
+    copy = await asyncio.to_thread(uploads.copy, caller.settings.home, *upload)
+    copies[str(copy)] = path[: match.end()]
+    return f"{copy}{path[match.end() :]}"
 
 
 @contextmanager
-def named_by_client(copies: Mapping[str, str]) -> Iterator[None]:
-    """Errors name an upload as its client does: the paths of copies are no business of theirs."""
+def errors_with_client_paths(copies: Mapping[str, str]) -> Iterator[None]:
+    """Let errors name an upload by its client's path instead of the copy's."""
     try:
         yield
     except CounselError as error:
-        known = error.copy()
-        known.message = _renamed(error.message, copies)
-        known.hint = _renamed(error.hint, copies)
-        known.fields = _renamed(error.fields, copies)
-        raise known from None
+        client_error = error.copy()
+        client_error.message = _with_client_paths(error.message, copies)
+        client_error.hint = _with_client_paths(error.hint, copies)
+        client_error.fields = _with_client_paths(error.fields, copies)
+        raise client_error from None
 
 
-def _renamed(value: Any, copies: Mapping[str, str]) -> Any:
+def _with_client_paths(value: Any, copies: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         for copy, path in copies.items():
             value = value.replace(copy, path)
         return value
     if isinstance(value, dict):
-        return {key: _renamed(each, copies) for key, each in value.items()}
-    return [_renamed(each, copies) for each in value] if isinstance(value, list) else value
+        return {key: _with_client_paths(item, copies) for key, item in value.items()}
+    return [_with_client_paths(item, copies) for item in value] if isinstance(value, list) else value
 
 
 async def _receive(call: ApiCall, upload: uploads.Upload, limit: int) -> int:
-    """Store no more than the limit, but read the rest too: a client that still sends does not read an answer."""
+    """Store no more than the limit, but read the rest too: a client that is still sending does not read an answer."""
     size, buffer = 0, bytearray()
     async for part in call.request.stream():
         size += len(part)

@@ -16,7 +16,7 @@ from counsel.settings import Settings
 
 async def add(call: ApiCall) -> object:
     project = folder(call.query["project"]) if call.query["project"] else Path.cwd()
-    data = await _received(call.request, call.settings.max_image_bytes)
+    data = await _read_body(call.request, call.settings.max_image_bytes)
     return await run_in_threadpool(_store, data, project, call.settings)
 
 
@@ -25,8 +25,8 @@ def _store(data: bytes, project: Path, settings: Settings) -> object:
     return store.image_json(image, store.keep(project, image))
 
 
-async def _received(request: Request, limit: int) -> bytes:
-    """Keep no more than the limit, but read the rest too: a client that still sends does not read an answer."""
+async def _read_body(request: Request, limit: int) -> bytes:
+    """Keep no more than the limit, but read the rest too: a client that is still sending does not read an answer."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():

@@ -15,13 +15,13 @@ from counsel.job_events import JobEvent
 from counsel.strict_json import dumps
 
 KEEPALIVE = 15.0  # seconds of silence after which a comment is sent, at the latest
-MOST_AHEAD = 64  # events that are read before the last ones were sent
+MOST_AHEAD = 64  # events that are read before the previous ones are sent
 HEADERS = {**FRESH, "x-accel-buffering": "no"}
-Numbered: TypeAlias = tuple[str, JobEvent]  # the event's id, and the event
+EventWithId: TypeAlias = tuple[str, JobEvent]
 
 
 class HasEvents(Protocol):
-    """An engine that replays a job from its start: the real one, not one at the other end of a socket."""
+    """An engine that replays a job from its start: one that has the database, not its client over a socket."""
 
     def events(self, job_id: str) -> AsyncIterator[JobEvent]: ...
 
@@ -38,36 +38,38 @@ def response(
     )
 
 
-async def stream(events: AsyncIterator[Numbered], closing: asyncio.Event) -> AsyncIterator[str]:
-    """Each event as one message, with keepalive comments: proxies keep the connection open, and a closed client is noticed."""
+async def stream(events: AsyncIterator[EventWithId], closing: asyncio.Event) -> AsyncIterator[str]:
+    """Send each event as one message, with keepalive comments: proxies keep the connection open, and a client that has
+    gone is noticed.
+    """
     reader = _EventReader(events)
-    over = asyncio.ensure_future(closing.wait())
-    over.add_done_callback(lambda _: reader.news.set())
+    shutdown = asyncio.ensure_future(closing.wait())
+    shutdown.add_done_callback(lambda _: reader.news.set())
     try:
-        while not over.done():
+        while not shutdown.done():
             batch = await reader.next()
             if batch is None:
                 return
             yield "".join(map(_line, batch)) or ": \n\n"
     finally:
-        over.cancel()
+        shutdown.cancel()
         await reader.close()
 
 
 class _EventReader:
-    """Events read by one task for the whole stream: a task and a timer for every event cost more than the event."""
+    """Reads events in one task for the whole stream: a task and a timer for every event cost more than the event."""
 
-    def __init__(self, events: AsyncIterator[Numbered]) -> None:
+    def __init__(self, events: AsyncIterator[EventWithId]) -> None:
         self.news = asyncio.Event()
         self._events: Any = events
-        self._ready: list[Numbered] = []
+        self._ready: list[EventWithId] = []
         self._taken = asyncio.Event()
         self._quiet = False  # no event since the last tick
         self._reading = asyncio.ensure_future(self._read())
-        self._tick = asyncio.get_running_loop().call_later(KEEPALIVE / 2, self._listen)
+        self._tick = asyncio.get_running_loop().call_later(KEEPALIVE / 2, self._check_silence)
 
-    async def next(self) -> list[Numbered] | None:
-        """New events in order; an empty list after a silence; None after the last."""
+    async def next(self) -> list[EventWithId] | None:
+        """Return new events in order, an empty list after a silence, or None after the last one."""
         while not self._ready and not self._reading.done():
             await self.news.wait()
             self.news.clear()
@@ -86,17 +88,17 @@ class _EventReader:
             async for event in self._events:
                 self._ready.append(event)
                 self.news.set()
-                if len(self._ready) >= MOST_AHEAD:  # a slow reader: the engine puts together what waits there
+                if len(self._ready) >= MOST_AHEAD:  # the engine joins texts that wait there
                     self._taken.clear()
                     await self._taken.wait()
         finally:
             self.news.set()
 
-    def _listen(self) -> None:
+    def _check_silence(self) -> None:
         if self._quiet:
             self.news.set()
         self._quiet = not self._quiet
-        self._tick = asyncio.get_running_loop().call_later(KEEPALIVE / 2, self._listen)
+        self._tick = asyncio.get_running_loop().call_later(KEEPALIVE / 2, self._check_silence)
 
     async def close(self) -> None:
         self._tick.cancel()
@@ -106,6 +108,6 @@ class _EventReader:
         await self._events.aclose()
 
 
-def _line(numbered: Numbered) -> str:
-    cursor, event = numbered
+def _line(entry: EventWithId) -> str:
+    cursor, event = entry
     return f"id: {cursor}\ndata: {dumps(event.to_json())}\n\n"

@@ -24,10 +24,10 @@ _CANCEL = Checker(
 
 
 class JobArchive(Engine, Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     async def jobs(
-        self, limit: int, chosen: JobFilter, cursor: str | None = None
+        self, limit: int, job_filter: JobFilter, cursor: str | None = None
     ) -> tuple[JobList, str | None]: ...
 
     async def question(self, job_id: str) -> dict[str, object]: ...
@@ -39,15 +39,15 @@ class JobArchive(Engine, Protocol):
 
 async def page(call: ApiCall) -> object:
     query = call.query
-    chosen = JobFilter(
+    job_filter = JobFilter(
         status=query["status"],
         tool=query["tool"],
         model=query["model"],
         conversation=query["conversation"],
         words=query["q"],
     )
-    jobs, following = await cast(JobArchive, call.engine).jobs(query["limit"], chosen, query["cursor"])
-    return {"jobs": jobs.with_outcomes(), "next": following}
+    jobs, next_cursor = await cast(JobArchive, call.engine).jobs(query["limit"], job_filter, query["cursor"])
+    return {"jobs": jobs.with_outcomes(), "next": next_cursor}
 
 
 async def show(call: ApiCall) -> object:
@@ -58,7 +58,7 @@ async def show(call: ApiCall) -> object:
 
 
 async def events(call: ApiCall) -> object:
-    """A client that lost the connection continues with `Last-Event-ID`, or `?after=` where it cannot set headers."""
+    """A client that lost the connection continues with `Last-Event-ID`, or with `?after=` if it cannot set headers."""
     job = (await call.engine.status(call.name)).job_id
     last = call.request.headers.get("last-event-id") or ""
     cursor = (
@@ -72,9 +72,8 @@ async def timeline(call: ApiCall) -> object:
 
 
 async def cancel(call: ApiCall) -> object:
-    member = _CANCEL.check(call.body).get(
-        "member", call.body.get("member")
-    )  # "" is neither a member nor the job
+    # The body has "", which the checker drops: it must not stop the whole job.
+    member = _CANCEL.check(call.body).get("member", call.body.get("member"))
     return (await call.engine.cancel(call.name, None if member is None else str(member))).content
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12) of Python types: TypedDicts and dataclasses become named components, the rest is written in place."""
+"""JSON Schema (2020-12) of Python types: TypedDicts and dataclasses become named components, others are written inline."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Schemas:
         schema: dict[str, object] = {"type": "object", "properties": properties}
         if required:
             schema["required"] = required
-        if words := _description(kind):
-            schema["description"] = words
+        if description := _description(kind):
+            schema["description"] = description
         return schema
 
     def _union(self, kinds: Sequence[object]) -> dict[str, object]:
@@ -82,8 +82,8 @@ def _is_required(kind: Any, name: str, hint: object) -> bool:
     if get_origin(hint) in {NotRequired, Required}:
         return get_origin(hint) is Required
     if dataclasses.is_dataclass(kind):
-        row = next(row for row in dataclasses.fields(kind) if row.name == name)
-        return row.default is dataclasses.MISSING and row.default_factory is dataclasses.MISSING
+        entry = next(entry for entry in dataclasses.fields(kind) if entry.name == name)
+        return entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
     return name in kind.__required_keys__
 
 
@@ -92,8 +92,8 @@ def _without_marks(hint: object) -> object:
 
 
 def _description(kind: type) -> str:
-    words = vars(kind).get("__doc__") or ""
-    return "" if words.startswith(("dict(", f"{kind.__name__}(")) else inspect.cleandoc(words)
+    text = vars(kind).get("__doc__") or ""
+    return "" if text.startswith(("dict(", f"{kind.__name__}(")) else inspect.cleandoc(text)
 
 
 def _literal(_: Schemas, values: Sequence[object]) -> dict[str, object]:

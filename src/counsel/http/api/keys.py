@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from counsel import settings
+from counsel import settings as settings_
 from counsel.argument_schema import Checker
 from counsel.errors import AuthenticationFailed
 from counsel.http.api.endpoint import ApiCall
@@ -27,31 +27,31 @@ _CHECKER = Checker(
 )
 
 
-async def listed(call: ApiCall) -> object:
+async def list_keys(call: ApiCall) -> object:
     return await asyncio.to_thread(_rows, call)
 
 
 def _rows(call: ApiCall) -> list[dict[str, object]]:
-    loaded = _loaded(call)
-    return [_shown(row, loaded) for row in provider_keys.rows(loaded)]
+    settings = _settings(call)
+    return [_document(row, settings) for row in provider_keys.rows(settings)]
 
 
-def _loaded(call: ApiCall) -> Settings:
-    """Read again: a key may have been stored a moment ago."""
-    return settings.load(call.context.identity.env)
+def _settings(call: ApiCall) -> Settings:
+    """Load the settings again: a key may have been stored a moment ago."""
+    return settings_.load(call.context.identity.env)
 
 
-def _now(call: ApiCall, row: ProviderRow) -> dict[str, object]:
-    loaded = _loaded(call)
-    return _shown(provider_keys.row_of(row.provider.name, loaded), loaded)
+def _current(call: ApiCall, row: ProviderRow) -> dict[str, object]:
+    settings = _settings(call)
+    return _document(provider_keys.row_of(row.provider.name, settings), settings)
 
 
-def _shown(row: ProviderRow, loaded: Settings) -> dict[str, object]:
-    source = provider_keys.source(row, loaded)
+def _document(row: ProviderRow, settings: Settings) -> dict[str, object]:
+    source = provider_keys.source(row, settings)
     return {
         "provider": row.provider.name,
         "label": row.provider.label,
-        "variable": provider_keys.variable(row, loaded),
+        "variable": provider_keys.variable(row, settings),
         "set": bool(source),
         "source": source or None,
         "required": row.provider.key_required,
@@ -61,30 +61,30 @@ def _shown(row: ProviderRow, loaded: Settings) -> dict[str, object]:
 
 async def store(call: ApiCall) -> object:
     arguments = _CHECKER.check(call.body)
-    loaded = await asyncio.to_thread(_loaded, call)
-    row = provider_keys.row_of(call.name, loaded)
+    settings = await asyncio.to_thread(_settings, call)
+    row = provider_keys.row_of(call.name, settings)
     key = provider_keys.parsed(str(arguments["key"]))
     accepted = None
     if arguments.get("check", True):
         try:
             accepted = await provider_keys.is_accepted(row, key, call.context.identity.env)
         except AuthenticationFailed as error:
-            error.hint = "Check it, or send check: false to store it anyway."
+            error.hint = "Check the key, or send `check: false` to store it anyway."
             raise
     keychain = bool(arguments.get("keychain", False))
-    stored = await asyncio.to_thread(provider_keys.store, row, key, loaded.home, in_keychain=keychain)
+    place = await asyncio.to_thread(provider_keys.store, row, key, settings.home, in_keychain=keychain)
     call.context.identity.read_again()
     return {
-        **await asyncio.to_thread(_now, call, row),
-        "stored": stored,
+        **await asyncio.to_thread(_current, call, row),
+        "stored": place,
         "accepted": accepted,
         "well_formed": provider_keys.is_well_formed(row, key),
     }
 
 
 async def remove(call: ApiCall) -> object:
-    loaded = await asyncio.to_thread(_loaded, call)
-    row = provider_keys.row_of(call.name, loaded)
-    removed, notes = await asyncio.to_thread(provider_keys.remove, row, loaded.home)
+    settings = await asyncio.to_thread(_settings, call)
+    row = provider_keys.row_of(call.name, settings)
+    variables, notes = await asyncio.to_thread(provider_keys.remove, row, settings.home)
     call.context.identity.read_again()
-    return {**await asyncio.to_thread(_now, call, row), "removed": removed, "notes": notes}
+    return {**await asyncio.to_thread(_current, call, row), "removed": variables, "notes": notes}

@@ -1,4 +1,4 @@
-"""`/api/models`, `/api/agents` and `/api/doctor`: what can be asked, and what is set up."""
+"""`/api/models`, `/api/agents` and `/api/doctor`: which models can be asked, and what is set up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counsel.http.api import embedded_model
 from counsel.http.api.endpoint import ApiCall
 from counsel.http.person import caller_of
 
-if TYPE_CHECKING:  # the catalog is read when it is asked for
+if TYPE_CHECKING:  # the catalog is loaded on first use
     from counsel.models.listing import Listing
 
 
@@ -21,7 +21,7 @@ async def models(call: ApiCall) -> object:
 
 
 def _models(call: ApiCall, caller: Caller, provider: str | None) -> Listing:
-    """What `counsel models --json` prints; the embedded model can be asked once it is downloaded."""
+    """The document of `counsel models --json`; here the embedded model is available once it is downloaded."""
     from counsel.models import listing
     from counsel.models.catalog import Catalog
 
@@ -46,10 +46,10 @@ async def agents(call: ApiCall) -> object:
 
 async def doctor(call: ApiCall) -> object:
     call.context.identity.read_again()  # people check again right after they have corrected a file
-    return await asyncio.to_thread(_examined, call.caller(), online=call.query["online"])
+    return await asyncio.to_thread(_examine, call.caller(), online=call.query["online"])
 
 
-def _examined(caller: Caller, *, online: bool) -> object:
+def _examine(caller: Caller, *, online: bool) -> object:
     from counsel.doctor import checks
 
     return checks.document(checks.examine(caller, online=online))

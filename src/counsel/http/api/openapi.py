@@ -1,4 +1,4 @@
-"""The API as an OpenAPI 3.1 document, made of the route table and the types that it names."""
+"""The API as an OpenAPI 3.1 document, built from the route table and the types that it names."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ async def show(_: ApiCall) -> object:
 def document() -> Json:
     from counsel.http.api.routes import ROUTES  # this module's own route is one of them
 
-    return described(ROUTES)
+    return openapi_document(ROUTES)
 
 
-def described(rows: Iterable[ApiRoute]) -> dict[str, object]:
+def openapi_document(rows: Iterable[ApiRoute]) -> dict[str, object]:
     schemas = Schemas()
     paths: dict[str, dict[str, object]] = {}
     for row in rows:
@@ -61,11 +61,11 @@ def path_of(row: ApiRoute) -> str:
 
 def _operation(row: ApiRoute, schemas: Schemas) -> dict[str, object]:
     parameters = [
-        *(_parameter(Parameter(name, "", {"type": "string"}), "path") for name in _names(row.path)),
+        *(_parameter(Parameter(name, "", {"type": "string"}), "path") for name in _path_parameters(row.path)),
         *(_parameter(parameter, "query") for parameter in row.query),
         *(_parameter(parameter, "header") for parameter in row.headers),
     ]
-    operation: dict[str, object] = {"operationId": _identity(row), "summary": row.summary}
+    operation: dict[str, object] = {"operationId": _operation_id(row), "summary": row.summary}
     if parameters:
         operation["parameters"] = parameters
     if row.body is not None:
@@ -80,25 +80,25 @@ def _answer(status: int, shape: Any, schemas: Schemas) -> dict[str, object]:
     return {"description": _phrase(status), **content}
 
 
-def _identity(row: ApiRoute) -> str:
+def _operation_id(row: ApiRoute) -> str:
     words = re.findall(r"[a-z]+", row.path.removeprefix("/api").replace(":path", ""))
     return "_".join([row.method.lower(), *words])
 
 
-def _names(path: str) -> list[str]:
+def _path_parameters(path: str) -> list[str]:
     return re.findall(r"\{(\w+)(?::\w+)?\}", path)
 
 
 def _parameter(parameter: Parameter, place: str) -> dict[str, object]:
     default = {} if parameter.default in (None, ()) else {"default": parameter.default}
-    shown: dict[str, object] = {
+    entry: dict[str, object] = {
         "name": parameter.name,
         "in": place,
         "schema": {**parameter.schema, **default},
     }
     if place == "path":
-        shown["required"] = True
-    return {**shown, "description": parameter.description} if parameter.description else shown
+        entry["required"] = True
+    return {**entry, "description": parameter.description} if parameter.description else entry
 
 
 def _content(shape: Any, schemas: Schemas) -> dict[str, object]:
@@ -107,8 +107,8 @@ def _content(shape: Any, schemas: Schemas) -> dict[str, object]:
         return {media_type: {} for media_type in shape.media_types}
     if isinstance(shape, Events):
         job_event = _event(schemas)
-        named = [schemas.of(data) for data in shape.named.values()]
-        return {EVENTS: {"schema": {"anyOf": named} if named else job_event}}
+        schemas_of_data = [schemas.of(data) for data in shape.data_types.values()]
+        return {EVENTS: {"schema": {"anyOf": schemas_of_data} if schemas_of_data else job_event}}
     if isinstance(shape, OneOf) and isinstance(shape.shapes, dict):
         schemas.components.update({name: _plain(schema) for name, schema in shape.shapes.items()})
         return {
@@ -130,7 +130,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _event(schemas: Schemas) -> dict[str, object]:
-    """`data` of each message. Kinds of later releases are to be ignored."""
+    """The schema of each message's `data`. Clients must ignore kinds that later releases add."""
     kinds = [
         {"properties": {"kind": {"const": kind}, "data": schemas.of(data)}, "required": ["kind", "data"]}
         for kind, data in events.DATA.items()
@@ -152,4 +152,4 @@ def _event(schemas: Schemas) -> dict[str, object]:
 
 
 def _phrase(status: int) -> str:
-    return {200: "Done.", 202: "The job has begun, and continues.", 204: "Done."}[status]
+    return {200: "Done.", 202: "The job has started and is running.", 204: "Done."}[status]

@@ -1,6 +1,6 @@
 """The routes below `/api`, one row each. All of them require the token or the console's session.
 
-A row has the method, the path, the handler, what it is for, and the types of its request and its answers; the rows are in
+A row has the method, the path, the handler, a summary, and the types of its request and its answers; the rows are in
 `tables/`. `openapi.py` describes them; tests compare every answer with them.
 """
 
@@ -38,5 +38,5 @@ ROUTES: tuple[ApiRoute, ...] = (
 def routes(engine: Engine, settings: Settings, identity: ClientIdentity | None = None) -> list[BaseRoute]:
     identity = identity or ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     context = Context(engine, identity, EmbeddedModel(settings.home))
-    listed = [starlette_route(row, context) for row in ROUTES]
-    return [*listed, Route("/api/{rest:path}", not_found, methods=METHODS)]
+    api_routes = [starlette_route(row, context) for row in ROUTES]
+    return [*api_routes, Route("/api/{rest:path}", not_found, methods=METHODS)]

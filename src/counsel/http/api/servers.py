@@ -23,9 +23,8 @@ from counsel.settings import Settings
 _COMMON_FIELDS = frozenset({"agents", "scope", "project", "dry_run"})
 
 Arguments: TypeAlias = Mapping[str, Any]
-Work: TypeAlias = Callable[
-    [str, Servers, Arguments], Awaitable[object]
-]  # the server's name, or "" where there is none
+# The first argument is the server's name, or "" where there is none.
+Work: TypeAlias = Callable[[str, Servers, Arguments], Awaitable[object]]
 
 
 def _handler(work: Work) -> Callable[[ApiCall], Awaitable[object]]:
@@ -49,12 +48,12 @@ def _servers(arguments: Arguments, settings: Settings) -> Servers:
     return Servers(workspace_of(settings.env, folder), settings.home)
 
 
-def _only(arguments: Arguments, *allowed: str) -> None:
+def _check_fields(arguments: Arguments, *extra_fields: str) -> None:
     for name in arguments:
-        if name not in _COMMON_FIELDS and name not in allowed:
+        if name not in _COMMON_FIELDS and name not in extra_fields:
             raise InvalidArgument(
                 f"Unknown field {quoted(name)!r}.",
-                hint=f"Fields: {', '.join(sorted({*_COMMON_FIELDS, *allowed}))}.",
+                hint=f"Fields: {', '.join(sorted({*_COMMON_FIELDS, *extra_fields}))}.",
             )
 
 
@@ -93,7 +92,7 @@ def _fields(arguments: Arguments) -> dict[str, object]:
 
 
 async def _list(_: str, servers: Servers, arguments: Arguments) -> object:
-    _only(arguments)
+    _check_fields(arguments)
     return await asyncio.to_thread(_listing, servers, arguments)
 
 
@@ -103,7 +102,7 @@ def _listing(servers: Servers, arguments: Arguments) -> dict[str, object]:
 
 
 async def _show(name: str, servers: Servers, arguments: Arguments) -> object:
-    _only(arguments)
+    _check_fields(arguments)
     entries = await asyncio.to_thread(
         servers.find, name, _agents(arguments) or WITH_SERVERS, _scope(arguments)
     )
@@ -112,18 +111,18 @@ async def _show(name: str, servers: Servers, arguments: Arguments) -> object:
 
 async def _add(_: str, servers: Servers, arguments: Arguments) -> object:
     """`{"name", "server": {…}, "literal"?}`, or `{"paste": "JSON or TOML of any agent", "name"?, "server"?}`."""
-    _only(arguments, "name", "server", "paste", "replace", "literal")
+    _check_fields(arguments, "name", "server", "paste", "replace", "literal")
     literal = _flag(arguments, "literal")
-    named, text = _text(arguments, "name"), _text(arguments, "paste")
+    name, text = _text(arguments, "name"), _text(arguments, "paste")
     if text is not None:
-        new, origin = paste.servers(text, named)
+        new, origin = paste.servers(text, name)
         new = [fields.patched(server, _fields(arguments), literal=literal) for server in new]
-    elif named:
-        new, origin = [fields.new_server(named, _fields(arguments), literal=literal)], None
+    elif name:
+        new, origin = [fields.new_server(name, _fields(arguments), literal=literal)], None
     else:
         raise InvalidArgument("name is missing.")
     agents, scope = _agents(arguments), _scope(arguments) or "user"
-    done = await asyncio.to_thread(
+    applied = await asyncio.to_thread(
         servers.add,
         new,
         agents,
@@ -133,14 +132,14 @@ async def _add(_: str, servers: Servers, arguments: Arguments) -> object:
         notes=fields.reference_notes(_fields(arguments), literal=literal),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(done.as_dict, masked=True)
+    return await asyncio.to_thread(applied.as_dict, masked=True)
 
 
 async def _update(name: str, servers: Servers, arguments: Arguments) -> object:
     """`{"server": {field: value}, "literal"?}`; null removes a field, or a name in env and headers."""
-    _only(arguments, "server", "literal")
+    _check_fields(arguments, "server", "literal")
     changes, literal = _fields(arguments), _flag(arguments, "literal")
-    done = await asyncio.to_thread(
+    applied = await asyncio.to_thread(
         servers.update,
         name,
         lambda server: fields.patched(server, changes, literal=literal),
@@ -149,39 +148,39 @@ async def _update(name: str, servers: Servers, arguments: Arguments) -> object:
         notes=fields.reference_notes(changes, literal=literal),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(done.as_dict, masked=True)
+    return await asyncio.to_thread(applied.as_dict, masked=True)
 
 
 async def _remove(name: str, servers: Servers, arguments: Arguments) -> object:
-    _only(arguments)
-    done = await asyncio.to_thread(
+    _check_fields(arguments)
+    applied = await asyncio.to_thread(
         servers.remove, name, _agents(arguments), _scope(arguments), dry_run=_flag(arguments, "dry_run")
     )
-    return await asyncio.to_thread(done.as_dict, masked=True)
+    return await asyncio.to_thread(applied.as_dict, masked=True)
 
 
 async def _rename(name: str, servers: Servers, arguments: Arguments) -> object:
     """`{"to": "new name"}`."""
-    _only(arguments, "to")
+    _check_fields(arguments, "to")
     to = _text(arguments, "to")
     if not to:
         raise InvalidArgument("to is missing: the new name.")
     dry_run = _flag(arguments, "dry_run")
-    done = await asyncio.to_thread(
+    applied = await asyncio.to_thread(
         servers.rename, name, to, _agents(arguments), _scope(arguments), dry_run=dry_run
     )
-    return await asyncio.to_thread(done.as_dict, masked=True)
+    return await asyncio.to_thread(applied.as_dict, masked=True)
 
 
 async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
     """`{"from": {"agent", "scope"?}, "to": [{"agent", "scope"?}]}`."""
-    _only(arguments, "from", "to", "replace")
+    _check_fields(arguments, "from", "to", "replace")
     destinations = arguments.get("to")
     if not isinstance(destinations, list) or not destinations:
         raise InvalidArgument("to must be a list of {agent, scope}.")
     source = _location(arguments.get("from"))
     to = [(agent, scope or "user") for agent, scope in map(_location, destinations)]
-    done = await asyncio.to_thread(
+    applied = await asyncio.to_thread(
         servers.copy,
         name,
         source,
@@ -189,7 +188,7 @@ async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
         replace=_flag(arguments, "replace"),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(done.as_dict, masked=True)
+    return await asyncio.to_thread(applied.as_dict, masked=True)
 
 
 def _location(value: object) -> tuple[str, str | None]:
@@ -211,8 +210,8 @@ async def _disable(name: str, servers: Servers, arguments: Arguments) -> object:
 
 
 async def _switch(name: str, servers: Servers, arguments: Arguments, *, enabled: bool) -> object:
-    _only(arguments)
-    done = await asyncio.to_thread(
+    _check_fields(arguments)
+    applied = await asyncio.to_thread(
         servers.switch,
         name,
         enabled,
@@ -220,7 +219,7 @@ async def _switch(name: str, servers: Servers, arguments: Arguments, *, enabled:
         _scope(arguments),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(done.as_dict, masked=True)
+    return await asyncio.to_thread(applied.as_dict, masked=True)
 
 
 _ACTIONS: Mapping[str, Work] = {
@@ -234,7 +233,7 @@ _ACTIONS: Mapping[str, Work] = {
 
 
 async def _change(_: str, servers: Servers, arguments: Arguments) -> object:
-    """`{"name", "action", …}`: for names that no URL can have, as `..`, which browsers resolve even when it is escaped."""
+    """`{"name", "action", …}`: for names that no URL can have, such as `..`, which browsers resolve even if it is escaped."""
     name, action = _text(arguments, "name"), _text(arguments, "action")
     if name is None:
         raise InvalidArgument("name is missing.")
@@ -246,42 +245,42 @@ async def _change(_: str, servers: Servers, arguments: Arguments) -> object:
 
 
 async def _check(_: str, servers: Servers, arguments: Arguments) -> object:
-    _only(arguments, "name", "timeout", "trust_folder")
-    agents, scope, named = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
-    trusted = _flag(arguments, "trust_folder")
+    _check_fields(arguments, "name", "timeout", "trust_folder")
+    agents, scope, name = _agents(arguments) or WITH_SERVERS, _scope(arguments), _text(arguments, "name")
+    trust_folder = _flag(arguments, "trust_folder")
     timeout = arguments.get("timeout", 30)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 600:
         raise InvalidArgument("timeout must be seconds, from 0 to 600.")
     rows, skipped = await asyncio.to_thread(
-        rows_to_check, servers, named, agents, scope, trust_folder=trusted
+        rows_to_check, servers, name, agents, scope, trust_folder=trust_folder
     )
-    results = [*await check(rows, servers.workspace, timeout, trust_folder=trusted), *skipped]
+    results = [*await check(rows, servers.workspace, timeout, trust_folder=trust_folder), *skipped]
     return {"checks": [result.as_dict() for result in results]}
 
 
 async def _reveal(_: str, servers: Servers, arguments: Arguments) -> object:
-    """`{"name", "agent", "scope"?, "field": "env.NAME"}`: one value as the file has it."""
-    _only(arguments, "name", "agent", "field")
+    """`{"name", "agent", "scope"?, "field": "env.NAME"}`: one value as it is in the file."""
+    _check_fields(arguments, "name", "agent", "field")
     name, agent, field = (_text(arguments, key) for key in ("name", "agent", "field"))
     if name is None or not agent or not field:
         raise InvalidArgument(
-            "name, agent and field are needed.", hint="field: env.NAME, headers.NAME, url, args.0."
+            "name, agent and field are required.", hint="field: env.NAME, headers.NAME, url, args.0."
         )
     rows = await asyncio.to_thread(servers.find, name, [agent], _scope(arguments))
     if len(rows) > 1:
         scopes = ", ".join(row.scope for row in rows)
         raise InvalidArgument(
-            f"{agent} has {len(rows)} servers of this name.", hint=f"Name the scope: {scopes}."
+            f"{agent} has {len(rows)} servers of this name.", hint=f"Choose one by its scope: {scopes}."
         )
     return {"value": _value(rows[0].as_dict(reveal=True), field)}
 
 
-_REVEALED = frozenset({"env", "headers", "args", "url", "command", "cwd", "extras"})
+_REVEALABLE = frozenset({"env", "headers", "args", "url", "command", "cwd", "extras"})
 
 
 def _value(server: Mapping[str, object], field: str) -> str:
-    """`env.NAME`, `args.0`, `extras.oauth.secret`. A name may contain dots: the longest one that exists is meant."""
-    value: Any = server if field.partition(".")[0] in _REVEALED else None
+    """`env.NAME`, `args.0`, `extras.oauth.secret`. A name may contain dots: the longest one that exists wins."""
+    value: Any = server if field.partition(".")[0] in _REVEALABLE else None
     rest = field
     while rest and value is not None:
         head, rest = _step(value, rest)
@@ -294,7 +293,7 @@ def _value(server: Mapping[str, object], field: str) -> str:
 
 
 def _step(value: object, field: str) -> tuple[str, str]:
-    """The next key of the path and what is behind it; no key where there is none."""
+    """Split the path into its next key and the rest; the key is "" if nothing matches."""
     if isinstance(value, Mapping):
         parts = field.split(".")
         for count in range(len(parts), 0, -1):
@@ -308,21 +307,21 @@ def _step(value: object, field: str) -> tuple[str, str]:
 
 
 async def _history(_: str, servers: Servers, arguments: Arguments) -> object:
-    _only(arguments)
+    _check_fields(arguments)
     operations = await asyncio.to_thread(servers.history)
     return {"operations": [operation.as_dict() for operation in operations]}
 
 
 async def _undo(_: str, servers: Servers, arguments: Arguments) -> object:
-    _only(arguments, "id")
-    wanted = _text(arguments, "id")
+    _check_fields(arguments, "id")
+    operation_id = _text(arguments, "id")
     dry_run = _flag(arguments, "dry_run")
-    operation, plan, done = await asyncio.to_thread(servers.undo, wanted, dry_run=dry_run)
-    return {"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done, masked=True)}
+    operation, plan, undo_id = await asyncio.to_thread(servers.undo, operation_id, dry_run=dry_run)
+    return {"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=undo_id, masked=True)}
 
 
-listed, shown, history = _handler(_list), _handler(_show), _handler(_history)
+list_servers, show, history = _handler(_list), _handler(_show), _handler(_history)
 add, update, remove = _handler(_add), _handler(_update), _handler(_remove)
 copy, rename, enable, disable = _handler(_copy), _handler(_rename), _handler(_enable), _handler(_disable)
-checked, undo, reveal = _handler(_check), _handler(_undo), _handler(_reveal)
+check_servers, undo, reveal = _handler(_check), _handler(_undo), _handler(_reveal)
 change = _handler(_change)

@@ -46,12 +46,12 @@ async def sign_in(call: ApiCall) -> object:
         )
     except AuthenticationFailed as error:
         return failed_with(error, 401)
-    return _empty(call, value, LONGEST_SECONDS)
+    return _cookie_response(call, value, LONGEST_SECONDS)
 
 
 async def show(call: ApiCall) -> object:
     session: ConsoleSession | TeamSession | None = call.request.scope[SESSIONS]["session"]
-    if call.person is not None:  # paths of the server are nothing for its people
+    if call.person is not None:  # a team does not see the server's paths
         return {
             "expires_at": session.expires_at if session else None,
             "version": __version__,
@@ -85,7 +85,7 @@ async def sign_out(call: ApiCall) -> object:
         await team.sign_out(session)
     elif session is not None:
         await asyncio.to_thread(_sessions(call).end, session)
-    return _empty(call, "", 0)
+    return _cookie_response(call, "", 0)
 
 
 def _team(call: ApiCall) -> TeamAccess | None:
@@ -100,10 +100,10 @@ def _sessions(call: ApiCall) -> ConsoleSessions:
     return sessions
 
 
-def _empty(call: ApiCall, value: str, seconds: int) -> Response:
+def _cookie_response(call: ApiCall, value: str, seconds: int) -> Response:
     """Status 204, with the cookie.
 
-    `Secure` if the browser or a trusted proxy says that it uses TLS: other headers could come from anybody.
+    It is `Secure` if the browser or a trusted proxy says that it uses TLS: anybody could send other headers.
     """
     origin = call.request.headers.get("origin", "")
     secure = call.request.url.scheme == "https" or origin.lower().startswith("https://")

@@ -51,7 +51,7 @@ async def show(call: ApiCall) -> object:
 
 
 async def change(call: ApiCall) -> object:
-    """The writer is that of `counsel config set`: validated, comments kept. Secrets are refused."""
+    """Write one setting like `counsel config set`: validated, with comments kept. Secrets are refused."""
     arguments = _CHECKER.check({name: value for name, value in call.body.items() if name != "value"})
     return await asyncio.to_thread(_change, call, str(arguments["name"]), call.body.get("value"))
 
@@ -68,15 +68,15 @@ def _change(call: ApiCall, name: str, value: object) -> dict[str, object]:
         _check(row, value)
     changed = config_file.put(call.settings.home, (row.name,), value)
     call.context.identity.read_again()
-    loaded = settings_.load(call.context.identity.env)
-    return {"changed": changed, "setting": _setting(row, loaded)}
+    settings = settings_.load(call.context.identity.env)
+    return {"changed": changed, "setting": _setting(row, settings)}
 
 
 def _check(row: dataclasses.Field[object], value: object) -> None:
     from counsel.models import config_file
 
     if row.metadata["secret"]:
-        config_file.parsed(row.name, "")  # refuses it
+        config_file.parsed(row.name, "")  # raises: secrets are refused
     try:
         setting_values.parse(row, value)
     except ValueError as error:
@@ -96,12 +96,12 @@ async def remove_alias(call: ApiCall) -> object:
 
 
 def _put_alias(call: ApiCall, model: str | None) -> dict[str, object]:
-    """The writer refuses an alias that names no model, and one that hides another name."""
+    """Write the alias. The writer refuses one that names no model, and one that hides another name."""
     from counsel.models import config_file, listing
 
     name = call.name.strip()
     if not name:
-        raise InvalidArgument("The alias has no name.", hint="Give a short name without blanks.")
+        raise InvalidArgument("The alias has no name.", hint="Give a short name without spaces.")
     value = config_file.MISSING if model is None else model
     changed = config_file.put(call.settings.home, ("aliases", name), value)
     call.context.identity.read_again()
@@ -123,12 +123,12 @@ async def remove_panel(call: ApiCall) -> object:
 
 
 def _put_panel(call: ApiCall, models: list[object] | None) -> dict[str, object]:
-    """The writer refuses a name that is not one, a panel in a panel, and a model that is not known."""
+    """Write the panel. The writer refuses an invalid name, a panel in a panel, and an unknown model."""
     from counsel.models import config_file
 
     name = call.name.strip()
     if not name:
-        raise InvalidArgument("The panel has no name.", hint="Give a short name without blanks.")
+        raise InvalidArgument("The panel has no name.", hint="Give a short name without spaces.")
     value = config_file.MISSING if models is None else models
     changed = config_file.put(call.settings.home, ("panels", name), value)
     call.context.identity.read_again()
@@ -148,7 +148,7 @@ def _panels(settings: Settings) -> list[dict[str, object]]:
     ]
 
 
-# ── what is shown ──
+# ── the document ──
 
 
 def document(settings: Settings) -> dict[str, object]:
@@ -186,26 +186,26 @@ def _team(settings: Settings) -> dict[str, object] | None:
 
 
 def _setting(row: dataclasses.Field[object], settings: Settings) -> dict[str, object]:
-    about = row.metadata
+    metadata = row.metadata
     value = getattr(settings, row.name)
     return {
         "name": row.name,
-        "env": about["env"],
-        "description": about["description"],
+        "env": metadata["env"],
+        "description": metadata["description"],
         "type": _TYPES[str(row.type)],
-        "value": None if about["secret"] else _shown(value),
-        "default": None if about["secret"] else _shown(row.default),
+        "value": None if metadata["secret"] else _redacted(value),
+        "default": None if metadata["secret"] else _redacted(row.default),
         "source": settings.source(row.name),
-        "secret": about["secret"],
+        "secret": metadata["secret"],
         "set": settings.source(row.name) != "default",
-        "choices": list(about["choices"]),
-        "minimum": about["min"],
-        "maximum": about["max"],
-        "unit": about["unit"],
+        "choices": list(metadata["choices"]),
+        "minimum": metadata["min"],
+        "maximum": metadata["max"],
+        "unit": metadata["unit"],
     }
 
 
-def _shown(value: object) -> object:
+def _redacted(value: object) -> object:
     if isinstance(value, tuple):
         return [redaction.redact(str(part)) for part in value]
     return redaction.redact(value) if isinstance(value, str) else value

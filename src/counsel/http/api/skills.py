@@ -74,16 +74,16 @@ SHARE = {
 }
 UNSHARE = {"name": str, "to": list, "scope": str, "dry_run": bool, "project": str}
 UNDO = {"id": str, "dry_run": bool}
+_KINDS: dict[type, str] = {list: "a list of strings", str: "a string", bool: "true or false"}
 
 
-def _checked(arguments: Mapping[str, object], known: dict[str, type]) -> dict[str, Any]:
+def _checked(arguments: Mapping[str, object], types: dict[str, type]) -> dict[str, Any]:
     for key, value in arguments.items():
-        if key not in known:
-            raise InvalidArgument(f"unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(known)}.")
-        if not _fits(value, known[key]):
-            kind = "a list of strings" if known[key] is list else known[key].__name__
-            raise InvalidArgument(f"{key} must be {kind}.")
-    if "name" in known and not arguments.get("name"):
+        if key not in types:
+            raise InvalidArgument(f"unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(types)}.")
+        if not _fits(value, types[key]):
+            raise InvalidArgument(f"{key} must be {_KINDS[types[key]]}.")
+    if "name" in types and not arguments.get("name"):
         raise InvalidArgument("name is missing.", hint="Give the skill's name.")
     return dict(arguments)
 
@@ -96,10 +96,10 @@ def _fits(value: object, kind: type) -> bool:
 
 async def share(call: ApiCall) -> object:
     arguments = _checked(call.body, SHARE)
-    name, replacing = arguments.pop("name"), arguments.pop("replace", False)
+    name, replace = arguments.pop("name"), arguments.pop("replace", False)
     env = call.settings.env
-    done = await run_in_threadpool(share_skill, name, replace_existing=replacing, env=env, **arguments)
-    return done.as_dict()
+    sharing = await run_in_threadpool(share_skill, name, replace_existing=replace, env=env, **arguments)
+    return sharing.as_dict()
 
 
 async def unshare(call: ApiCall) -> object:

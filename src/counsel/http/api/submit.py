@@ -34,10 +34,10 @@ _INTERNAL = frozenset({"tool", "session", "session_tag"})
 
 IDEMPOTENCY = Parameter(
     "Idempotency-Key",
-    "The same key with the same body gives the same job, also after a lost connection: nothing is asked twice.",
+    "The same key with the same body gives the same job, even after a lost connection: nothing is asked twice.",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
 )
-_DESCRIBED: dict[str, Schema] = {
+_DESCRIPTIONS: dict[str, Schema] = {
     "system": {**RULES["system"], "description": "Instead of counsel's own system prompt."},
     "check_models": {
         **RULES["check_models"],
@@ -64,34 +64,48 @@ _EXTRA: dict[str, Schema] = {
 }
 
 
-def _schema(kind: type, described: Mapping[str, Schema], required: tuple[str, ...]) -> Schema:
-    """Every argument that the engine knows, with the rules that MCP has, too."""
+def _schema(kind: type, tool_properties: Mapping[str, Schema], required: tuple[str, ...]) -> Schema:
+    """All arguments of the engine, with the same rules as in MCP."""
     names = [row.name for row in fields(kind) if row.name in RULES and row.name not in _INTERNAL]
-    known = {**consensus.TOOL.properties, **chat.TOOL.properties, **described, **_DESCRIBED, **_EXTRA}
-    properties = {name: known.get(name, RULES[name]) for name in names}
-    more = {name: schema for name, schema in _EXTRA.items() if name not in properties}
+    schemas = {
+        **consensus.TOOL.properties,
+        **chat.TOOL.properties,
+        **tool_properties,
+        **_DESCRIPTIONS,
+        **_EXTRA,
+    }
+    properties = {name: schemas.get(name, RULES[name]) for name in names}
+    extra = {name: schema for name, schema in _EXTRA.items() if name not in properties}
     return {
         "type": "object",
-        "properties": {**properties, **more},
+        "properties": {**properties, **extra},
         "required": required,
         "additionalProperties": False,
     }
 
 
-_REVIEW = ("temperature", "reasoning_effort", "verbosity", "max_cost_usd", "export", "check_models", "system")
+_REVIEW_ARGUMENTS = (
+    "temperature",
+    "reasoning_effort",
+    "verbosity",
+    "max_cost_usd",
+    "export",
+    "check_models",
+    "system",
+)
 
 
 def _review_schema() -> Schema:
-    known = {**consensus.TOOL.properties, **_DESCRIBED}
+    schemas = {**consensus.TOOL.properties, **_DESCRIPTIONS}
     properties: dict[str, Schema] = {
         "diff": {
             **RULES["diff"],
             "description": "The change to review, as a unified diff. Secrets in it are not sent.",
         },
-        "models": {**known["models"], "default": ["auto"]},
+        "models": {**schemas["models"], "default": ["auto"]},
         "prompt": {**RULES["prompt"], "description": "What to look at especially."},
         "about": {**RULES["about"], "description": "What was compared, for readers of the review."},
-        **{name: known.get(name, RULES[name]) for name in _REVIEW},
+        **{name: schemas.get(name, RULES[name]) for name in _REVIEW_ARGUMENTS},
         "mode": _EXTRA["mode"],
         "project": _EXTRA["project"],
     }
@@ -121,8 +135,8 @@ async def submit(call: ApiCall) -> object:
     request = _request(kind, arguments)
     caller = await embedded_model.for_question(call, caller, _models(request, caller))
     waits = mode == "sync" and key is None
-    with files.named_by_client(copies):
-        job = await _submitted(call, request, caller, background=not waits, key=key)
+    with files.errors_with_client_paths(copies):
+        job = await _submit_job(call, request, caller, background=not waits, key=key)
     if mode == "stream":
         return job_stream.response(call, job, Cursor(), headers=_location(job))
     if mode == "background":
@@ -139,15 +153,15 @@ def _models(request: Request, caller: Caller) -> tuple[str | None, ...]:
 async def _with_uploads(
     call: ApiCall, caller: Caller, arguments: Arguments, copies: dict[str, str]
 ) -> Caller:
-    """The caller may send the files that it names by the paths of `POST /api/files`."""
+    """Let the caller send the uploads that it names (by the paths that `POST /api/files` returned)."""
     for field in ("files", "images"):
         if arguments.get(field):
-            arguments[field] = await files.fetched(call.engine, caller, arguments[field], copies)
+            arguments[field] = await files.local_paths(call.engine, caller, arguments[field], copies)
     names = [
         name for field in ("files", "images") for name in arguments.get(field) or () if isinstance(name, str)
     ]
-    uploaded = tuple(uploads.named(caller.settings.home, names))
-    return replace(caller, named=uploaded) if uploaded else caller
+    paths = tuple(uploads.named(caller.settings.home, names))
+    return replace(caller, named=paths) if paths else caller
 
 
 def _mode(arguments: Arguments, request: HttpRequest) -> str:
@@ -179,8 +193,8 @@ def _key(request: HttpRequest, body: dict[str, object]) -> str | None:
         return None
     if not header.strip() or len(header) > LONGEST_KEY:
         raise InvalidArgument(f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
-    asked = {name: value for name, value in sorted(body.items()) if name != "mode"}
-    return f"http-{_digest(header.encode())}-{_digest(encode(asked))}"
+    question = {name: value for name, value in sorted(body.items()) if name != "mode"}
+    return f"http-{_digest(header.encode())}-{_digest(encode(question))}"
 
 
 def _digest(data: bytes) -> str:
@@ -188,19 +202,19 @@ def _digest(data: bytes) -> str:
 
 
 class HasKeys(Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     async def keys_like(self, prefix: str) -> list[str]: ...
 
 
-async def _submitted(
+async def _submit_job(
     call: ApiCall, request: Request, caller: Caller, *, background: bool, key: str | None
 ) -> str:
     if key is None:
         return await call.engine.submit(request, caller, background=background)
-    async with call.context.keyed:
-        others = await cast(HasKeys, call.engine).keys_like(key[: key.rindex("-") + 1])
-        if others and key not in others:
+    async with call.context.key_lock:
+        keys = await cast(HasKeys, call.engine).keys_like(key[: key.rindex("-") + 1])
+        if keys and key not in keys:
             raise Conflict(
                 "Idempotency-Key was used for another question.", hint="Use a new key for each question."
             )
@@ -216,39 +230,39 @@ async def _accepted(call: ApiCall, job: str) -> Reply:
 
 
 async def _answer(call: ApiCall, job: str, *, stop_with_client: bool) -> Response | Reply:
-    """Wait for the result. A client that disconnects stops its job, unless it can come back with its key.
+    """Wait for the result. A client that disconnects stops its job, unless it can reconnect with its key.
 
-    A server that is stopped answers with the job, which continues when a server runs again.
+    A server that is stopping answers with the job, which continues when a server runs again.
     """
-    waiting = asyncio.ensure_future(call.engine.wait(job))
-    disconnected = asyncio.ensure_future(_disconnected(call.request.receive))
-    closing = asyncio.ensure_future(call.request.app.state.closing.wait())
-    call.request.app.state.answering.add(waiting)
+    result = asyncio.ensure_future(call.engine.wait(job))
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(call.request.receive))
+    shutdown = asyncio.ensure_future(call.request.app.state.closing.wait())
+    call.request.app.state.answering.add(result)
     try:
-        await asyncio.wait({waiting, disconnected, closing}, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            return Reply(_result(waiting, job).to_json(), 200, _location(job))
-        if closing.done():
+        await asyncio.wait({result, disconnect, shutdown}, return_when=asyncio.FIRST_COMPLETED)
+        if result.done():
+            return Reply(_result(result, job).to_json(), 200, _location(job))
+        if shutdown.done():
             return await _accepted(call, job)
         if stop_with_client:
             await call.engine.cancel(job)
         return Response(status_code=204)  # nobody reads it
     finally:
-        call.request.app.state.answering.discard(waiting)
-        for task in (waiting, disconnected, closing):
+        call.request.app.state.answering.discard(result)
+        for task in (result, disconnect, shutdown):
             task.cancel()
             with suppress(asyncio.CancelledError, CounselError):
                 await task
 
 
-def _result(waiting: asyncio.Future[Result], job: str) -> Result:
+def _result(result: asyncio.Future[Result], job: str) -> Result:
     try:
-        return waiting.result()
+        return result.result()
     except CounselError as error:
-        error.fields.setdefault("job_id", job)  # it has what was answered before the failure
+        error.fields.setdefault("job_id", job)  # the job has the answers from before the failure
         raise
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

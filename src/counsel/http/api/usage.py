@@ -17,7 +17,7 @@ MOST_BUCKETS = 500
 
 
 class UsageRecords(Protocol):
-    """An engine with usage records: the real one, not one at the other end of a socket."""
+    """An engine that has the usage records itself, not the client of one over a socket."""
 
     async def usage(self, since: float, by: By) -> UsageSummary: ...
 

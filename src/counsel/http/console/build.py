@@ -22,7 +22,7 @@ LIMIT = 900  # seconds for one step
 
 
 class BuildFailed(Exception):
-    """With the reason and the last lines of the program that failed."""
+    """The message has the reason, and the last lines of the program that failed."""
 
 
 def checkout() -> Path | None:
@@ -34,31 +34,31 @@ def checkout() -> Path | None:
 def is_fresh(source: Path, target: Path) -> bool:
     """Whether the page is built and no file of its source is newer."""
     try:
-        built = (target / "index.html").stat().st_mtime
+        build_time = (target / "index.html").stat().st_mtime
     except OSError:
         return False
     names = [path for path in source.iterdir() if path.name not in {"node_modules", ".gitignore"}]
     files = [path for name in names for path in ([name] if name.is_file() else name.rglob("*"))]
-    return all(path.stat().st_mtime <= built for path in files if path.is_file())
+    return all(path.stat().st_mtime <= build_time for path in files if path.is_file())
 
 
 def build(source: Path, target: Path, report: Callable[[str], None]) -> None:
     """Install the packages that the lock pins, and build into `target`. Raises `BuildFailed`."""
     node, npm = programs()
     env = {**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{_path()}"}
-    installed = source / "node_modules" / ".installed"
+    marker = source / "node_modules" / ".installed"
     lock = source / "package-lock.json"
-    if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
-        report("Installing what the console is built with (once) …")
+    if not marker.is_file() or marker.stat().st_mtime < lock.stat().st_mtime:
+        report("Installing the console's build tools (once) …")
         _run([*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], source, env)
-        installed.touch()
+        marker.touch()
     report("Building the console …")
-    fresh = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+    output = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:
-        _vite(node, source, fresh, env)
-        _replace(target, fresh)
+        _vite(node, source, output, env)
+        _replace(target, output)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(output, ignore_errors=True)
 
 
 def _vite(node: str, source: Path, target: Path, env: dict[str, str]) -> None:
@@ -66,16 +66,16 @@ def _vite(node: str, source: Path, target: Path, env: dict[str, str]) -> None:
     _run([node, str(vite), "build", "--outDir", str(target), "--emptyOutDir", "--logLevel=warn"], source, env)
     maps = [path.name for path in target.rglob("*.map")]
     if maps or not (target / "index.html").is_file() or not any((target / "assets").glob("*.js")):
-        raise BuildFailed(f"the page is not complete, or has source maps {maps}")
+        raise BuildFailed(f"the page is incomplete or contains source maps ({', '.join(maps) or 'none'})")
 
 
-def _replace(target: Path, fresh: Path) -> None:
-    """A server that runs meanwhile has the old page or the new one."""
-    fresh.chmod(0o755)
-    old = fresh.with_name(f"{fresh.name}.old")
+def _replace(target: Path, output: Path) -> None:
+    """Replace the folder by renaming: a running server has either the old page or the new one."""
+    output.chmod(0o755)
+    old = output.with_name(f"{output.name}.old")
     if target.exists():
         target.rename(old)
-    fresh.rename(target)
+    output.rename(target)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -86,9 +86,9 @@ def programs() -> tuple[str, list[str]]:
         return node, [npm]
     if (wheel := _wheel()) is not None:
         return wheel
-    wanted = ".".join(map(str, OLDEST_NODE))
+    oldest = ".".join(map(str, OLDEST_NODE))
     state = f"{node} is {'.'.join(map(str, version(node)))}" if node and npm else "there is no node with npm"
-    raise BuildFailed(f"it needs Node.js {wanted} or newer with npm, and {state}.")
+    raise BuildFailed(f"it needs Node.js {oldest} or newer with npm, and {state}.")
 
 
 def version(node: str) -> tuple[int, ...]:
@@ -101,19 +101,19 @@ def version(node: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", output)[:2]) or (0,)
 
 
-def is_node_here() -> bool:
+def has_node() -> bool:
     node = _which("node")
     return node is not None and _which("npm") is not None and version(node) >= OLDEST_NODE
 
 
 def has_node_wheel() -> bool:
-    """Whether PyPI has a Node for this kind of machine: a requirement that cannot be met would fail the whole build."""
+    """Whether PyPI has a Node for this platform: a requirement that cannot be installed would fail the whole build."""
     machines = {"x86_64", "amd64", "aarch64", "arm64"}
     return sys.platform in {"linux", "darwin", "win32"} and platform.machine().lower() in machines
 
 
 def _path() -> str:
-    """Without entries that lead to the current folder, which may be anybody's."""
+    """PATH without relative entries: the current folder may belong to anybody."""
     return os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)))
 
 
@@ -134,7 +134,7 @@ def _wheel() -> tuple[str, list[str]] | None:
 
 def _run(command: list[str], folder: Path, env: dict[str, str]) -> None:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=folder,
             env=env,
@@ -148,16 +148,16 @@ def _run(command: list[str], folder: Path, env: dict[str, str]) -> None:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BuildFailed(f"{Path(command[0]).name} could not be run: {error}") from error
-    if done.returncode:
-        last = "\n".join(done.stdout.strip().splitlines()[-15:])
+    if result.returncode:
+        last = "\n".join(result.stdout.strip().splitlines()[-15:])
         raise BuildFailed(f"`{' '.join(command[:3])}` failed:\n{last}")
 
 
 if __name__ == "__main__":
     source_folder = checkout()
     if source_folder is None:
-        sys.exit("The console's source is not here.")
+        sys.exit("The console's source folder is missing: `console/` in a checkout of counsel.")
     try:
         build(source_folder, TARGET, print)
-    except BuildFailed as failed:
-        sys.exit(f"The console cannot be built: {failed}")
+    except BuildFailed as error:
+        sys.exit(f"The console cannot be built: {error}")

@@ -1,7 +1,7 @@
 """Serves the console's page: `/`, `/login`, `/assets/NAME` and a few more files. It has no data, so it needs no token.
 
 The page is built from `console/` (`make console`) into the folder `page`. Its files are kept in memory, compressed once:
-as they are, they are about three times as large. Only files that are in the folder have a name to ask for.
+uncompressed, they are about three times as large. Only names of files in that folder are served.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from counsel.lazy_dataclass import dataclass
 
 FOLDER = Path(__file__).parent / "page"
 INDEX = "index.html"
-OTHERS = ("licenses.md",)  # beside it, under names that do not change
+FIXED_FILES = ("licenses.md",)  # others whose names do not change
 HOW_TO_BUILD = "make console"
-# Svelte makes its templates through this policy; no other code may turn text into HTML.
+# Svelte creates its templates through this policy; no other code may turn text into HTML.
 TRUSTED_TYPES = "svelte-trusted-html"
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -48,7 +48,7 @@ SAFE = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-CHANGING = "no-cache"  # ask every time whether it is still the same
+CHANGING = "no-cache"  # the browser asks every time whether it has changed
 HASHED = "public, max-age=31536000, immutable"  # the name changes with the content
 _COMPRESSED = ("text/", "application/json", "application/javascript", "image/svg+xml")
 _SMALLEST = 500  # bytes that are worth compressing
@@ -75,20 +75,20 @@ class PageFile:
 
 
 class Page:
-    """The built files by name, read again when the page was built again."""
+    """The built files by name, read again after each build."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._built: int | None = None
+        self._built_at: int | None = None
         self._files: Mapping[str, PageFile] = {}
-        self._reading = asyncio.Lock()
+        self._read_lock = asyncio.Lock()
 
     async def file(self, name: str) -> PageFile | None:
-        async with self._reading:
-            built = self._stamp()
-            if built != self._built:
-                self._files = await asyncio.to_thread(self._read) if built else {}
-                self._built = built
+        async with self._read_lock:
+            built_at = self._stamp()
+            if built_at != self._built_at:
+                self._files = await asyncio.to_thread(self._read) if built_at else {}
+                self._built_at = built_at
         return self._files.get(name)
 
     def _stamp(self) -> int | None:
@@ -99,17 +99,17 @@ class Page:
 
     def _read(self) -> dict[str, PageFile]:
         assets = [f"assets/{path.name}" for path in (self._folder / "assets").glob("*")]
-        named = {name: self._folder / name for name in (INDEX, *OTHERS, *assets)}
-        return {name: page_file(name, path.read_bytes()) for name, path in named.items() if path.is_file()}
+        paths = {name: self._folder / name for name in (INDEX, *FIXED_FILES, *assets)}
+        return {name: page_file(name, path.read_bytes()) for name, path in paths.items() if path.is_file()}
 
 
 def page_file(name: str, content: bytes) -> PageFile:
     suffix = Path(name).suffix
     media_type = _TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    smaller = None
+    compressed = None
     if len(content) >= _SMALLEST and media_type.startswith(_COMPRESSED):
-        smaller = gzip.compress(content, 9, mtime=0)
-    return PageFile(content, smaller, media_type, f'"{sha256(content).hexdigest()[:32]}"')
+        compressed = gzip.compress(content, 9, mtime=0)
+    return PageFile(content, compressed, media_type, f'"{sha256(content).hexdigest()[:32]}"')
 
 
 def routes() -> list[Route]:
@@ -121,26 +121,26 @@ def routes() -> list[Route]:
 
     async def asset(request: Request) -> Response:
         file = await page.file(f"assets/{request.path_params['name']}")
-        return _respond(request, file, HASHED) if file else _nothing(404)
+        return _respond(request, file, HASHED) if file else _empty(404)
 
-    async def other(request: Request) -> Response:
+    async def fixed_file(request: Request) -> Response:
         file = await page.file(request.url.path[1:])
-        return _respond(request, file, CHANGING) if file else _nothing(404)
+        return _respond(request, file, CHANGING) if file else _empty(404)
 
     async def icon(_: Request) -> Response:
-        """Browsers ask for it although the page names another."""
-        return _nothing(204)
+        """Browsers request it although the page names another icon."""
+        return _empty(204)
 
     return [
         Route("/", index),
         Route("/login", index),
         Route("/assets/{name}", asset),
         Route("/favicon.ico", icon),
-        *(Route(f"/{name}", other) for name in OTHERS),
+        *(Route(f"/{name}", fixed_file) for name in FIXED_FILES),
     ]
 
 
-def _nothing(status: int) -> Response:
+def _empty(status: int) -> Response:
     return Response(status_code=status, headers={**SAFE, "cache-control": CHANGING})
 
 

@@ -16,11 +16,11 @@ from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
 HOST = "127.0.0.1"
-PORT = 3158  # next to that of `counsel serve`
+PORT = 3158  # `counsel serve` has 3157
 
 
 class _Server(serve.Server):
-    """Signals and failed accepts are the process's own business."""
+    """A server that leaves signals and failed accepts to its process."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -35,13 +35,13 @@ class ConsoleServer:
         self.port = port
         self.sessions = sessions
         self._server = server
-        self._serving: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
         cls, engine: LocalEngine, settings: Settings, identity: ClientIdentity, port: int, *, exactly: bool
     ) -> Self:
-        """On `port`; if that is taken and not `exactly` this one is wanted, on a free one."""
+        """Listen on `port`. If it is taken, use a free one, or raise `ConfigInvalid` if `exactly` is set."""
         secret = auth.token(settings)
         try:
             listener = serve.listen(HOST, port)
@@ -49,13 +49,13 @@ class ConsoleServer:
             if exactly:
                 raise
             listener = serve.listen(HOST, 0)
-        table = routes.routes(engine, settings, identity)
-        application = app.build(engine, settings, host=HOST, secret=secret, routes=table, identity=identity)
+        rows = routes.routes(engine, settings, identity)
+        application = app.build(engine, settings, host=HOST, secret=secret, routes=rows, identity=identity)
         ready = asyncio.Event()
-        number = int(listener.getsockname()[1])
-        server = _Server(application, HOST, number, lambda *_: ready.set(), settings.max_connections)
-        console = cls(server, ConsoleSessions(settings.home, secret), number)
-        console._serving = asyncio.create_task(server.serve(sockets=[listener]))
+        bound_port = int(listener.getsockname()[1])
+        server = _Server(application, HOST, bound_port, lambda *_: ready.set(), settings.max_connections)
+        console = cls(server, ConsoleSessions(settings.home, secret), bound_port)
+        console._task = asyncio.create_task(server.serve(sockets=[listener]))
         await ready.wait()
         return console
 
@@ -70,5 +70,5 @@ class ConsoleServer:
 
     async def close(self) -> None:
         self._server.should_exit = True
-        if self._serving is not None:
-            await self._serving
+        if self._task is not None:
+            await self._task

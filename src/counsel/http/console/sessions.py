@@ -1,9 +1,9 @@
 """Sign-in to the console: one-time links, and the sessions that a browser gets for one.
 
 Each is one private file below `COUNSEL_HOME/run/console`. Its name is an HMAC of the secret that the browser has, keyed
-with the server's token: the folder alone lets nobody in, a changed token ends every session, and looking one up is no
-comparison that could be timed. The file's time is its last use. So sessions survive a killed server, all servers of one
-home share them, and a link is used once because a file is deleted once.
+with the server's token: the folder alone lets nobody in, a changed token ends every session, and a lookup compares
+nothing that could be timed. The file's time is its last use. So sessions survive a killed server, all servers of one
+home share them, and a link works once because a file can be deleted only once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from counsel.errors import AuthenticationFailed, OutOfResources, RateLimited
 from counsel.lazy_dataclass import dataclass
 
 LINK_SECONDS = 5 * 60
-IDLE_SECONDS = 12 * 3600  # a session that was not used for so long is over
-LONGEST_SECONDS = 7 * 86400  # after signing in
-MOST = 64  # sessions, and links: the oldest makes room
-LONGEST_KEY = 1_000  # characters of what is pasted into the sign-in form
-WRONG_TRIES = 10  # of the token, within
+IDLE_SECONDS = 12 * 3600  # a session ends if it is not used for this long
+LONGEST_SECONDS = 7 * 86400  # a session's longest life
+MOST = 64  # sessions, and as many links: the oldest one is deleted for a new one
+LONGEST_KEY = 1_000  # characters that the sign-in form takes
+WRONG_TRIES = 10  # wrong tokens that are accepted within
 TRIES_SECONDS = 60
-TOUCH_SECONDS = 60  # between two notes that a session is used
+TOUCH_SECONDS = 60  # between two writes of a session's last use
 _LARGEST_FILE = 8 * 1024
 
 
@@ -39,7 +39,7 @@ class ConsoleSession:
     expires_at: float
 
     def is_over(self) -> bool:
-        """Whether it was ended since it was found."""
+        """Whether the session has ended since it was looked up."""
         return not paths.exists(self.path)
 
     @property
@@ -54,20 +54,20 @@ class ConsoleSessions:
         self._key = sha256(b"counsel console\0" + secret.encode()).digest()
         self._secret = secret.encode()
         self._clock = clock
-        self._wrong: deque[float] = deque(maxlen=WRONG_TRIES)
+        self._failures: deque[float] = deque(maxlen=WRONG_TRIES)
         # Cookies ignore ports: two servers of one machine would overwrite each other's.
         self.cookie = f"counsel_session_{self._name('cookie')[:8]}"
 
     # ── links ──
 
     def new_link(self, project: str = "") -> str:
-        """A key that signs in once."""
+        """Create a key that signs in once."""
         key = secrets.token_urlsafe(32)
         self._store("links", key, project, LINK_SECONDS)
         return key
 
     def sign_in(self, key: str) -> str:
-        """A session for a link's key or the token: the cookie's value. Raises `AuthenticationFailed`."""
+        """Start a session for a link's key or the token; return the cookie's value. Raises `AuthenticationFailed`."""
         project = self._use_link(key)
         if project is None and not self._is_token(key):
             raise AuthenticationFailed(
@@ -79,7 +79,7 @@ class ConsoleSessions:
         return value
 
     def _use_link(self, key: str) -> str | None:
-        """The link's project; None: there is no such link. A process that deletes its file has used it."""
+        """Return the link's project, or None if there is no such link. Deleting its file uses it up."""
         path = self._path("links", key)
         try:
             age = self._clock() - path.stat().st_mtime
@@ -90,17 +90,17 @@ class ConsoleSessions:
         return project if age <= LINK_SECONDS else None
 
     def _is_token(self, key: str) -> bool:
-        """A link's key is too long to guess; a token may be short, so tries are limited."""
+        """Whether the key is the token. A link's key is too long to guess; a token may be short, so tries are limited."""
         now = self._clock()
-        if len(self._wrong) == WRONG_TRIES and 0 <= now - self._wrong[0] < TRIES_SECONDS:
+        if len(self._failures) == WRONG_TRIES and 0 <= now - self._failures[0] < TRIES_SECONDS:
             raise RateLimited(
                 "Too many wrong tokens.",
                 hint="Try again in a minute, or run `counsel console` for a link.",
-                retry_after=TRIES_SECONDS - (now - self._wrong[0]),
+                retry_after=TRIES_SECONDS - (now - self._failures[0]),
             )
         if hmac.compare_digest(key.encode(errors="replace"), self._secret):
             return True
-        self._wrong.append(now)
+        self._failures.append(now)
         return False
 
     # ── sessions ──
@@ -108,17 +108,17 @@ class ConsoleSessions:
     def find(self, value: str) -> ConsoleSession | None:
         path = self._path("sessions", value)
         try:
-            used = path.stat().st_mtime
-            began = int(value.partition(".")[0], 16)
+            last_use = path.stat().st_mtime
+            start = int(value.partition(".")[0], 16)
         except (OSError, ValueError):
             return None
         now = self._clock()
-        if now - used > IDLE_SECONDS or now - began > LONGEST_SECONDS:
+        if now - last_use > IDLE_SECONDS or now - start > LONGEST_SECONDS:
             return None
-        if now - used > TOUCH_SECONDS:
+        if now - last_use > TOUCH_SECONDS:
             with suppress(OSError):
                 os.utime(path, (now, now))
-        return ConsoleSession(path, min(began + LONGEST_SECONDS, now + IDLE_SECONDS))
+        return ConsoleSession(path, min(start + LONGEST_SECONDS, now + IDLE_SECONDS))
 
     def end(self, session: ConsoleSession) -> None:
         session.path.unlink(missing_ok=True)
@@ -143,15 +143,15 @@ class ConsoleSessions:
             os.utime(path, (now, now))
         except OSError as error:
             raise OutOfResources(
-                f"Signing in is not possible: {path.parent} cannot be written ({error.strerror}).",
+                f"You cannot sign in: counsel cannot write to {path.parent} ({error.strerror}).",
                 hint="`counsel doctor` checks the folder and the disk.",
             ) from error
 
     def _make_room(self, folder: Path, oldest: float) -> None:
         files = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
         excess = max(0, len(files) + 1 - MOST)
-        for number, (used, path) in enumerate(files):
-            if number < excess or used < oldest:
+        for number, (last_use, path) in enumerate(files):
+            if number < excess or last_use < oldest:
                 with suppress(FileNotFoundError):
                     Path(path).unlink()
 

@@ -1,7 +1,7 @@
 """Who sends a request to a team's server: people by their tokens or the console's sessions, the operator by COUNSEL_TOKEN.
 
-A token is looked up for every request and remembered for a second at most. Requests that are being answered are known
-by their token: when that ends, or its person is disabled, on whichever server, they end at once, streams included.
+A token is looked up for every request and cached for a second at most. Requests in progress are tracked by their token:
+when it ends or its person is disabled, on whichever server, they end at once, streams included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from counsel.engine.team.audit import Audit, Sender
 from counsel.engine.team.people import names
 from counsel.errors import CounselError, Internal
 from counsel.http.auth import TOKEN_ENDED
-from counsel.http.chunks import CONNECTION, WATCHED
+from counsel.http.chunks import CONNECTION, WATCHABLE
 from counsel.http.team.ending import Ending
 from counsel.http.team.sessions import COOKIE, SESSION_PREFIX, TeamSession, TeamSessions, wrong_token
 from counsel.people import OPERATOR
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from counsel.http.auth import App, Receive, Scope, Send
 
 log = logging.getLogger("counsel.http")
-OPERATOR_TOKEN = "COUNSEL_TOKEN"  # noqa: S105 - the operator's token has no id, this is its variable
+OPERATOR_TOKEN = "COUNSEL_TOKEN"  # noqa: S105 - not a secret: stands for the id, which the operator's token lacks
 SESSION = "/api/session"
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
-_LOOK = 1.0  # seconds between two looks at tokens in use; a change wakes earlier
-_AGAIN = 3600.0  # seconds after which a token's use from an address is noted again
-_USE_EVERY = 60.0  # seconds between two notes that a token was used
-_TELL_EVERY = 10.0  # seconds between two lines in the log that the database is away
+_POLL = 1.0  # seconds between two checks of the tokens in use; a change is noticed earlier
+_NOTE_EVERY = 3600.0  # seconds between two audit records of a token's use from an address
+_MARK_EVERY = 60.0  # seconds between two updates of a token's last use
+_REPORT_EVERY = 10.0  # seconds between two log lines about an unreachable database
 
 End: TypeAlias = Callable[[], None]
 
 
 class TeamAccess:
-    """`store`: waits until the engine is open."""
+    """Checks tokens and sessions. `store` waits until the engine is open."""
 
     cookie = COOKIE
 
@@ -51,16 +51,16 @@ class TeamAccess:
         self._store = store
         self._operator = operator_token.encode()
         self._sessions: TeamSessions | None = None
-        self._known: dict[str, tuple[float, SignedIn | None]] = {}  # by the token's hash
+        self._cache: dict[str, tuple[float, SignedIn | None]] = {}  # by the token's hash
         self._used: dict[str, float] = {}  # by the token's id
-        self._live: dict[str, set[End]] = {}  # by the token's id: ends a request
-        self._watching: asyncio.Task[None] | None = None
+        self._live: dict[str, set[End]] = {}  # by the token's id: functions that end its requests
+        self._watch_task: asyncio.Task[None] | None = None
         self._audit: Audit | None = None
-        self._told = -_TELL_EVERY
-        self._seen: dict[tuple[str, str], float] = {}  # tokens and addresses that the audit log knows
+        self._reported_at = -_REPORT_EVERY
+        self._noted: dict[tuple[str, str], float] = {}  # by token and address: when the audit log got them
 
     async def signed_in(self, secret: str, address: str = "") -> SignedIn | None:
-        """Who has this token; the audit log has first uses and refusals."""
+        """Return who has this token. First uses and refusals are written to the audit log."""
         if not secret:
             return None
         signed_in = await self._owner_of(secret)
@@ -70,58 +70,58 @@ class TeamAccess:
     async def _note(self, signed_in: SignedIn | None, address: str) -> None:
         now = time.monotonic()
         token = signed_in.token if signed_in else ""
-        if signed_in is not None and now - self._seen.get((token, address), -_AGAIN) < _AGAIN:
+        if signed_in is not None and now - self._noted.get((token, address), -_NOTE_EVERY) < _NOTE_EVERY:
             return
-        if len(self._seen) >= MOST_REMEMBERED:
-            self._seen.clear()
+        if len(self._noted) >= MOST_REMEMBERED:
+            self._noted.clear()
         await self._write_note(signed_in, address, "token")
         if signed_in is not None:
-            self._seen[token, address] = now
+            self._noted[token, address] = now
 
-    async def _write_note(self, signed_in: SignedIn | None, address: str, how: str) -> None:
+    async def _write_note(self, signed_in: SignedIn | None, address: str, method: str) -> None:
         if self._audit is None:
             settings = load_settings()
             self._audit = Audit((await self._store()).audit, settings.audit_days, prompts=False)
         sender = (
             Sender(signed_in.person, signed_in.token, address) if signed_in else Sender(None, "", address)
         )
-        self._audit.note(sender, "signed in" if signed_in else "refused", "", how)
+        self._audit.note(sender, "signed in" if signed_in else "refused", "", method)
 
     async def _owner_of(self, secret: str) -> SignedIn | None:
         if self._operator and hmac.compare_digest(secret.encode(), self._operator):
             return SignedIn(OPERATOR, OPERATOR_TOKEN)
         if not secret.startswith(names.PREFIX) or len(secret) > names.LONGEST_TOKEN:
             return None
-        return await self._of_person(names.hashed(secret))
+        return await self._look_up(names.hashed(secret))
 
-    async def _of_person(self, sha: str) -> SignedIn | None:
+    async def _look_up(self, sha: str) -> SignedIn | None:
         now = time.monotonic()
-        looked, known = self._known.get(sha, (-REMEMBERED, None))
-        if now - looked < REMEMBERED and not (known and known.expires and known.expires < time.time()):
-            return known
+        cached_at, cached = self._cache.get(sha, (-REMEMBERED, None))
+        if now - cached_at < REMEMBERED and not (cached and cached.expires and cached.expires < time.time()):
+            return cached
         store = await self._store()
         self._watch()
-        person = await store.people.signed_in(sha)
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        self._known[sha] = (now, person)
-        if person is not None and now - self._used.get(person.token, -_USE_EVERY) >= _USE_EVERY:
-            self._used[person.token] = now
-            store.people.mark_used(person.token, time.time())
-        return person
+        signed_in = await store.people.signed_in(sha)
+        if len(self._cache) >= MOST_REMEMBERED:
+            self._cache.clear()
+        self._cache[sha] = (now, signed_in)
+        if signed_in is not None and now - self._used.get(signed_in.token, -_MARK_EVERY) >= _MARK_EVERY:
+            self._used[signed_in.token] = now
+            store.people.mark_used(signed_in.token, time.time())
+        return signed_in
 
     # ── the console's sessions ──
 
     async def session(self, values: Iterable[str]) -> TeamSession | None:
-        """Of the cookies' values the first one that is a session."""
+        """Return the first session among the cookies' values."""
         for value in values:
-            if row := await (await self._console()).find(value):
+            if session := await (await self._console()).find(value):
                 self._watch()
-                return row
+                return session
         return None
 
     async def sign_in(self, token: str, address: str = "") -> str:
-        """A session for a token: the cookie's value. Raises `AuthenticationFailed`."""
+        """Start a session for a token; return the cookie's value. Raises `AuthenticationFailed`."""
         signed_in = await self._owner_of(token)
         await self._write_note(signed_in, address, "console")
         if signed_in is None:
@@ -137,10 +137,10 @@ class TeamAccess:
         return self._sessions
 
     def unreachable(self, error: CounselError) -> CounselError:
-        """For whoever cannot be known while the database is away. Where that is, and as whom it is asked, is in the log."""
-        if time.monotonic() - self._told >= _TELL_EVERY:
-            self._told = time.monotonic()
-            log.warning("it cannot be checked who sends a request: %s", error)
+        """The error while the database cannot be reached. Its address and user name are in the log only."""
+        if time.monotonic() - self._reported_at >= _REPORT_EVERY:
+            self._reported_at = time.monotonic()
+            log.warning("cannot check who sends requests: %s", error)
         return Internal(
             "The team's database cannot be reached at the moment.", hint="Send the request again in a moment."
         )
@@ -148,9 +148,9 @@ class TeamAccess:
     # ── answering ──
 
     async def answer(self, app: App, scope: Scope, receive: Receive, send: Send, signed_in: SignedIn) -> None:
-        """Run the application for a person; the response ends with the token or the session.
+        """Run the application for a person. The response ends when the token or the session does.
 
-        Not the one that ends the session itself.
+        The response to signing out is complete, although it ends the session.
         """
         if scope["path"] == SESSION:
             await app(scope, receive, send)
@@ -158,9 +158,8 @@ class TeamAccess:
         state = scope.setdefault("state", {})
         ending = state[CONNECTION] = Ending(scope["path"], receive, send, state.get(CONNECTION))
         scope[TOKEN_ENDED] = lambda: ending.is_over
-        state.pop(
-            WATCHED, None
-        )  # the end of a token counts as a disconnect, too: `ending.receive` reports it
+        # The end of a token counts as a disconnect, too: `ending.receive` reports it.
+        state.pop(WATCHABLE, None)
         with self._answering(signed_in, ending.end):
             await app(scope, ending.receive, ending.send)
         if ending.task is not None:
@@ -168,7 +167,7 @@ class TeamAccess:
 
     @contextmanager
     def _answering(self, signed_in: SignedIn, end: End) -> Iterator[None]:
-        """`end` is called when the token stops working while its request is answered."""
+        """Call `end` if the token stops working while its request is being answered."""
         ends = self._live.setdefault(signed_in.token, set())
         ends.add(end)
         try:
@@ -179,14 +178,14 @@ class TeamAccess:
                 del self._live[signed_in.token]
 
     def close(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        if self._watch_task is not None:
+            self._watch_task.cancel()
 
-    # ── what ends ──
+    # ── tokens that end ──
 
     def _watch(self) -> None:
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._run(), name="counsel-tokens")
+        if self._watch_task is None or self._watch_task.done():
+            self._watch_task = asyncio.get_running_loop().create_task(self._run(), name="counsel-tokens")
 
     async def _run(self) -> None:
         store = await self._store()
@@ -196,8 +195,8 @@ class TeamAccess:
                 await self._end_invalid(store)
             except CounselError as error:  # nothing can be read for those streams either
                 log.warning("tokens in use cannot be checked: %s", error)
-            await store.wait_for_change(CHANGED, mark, _LOOK)
-            self._known.clear()
+            await store.wait_for_change(CHANGED, mark, _POLL)
+            self._cache.clear()
 
     async def _end_invalid(self, store: Store) -> None:
         used = [token for token in self._live if token != OPERATOR_TOKEN]

@@ -1,4 +1,4 @@
-"""Who may sign in with the issuer, and with which role and groups."""
+"""Decides who may sign in with the issuer, and with which role and groups."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("counsel.signin")
 
 
-async def admitted(
+async def admit(
     identity: Identity, config: OidcConfig, sessions: SessionStore, people: PeopleStore
 ) -> tuple[Person, str]:
-    """The person of this identity, with the role and groups that the issuer gives, and what it has changed.
+    """Return the identity's person, with the role and groups that the issuer gives, and a description of changes.
 
     Raises `SignInFailed`.
     """
     if config.domains and identity.email.rpartition("@")[2] not in config.domains:
-        raise SignInFailed("denied", "the e-mail address is not verified, or of no allowed domain")
+        raise SignInFailed("denied", "the e-mail address is not verified, or its domain is not allowed")
     subject = _subject(identity, creates=config.creates)
     person = await sessions.identify(subject, time.time())
     if person is None:
@@ -43,11 +43,11 @@ async def admitted(
     if (role, groups) == (person.role, person.groups):
         return person, _change(person, is_new=is_new) if is_new else ""
     if not await people.change(person.id, role=role, groups=groups):
-        log.warning("%s stays an admin: there is no other one", person.id)
+        log.warning("%s stays an admin: there is no other admin", person.id)
         await people.change(person.id, groups=groups)
         role = person.role
-    changed = Person(person.id, person.name, role, groups)
-    return changed, _change(changed, is_new=is_new)
+    updated = Person(person.id, person.name, role, groups)
+    return updated, _change(updated, is_new=is_new)
 
 
 def _change(person: Person, *, is_new: bool) -> str:
@@ -65,15 +65,15 @@ def _subject(identity: Identity, *, creates: bool) -> Subject:
 
 
 def _role(groups: Iterable[str], config: OidcConfig) -> Role:
-    """That of the first matching row, else member: whoever leaves the admins' group is no longer an admin."""
+    """The role of the first matching row, else member: whoever leaves the admins' group is no longer an admin."""
     own = set(groups)
     return next((role for group, role in config.roles.items() if group in own), "member")
 
 
-def _groups(claimed: Iterable[str]) -> tuple[str, ...]:
-    """Those whose names are possible here."""
+def _groups(claims: Iterable[str]) -> tuple[str, ...]:
+    """The groups whose names are valid here."""
     valid = set()
-    for name in claimed:
+    for name in claims:
         with suppress(InvalidArgument):
             valid.add(names.group(name))
     return tuple(sorted(valid)[: names.MOST_GROUPS])

@@ -1,4 +1,4 @@
-"""The end of a request whose token has ended while it was answered."""
+"""Ends a request whose token ends while it is being answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """A request whose token ends: its client gets no more of the answer, and the application sees that it has left."""
+    """A request whose token may end: the client then gets no more of the answer, and the application sees a disconnect."""
 
     def __init__(self, path: str, receive: Receive, send: Send, chunks: Chunks | None = None) -> None:
         self._path = path
@@ -38,14 +38,14 @@ class Ending:
     async def receive(self) -> Message:
         if self._ended.is_set():
             return {"type": "http.disconnect"}
-        receiving = asyncio.ensure_future(self._receive())
-        ended = asyncio.ensure_future(self._ended.wait())
+        message = asyncio.ensure_future(self._receive())
+        end = asyncio.ensure_future(self._ended.wait())
         try:
-            await asyncio.wait({receiving, ended}, return_when=asyncio.FIRST_COMPLETED)
-            return receiving.result() if receiving.done() else {"type": "http.disconnect"}
+            await asyncio.wait({message, end}, return_when=asyncio.FIRST_COMPLETED)
+            return message.result() if message.done() else {"type": "http.disconnect"}
         finally:
-            receiving.cancel()
-            ended.cancel()
+            message.cancel()
+            end.cancel()
 
     async def send(self, message: Message) -> None:
         if self._ended.is_set():
@@ -72,12 +72,12 @@ class Ending:
             await refuse(401, _ENDED, self._send, self._path)
 
     def _last_event(self) -> bytes:
-        """SDKs of OpenAI and Anthropic take a stream that just ends for a whole answer."""
+        """An error event: OpenAI's and Anthropic's SDKs take a stream that simply ends for a complete answer."""
         is_answer = self._streams and self._path.startswith(V1)
         return v1_errors.event_of_path(self._path, _ENDED, 401) if is_answer else b""
 
 
 _EVENTS = b"text/event-stream"
 _ENDED = AuthenticationFailed(
-    "The token does not work any more.", hint="Ask an admin of the team's server for a new one."
+    "This token no longer works.", hint="Ask an admin of the team's server for a new one."
 )

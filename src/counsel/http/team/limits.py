@@ -1,4 +1,4 @@
-"""`/api/team/limits` and `/api/team/keys`: what people may spend, and the keys that they bring."""
+"""`/api/team/limits` and `/api/team/keys`: a team's budgets and rate limits, and its people's own keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
     from counsel.engine.team.own_keys import OwnKeys
 
-_MONEY: Schema = {"type": "number", "minimum": 0}  # null is as good as nothing
+_MONEY: Schema = {"type": "number", "minimum": 0}  # the checker drops null, which means no limit
 _COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": 1_000_000}
 _LIMIT = Checker(
     "limit",
@@ -46,7 +46,7 @@ _KEY = Checker(
 
 
 def _store(call: ApiCall) -> Store:
-    """The team's. Raises where the server belongs to one person."""
+    """The team's store. Raises `NotFound` on a server without a team."""
     store = getattr(call.engine, "store", None)
     if call.person is None or store is None:
         raise NotFound(
@@ -60,7 +60,7 @@ def _store(call: ApiCall) -> Store:
 
 
 async def limits(call: ApiCall) -> object:
-    """Admins see all, others those that apply to them."""
+    """All limits for admins; for others those that apply to them."""
     store, person = _store(call), call.person
     rows = await store.limits.listed()
     if person is not None and not person.is_admin:
@@ -97,7 +97,7 @@ async def set_limit(call: ApiCall) -> object:
 
 
 def _words(row: LimitRow) -> str:
-    """For the audit log."""
+    """The limits in words, for the audit log."""
     values = {"day": row.day, "month": row.month, "per minute": row.per_minute, "at once": row.at_once}
     return ", ".join(f"{name} {value:g}" for name, value in values.items() if value is not None) or "none"
 
@@ -119,21 +119,21 @@ def _limit(row: LimitRow) -> dict[str, object]:
 
 async def own_keys(call: ApiCall) -> object:
     keys, person = _keys(call)
-    return await _listed_keys(call, keys, person)
+    return await _key_list(call, keys, person)
 
 
 async def store_own_key(call: ApiCall) -> object:
     keys, person = _keys(call)
     name = await keys.set(person, call.name, str(_KEY.check(call.body)["key"]), call.settings)
     note(call.context.engine, call.request.scope, "people changed", name, "own key stored")
-    return await _listed_keys(call, keys, person)
+    return await _key_list(call, keys, person)
 
 
 async def remove_own_key(call: ApiCall) -> object:
     keys, person = _keys(call)
     name = await keys.remove(person, call.name, call.settings)
     note(call.context.engine, call.request.scope, "people changed", name, "own key removed")
-    return await _listed_keys(call, keys, person)
+    return await _key_list(call, keys, person)
 
 
 def _keys(call: ApiCall) -> tuple[OwnKeys, str]:
@@ -146,22 +146,22 @@ def _keys(call: ApiCall) -> tuple[OwnKeys, str]:
     return OwnKeys(store), call.person.id
 
 
-async def _listed_keys(call: ApiCall, keys: OwnKeys, person: str) -> object:
+async def _key_list(call: ApiCall, keys: OwnKeys, person: str) -> object:
     from counsel.engine.results import iso
 
-    stored = await keys.listed(person)
+    times = await keys.listed(person)
     rows = await asyncio.to_thread(provider_keys.rows, call.settings)
     return {
         "keys": [
             {
                 "provider": row.provider.name,
                 "label": row.provider.label,
-                "stored_at": iso(stored[row.provider.name]) if row.provider.name in stored else None,
+                "stored_at": iso(times[row.provider.name]) if row.provider.name in times else None,
                 "server": bool(row.key_source),
                 "url": row.provider.key_url,
             }
             for row in rows
-            if row.provider.key_required
-            or row.provider.name in stored  # others are the server's own machine's
+            # others run on the server's own machine
+            if row.provider.key_required or row.provider.name in times
         ]
     }

@@ -1,4 +1,4 @@
-"""The routes of a team's sign-in page: how people may sign in, and the way through an issuer."""
+"""The routes by which people of a team sign in with an issuer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("counsel.signin")
 
 
 def oidc(store: Callable[[], Store], settings: Settings) -> tuple[list[BaseRoute], str | None]:
-    """The routes, and the issuer's host for the page. A setting that is wrong turns off this way to sign in, not the server."""
+    """The routes, and the issuer's host for the page. A wrong setting disables this way to sign in, not the server."""
     try:
         config = oidc_config.read(settings)
         if config is None:

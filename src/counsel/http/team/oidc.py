@@ -1,6 +1,6 @@
-"""OpenID Connect as the console's server needs it: the authorization code flow with PKCE.
+"""The part of OpenID Connect that the console's server needs: the authorization code flow with PKCE.
 
-authlib and joserfc check tokens; requests go through aiohttp, to the issuer's own hosts only and without redirects.
+authlib and joserfc check tokens; aiohttp sends the requests, to the issuer's own hosts only and without redirects.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from counsel.errors import ConfigInvalid
 from counsel.http.team.oidc_config import OidcConfig, checked_url
 from counsel.lazy_dataclass import dataclass
 
-FRESH_SECONDS = 3600.0  # the issuer's description and keys are read again after this
-KEYS_AGAIN = 10.0  # seconds between two reads of the keys because of an unknown one
+FRESH_SECONDS = 3600.0  # after this the issuer's metadata and keys are read again
+KEYS_AGAIN = 10.0  # seconds between two reads of the keys because a token names an unknown one
 SKEW = 60  # seconds by which clocks may differ
 SECONDS = 15.0  # for one request to the issuer
 LARGEST = 1024 * 1024  # bytes of one answer
@@ -52,7 +52,7 @@ _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 class SignInFailed(Exception):
-    """`problem` is one of a few words that the page knows; the message is for the log, and holds no token."""
+    """`problem` is one of a few words that the page knows; the message is for the log and contains no token."""
 
     def __init__(self, problem: str, message: str) -> None:
         super().__init__(message)
@@ -61,29 +61,29 @@ class SignInFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom the issuer has signed in."""
+    """The person whom the issuer has signed in."""
 
     issuer: str
     subject: str
     email: str  # verified; "" if there is none
     name: str
-    groups: tuple[str, ...] | None  # None: the groups are not the issuer's business
+    groups: tuple[str, ...] | None  # None: the issuer does not decide about groups
 
 
 class Issuer:
     def __init__(self, config: OidcConfig, clock: Callable[[], float] = time.time) -> None:
         self.config = config
         self._clock = clock
-        self._about: tuple[float, Mapping[str, object]] | None = None
+        self._metadata: tuple[float, Mapping[str, object]] | None = None
         self._keys: tuple[float, KeySet] | None = None
-        self._reading = asyncio.Lock()
+        self._read_lock = asyncio.Lock()
 
     # ── the two steps ──
 
     async def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
-        about = await self.about()
+        metadata = await self.metadata()
         url: str = add_params_to_uri(
-            str(about["authorization_endpoint"]),
+            str(metadata["authorization_endpoint"]),
             [
                 ("response_type", "code"),
                 ("client_id", self.config.client_id),
@@ -98,36 +98,36 @@ class Issuer:
         return url
 
     async def identity(self, code: str, *, nonce: str, verifier: str) -> Identity:
-        """Exchange the code for a token, and check everything about it."""
-        about = await self.about()
-        answer = await self._exchange(about, code, verifier)
+        """Exchange the code for a token and check it completely."""
+        metadata = await self.metadata()
+        answer = await self._exchange(metadata, code, verifier)
         token = answer.get("id_token")
         if not isinstance(token, str) or len(token) > LONGEST_TOKEN:
             raise SignInFailed("invalid", "the issuer sent no ID token")
-        claims = await self._claims(about, token, nonce, answer.get("access_token"))
+        claims = await self._claims(metadata, token, nonce, answer.get("access_token"))
         return self._identity(claims)
 
     async def check_answer(self, issuer: str | None) -> None:
-        """RFC 9207: an answer that names another issuer is not for this request."""
-        about = await self.about()
-        expected = about.get("authorization_response_iss_parameter_supported") is True
-        if issuer != self.config.issuer and (issuer is not None or expected):
+        """Check the answer's issuer (RFC 9207): one that names another issuer does not belong to this request."""
+        metadata = await self.metadata()
+        requires_issuer = metadata.get("authorization_response_iss_parameter_supported") is True
+        if issuer != self.config.issuer and (issuer is not None or requires_issuer):
             raise SignInFailed("invalid", "the answer names another issuer")
 
-    # ── what the issuer says about itself ──
+    # ── the issuer's metadata and keys ──
 
-    async def about(self) -> Mapping[str, object]:
-        async with self._reading:
-            if self._about is None or self._clock() - self._about[0] > FRESH_SECONDS:
+    async def metadata(self) -> Mapping[str, object]:
+        async with self._read_lock:
+            if self._metadata is None or self._clock() - self._metadata[0] > FRESH_SECONDS:
                 try:
                     document = await self._fetch(
                         f"{self.config.issuer.rstrip('/')}/.well-known/openid-configuration"
                     )
-                    self._about = self._clock(), self._checked(document)
+                    self._metadata = self._clock(), self._checked(document)
                 except SignInFailed:
-                    if self._about is None:
-                        raise  # else what it said before still holds
-            return self._about[1]
+                    if self._metadata is None:
+                        raise  # otherwise the previous metadata stays in use
+            return self._metadata[1]
 
     def _checked(self, document: Mapping[str, object]) -> Mapping[str, object]:
         if document.get("issuer") != self.config.issuer:
@@ -146,20 +146,20 @@ class Issuer:
                 "provider", f"{name} is on {host}, which is neither the issuer nor in COUNSEL_OIDC_HOSTS"
             )
 
-    async def _key_set(self, about: Mapping[str, object], *, again: bool = False) -> KeySet:
-        async with self._reading:
-            limit = KEYS_AGAIN if again else FRESH_SECONDS
+    async def _key_set(self, metadata: Mapping[str, object], *, refresh: bool = False) -> KeySet:
+        async with self._read_lock:
+            limit = KEYS_AGAIN if refresh else FRESH_SECONDS
             if self._keys is None or self._clock() - self._keys[0] > limit:
-                document = await self._fetch(str(about["jwks_uri"]))
+                document = await self._fetch(str(metadata["jwks_uri"]))
                 try:
-                    self._keys = self._clock(), KeySet.import_key_set(_usable(document))
+                    self._keys = self._clock(), KeySet.import_key_set(_usable_keys(document))
                 except (JoseError, ValueError, TypeError, KeyError) as error:
                     raise SignInFailed("provider", f"the issuer's keys: {type(error).__name__}") from None
             return self._keys[1]
 
     # ── tokens ──
 
-    async def _exchange(self, about: Mapping[str, object], code: str, verifier: str) -> dict[str, object]:
+    async def _exchange(self, metadata: Mapping[str, object], code: str, verifier: str) -> dict[str, object]:
         body = urlencode(
             {
                 "grant_type": "authorization_code",
@@ -168,30 +168,30 @@ class Issuer:
                 "code_verifier": verifier,
             }
         )
-        url = str(about["token_endpoint"])
-        auth = ClientAuth(self.config.client_id, self.config.client_secret, self._auth_method(about))
+        url = str(metadata["token_endpoint"])
+        auth = ClientAuth(self.config.client_id, self.config.client_secret, self._auth_method(metadata))
         headers = {"content-type": "application/x-www-form-urlencoded"}
         url, headers, body = auth.prepare("POST", url, headers, body)
         return await self._fetch(url, headers=headers, body=body.encode() if isinstance(body, str) else body)
 
-    def _auth_method(self, about: Mapping[str, object]) -> str:
+    def _auth_method(self, metadata: Mapping[str, object]) -> str:
         if not self.config.client_secret:
             return "none"
-        offered = read.values(about, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
-        return "client_secret_basic" if "client_secret_basic" in offered else "client_secret_post"
+        methods = read.values(metadata, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+        return "client_secret_basic" if "client_secret_basic" in methods else "client_secret_post"
 
     async def _claims(
-        self, about: Mapping[str, object], token: str, nonce: str, access_token: object
+        self, metadata: Mapping[str, object], token: str, nonce: str, access_token: object
     ) -> Mapping[str, object]:
-        offered = read.values(about, "id_token_signing_alg_values_supported") or ["RS256"]
+        algorithms = read.values(metadata, "id_token_signing_alg_values_supported") or ["RS256"]
         registry = JWSRegistry(
-            algorithms=[name for name in ALGORITHMS if name in offered], strict_check_header=False
+            algorithms=[name for name in ALGORITHMS if name in algorithms], strict_check_header=False
         )
         try:
-            decoded = await self._decoded(about, token, registry)
+            id_token = await self._decode(metadata, token, registry)
             claims = CodeIDToken(
-                decoded.claims,
-                decoded.header,
+                id_token.claims,
+                id_token.header,
                 {
                     "iss": {"essential": True, "value": self.config.issuer},
                     "aud": {"essential": True, "value": self.config.client_id},
@@ -202,30 +202,30 @@ class Issuer:
                 {"nonce": nonce, "client_id": self.config.client_id, "access_token": access_token},
             )
             claims.validate(now=int(self._clock()), leeway=SKEW)
-        except (JoseError, ValueError, TypeError) as error:  # its text may quote the token
+        except (JoseError, ValueError, TypeError) as error:  # not with its text, which may quote the token
             raise SignInFailed(
                 "invalid",
                 f"the ID token was refused: {getattr(error, 'error', None) or type(error).__name__}",
             ) from None
         return dict(claims)
 
-    async def _decoded(self, about: Mapping[str, object], token: str, registry: JWSRegistry) -> jwt.Token:
+    async def _decode(self, metadata: Mapping[str, object], token: str, registry: JWSRegistry) -> jwt.Token:
         try:
-            return jwt.decode(token, await self._key_set(about), registry=registry)
+            return jwt.decode(token, await self._key_set(metadata), registry=registry)
         except InvalidKeyIdError:  # the issuer has new keys
-            return jwt.decode(token, await self._key_set(about, again=True), registry=registry)
+            return jwt.decode(token, await self._key_set(metadata, refresh=True), registry=registry)
 
     def _identity(self, claims: Mapping[str, object]) -> Identity:
         subject = claims["sub"]
         if not isinstance(subject, str) or not 0 < len(subject) <= 255:
             raise SignInFailed("invalid", "the ID token has no subject")
         email = claims.get("email")
-        verified = claims.get("email_verified") is True or claims.get("email_verified") == "true"
+        is_verified = claims.get("email_verified") is True or claims.get("email_verified") == "true"
         name = claims.get("name") or claims.get("preferred_username") or ""
         return Identity(
             self.config.issuer,
             subject,
-            _address(email) if verified else "",
+            _address(email) if is_verified else "",
             name if isinstance(name, str) else "",
             _groups(claims.get(self.config.groups_claim)) if self.config.groups_claim else None,
         )
@@ -251,13 +251,13 @@ class Issuer:
                     allow_redirects=False,
                 ) as response,
             ):
-                content = await _bounded(response)
+                content = await _read_bounded(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise SignInFailed("provider", f"the issuer cannot be reached: {type(error).__name__}") from None
         return _document(response.status, content)
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
     content = b""
     async for chunk in response.content.iter_chunked(65536):
         content += chunk
@@ -267,38 +267,38 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _document(status: int, content: bytes) -> dict[str, object]:
-    """Its error is a short word of RFC 6749; the description may quote what was sent."""
+    """Parse an answer. Of an error only the code, a short word of RFC 6749: the description may quote what was sent."""
     try:
         document = json.loads(content)
     except ValueError:
         document = None
     if status != 200:
-        word = document.get("error") if isinstance(document, dict) else None
-        known = word if isinstance(word, str) and word.isascii() and len(word) < 60 else "no reason"
+        code = document.get("error") if isinstance(document, dict) else None
+        reason = code if isinstance(code, str) and code.isascii() and len(code) < 60 else "no reason"
         raise SignInFailed(
-            "invalid" if 400 <= status < 500 else "provider", f"the issuer answered {status} ({known})"
+            "invalid" if 400 <= status < 500 else "provider", f"the issuer answered {status} ({reason})"
         )
     if not isinstance(document, dict):
         raise SignInFailed("provider", "the issuer's answer is not a JSON object")
     return document
 
 
-def _usable(document: Mapping[str, object]) -> Any:
-    """Public keys for signatures; others, and kinds that are not known, are left out."""
+def _usable_keys(document: Mapping[str, object]) -> Any:
+    """Only public keys for signatures, of known types."""
     keys = document.get("keys")
-    kept = [
+    usable = [
         key
         for key in (keys if isinstance(keys, list) else [])
         if isinstance(key, dict) and key.get("kty") in {"RSA", "EC", "OKP"} and key.get("use", "sig") == "sig"
     ]
-    return {"keys": kept}
+    return {"keys": usable}
 
 
 def _address(email: object) -> str:
-    """Of an address with both of its parts; anything else is none.
+    """Return an e-mail address that has both parts, otherwise "".
 
-    Names of people are compared by how they look. An address must not be taken for another one that looks alike, such
-    as straße.example for strasse.example: it may be someone else's.
+    People's names are compared by how they look. An address must not be taken for another that looks alike, such as
+    straße.example for strasse.example: it may be someone else's.
     """
     name, _, domain = email.strip().lower().rpartition("@") if isinstance(email, str) else ("", "", "")
     address = f"{name}@{domain}"

@@ -1,4 +1,4 @@
-"""What the settings say about OpenID Connect: checked once, when a team's server starts."""
+"""The settings for OpenID Connect, checked once when a team's server starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counsel.people import ROLES, Role
 from counsel.settings import Settings
 
 CALLBACK = "/login/callback"
-# Issuers at which everybody can have an account.
+# Issuers at which anybody can have an account.
 _PUBLIC = frozenset({"accounts.google.com", "appleid.apple.com", "gitlab.com", "login.live.com"})
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -24,7 +24,7 @@ class OidcConfig:
     client_secret: str = field(repr=False)
     scopes: str
     public_url: str  # without a slash at its end
-    hosts: frozenset[str]  # `name` or `name:port`, the issuer's first of all: nothing else is contacted
+    hosts: frozenset[str]  # `name` or `name:port`, including the issuer's: no others are contacted
     domains: frozenset[str]  # of e-mail addresses; empty: any
     creates: bool  # whether people who sign in first are added
     groups_claim: str  # "": groups are counsel's own
@@ -45,13 +45,13 @@ def read(settings: Settings) -> OidcConfig | None:
         return None
     if not settings.oidc_client_id:
         raise ConfigInvalid(
-            "COUNSEL_OIDC_ISSUER is set, and COUNSEL_OIDC_CLIENT_ID is not.",
+            "COUNSEL_OIDC_ISSUER is set, but COUNSEL_OIDC_CLIENT_ID is not.",
             hint="Register counsel at the issuer as a web application, and set its client id.",
         )
     issuer = checked_url(settings.oidc_issuer, "COUNSEL_OIDC_ISSUER")
     if not settings.public_url:
         raise ConfigInvalid(
-            "COUNSEL_OIDC_ISSUER is set, and COUNSEL_PUBLIC_URL is not.",
+            "COUNSEL_OIDC_ISSUER is set, but COUNSEL_PUBLIC_URL is not.",
             hint=f"Set the address that people use; the issuer must know it with {CALLBACK} as a redirect URI.",
         )
     checked_url(settings.public_url, "COUNSEL_PUBLIC_URL")
@@ -76,7 +76,7 @@ def read(settings: Settings) -> OidcConfig | None:
 
 
 def checked_url(url: str, name: str) -> SplitResult:
-    """https, or http to this machine: what is sent could be read on the way."""
+    """Parse a URL: https, or http to this machine only, since it can be read on the way."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -22,7 +22,7 @@ _DAYS: Schema = {"type": "integer", "minimum": 1, "maximum": LONGEST_DAYS}
 _GROUPS: Schema = {"type": "array", "items": {"type": "string"}, "maxItems": names.MOST_GROUPS}
 _ROLE: Schema = {"type": "string", "enum": ROLES}
 LONGEST_OVERLAP = 30 * 86400
-OWN_DAYS = 90  # of a token that a person makes for a machine, unless it says otherwise
+OWN_DAYS = 90  # until a token that a person makes for a machine expires, by default
 MOST_OWN_DAYS = 365
 MOST_TOKENS = 20
 
@@ -51,23 +51,23 @@ _OWN_TOKEN = _checker(
 _TOKEN = _checker("tokens", days=_DAYS, label={"type": "string"})
 
 
-class _Stored(Protocol):
+class _HasStore(Protocol):
     store: Store
 
 
 def _directory(call: ApiCall) -> Directory:
     if call.person is None:
         raise NotFound(
-            "This server has no team.", hint="It has one with COUNSEL_DATABASE (docs/use/team.md)."
+            "This server has no team.", hint="Set COUNSEL_DATABASE to run one for a team (docs/use/team.md)."
         )
-    return Directory(cast(_Stored, call.context.engine).store.people)
+    return Directory(cast(_HasStore, call.context.engine).store.people)
 
 
-def _changed(call: ApiCall, name: str, detail: str) -> None:
+def _note_change(call: ApiCall, name: str, detail: str) -> None:
     note(call.context.engine, call.request.scope, "people changed", name, detail)
 
 
-async def listed(call: ApiCall) -> object:
+async def list_people(call: ApiCall) -> object:
     return {"people": [documents.person(record) for record in await _directory(call).listed()]}
 
 
@@ -88,26 +88,28 @@ async def me(call: ApiCall) -> object:
 
 
 async def add_own_token(call: ApiCall) -> object:
-    """Not with a token: whoever finds one must not be able to make others of it."""
-    asked: Json = _OWN_TOKEN.check(call.body)
+    """Only with a session of the console: whoever finds a token must not be able to make others with it."""
+    body: Json = _OWN_TOKEN.check(call.body)
     directory, own = _directory(call), await _own(call)
     signed_in: SignedIn = call.request.scope[SIGNED_IN]
     if not signed_in.token.startswith(SESSION_PREFIX):
-        raise NotPermitted("A token makes no other tokens.", hint="Sign in to the console, or ask an admin.")
+        raise NotPermitted(
+            "A token cannot be used to make another one.", hint="Sign in to the console, or ask an admin."
+        )
     if len(own.tokens) >= MOST_TOKENS:
         raise Conflict(f"You have {len(own.tokens)} tokens.", hint="End those that you no longer use.")
-    made = await directory.add_token(
+    issued = await directory.add_token(
         own.person.name,
-        days=asked.get("days", OWN_DAYS),
-        label=asked.get("label", "laptop"),
-        until=_end_of_sign_in(call, own),
+        days=body.get("days", OWN_DAYS),
+        label=body.get("label", "laptop"),
+        until=_token_expiry(call, own),
     )
-    _changed(call, made.person.name, f"token {made.token.id} added")
-    return documents.new_token(made)
+    _note_change(call, issued.person.name, f"token {issued.token.id} added")
+    return documents.new_token(issued)
 
 
-def _end_of_sign_in(call: ApiCall, own: PersonRecord) -> float | None:
-    """When the token ends with which the person has signed in: whoever has it gets no longer access by that."""
+def _token_expiry(call: ApiCall, own: PersonRecord) -> float | None:
+    """When the token that the person signed in with expires: no token made with it may last longer."""
     session: TeamSession = call.request.scope[SESSIONS]["session"]
     return next((token.expires for token in own.tokens if token.id == session.origin), None)
 
@@ -115,66 +117,66 @@ def _end_of_sign_in(call: ApiCall, own: PersonRecord) -> float | None:
 async def end_own_token(call: ApiCall) -> object:
     token, own = str(call.request.path_params["token"]), await _own(call)
     record = await _directory(call).end_token(own.person.name, token)
-    _changed(call, record.person.name, f"token {token} ended")
+    _note_change(call, record.person.name, f"token {token} ended")
     return documents.person(record)
 
 
 async def _own(call: ApiCall) -> PersonRecord:
     directory = _directory(call)
     if call.person is None or call.person.id == OPERATOR.id:
-        raise NotFound("The operator has no tokens but COUNSEL_TOKEN.", hint="Add a person for yourself.")
+        raise NotFound("The operator has no token but COUNSEL_TOKEN.", hint="Add a person for yourself.")
     return await directory.find(call.person.name)
 
 
 async def add(call: ApiCall) -> object:
-    asked: Json = _ADD.check(call.body)
-    made = await _directory(call).add(
-        asked["name"], asked.get("role", "member"), asked.get("groups", ()), asked.get("days")
+    body: Json = _ADD.check(call.body)
+    issued = await _directory(call).add(
+        body["name"], body.get("role", "member"), body.get("groups", ()), body.get("days")
     )
-    _changed(call, made.person.name, f"added as {made.person.role}, token {made.token.id}")
-    return documents.new_token(made)
+    _note_change(call, issued.person.name, f"added as {issued.person.role}, token {issued.token.id}")
+    return documents.new_token(issued)
 
 
 async def change(call: ApiCall) -> object:
-    asked: Json = _CHANGE.check(call.body)
-    directory, force = _directory(call), bool(asked.get("force"))
-    if "role" in asked or "groups" in asked:
-        await directory.change(call.name, role=asked.get("role"), groups=asked.get("groups"), force=force)
-        words = [f"{name}: {asked[name]}" for name in ("role", "groups") if name in asked]
-        _changed(call, call.name, ", ".join(words))
-    if asked.get("disabled") is True:
+    body: Json = _CHANGE.check(call.body)
+    directory, force = _directory(call), bool(body.get("force"))
+    if "role" in body or "groups" in body:
+        await directory.change(call.name, role=body.get("role"), groups=body.get("groups"), force=force)
+        changes = [f"{name}: {body[name]}" for name in ("role", "groups") if name in body]
+        _note_change(call, call.name, ", ".join(changes))
+    if body.get("disabled") is True:
         await directory.disable(call.name, force=force)
-        _changed(call, call.name, "disabled")
-    elif asked.get("disabled") is False:
+        _note_change(call, call.name, "disabled")
+    elif body.get("disabled") is False:
         await directory.enable(call.name)
-        _changed(call, call.name, "enabled")
+        _note_change(call, call.name, "enabled")
     return documents.person(await directory.find(call.name))
 
 
 async def rotate(call: ApiCall) -> object:
-    asked: Json = _ROTATE.check(call.body)
-    made = await _directory(call).rotate(call.name, days=asked.get("days"), overlap=asked.get("overlap", 0))
-    _changed(call, made.person.name, f"rotated, token {made.token.id}")
-    return documents.new_token(made)
+    body: Json = _ROTATE.check(call.body)
+    issued = await _directory(call).rotate(call.name, days=body.get("days"), overlap=body.get("overlap", 0))
+    _note_change(call, issued.person.name, f"rotated, token {issued.token.id}")
+    return documents.new_token(issued)
 
 
 async def add_token(call: ApiCall) -> object:
-    asked: Json = _TOKEN.check(call.body)
-    made = await _directory(call).add_token(call.name, days=asked.get("days"), label=asked.get("label", ""))
-    _changed(call, made.person.name, f"token {made.token.id} added")
-    return documents.new_token(made)
+    body: Json = _TOKEN.check(call.body)
+    issued = await _directory(call).add_token(call.name, days=body.get("days"), label=body.get("label", ""))
+    _note_change(call, issued.person.name, f"token {issued.token.id} added")
+    return documents.new_token(issued)
 
 
 async def end_token(call: ApiCall) -> object:
     token = str(call.request.path_params["token"])
     record = await _directory(call).end_token(call.name, token)
-    _changed(call, record.person.name, f"token {token} ended")
+    _note_change(call, record.person.name, f"token {token} ended")
     return documents.person(record)
 
 
 async def usage(call: ApiCall) -> object:
     _directory(call)
-    store = cast(_Stored, call.context.engine).store
+    store = cast(_HasStore, call.context.engine).store
     await store.flush()
     rows = await store.people.usage(time.time() - call.query["seconds"])
     return {"people": [documents.used(row) for row in rows]}
@@ -184,7 +186,7 @@ async def audit(call: ApiCall) -> object:
     _directory(call)
     query = call.query
     person = names.folded(query["person"]) if query["person"] else None
-    store = cast(_Stored, call.context.engine).store
+    store = cast(_HasStore, call.context.engine).store
     await store.flush()
     records = await store.audit.read(time.time() - query["seconds"], person, query["limit"])
     return {"records": [documents.audited(record) for record in records]}

@@ -1,6 +1,6 @@
-"""Sessions of a team's console: in the database, so that any server accepts the cookie and an end counts everywhere.
+"""Sessions of a team's console: in the database, so that any server accepts the cookie, and an end takes effect everywhere.
 
-The cookie holds 256 random bits, the database their hash. A session is over twelve hours after its last use, seven days
+The cookie holds 256 random bits, the database their hash. A session ends twelve hours after its last use, seven days
 after it began, when the person signs out or is disabled, or when the token that it began with ends.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from counsel.engine.store.people import SignedIn
 from counsel.engine.store.sessions import SessionStore
 
-MOST = 20  # of one person; the one that was used longest ago makes room
+MOST = 20  # per person; the least recently used one is deleted for a new one
 COOKIE = "counsel_team_session"
 SESSION_PREFIX = "s_"  # of a session's id
 
@@ -34,15 +34,15 @@ class TeamSession:
     id: str
     person: Person
     expires_at: float
-    origin: str = ""  # the token's id with which it began, if it was one
-    project = ""  # folders of the server are nothing for its people
+    origin: str = ""  # the id of the token with which it began, if any
+    project = ""  # a team does not see the server's folders
 
     @property
     def signed_in(self) -> SignedIn:
         return SignedIn(self.person, self.id, self.expires_at)
 
     def is_over(self) -> bool:
-        """`TeamAccess` ends its requests."""
+        """Never: `TeamAccess` ends the session's requests instead."""
         return False
 
 
@@ -68,7 +68,7 @@ class TeamSessions:
         return TeamSession(record.id, person, expires, record.origin)
 
     async def start(self, person: Person, origin: str) -> str:
-        """A session of a person who has just signed in: the cookie's value."""
+        """Start the session of a person who has just signed in; return the cookie's value."""
         value, now = secrets.token_urlsafe(32), self._clock()
         await self._store.start(
             NewSession(

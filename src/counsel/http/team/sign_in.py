@@ -1,7 +1,8 @@
 """`/login/oidc` sends a browser to the issuer, `/login/callback` signs it in when it returns, at whichever server.
 
-One random value in the browser's cookie is what the state, the nonce and PKCE's verifier are derived from; the database
-only has a hash of the state, once. So an answer counts in the browser that asked, once, within ten minutes.
+The state, the nonce and PKCE's verifier are derived from one random value in the browser's cookie. The database has only
+a hash of the state, and deletes it when it is used. So an answer is accepted only from the browser that asked, once,
+within ten minutes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from counsel.engine.team.audit import Audit, Sender
 from counsel.http.auth import cookie_name, cookies
 from counsel.http.console.sessions import LONGEST_SECONDS
 from counsel.http.person import address_of
-from counsel.http.team.admission import admitted
+from counsel.http.team.admission import admit
 from counsel.http.team.oidc import Issuer, SignInFailed
 from counsel.http.team.oidc_config import CALLBACK
 from counsel.http.team.sessions import hashed
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counsel.signin")
 BEGIN = "/login/oidc"
-SECONDS = 600  # to sign in at the issuer
+SECONDS = 600  # for signing in at the issuer
 COOKIE = "counsel_sign_in"
 LONGEST_CODE = 4_096
 _PRIVATE = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
@@ -62,19 +63,19 @@ class SignIn:
         return [Route(BEGIN, self.begin), Route(CALLBACK, self.callback)]
 
     async def begin(self, _: Request) -> Response:
-        browser = secrets.token_urlsafe(32)
-        state = _derived(browser, "state")
+        seed = secrets.token_urlsafe(32)
+        state = _derived(seed, "state")
         try:
             url = await self._issuer.authorization_url(
-                state=state, nonce=_derived(browser, "nonce"), verifier=_derived(browser, "verifier")
+                state=state, nonce=_derived(seed, "nonce"), verifier=_derived(seed, "verifier")
             )
             now = self._clock()
             await self._store.begin_sign_in(hashed(state), now, now + SECONDS)
         except (SignInFailed, StoreError) as error:
             return self._failed(error)
         response = RedirectResponse(url, 303, headers=_PRIVATE)
-        # Lax: the issuer's redirect is a navigation from another site, and must bring this cookie along
-        self._set_cookie(response, COOKIE, browser, SECONDS, strict=False)
+        # Lax: the issuer's redirect is a navigation from another site, and must carry this cookie
+        self._set_cookie(response, COOKIE, seed, SECONDS, strict=False)
         return response
 
     async def callback(self, request: Request) -> Response:
@@ -98,24 +99,28 @@ class SignIn:
 
     async def _person(self, request: Request) -> tuple[Person, str]:
         query = request.query_params
-        browser = self._browser(request, query.get("state", ""))
+        seed = self._seed(request, query.get("state", ""))
         if not await self._store.take_sign_in(hashed(query["state"]), self._clock()):
-            raise SignInFailed("expired", "this sign-in was used, or took too long")
+            raise SignInFailed("expired", "this sign-in was already used, or took too long")
         if "error" in query:
-            word = query["error"]
-            known = word if word.isascii() and word.isprintable() and len(word) < 60 else "no reason"
-            raise SignInFailed("refused", f"the issuer refused ({known})")
+            code_of_error = query["error"]
+            reason = (
+                code_of_error
+                if code_of_error.isascii() and code_of_error.isprintable() and len(code_of_error) < 60
+                else "no reason"
+            )
+            raise SignInFailed("refused", f"the issuer refused ({reason})")
         await self._issuer.check_answer(query.get("iss"))
         code = query.get("code", "")
         if not 0 < len(code) <= LONGEST_CODE:
             raise SignInFailed("invalid", "the issuer sent no code")
         identity = await self._issuer.identity(
-            code, nonce=_derived(browser, "nonce"), verifier=_derived(browser, "verifier")
+            code, nonce=_derived(seed, "nonce"), verifier=_derived(seed, "verifier")
         )
-        return await admitted(identity, self._issuer.config, self._store, self._people)
+        return await admit(identity, self._issuer.config, self._store, self._people)
 
-    def _browser(self, request: Request, state: str) -> str:
-        """The cookie to which this state belongs: no other page can sign this browser in."""
+    def _seed(self, request: Request, state: str) -> str:
+        """The cookie's value that this state was derived from: no other page can sign this browser in."""
         for value in cookies(request.scope["headers"], COOKIE, secure=self._secure)[:8]:
             if hmac.compare_digest(_derived(value, "state").encode(), state.encode(errors="replace")):
                 return value
@@ -144,7 +149,5 @@ def _problem(error: SignInFailed | StoreError) -> str:
     return error.problem if isinstance(error, SignInFailed) else "provider"
 
 
-def _derived(browser: str, purpose: str) -> str:
-    return hmac.new(
-        browser.encode(errors="replace"), f"counsel {purpose}".encode(), hashlib.sha256
-    ).hexdigest()
+def _derived(seed: str, purpose: str) -> str:
+    return hmac.new(seed.encode(errors="replace"), f"counsel {purpose}".encode(), hashlib.sha256).hexdigest()

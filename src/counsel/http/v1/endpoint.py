@@ -29,7 +29,7 @@ from counsel.errors import (
 )
 from counsel.front.json_messages import Unreadable, parse
 from counsel.http.auth import Receive, Scope, Send
-from counsel.http.chunks import CONNECTION, WATCHED, Chunks, Watched
+from counsel.http.chunks import CONNECTION, WATCHABLE, Chunks, Watchable
 from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.person import caller_of, engine_of, identity_of
 from counsel.http.v1 import api as v1
@@ -162,7 +162,7 @@ class V1:
         work: Coroutine[object, object, None],
         receive: Receive,
         stopped: Callable[[], Awaitable[None]],
-        watched: Watched | None = None,
+        watched: Watchable | None = None,
     ) -> None:
         """Do the work while the client is there. `stopped` is called when it has disconnected."""
         task = asyncio.current_task()
@@ -226,7 +226,7 @@ class _Request:
         self.headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
         state = scope.get("state", {})
         self.chunks: Chunks | None = state.get(CONNECTION)
-        self.watched: Watched | None = state.get(WATCHED)
+        self.watched: Watchable | None = state.get(WATCHABLE)
         self.receive = receive
         self.send = send
 

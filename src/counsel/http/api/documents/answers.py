@@ -9,11 +9,11 @@ from counsel.results import Phase, Verdict
 from counsel.results.review import FindingStatus, Location, ReviewerStatus, Severity
 from counsel.results.review import Verdict as CheckVerdict
 
-# The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
+# A class has the same name in the OpenAPI document; its docstring and the strings after its fields are descriptions.
 
 
 class Failure(TypedDict):
-    """What every failed request is answered with. Some codes have more fields: docs/use/errors.md."""
+    """The answer to every failed request. Some codes have more fields: docs/use/errors.md."""
 
     error: Annotated[str, "What happened."]
     code: Annotated[str, "For programs; docs/use/errors.md lists them."]
@@ -80,7 +80,7 @@ class AnswerMetadata(TypedDict):
     cost_usd: Annotated[float | None, "null: no price is known."]
     response_time_ms: int | None
     finish_reason: str
-    answered_by: NotRequired[Annotated[str, "Where the vendor names another model."]]
+    answered_by: NotRequired[Annotated[str, "If the vendor reports another model: its name."]]
     settings_left_out: NotRequired[Annotated[list[str], "Settings that the model does not accept."]]
     notices: NotRequired[
         Annotated[list[dict[str, object]], "Sources, retries and warnings: `kind`, `text` and more."]
@@ -149,7 +149,7 @@ class Phases(TypedDict):
     initial: list[InitialAnswer]
     refined: list[RefinedAnswer]
     failed: list[FailedModel]
-    rounds: NotRequired[Annotated[list[MiddleRound], "Those between the first and the last one."]]
+    rounds: NotRequired[Annotated[list[MiddleRound], "The rounds between the first and the last one."]]
     verdict: NotRequired[JudgeVerdict]
 
 
@@ -212,9 +212,9 @@ class ReviewFinding(TypedDict):
     file: str
     line: Annotated[int | None, "null: it is about the whole file."]
     end_line: int | None
-    severity: Annotated[Severity, "The worst that a member gave."]
+    severity: Annotated[Severity, "The highest that a member gave."]
     status: Annotated[
-        FindingStatus, "`agreed`: all that reviewed made it. Else what another member says about it."
+        FindingStatus, "`agreed`: every reviewer made it. Otherwise what another member says about it."
     ]
     location: Annotated[Location, "`diff`, `outside` of the change, or `missing`: no such file or line."]
     title: str

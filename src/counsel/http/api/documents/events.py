@@ -24,7 +24,7 @@ class ModelStartedData(TypedDict):
 
 
 class TextData(TypedDict):
-    """Put `text` at `offset`; discard everything behind it."""
+    """Put `text` at `offset`; discard everything after it."""
 
     text: str
     offset: Annotated[int, "In characters (code points) of this model's text in this phase."]
@@ -45,7 +45,7 @@ class RestartedData(TypedDict):
 
 class ThinkingData(TypedDict):
     text: str
-    offset: Annotated[int, "Of `text` in all thinking of this model: what was there from it on is replaced."]
+    offset: Annotated[int, "Of `text` in all thinking of this model; everything from there on is replaced."]
 
 
 class ToolData(TypedDict):
@@ -74,7 +74,7 @@ class ToolInputData(TypedDict):
 class NoticeData(TypedDict):
     kind_of: str
     text: str
-    setting: NotRequired[Annotated[str, "`left_out` and `adapted`: its name."]]
+    setting: NotRequired[Annotated[str, "Of `left_out` and `adapted`: the setting's name."]]
 
 
 class SpentData(TypedDict):
@@ -139,12 +139,12 @@ class FollowedEvent(TypedDict):
     """`event: job`: what happened to one of the followed jobs."""
 
     job: str
-    cursor: Annotated[str, "Behind `~` in the next request's `job`: the stream resumes here."]
+    cursor: Annotated[str, "Send it after `~` in the next request's `job`, and the stream resumes here."]
     event: Annotated[dict[str, object], "A `JobEvent`."]
 
 
 class ChangedJobs(TypedDict):
-    """`event: jobs`: at first the newest jobs, then jobs that are new or have changed."""
+    """`event: jobs`: first the newest jobs, then jobs that are new or have changed."""
 
     jobs: list[JobSummary]
 

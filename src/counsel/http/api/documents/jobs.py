@@ -10,7 +10,7 @@ from counsel.http.api.documents.answers import Answer, Consensus, ErrorDetail, R
 from counsel.job_events import WaitReason
 from counsel.results import JobState, ModelStatus
 
-# The name of a class is its name in the OpenAPI document; its docstring and the strings behind fields are descriptions.
+# A class has the same name in the OpenAPI document; its docstring and the strings after its fields are descriptions.
 
 
 # What an unfinished job, or one of its models, waits for. Empty: the wait is over.
@@ -49,7 +49,7 @@ class JobSummary(TypedDict):
     waiting_for: NotRequired[Wait]
     model: NotRequired[Annotated[str, "In a list: the model that answered."]]
     provider: NotRequired[Annotated[str, "In a list: its provider."]]
-    cost_usd: NotRequired[Annotated[float, "In a list: of a job that has ended, if it is known."]]
+    cost_usd: NotRequired[Annotated[float, "In a list: the cost of a job that has ended, if it is known."]]
     cost_complete: NotRequired[Annotated[bool, "In a list: false if some price is not known."]]
 
 
@@ -57,7 +57,7 @@ class Jobs(TypedDict):
     """Newest first."""
 
     jobs: list[JobSummary]
-    next: Annotated[str | None, "The cursor of the next page; null: this is the last."]
+    next: Annotated[str | None, "The cursor of the next page; null: this is the last one."]
 
 
 class ModelState(TypedDict):
@@ -83,7 +83,7 @@ class HistoryMessage(TypedDict):
 
 
 class Question(TypedDict):
-    """What was asked, as a new question can say it again."""
+    """What was asked, so that it can be asked again."""
 
     prompt: str
     models: list[str]
@@ -103,7 +103,7 @@ class Question(TypedDict):
 
 
 class Job(JobSummary):
-    """The whole of one job: progress, what each model has said so far, and when it is done the result."""
+    """One job: its progress, what each model has said so far, and once it has completed, its result."""
 
     models_status: NotRequired[list[ModelState]]
     partial: NotRequired[Annotated[str, "Text of all answers that have not finished."]]
@@ -116,7 +116,7 @@ class Job(JobSummary):
 
 
 class Cancelled(TypedDict):
-    """What came of cancelling: the job or one of its models was stopped, or the job had ended before."""
+    """The result of cancelling: the job or one of its models was stopped, or the job had already ended."""
 
     status: JobState
     message: str
@@ -144,7 +144,7 @@ class Span(TypedDict):
 
 
 class Timeline(TypedDict):
-    """When what happened to a job, in the order of the starts."""
+    """What happened to a job, and when, ordered by start."""
 
     job_id: str
     started_at: Annotated[float, "Seconds since 1970."]

@@ -54,7 +54,7 @@ class EmbeddedModel(TypedDict):
     ]
     progress: Annotated[float | None, "From 0 to 1; null: not known."]
     size_bytes: Annotated[int, "Of the download."]
-    error: Annotated[ErrorDetail | None, "Of `failed`."]
+    error: Annotated[ErrorDetail | None, "Why it `failed`."]
     model: Annotated[str, "Its name in a question."]
 
 
@@ -96,7 +96,7 @@ class Finding(TypedDict):
 class Doctor(TypedDict):
     """What is set up, what is wrong, and how to fix it."""
 
-    level: Annotated[Literal["ok", "warn", "problem"], "The worst."]
+    level: Annotated[Literal["ok", "warn", "problem"], "The worst level of the findings."]
     counts: dict[str, int]
     findings: list[Finding]
 
@@ -105,10 +105,10 @@ class Setting(TypedDict):
     name: str
     env: Annotated[str, "The environment variable, which wins over files."]
     description: str
-    type: Annotated[Literal["integer", "boolean", "string", "strings"], "Of its value."]
+    type: Annotated[Literal["integer", "boolean", "string", "strings"], "The type of its value."]
     value: Annotated[object, "null for a secret."]
     default: object
-    source: Annotated[str, "Where the value comes from; `default`: nowhere."]
+    source: Annotated[str, "Where the value comes from; `default`: it is not set."]
     secret: bool
     set: Annotated[bool, "It is not the default."]
     choices: list[str]
@@ -146,13 +146,13 @@ class KeyRow(TypedDict):
 class StoreKey(TypedDict):
     key: str
     check: NotRequired[
-        Annotated[bool, "Ask the provider whether it accepts the key (default), and refuse it if not."]
+        Annotated[bool, "Ask the provider (default), and refuse a key that it does not accept."]
     ]
     keychain: NotRequired[Annotated[bool, "Store it in the system's keychain instead of COUNSEL_HOME/.env."]]
 
 
 class StoredKey(KeyRow):
-    stored: Annotated[str, "Where."]
+    stored: Annotated[str, "Where it was stored."]
     accepted: Annotated[bool | None, "null: it was not checked, or the provider could not be reached."]
     well_formed: Annotated[bool, "It looks like a key of this provider."]
 
@@ -160,7 +160,7 @@ class StoredKey(KeyRow):
 class RemovedKey(KeyRow):
     """`set` is true if the environment still has a key."""
 
-    removed: Annotated[list[str], "The variables."]
+    removed: Annotated[list[str], "The variables that were removed."]
     notes: Annotated[list[str], "What could not be removed."]
 
 
@@ -191,7 +191,7 @@ class Settings(TypedDict):
 class ChangeSetting(TypedDict):
     name: Annotated[str, "The setting, or its environment variable."]
     value: NotRequired[
-        Annotated[object, "Of the setting's type; null or missing: the default applies again."]
+        Annotated[object, "A value of the setting's type; null or missing: the default applies again."]
     ]
 
 
@@ -201,7 +201,7 @@ class ChangedSetting(TypedDict):
 
 
 class SetAlias(TypedDict):
-    model: Annotated[str, "A model's id or another name of it."]
+    model: Annotated[str, "A model's id or another of its names."]
 
 
 class ChangedAlias(TypedDict):
@@ -235,7 +235,7 @@ class StoredImage(TypedDict):
 
 
 class SignIn(TypedDict):
-    key: Annotated[str, "The part of the link behind `#`, or the token."]
+    key: Annotated[str, "The part of the link after `#`, or the token."]
 
 
 class SignedInPerson(TypedDict):
@@ -255,5 +255,5 @@ class ConsoleSession(TypedDict):
     user_home: Annotated[str, "The home folder: `~` in a path."]
     host: Annotated[str, "The host and port that this request was sent to."]
     person: Annotated[
-        SignedInPerson | None, "Who has signed in to a team's server; null: it is one person's."
+        SignedInPerson | None, "Who has signed in to a team's server; null: the server belongs to one person."
     ]

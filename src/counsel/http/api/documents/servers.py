@@ -97,7 +97,7 @@ class ServerChange(TypedDict):
     dry_run: bool
     id: Annotated[str | None, "For `undo`; null: nothing was written."]
     results: list[ServerResult]
-    diffs: NotRequired[Annotated[list[Diff], "Of a dry run."]]
+    diffs: NotRequired[Annotated[list[Diff], "In a dry run."]]
     left_out: NotRequired[list[object]]
 
 
@@ -131,7 +131,7 @@ class ServerCheck(TypedDict):
     tool_descriptions: Annotated[dict[str, str], "By the tool's name, as far as the server describes it."]
     error: str | None
     stderr: list[str]
-    unset: Annotated[list[str], "Variables that the entry refers to and that are not set."]
+    unset: Annotated[list[str], "Variables that the entry refers to but that are not set."]
 
 
 class ServerChecks(TypedDict):
@@ -203,7 +203,7 @@ ChangeServer = TypedDict(
 class CheckServers(ServerSelection, total=False):
     name: Annotated[str, "Only this server."]
     timeout: Annotated[float, "Seconds, up to 600."]
-    trust_folder: Annotated[bool, "Also start servers that the project brings."]
+    trust_folder: Annotated[bool, "Also start servers that the project's own files define."]
 
 
 class RevealSecret(TypedDict):
@@ -217,7 +217,7 @@ class RevealSecret(TypedDict):
 
 
 class RevealedSecret(TypedDict):
-    value: Annotated[str, "As the agent's file has it."]
+    value: Annotated[str, "As it is in the agent's file."]
 
 
 class UndoServers(ServerSelection, total=False):

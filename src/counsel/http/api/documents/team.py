@@ -9,7 +9,7 @@ from counsel.people import Role
 
 
 class Token(TypedDict):
-    """Without its secret, which is shown once."""
+    """A token without its secret, which is shown only once."""
 
     id: str
     label: str
@@ -57,7 +57,7 @@ class AddToken(TypedDict, total=False):
 
 
 class NewToken(TypedDict):
-    """The only answer that has a token."""
+    """The only answer that contains a token."""
 
     id: Annotated[str, "The person's."]
     name: str
@@ -88,7 +88,7 @@ class TeamUsage(TypedDict):
 
 class Audited(TypedDict):
     at: Annotated[str, "ISO 8601, UTC."]
-    person: Annotated[str, "An id; empty: nobody who is known."]
+    person: Annotated[str, "An id; empty: an unknown sender."]
     name: str
     token: Annotated[str, "Its id."]
     address: str

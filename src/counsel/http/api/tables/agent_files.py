@@ -20,7 +20,7 @@ ROWS: tuple[ApiRoute, ...] = (
     ApiRoute(
         "GET",
         "/api/servers",
-        servers.listed,
+        servers.list_servers,
         "The agents' MCP servers.",
         query=SERVERS,
         answers={200: server.Servers},
@@ -44,7 +44,7 @@ ROWS: tuple[ApiRoute, ...] = (
     ApiRoute(
         "POST",
         "/api/servers:check",
-        servers.checked,
+        servers.check_servers,
         "Connect to servers and list their tools.",
         body=server.CheckServers,
         answers={200: server.ServerChecks},
@@ -108,7 +108,7 @@ ROWS: tuple[ApiRoute, ...] = (
     ApiRoute(
         "GET",
         "/api/servers/{name:path}",
-        servers.shown,
+        servers.show,
         "The entries of one server.",
         query=SERVERS,
         answers={200: server.FoundServers},

@@ -1,4 +1,4 @@
-"""Routes for what people of a team may spend, and for the keys that they bring. One person's server refuses them."""
+"""Routes for the limits of a team and for its people's own keys. A server without a team refuses them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "GET",
         "/api/team/keys",
         handlers.own_keys,
-        "For which providers you have stored keys of your own. They are never shown.",
+        "The providers for which you have stored keys of your own; keys are never shown.",
         answers={200: limits.OwnKeys},
         team="person",
     ),

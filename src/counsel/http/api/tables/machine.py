@@ -31,7 +31,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "POST",
         "/api/embedded-model",
         embedded_model.install,
-        "Download it, like `counsel demo`, unless it is present, and start it.",
+        "Start it; download it first, like `counsel demo`, unless it is present.",
         answers={200: machine.EmbeddedModel},
     ),
     ApiRoute(
@@ -115,7 +115,7 @@ ROWS: tuple[ApiRoute, ...] = (
     ApiRoute(
         "GET",
         "/api/keys",
-        keys.listed,
+        keys.list_keys,
         "The providers that take a key, and whether they have one; keys are never shown.",
         answers={200: list[machine.KeyRow]},
     ),

@@ -1,4 +1,4 @@
-"""Routes for the people of a team's server. One person's server answers all of them with 404."""
+"""Routes for the people of a team's server. A server without a team answers all of them with 404."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "GET",
         "/api/team/me",
         people.me,
-        "Who sends the request, on a team's server.",
+        "Who sent the request, on a team's server.",
         answers={200: team.Person},
         team="person",
     ),
@@ -39,7 +39,7 @@ ROWS: tuple[ApiRoute, ...] = (
     ApiRoute(
         "GET",
         "/api/team/people",
-        people.listed,
+        people.list_people,
         "The people of the team, for admins.",
         answers={200: team.People},
         team="admin",
