@@ -15,7 +15,7 @@ from fake import FakeAPI
 from support.v1 import V1, served
 
 ASK: dict[str, Any] = {"model": "gpt-5", "messages": [{"role": "user", "content": "hello"}]}
-OURS = ("RequestResponseCycle.", "Runner.", "V1.", "_disconnected", "_Request.")
+OURS = ("RequestResponseCycle.", "Runner.", "V1.", "_wait_for_disconnect", "_HttpRequest.")
 
 
 class Client:
@@ -47,7 +47,7 @@ class Request:
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        await self.endpoint.attended(self._work(), self._receive, self._stopped, self.client)
+        await self.endpoint.run_while_connected(self._work(), self._receive, self._stopped, self.client)
         self.events.append("over")
 
     async def _work(self) -> None:

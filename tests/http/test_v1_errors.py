@@ -11,7 +11,7 @@ from counsel.engine.store.records import StoreError
 from counsel.errors import ContextLengthExceeded, CounselError, RateLimited, UpstreamError, from_dict
 from counsel.http.v1 import errors as v1
 from counsel.http.v1 import responses
-from counsel.http.v1.api import Asked
+from counsel.http.v1.api import ApiRequest
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
 
@@ -99,7 +99,7 @@ def test_an_account_that_is_used_up_is_not_asked_again() -> None:
 
 
 def test_a_failed_response_has_a_code_that_the_sdk_knows() -> None:
-    asked = Asked(request=CompletionRequest(model="m", turns=()))
+    request = ApiRequest(completion=CompletionRequest(model="m", turns=()))
     for error, code in (
         (RateLimited("", reason="insufficient_quota"), "insufficient_quota"),
         (failure("BUDGET_EXCEEDED"), "insufficient_quota"),
@@ -108,7 +108,7 @@ def test_a_failed_response_has_a_code_that_the_sdk_knows() -> None:
         (failure("CONTENT_FILTERED"), "invalid_prompt"),
         (failure("TIMEOUT"), "server_error"),
     ):
-        shown: Any = responses.failed(asked, "job_1", error)
+        shown: Any = responses.failed_response(request, "job_1", error)
         assert shown["error"]["code"] == code
 
 

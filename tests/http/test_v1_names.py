@@ -196,7 +196,7 @@ async def test_a_consensus_refuses_what_it_cannot_do(v1: V1, fake_api: FakeAPI) 
         ({"messages": LOOP}, "does not take tool calls"),
         ({"messages": [USER, {"role": "assistant", "content": "yo"}]}, "must be the user's"),
         ({"response_format": {"type": "json_object"}}, "does not take a response format"),
-        (seen, "takes no image by its address"),
+        (seen, "does not take images by their URLs"),
     ]
     for change, words in changes:
         status, refused = await v1.post("/v1/chat/completions", {**ask, **change})

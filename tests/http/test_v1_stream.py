@@ -13,7 +13,7 @@ import pytest
 from counsel.engine.jobs.events import Live
 from counsel.http.auth import Message
 from counsel.http.team.ending import Ending
-from counsel.http.v1.api import Api, Asked
+from counsel.http.v1.api import Api, ApiRequest
 from counsel.http.v1.chat import ChatCompletions
 from counsel.http.v1.messages import Messages
 from counsel.http.v1.responses import RESPONSES
@@ -65,7 +65,9 @@ async def test_no_text_is_lost_or_moved_whichever_way_it_goes(api: Api) -> None:
         client, chance = Client(seed), random.Random(seed)
         live = Live("job_1", ("gpt-5",))
         request = CompletionRequest(model="gpt-5", turns=(Turn("user", "q"),))
-        stream = Stream(api, Asked(request=request, stream=True), "job_1", client.send, [], chunks=client)
+        stream = Stream(
+            api, ApiRequest(completion=request, stream=True), "job_1", client.send, [], chunks=client
+        )
 
         async def follow(live: Live = live, stream: Stream = stream) -> None:
             async with aclosing(cast(Any, live.follow(stream.push))) as events:

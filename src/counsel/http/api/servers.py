@@ -122,7 +122,7 @@ async def _add(_: str, servers: Servers, arguments: Arguments) -> object:
     else:
         raise InvalidArgument("name is missing.")
     agents, scope = _agents(arguments), _scope(arguments) or "user"
-    applied = await asyncio.to_thread(
+    result = await asyncio.to_thread(
         servers.add,
         new,
         agents,
@@ -132,14 +132,14 @@ async def _add(_: str, servers: Servers, arguments: Arguments) -> object:
         notes=fields.reference_notes(_fields(arguments), literal=literal),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(applied.as_dict, masked=True)
+    return await asyncio.to_thread(result.as_dict, masked=True)
 
 
 async def _update(name: str, servers: Servers, arguments: Arguments) -> object:
     """`{"server": {field: value}, "literal"?}`; null removes a field, or a name in env and headers."""
     _check_fields(arguments, "server", "literal")
     changes, literal = _fields(arguments), _flag(arguments, "literal")
-    applied = await asyncio.to_thread(
+    result = await asyncio.to_thread(
         servers.update,
         name,
         lambda server: fields.patched(server, changes, literal=literal),
@@ -148,15 +148,15 @@ async def _update(name: str, servers: Servers, arguments: Arguments) -> object:
         notes=fields.reference_notes(changes, literal=literal),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(applied.as_dict, masked=True)
+    return await asyncio.to_thread(result.as_dict, masked=True)
 
 
 async def _remove(name: str, servers: Servers, arguments: Arguments) -> object:
     _check_fields(arguments)
-    applied = await asyncio.to_thread(
+    result = await asyncio.to_thread(
         servers.remove, name, _agents(arguments), _scope(arguments), dry_run=_flag(arguments, "dry_run")
     )
-    return await asyncio.to_thread(applied.as_dict, masked=True)
+    return await asyncio.to_thread(result.as_dict, masked=True)
 
 
 async def _rename(name: str, servers: Servers, arguments: Arguments) -> object:
@@ -166,10 +166,10 @@ async def _rename(name: str, servers: Servers, arguments: Arguments) -> object:
     if not to:
         raise InvalidArgument("to is missing: the new name.")
     dry_run = _flag(arguments, "dry_run")
-    applied = await asyncio.to_thread(
+    result = await asyncio.to_thread(
         servers.rename, name, to, _agents(arguments), _scope(arguments), dry_run=dry_run
     )
-    return await asyncio.to_thread(applied.as_dict, masked=True)
+    return await asyncio.to_thread(result.as_dict, masked=True)
 
 
 async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
@@ -180,7 +180,7 @@ async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
         raise InvalidArgument("to must be a list of {agent, scope}.")
     source = _location(arguments.get("from"))
     to = [(agent, scope or "user") for agent, scope in map(_location, destinations)]
-    applied = await asyncio.to_thread(
+    result = await asyncio.to_thread(
         servers.copy,
         name,
         source,
@@ -188,7 +188,7 @@ async def _copy(name: str, servers: Servers, arguments: Arguments) -> object:
         replace=_flag(arguments, "replace"),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(applied.as_dict, masked=True)
+    return await asyncio.to_thread(result.as_dict, masked=True)
 
 
 def _location(value: object) -> tuple[str, str | None]:
@@ -211,7 +211,7 @@ async def _disable(name: str, servers: Servers, arguments: Arguments) -> object:
 
 async def _switch(name: str, servers: Servers, arguments: Arguments, *, enabled: bool) -> object:
     _check_fields(arguments)
-    applied = await asyncio.to_thread(
+    result = await asyncio.to_thread(
         servers.switch,
         name,
         enabled,
@@ -219,7 +219,7 @@ async def _switch(name: str, servers: Servers, arguments: Arguments, *, enabled:
         _scope(arguments),
         dry_run=_flag(arguments, "dry_run"),
     )
-    return await asyncio.to_thread(applied.as_dict, masked=True)
+    return await asyncio.to_thread(result.as_dict, masked=True)
 
 
 _ACTIONS: Mapping[str, Work] = {

@@ -96,9 +96,9 @@ class TeamAccess:
 
     async def _look_up(self, sha: str) -> SignedIn | None:
         now = time.monotonic()
-        cached_at, cached = self._cache.get(sha, (-REMEMBERED, None))
-        if now - cached_at < REMEMBERED and not (cached and cached.expires and cached.expires < time.time()):
-            return cached
+        cached_at, entry = self._cache.get(sha, (-REMEMBERED, None))
+        if now - cached_at < REMEMBERED and not (entry and entry.expires and entry.expires < time.time()):
+            return entry
         store = await self._store()
         self._watch()
         signed_in = await store.people.signed_in(sha)

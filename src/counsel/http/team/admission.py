@@ -46,8 +46,8 @@ async def admit(
         log.warning("%s stays an admin: there is no other admin", person.id)
         await people.change(person.id, groups=groups)
         role = person.role
-    updated = Person(person.id, person.name, role, groups)
-    return updated, _change(updated, is_new=is_new)
+    updated_person = Person(person.id, person.name, role, groups)
+    return updated_person, _change(updated_person, is_new=is_new)
 
 
 def _change(person: Person, *, is_new: bool) -> str:

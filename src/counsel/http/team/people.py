@@ -98,14 +98,14 @@ async def add_own_token(call: ApiCall) -> object:
         )
     if len(own.tokens) >= MOST_TOKENS:
         raise Conflict(f"You have {len(own.tokens)} tokens.", hint="End those that you no longer use.")
-    issued = await directory.add_token(
+    new_token = await directory.add_token(
         own.person.name,
         days=body.get("days", OWN_DAYS),
         label=body.get("label", "laptop"),
         until=_token_expiry(call, own),
     )
-    _note_change(call, issued.person.name, f"token {issued.token.id} added")
-    return documents.new_token(issued)
+    _note_change(call, new_token.person.name, f"token {new_token.token.id} added")
+    return documents.new_token(new_token)
 
 
 def _token_expiry(call: ApiCall, own: PersonRecord) -> float | None:
@@ -130,11 +130,11 @@ async def _own(call: ApiCall) -> PersonRecord:
 
 async def add(call: ApiCall) -> object:
     body: Json = _ADD.check(call.body)
-    issued = await _directory(call).add(
+    new_token = await _directory(call).add(
         body["name"], body.get("role", "member"), body.get("groups", ()), body.get("days")
     )
-    _note_change(call, issued.person.name, f"added as {issued.person.role}, token {issued.token.id}")
-    return documents.new_token(issued)
+    _note_change(call, new_token.person.name, f"added as {new_token.person.role}, token {new_token.token.id}")
+    return documents.new_token(new_token)
 
 
 async def change(call: ApiCall) -> object:
@@ -155,16 +155,20 @@ async def change(call: ApiCall) -> object:
 
 async def rotate(call: ApiCall) -> object:
     body: Json = _ROTATE.check(call.body)
-    issued = await _directory(call).rotate(call.name, days=body.get("days"), overlap=body.get("overlap", 0))
-    _note_change(call, issued.person.name, f"rotated, token {issued.token.id}")
-    return documents.new_token(issued)
+    new_token = await _directory(call).rotate(
+        call.name, days=body.get("days"), overlap=body.get("overlap", 0)
+    )
+    _note_change(call, new_token.person.name, f"rotated, token {new_token.token.id}")
+    return documents.new_token(new_token)
 
 
 async def add_token(call: ApiCall) -> object:
     body: Json = _TOKEN.check(call.body)
-    issued = await _directory(call).add_token(call.name, days=body.get("days"), label=body.get("label", ""))
-    _note_change(call, issued.person.name, f"token {issued.token.id} added")
-    return documents.new_token(issued)
+    new_token = await _directory(call).add_token(
+        call.name, days=body.get("days"), label=body.get("label", "")
+    )
+    _note_change(call, new_token.person.name, f"token {new_token.token.id} added")
+    return documents.new_token(new_token)
 
 
 async def end_token(call: ApiCall) -> object:

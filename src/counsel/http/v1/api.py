@@ -1,4 +1,4 @@
-"""What the three APIs have in common: a parsed request, an ended answer, and the interface of a renderer."""
+"""What the three APIs have in common: a parsed request, a finished answer, and the interface of a renderer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from counsel.requests import CompletionRequest
 from counsel.results import AnswerMetadata, ChatResult
 from counsel.types import Usage
 
-LARGEST = 32 * 1024 * 1024  # bytes of a body, as at Anthropic
+LARGEST = 32 * 1024 * 1024  # bytes of a body, Anthropic's limit
 Reason: TypeAlias = Literal["stop", "length", "tool_calls", "filtered", "paused"]
 
 
-class Renamed(TypedDict, total=False):
-    """How the client has a tool."""
+class ClientTool(TypedDict, total=False):
+    """A tool as the client defined it."""
 
     name: str
     namespace: str
@@ -28,28 +28,28 @@ class Renamed(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A request, and what its answer repeats of it."""
+class ApiRequest:
+    """A request, and what its answer needs to know about it."""
 
-    request: CompletionRequest
+    completion: CompletionRequest
     stream: bool = False
     background: bool = False
     wants_usage: bool = True
-    ignored: tuple[str, ...] = ()  # fields that change nothing here
-    echo: Mapping[str, object] = field(default_factory=dict)  # fields of the body that the answer has, too
-    tools: Mapping[str, Renamed] = field(default_factory=dict)  # by the name that models see
+    ignored: tuple[str, ...] = ()  # fields that have no effect here
+    echo: Mapping[str, object] = field(default_factory=dict)  # fields of the body that the answer repeats
+    client_tools: Mapping[str, ClientTool] = field(default_factory=dict)  # by the name that models see
     created: float = field(default_factory=time.time)
     finished: float | None = None  # of a stored answer
-    refusal_is_answer: bool = True  # with a reason of its own, as in the vendors' APIs
+    refusal_is_answer: bool = True  # an answer with a reason of its own, as in the vendors' APIs
 
     @property
     def model(self) -> str:
-        return self.request.model
+        return self.completion.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """An answer that has ended, whether it is complete or was refused."""
+class ApiAnswer:
+    """A finished answer, whether it is complete or was refused."""
 
     parts: tuple[AnswerPart, ...]
     usage: Usage
@@ -60,7 +60,7 @@ class Ended:
     recommended: str | None = None  # the model that the vendor recommends instead
     stopped_by: str | None = None
     ignored: tuple[str, ...] = ()
-    about: Mapping[str, object] = field(default_factory=dict)  # for `counsel` in the answer
+    counsel: Mapping[str, object] = field(default_factory=dict)  # the field `counsel` of the answer
     metadata: AnswerMetadata | None = None
 
     @property
@@ -68,9 +68,9 @@ class Ended:
         return "".join(part["text"] for part in self.parts if part["type"] == "text")
 
     @property
-    def says_no(self) -> bool:
-        """The model refused in its own words, which end its answer. A refusal without words is shown as a filter's: as
-        a complete answer, it would be an empty one.
+    def is_own_refusal(self) -> bool:
+        """Whether the model refused in its own words, which end its answer. A refusal without words is reported like a
+        filter's: as a complete answer it would be empty.
         """
         return self.refusal_kind == "refusal" and bool(self.refusal)
 
@@ -83,50 +83,50 @@ _REASONS: dict[str, Reason] = {
 }
 
 
-def ended(asked: Asked, result: ChatResult) -> Ended:
+def answer_of(request: ApiRequest, result: ChatResult) -> ApiAnswer:
     metadata = result.metadata
-    ignored = tuple(dict.fromkeys((*asked.ignored, *metadata.settings_left_out)))
-    adapted = [
+    ignored = tuple(dict.fromkeys((*request.ignored, *metadata.settings_left_out)))
+    adaptations = [
         {"setting": notice.more.get("setting"), "sent": notice.more.get("sent")}
         for notice in metadata.notices
         if notice.kind == "adapted"
     ]
-    about: dict[str, object] = {"job_id": result.job_id, "model": metadata.model}
+    counsel: dict[str, object] = {"job_id": result.job_id, "model": metadata.model}
     if ignored:
-        about["ignored"] = list(ignored)
-    if adapted:
-        about["adapted"] = adapted
-    if foreign := _foreign(asked, result.parts):
-        about["left_out"] = foreign
+        counsel["ignored"] = list(ignored)
+    if adaptations:
+        counsel["adapted"] = adaptations
+    if vendor_kinds := _left_out_kinds(request, result.parts):
+        counsel["left_out"] = vendor_kinds
     if sources := [notice for notice in metadata.notices if notice.kind == "source"]:
-        about["sources"] = [{"title": notice.text, "url": notice.more.get("url")} for notice in sources]
+        counsel["sources"] = [{"title": notice.text, "url": notice.more.get("url")} for notice in sources]
     if metadata.cost_usd is not None:
-        about["cost_usd"] = metadata.cost_usd
+        counsel["cost_usd"] = metadata.cost_usd
     if metadata.passed_over:
-        about["passed_over"] = [row.to_json() for row in metadata.passed_over]
-    return Ended(
+        counsel["passed_over"] = [row.to_json() for row in metadata.passed_over]
+    return ApiAnswer(
         parts=result.parts or ({"type": "text", "text": result.content},),
         usage=metadata.usage,
         reason=_REASONS.get(metadata.finish_reason, "stop"),
-        model=asked.model,
+        model=request.model,
         stopped_by=result.stopped_by,
         ignored=ignored,
-        about=about,
+        counsel=counsel,
         metadata=metadata,
     )
 
 
-def _foreign(asked: Asked, parts: tuple[AnswerPart, ...]) -> list[str]:
-    """What a vendor's own tools did, and this client's API cannot express."""
-    native = asked.request.exact.native
-    wire = native.wire if native else ""
+def _left_out_kinds(request: ApiRequest, parts: tuple[AnswerPart, ...]) -> list[str]:
+    """The kinds of items from a vendor's own tools that this client's API cannot express."""
+    own = request.completion.exact.native
+    wire = own.wire if own else ""
     kinds = (part["item"].get("type") for part in parts if part["type"] == "vendor" and part["wire"] != wire)
     return list(dict.fromkeys(str(kind) for kind in kinds))
 
 
 def joined(parts: Iterable[AnswerPart], wire: str) -> list[AnswerPart]:
-    """For clients of this vendor's API, with one text where only another vendor's citations and searches part it: in a
-    stream, nothing is sent for these.
+    """The parts for clients of this vendor's API. Texts are joined where only another vendor's citations and searches
+    separate them: a stream sends nothing for these.
     """
     rows: list[AnswerPart] = []
     for part in parts:
@@ -140,30 +140,30 @@ def joined(parts: Iterable[AnswerPart], wire: str) -> list[AnswerPart]:
     return rows
 
 
-def refused(asked: Asked, error: CounselError) -> Ended | None:
-    """A refusal is an answer in these APIs, with a reason of its own; None for every other failure, such as a block
-    that the vendor itself reports as an error.
+def refusal(request: ApiRequest, error: CounselError) -> ApiAnswer | None:
+    """The answer for a refusal, which in these APIs is an answer with a reason of its own. None for any other failure,
+    such as a block that the vendor itself reports as an error.
     """
     from counsel.engine.results import spent
 
-    if not isinstance(error, ContentFiltered) or not asked.refusal_is_answer or error.status is not None:
+    if not isinstance(error, ContentFiltered) or not request.refusal_is_answer or error.status is not None:
         return None
     partial: tuple[TextPart, ...] = ({"type": "text", "text": error.partial},) if error.partial else ()
-    return Ended(
+    return ApiAnswer(
         parts=partial,
         usage=spent(error) or Usage(),
         reason="filtered",
-        model=asked.model,
+        model=request.model,
         refusal=error.vendor_text or "",
         refusal_kind=error.vendor_reason,
         recommended=error.recommended_model,
-        ignored=asked.ignored,
-        about={"job_id": error.job_id, "error": error.message},
+        ignored=request.ignored,
+        counsel={"job_id": error.job_id, "error": error.message},
     )
 
 
 class Renderer(Protocol):
-    """An answer as one API streams it. Each method gives the bytes to send."""
+    """An answer as one API streams it. Each method returns the bytes to send."""
 
     keepalive: bytes
 
@@ -171,19 +171,19 @@ class Renderer(Protocol):
     def text(self, delta: str) -> bytes: ...
     def thinking(self, delta: str) -> bytes: ...
     def tool_input(self, call: ToolInputAdded) -> bytes:
-        """A piece of a tool call's arguments, the first one with an offset of 0. The whole call follows as a part."""
+        """A piece of a tool call's arguments; the first one has offset 0. The complete call follows as a part."""
 
     def part(self, part: AnswerPart) -> bytes:
-        """A whole tool call, the vendor's block of the thinking so far, or what a tool of the vendor's did."""
+        """A complete tool call, the vendor's block for the thinking so far, or an item from a vendor's own tool."""
 
-    def end(self, answer: Ended) -> bytes: ...
+    def end(self, answer: ApiAnswer) -> bytes: ...
     def fail(self, error: CounselError) -> bytes: ...
 
 
 class Api(Protocol):
     largest: int  # bytes of a body
 
-    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked: ...
-    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]: ...
-    def renderer(self, asked: Asked, job: str) -> Renderer: ...
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> ApiRequest: ...
+    def plain(self, request: ApiRequest, job: str, answer: ApiAnswer) -> dict[str, object]: ...
+    def renderer(self, request: ApiRequest, job: str) -> Renderer: ...
     def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]: ...

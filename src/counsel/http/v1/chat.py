@@ -10,7 +10,7 @@ from counsel import strict_json
 from counsel.answer_parts import AnswerPart, ThinkingPart, ToolCallPart
 from counsel.errors import CounselError
 from counsel.http.v1 import chat_request, errors, opaque
-from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.http.v1.api import LARGEST, ApiAnswer, ApiRequest
 from counsel.job_events import ToolInputAdded
 from counsel.types import Usage
 
@@ -44,10 +44,10 @@ class _ToolCall(TypedDict):
 class ChatCompletions:
     largest = LARGEST
 
-    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> ApiRequest:  # noqa: ARG002 (Api)
         return chat_request.parse(body)
 
-    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:
+    def plain(self, request: ApiRequest, job: str, answer: ApiAnswer) -> dict[str, object]:
         message: dict[str, object] = {
             "role": "assistant",
             "content": answer.text or None,
@@ -62,30 +62,30 @@ class ChatCompletions:
             message["tool_calls"] = calls
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(answer)}
         return {
-            **_head(asked, job, "chat.completion"),
+            **_head(request, job, "chat.completion"),
             "choices": [choice],
             "usage": usage(answer.usage),
-            "counsel": dict(answer.about),
+            "counsel": dict(answer.counsel),
         }
 
-    def renderer(self, asked: Asked, job: str) -> ChatRenderer:
-        return ChatRenderer(asked, job)
+    def renderer(self, request: ApiRequest, job: str) -> ChatRenderer:
+        return ChatRenderer(request, job)
 
     def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]:
         return errors.openai(error, status)
 
 
-def _finish(answer: Ended) -> str:
-    """A model that refuses has ended its answer; a filter has cut it."""
-    return "stop" if answer.says_no else FINISH[answer.reason]
+def _finish(answer: ApiAnswer) -> str:
+    """A model that refuses has ended its answer itself; a filter has cut the answer off."""
+    return "stop" if answer.is_own_refusal else FINISH[answer.reason]
 
 
-def _head(asked: Asked, job: str, kind: str) -> _Head:
+def _head(request: ApiRequest, job: str, kind: str) -> _Head:
     return {
         "id": f"chatcmpl-{job.partition('_')[2]}",
         "object": kind,
-        "created": int(asked.created),
-        "model": asked.model,
+        "created": int(request.created),
+        "model": request.model,
     }
 
 
@@ -100,7 +100,7 @@ def _details(parts: tuple[AnswerPart, ...]) -> list[dict[str, object]]:
 
 
 def _detail(part: ThinkingPart, index: int) -> dict[str, object]:
-    """OpenRouter's field: clients that know it send it back."""
+    """An entry of OpenRouter's field: clients that know the field send it back."""
     return {
         "type": "reasoning.encrypted",
         "data": opaque.encode(part["wire"], part["item"]),
@@ -109,31 +109,31 @@ def _detail(part: ThinkingPart, index: int) -> dict[str, object]:
     }
 
 
-def usage(used: Usage) -> dict[str, object]:
+def usage(tokens: Usage) -> dict[str, object]:
     return {
-        "prompt_tokens": used.input,
-        "completion_tokens": used.output,
-        "total_tokens": used.total,
+        "prompt_tokens": tokens.input,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.total,
         "prompt_tokens_details": {
-            "cached_tokens": used.cache_read,
-            "cache_write_tokens": used.cache_write,
+            "cached_tokens": tokens.cache_read,
+            "cache_write_tokens": tokens.cache_write,
             "audio_tokens": 0,
         },
-        "completion_tokens_details": {"reasoning_tokens": used.reasoning, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": tokens.reasoning, "audio_tokens": 0},
     }
 
 
 class ChatRenderer:
     keepalive = b": keep-alive\n\n"
 
-    def __init__(self, asked: Asked, job: str) -> None:
-        self._asked = asked
-        self._head = _head(asked, job, "chat.completion.chunk")
-        # A chunk around a text delta: everything but the text is the same in all of them.
+    def __init__(self, request: ApiRequest, job: str) -> None:
+        self._request = request
+        self._head = _head(request, job, "chat.completion.chunk")
+        # All chunks with a text delta are the same except for the text.
         before, after = strict_json.encode(self._chunk({"content": "\0"})).split(b'"\\u0000"')
         self._before, self._after = b"data: " + before, after + b"\n\n"
-        self._calls: dict[str, int] = {}  # by id: the index
-        self._written: set[str] = set()  # calls of which arguments were sent
+        self._calls: dict[str, int] = {}  # indexes by id
+        self._written: set[str] = set()  # ids of calls whose arguments were sent
         self._thoughts = 0
 
     def start(self) -> bytes:
@@ -153,17 +153,17 @@ class ChatRenderer:
         if call.text.strip():
             self._written.add(call.id)
         function = {"name": call.name, "arguments": call.text} if first else {"arguments": call.text}
-        about = {"id": call.id, "type": "function"} if first else {}
-        return _line(self._chunk({"tool_calls": [{"index": index, **about, "function": function}]}))
+        head = {"id": call.id, "type": "function"} if first else {}
+        return _line(self._chunk({"tool_calls": [{"index": index, **head, "function": function}]}))
 
     def _tool_call(self, part: ToolCallPart) -> bytes:
-        whole = _call(part)
+        call = _call(part)
         if part["id"] not in self._calls:
             index = self._calls[part["id"]] = len(self._calls)
-            return _line(self._chunk({"tool_calls": [{"index": index, **whole}]}))
+            return _line(self._chunk({"tool_calls": [{"index": index, **call}]}))
         if part["id"] in self._written:
             return b""
-        rest = {"index": self._calls[part["id"]], "function": {"arguments": whole["function"]["arguments"]}}
+        rest = {"index": self._calls[part["id"]], "function": {"arguments": call["function"]["arguments"]}}
         return _line(self._chunk({"tool_calls": [rest]}))
 
     def part(self, part: AnswerPart) -> bytes:
@@ -174,10 +174,10 @@ class ChatRenderer:
         index, self._thoughts = self._thoughts, self._thoughts + 1
         return _line(self._chunk({"reasoning_details": [_detail(part, index)]}))
 
-    def end(self, answer: Ended) -> bytes:
+    def end(self, answer: ApiAnswer) -> bytes:
         delta = {"refusal": answer.refusal} if answer.refusal else {}
-        lines = _line(self._chunk(delta, _finish(answer), counsel=dict(answer.about)))
-        if self._asked.wants_usage:
+        lines = _line(self._chunk(delta, _finish(answer), counsel=dict(answer.counsel)))
+        if self._request.wants_usage:
             lines += _line({**self._head, "choices": [], "usage": usage(answer.usage)})
         return lines + b"data: [DONE]\n\n"
 
@@ -188,7 +188,7 @@ class ChatRenderer:
         self, delta: Mapping[str, object], finish: str | None = None, **more: object
     ) -> dict[str, object]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        usage_of_chunk = {"usage": None} if self._asked.wants_usage else {}
+        usage_of_chunk = {"usage": None} if self._request.wants_usage else {}
         return {**self._head, "choices": [choice], **usage_of_chunk, **more}
 
 

@@ -7,13 +7,13 @@ from typing import TypeAlias, TypedDict
 
 from counsel import strict_json
 from counsel.http.v1 import opaque, reading
-from counsel.http.v1.api import Asked
+from counsel.http.v1.api import ApiRequest
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
 from counsel.types import Effort, Exact, Image, Thought, ToolCall, ToolResult, ToolSpec, Turn, Verbosity
 
 UNKNOWN = "Unrecognized request argument supplied: {}"
-# Fields that change nothing in the answer, or nothing that can be relied on: reported, not refused.
+# Fields that do not change the answer, or not reliably: reported, not refused.
 IGNORED: dict[str, type] = {
     "user": str,
     "metadata": dict,
@@ -35,7 +35,7 @@ REFUSED = {
     "web_search_options": "ask an agent, or use counsel's own API",
     "moderation": "counsel does not moderate",
 }
-_MEANT = ("seed", "web_search_options")  # 0 is a seed, and {} searches
+_NEVER_NEUTRAL = ("seed", "web_search_options")  # 0 is a valid seed, and {} turns the search on
 FIELDS = frozenset(
     {
         "model", "messages", "stream", "stream_options", "temperature", "top_p", "max_tokens", "stop", "tools", "n",
@@ -43,15 +43,15 @@ FIELDS = frozenset(
         "verbosity", "frequency_penalty", "presence_penalty", "modalities", *IGNORED, *REFUSED,
     }
 )  # fmt: skip
-# Of a message. The first five are read; the others are parts of an answer that people read, as clients send it back.
-_KNOWN = frozenset(
+# Of a message. The first five are read; the others belong to answers that clients send back, and are for people.
+_MESSAGE_FIELDS = frozenset(
     {
         "role", "content", "tool_calls", "tool_call_id", "reasoning_details",
         "refusal", "annotations", "reasoning_content", "reasoning", "parsed", "id",
     }
 )  # fmt: skip
 ROLES = ("system", "developer", "user", "assistant", "tool")
-# Our levels by OpenAI's; `none` is its word for no reasoning.
+# counsel's levels by OpenAI's; `none` turns reasoning off.
 EFFORTS: dict[str, Effort | None] = {
     "none": None,
     "minimal": "minimal",
@@ -72,11 +72,11 @@ class AnswerFormat(TypedDict, total=False):
     schema_strict: bool | None
 
 
-def parse(body: Mapping[str, object]) -> Asked:
-    reading.known(body, FIELDS, UNKNOWN)
-    reading.refused(body, REFUSED, meant=_MEANT)
-    reading.typed(body, IGNORED)
-    reading.metadata(body)
+def parse(body: Mapping[str, object]) -> ApiRequest:
+    reading.check_names(body, FIELDS, UNKNOWN)
+    reading.check_supported(body, REFUSED, never_neutral=_NEVER_NEUTRAL)
+    reading.check_types(body, IGNORED)
+    reading.check_metadata(body)
     if reading.count(body, "n") not in {None, 1}:
         raise BadRequest("'n' must be 1: one answer for each request.", "n", "unsupported_value")
     if body.get("modalities") not in (None, ["text"]):
@@ -85,10 +85,10 @@ def parse(body: Mapping[str, object]) -> Asked:
     options = reading.optional(body, "stream_options", dict) or {}
     messages = _Messages()
     system, turns = messages.read(reading.required(body, "messages", list))
-    chosen, tools = _allowed(body.get("tool_choice"), tools_of(body))
+    choice, tools = _choice_and_tools(body.get("tool_choice"), tools_of(body))
     schema, exact_format = _format(body)
     effort, thinking_budget = effort_of(body.get("reasoning_effort"), "reasoning_effort")
-    request = CompletionRequest(
+    completion = CompletionRequest(
         model=model_of(body),
         turns=turns,
         system=system,
@@ -103,7 +103,7 @@ def parse(body: Mapping[str, object]) -> Asked:
             stop=_stop(body.get("stop")),
             frequency_penalty=reading.number(body, "frequency_penalty", -2, 2),
             presence_penalty=reading.number(body, "presence_penalty", -2, 2),
-            tool_choice=tool_choice(chosen, tools, nested=True),
+            tool_choice=tool_choice(choice, tools, nested=True),
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
             thinking_budget=thinking_budget,
             **exact_format,
@@ -112,8 +112,8 @@ def parse(body: Mapping[str, object]) -> Asked:
         is_streamed=stream,
         stored=bool(reading.optional(body, "store", bool)),
     )
-    return Asked(
-        request=request,
+    return ApiRequest(
+        completion=completion,
         stream=stream,
         wants_usage=bool(reading.optional(options, "include_usage", bool, "stream_options.include_usage")),
         ignored=tuple(name for name in IGNORED if body.get(name) is not None),
@@ -121,7 +121,7 @@ def parse(body: Mapping[str, object]) -> Asked:
 
 
 def effort_of(value: object, where: str) -> tuple[Effort | None, int | None]:
-    """Our level, and the thinking budget: `none` is a budget of 0."""
+    """counsel's level, and the thinking budget: `none` is a budget of 0."""
     if value is None:
         return None, None
     effort = EFFORTS[reading.choice(value, EFFORTS, where)]
@@ -155,7 +155,9 @@ class _Messages:
                 self._check_answered(where)
             reading.optional(message, "name", str, f"{where}.name")
             self.left_out += [
-                f"messages.{name[:60]}" for name, value in message.items() if value and name not in _KNOWN
+                f"messages.{name[:60]}"
+                for name, value in message.items()
+                if value and name not in _MESSAGE_FIELDS
             ]
             _READERS[role](self, message, where)
         self._check_answered("messages")
@@ -165,7 +167,7 @@ class _Messages:
         return "\n\n".join(self._system) or None, tuple(self._turns)
 
     def instruction(self, message: Mapping[str, object], where: str) -> None:
-        """Models of other vendors have one system prompt: later instructions are put behind the first ones."""
+        """Other vendors' models have one system prompt: later instructions are appended to it."""
         self._system.append(_only_text(message.get("content"), f"{where}.content"))
 
     def user(self, message: Mapping[str, object], where: str) -> None:
@@ -177,8 +179,8 @@ class _Messages:
         self._turns += user_turns(reading.blocks(content, where), where, self._part)
 
     def _part(self, part: Mapping[str, object], where: str) -> str | Image:
-        about = part.get("image_url")
-        if isinstance(about, dict) and about.get("detail") not in (None, "auto"):
+        image_url = part.get("image_url")
+        if isinstance(image_url, dict) and image_url.get("detail") not in (None, "auto"):
             self.left_out.append("image_url.detail")
         return _part(part, where)
 
@@ -237,7 +239,7 @@ _READERS: dict[str, Callable[[_Messages, dict[str, object], str], None]] = {
 
 
 def _only_text(content: object, where: str) -> str:
-    """Of system, assistant and tool messages: a string or text parts."""
+    """The content of a system, assistant or tool message: a string or text parts."""
     if isinstance(content, str):
         return reading.text(content, where)
     texts = []
@@ -256,7 +258,7 @@ def user_turns(
     read: ReadPart,
     place: reading.Place = reading.in_brackets,
 ) -> list[Turn]:
-    """Text and images in order: a turn has its text before its images, so text behind an image begins a new one."""
+    """Text and images in order. A turn has its text before its images, so text after an image begins a new turn."""
     turns: list[Turn] = []
     texts: list[str] = []
     images: list[Image] = []
@@ -286,9 +288,9 @@ def _part(part: Mapping[str, object], where: str) -> str | Image:
     if kind == "text":
         return reading.text(part.get("text"), f"{where}.text")
     if kind == "image_url":
-        about = reading.checked(part.get("image_url"), dict, f"{where}.image_url")
+        image_url = reading.checked(part.get("image_url"), dict, f"{where}.image_url")
         return reading.data_url(
-            reading.checked(about.get("url"), str, f"{where}.image_url.url"), f"{where}.image_url.url"
+            reading.checked(image_url.get("url"), str, f"{where}.image_url.url"), f"{where}.image_url.url"
         )
     raise BadRequest(
         f"Content of type '{kind}' is not supported here.", f"{where}.type", "unsupported_content"
@@ -308,18 +310,18 @@ def _read_call(call: Mapping[str, object], where: str) -> ToolCall:
 def arguments(value: object, where: str) -> dict[str, object]:
     raw = reading.checked(value, str, where)
     try:
-        read = strict_json.loads(raw or "{}")
+        document = strict_json.loads(raw or "{}")
     except ValueError:
         raise BadRequest(f"'{where}' is not JSON.", where, "invalid_value") from None
-    return reading.checked(read, dict, where)
+    return reading.checked(document, dict, where)
 
 
 def _thoughts(message: Mapping[str, object]) -> tuple[Thought, ...]:
-    """Our own blocks. What else a client kept of a model's reasoning is for people."""
+    """counsel's own blocks. Anything else that a client kept of a model's reasoning is for people."""
     details = message.get("reasoning_details")
     rows = [row for row in details if isinstance(row, dict)] if isinstance(details, list) else []
-    decoded = (opaque.decode(str(row.get("data"))) for row in rows)
-    return tuple(thought for thought in decoded if thought)
+    thoughts = (opaque.decode(str(row.get("data"))) for row in rows)
+    return tuple(item for item in thoughts if item)
 
 
 def tools_of(body: Mapping[str, object]) -> tuple[ToolSpec, ...]:
@@ -334,37 +336,37 @@ def _tool(row: Mapping[str, object], where: str) -> ToolSpec:
     return function_tool(reading.checked(row.get("function"), dict, f"{where}.function"), f"{where}.function")
 
 
-def function_tool(about: Mapping[str, object], where: str) -> ToolSpec:
+def function_tool(function: Mapping[str, object], where: str) -> ToolSpec:
     return ToolSpec(
-        reading.tool_name(about.get("name"), f"{where}.name"),
-        reading.optional(about, "description", str, f"{where}.description") or "",
-        reading.optional(about, "parameters", dict, f"{where}.parameters")
+        reading.tool_name(function.get("name"), f"{where}.name"),
+        reading.optional(function, "description", str, f"{where}.description") or "",
+        reading.optional(function, "parameters", dict, f"{where}.parameters")
         or {"type": "object", "properties": {}},
-        reading.optional(about, "strict", bool, f"{where}.strict"),
+        reading.optional(function, "strict", bool, f"{where}.strict"),
     )
 
 
-def _allowed(choice: object, tools: tuple[ToolSpec, ...]) -> tuple[object, tuple[ToolSpec, ...]]:
-    """Of `allowed_tools`: its mode, and the tools that it allows."""
+def _choice_and_tools(choice: object, tools: tuple[ToolSpec, ...]) -> tuple[object, tuple[ToolSpec, ...]]:
+    """The choice and the tools; for `allowed_tools`, its mode and the tools that it allows."""
     if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
         return choice, tools
     where = "tool_choice.allowed_tools"
-    about = reading.checked(choice.get("allowed_tools"), dict, where)
-    rows = reading.objects(about.get("tools"), f"{where}.tools")
-    named = [reading.checked(row.get("function"), dict, f"{where}.tools") for row in rows]
-    return only(about.get("mode"), [row.get("name") for row in named], tools, where)
+    allowed_tools = reading.checked(choice.get("allowed_tools"), dict, where)
+    rows = reading.objects(allowed_tools.get("tools"), f"{where}.tools")
+    functions = [reading.checked(row.get("function"), dict, f"{where}.tools") for row in rows]
+    return restrict_tools(allowed_tools.get("mode"), [row.get("name") for row in functions], tools, where)
 
 
-def only(
+def restrict_tools(
     mode: object, names: Sequence[object], tools: tuple[ToolSpec, ...], where: str
 ) -> tuple[str, tuple[ToolSpec, ...]]:
-    """The tools of these names. No vendor but OpenAI can be offered tools that it must not call."""
-    known = [tool.name for tool in tools]
+    """The mode, and the tools with these names: only OpenAI's API can be sent tools that the model must not call."""
+    tool_names = [tool.name for tool in tools]
     if not names:
         raise BadRequest(f"'{where}.tools' must not be empty.", f"{where}.tools", "empty_array")
-    allowed = [reading.choice(name, known, f"{where}.tools") for name in names]
-    wanted: str = reading.choice(mode, ("auto", "required"), f"{where}.mode")
-    return wanted, tuple(tool for tool in tools if tool.name in allowed)
+    allowed_names = [reading.choice(name, tool_names, f"{where}.tools") for name in names]
+    choice: str = reading.choice(mode, ("auto", "required"), f"{where}.mode")
+    return choice, tuple(tool for tool in tools if tool.name in allowed_names)
 
 
 def tool_choice(value: object, tools: tuple[ToolSpec, ...], *, nested: bool) -> str | None:
@@ -376,31 +378,33 @@ def tool_choice(value: object, tools: tuple[ToolSpec, ...], *, nested: bool) -> 
         raise BadRequest("'tool_choice' is only allowed when 'tools' are specified.", "tool_choice")
     if isinstance(value, str):
         return reading.choice(value, ("none", "auto", "required"), "tool_choice")
-    about = reading.checked(value, dict, "tool_choice")
-    reading.choice(about.get("type"), ("function",), "tool_choice.type")
+    choice = reading.checked(value, dict, "tool_choice")
+    reading.choice(choice.get("type"), ("function",), "tool_choice.type")
     if nested:
-        about = reading.checked(about.get("function"), dict, "tool_choice.function")
-    name = reading.checked(about.get("name"), str, "tool_choice.name")
+        choice = reading.checked(choice.get("function"), dict, "tool_choice.function")
+    name = reading.checked(choice.get("name"), str, "tool_choice.name")
     if name not in {tool.name for tool in tools}:
         raise BadRequest(f"Tool choice '{name[:100]}' not found in 'tools'.", "tool_choice", "invalid_value")
     return f"={name}"
 
 
 def _format(body: Mapping[str, object]) -> tuple[dict[str, object] | None, AnswerFormat]:
-    about = reading.optional(body, "response_format", dict)
-    if about is None:
+    response_format = reading.optional(body, "response_format", dict)
+    if response_format is None:
         return None, {}
-    kind = reading.choice(about.get("type"), ("text", "json_object", "json_schema"), "response_format.type")
+    kind = reading.choice(
+        response_format.get("type"), ("text", "json_object", "json_schema"), "response_format.type"
+    )
     if kind == "json_schema":
-        inner = reading.checked(about.get("json_schema"), dict, "response_format.json_schema")
-        return schema_of(inner, "response_format.json_schema")
+        json_schema = reading.checked(response_format.get("json_schema"), dict, "response_format.json_schema")
+        return schema_of(json_schema, "response_format.json_schema")
     return None, {"json_object": kind == "json_object"}
 
 
-def schema_of(about: Mapping[str, object], where: str) -> tuple[dict[str, object], AnswerFormat]:
-    schema = reading.checked(about.get("schema"), dict, f"{where}.schema")
-    name = reading.tool_name(about.get("name"), f"{where}.name")
-    strict = reading.optional(about, "strict", bool, f"{where}.strict")
+def schema_of(json_schema: Mapping[str, object], where: str) -> tuple[dict[str, object], AnswerFormat]:
+    schema = reading.checked(json_schema.get("schema"), dict, f"{where}.schema")
+    name = reading.tool_name(json_schema.get("name"), f"{where}.name")
+    strict = reading.optional(json_schema, "strict", bool, f"{where}.strict")
     return schema, {"schema_name": name, "schema_strict": strict}
 
 

@@ -1,4 +1,4 @@
-"""`consensus:gpt-5,opus` and `consensus:@panel` as a model: what happens as reasoning, then the answers as text."""
+"""`consensus:gpt-5,opus` and `consensus:@panel` as a model: progress as reasoning, then the answers as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from counsel.engine.consult import prompts
 from counsel.engine.consult.consensus import anonymous
-from counsel.http.v1.api import Asked, Ended
+from counsel.http.v1.api import ApiAnswer, ApiRequest
 from counsel.http.v1.errors import BadRequest
 from counsel.job_events import JobEvent, ModelFailed, ModelFinished, ModelStarted, PhaseStarted
 from counsel.models import panels
@@ -29,60 +29,66 @@ def is_named(model: str) -> bool:
     return model == PREFIX or model.startswith(f"{PREFIX}:")
 
 
-def request_of(asked: Asked, settings: Settings) -> ConsensusRequest:
-    """Raises `BadRequest` for what a consensus cannot do."""
-    request = asked.request
-    names = [name.strip() for name in asked.model[len(PREFIX) + 1 :].split(",") if name.strip()]
-    for name, wanted in (
-        ("tools", bool(request.tools or request.untranslated)),
-        ("tool calls and their results", any(turn.tool_calls or turn.tool_results for turn in request.turns)),
-        ("a response format", request.schema is not None or request.exact.json_object),
-        ("background", asked.background),
-        ("previous_response_id", request.previous is not None),
+def request_of(request: ApiRequest, settings: Settings) -> ConsensusRequest:
+    """Convert the request. Raises `BadRequest` for anything that a consensus cannot do."""
+    completion = request.completion
+    names = [name.strip() for name in request.model[len(PREFIX) + 1 :].split(",") if name.strip()]
+    for name, is_present in (
+        ("tools", bool(completion.tools or completion.untranslated)),
+        (
+            "tool calls and their results",
+            any(turn.tool_calls or turn.tool_results for turn in completion.turns),
+        ),
+        ("a response format", completion.schema is not None or completion.exact.json_object),
+        ("background", request.background),
+        ("previous_response_id", completion.previous is not None),
     ):
-        if wanted:
+        if is_present:
             raise BadRequest(f"A consensus does not take {name}. counsel's own API has more.", "model")
-    *earlier, last = request.turns
+    *earlier, last = completion.turns
     if last.role != "user":
         raise BadRequest("The last message to a consensus must be the user's.", "messages", "invalid_value")
-    spoken: list[tuple[str, str]] = [(turn.role, turn.text) for turn in earlier if turn.text]
-    if any(role == "assistant" for role, _ in spoken):
-        spoken = _without_names(spoken, names, settings)
+    messages: list[tuple[str, str]] = [(turn.role, turn.text) for turn in earlier if turn.text]
+    if any(role == "assistant" for role, _ in messages):
+        messages = _without_names(messages, names, settings)
     return ConsensusRequest(
-        prompt=(prompts.earlier(spoken) if spoken else "") + last.text,
+        prompt=(prompts.earlier(messages) if messages else "") + last.text,
         models=tuple(names) or ("auto",),
         judge="default",
-        images=tuple(_data_urls(image for turn in request.turns for image in turn.images)),
-        system=request.system,
-        temperature=None if request.temperature is None else min(request.temperature, 1.0),
-        reasoning_effort=request.reasoning_effort,
-        verbosity=request.verbosity,
-        use_websearch=request.web_search,
-        continuation_id=request.continuation_id,
+        images=tuple(_data_urls(image for turn in completion.turns for image in turn.images)),
+        system=completion.system,
+        temperature=None if completion.temperature is None else min(completion.temperature, 1.0),
+        reasoning_effort=completion.reasoning_effort,
+        verbosity=completion.verbosity,
+        use_websearch=completion.web_search,
+        continuation_id=completion.continuation_id,
         check_models=True,
     )
 
 
 def _without_names(
-    spoken: list[tuple[str, str]], names: Sequence[str], settings: Settings
+    messages: list[tuple[str, str]], names: Sequence[str], settings: Settings
 ) -> list[tuple[str, str]]:
-    """Clients send the earlier answers back, which have the members' names."""
-    known = {*names, *map(panels.name_of, panels.requested(names or ("auto",), settings))}
-    known |= {*Catalog.load(settings).names()}
-    return [(role, anonymous.returned(text, known) if role == "assistant" else text) for role, text in spoken]
+    """Remove the members' names from earlier answers, which clients send back."""
+    all_names = {*names, *map(panels.name_of, panels.requested(names or ("auto",), settings))}
+    all_names |= {*Catalog.load(settings).names()}
+    return [
+        (role, anonymous.returned(text, all_names) if role == "assistant" else text)
+        for role, text in messages
+    ]
 
 
 def _data_urls(images: Iterator[Image]) -> Iterator[str]:
     for image in images:
         if image.url:
-            raise BadRequest("A consensus takes no image by its address: send the image itself.")
+            raise BadRequest("A consensus does not take images by their URLs: send the image itself.")
         yield f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
 
 
-def ignored(asked: Asked) -> tuple[str, ...]:
-    exact = asked.request.exact
-    wanted = {
-        "max_tokens": asked.request.max_output,
+def ignored(request: ApiRequest) -> tuple[str, ...]:
+    exact = request.completion.exact
+    values = {
+        "max_tokens": request.completion.max_output,
         "stop": exact.stop or None,
         "top_p": exact.top_p,
         "top_k": exact.top_k,
@@ -90,33 +96,33 @@ def ignored(asked: Asked) -> tuple[str, ...]:
         "frequency_penalty": exact.frequency_penalty,
         "presence_penalty": exact.presence_penalty,
     }
-    names = (name for name, value in wanted.items() if value is not None)
-    return tuple(dict.fromkeys((*asked.ignored, *asked.request.offered, *names)))
+    names = (name for name, value in values.items() if value is not None)
+    return tuple(dict.fromkeys((*request.ignored, *request.completion.offered, *names)))
 
 
-def ended(asked: Asked, result: ConsensusResult) -> Ended:
+def answer_of(request: ApiRequest, result: ConsensusResult) -> ApiAnswer:
     total = result.metadata
-    about: dict[str, object] = {
+    counsel: dict[str, object] = {
         "job_id": result.job_id,
         "models": list(result.answers),
         "status": result.status,
     }
     if total.cost_usd is not None:
-        about["cost_usd"] = total.cost_usd
-    if asked.ignored:
-        about["ignored"] = list(asked.ignored)
-    return Ended(
+        counsel["cost_usd"] = total.cost_usd
+    if request.ignored:
+        counsel["ignored"] = list(request.ignored)
+    return ApiAnswer(
         parts=({"type": "text", "text": result.content},),
         usage=total.usage,
         reason="stop",
-        model=asked.model,
-        ignored=asked.ignored,
-        about=about,
+        model=request.model,
+        ignored=request.ignored,
+        counsel=counsel,
     )
 
 
 def progress(event: JobEvent) -> str:
-    """A line for the people who wait; "" for events that are not worth one."""
+    """A line for people who wait, or "" for events that need none."""
     if isinstance(event, PhaseStarted):
         return f"{_ROUNDS.get(event.phase, event.phase)}:\n"
     if isinstance(event, ModelStarted):

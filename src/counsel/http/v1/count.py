@@ -1,4 +1,4 @@
-"""`/v1/messages/count_tokens`: an estimate, which is rather too high than too low."""
+"""`/v1/messages/count_tokens`: an estimate, rather too high than too low."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from counsel.engine.context import tokens
 from counsel.http.v1 import consensus, messages_request
 from counsel.types import Call, Model
 
-_COUNTED = ("text", "image", "tool_use", "tool_result", "thinking", "redacted_thinking")
+_COUNTED_BLOCKS = ("text", "image", "tool_use", "tool_result", "thinking", "redacted_thinking")
 _LEAST_OF_PDF = 3_000  # tokens; Anthropic: 1,500 to 3,000 a page, and its image
 _LETTERS_PER_TOKEN = 10  # of base64
 
 
-async def counted(body: dict[str, object], headers: Mapping[bytes, str], caller: Caller) -> dict[str, int]:
-    request = messages_request.parse(body, headers, counts=True).request
-    model = await asyncio.to_thread(_model, request.model, caller)
-    call = Call(request.turns, request.system, tools=request.tools)
-    return {"input_tokens": tokens.estimate_call(call, model) + _of_own_blocks(body)}
+async def count_tokens(
+    body: dict[str, object], headers: Mapping[bytes, str], caller: Caller
+) -> dict[str, int]:
+    completion = messages_request.parse(body, headers, counts=True).completion
+    model = await asyncio.to_thread(_model, completion.model, caller)
+    call = Call(completion.turns, completion.system, tools=completion.tools)
+    return {"input_tokens": tokens.estimate_call(call, model) + _own_block_tokens(body)}
 
 
-def _of_own_blocks(body: Mapping[str, object]) -> int:
+def _own_block_tokens(body: Mapping[str, object]) -> int:
     """Tokens of documents and of other blocks that only Anthropic's own models understand."""
     total = 0
     for message in read.parts(body, "messages"):
         for block in read.parts(message, "content"):
             inner = read.parts(block, "content") if block.get("type") == "tool_result" else []
-            total += sum(_size(each) for each in (block, *inner) if each.get("type") not in _COUNTED)
+            total += sum(_size(part) for part in (block, *inner) if part.get("type") not in _COUNTED_BLOCKS)
     return total
 
 
@@ -43,7 +45,7 @@ def _size(block: Mapping[str, object]) -> int:
 
 
 def _model(name: str, caller: Caller) -> Model:
-    """Images count differently. Raises `ModelNotFound`."""
+    """The model, since images have different sizes in each. Raises `ModelNotFound`."""
     from counsel.models.catalog import Catalog
 
     if name.lower() == "auto" or "," in name or consensus.is_named(name) or registry.resolve(name):

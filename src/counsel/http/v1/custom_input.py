@@ -1,4 +1,4 @@
-"""A tool with free text is a function with one argument for other vendors: its text while `{"input": "…"}` arrives."""
+"""Reads a free-text tool's input while `{"input": "…"}` arrives: for other vendors it is a function with one argument."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class CustomInput:
         self.text = ""  # read so far
 
     def feed(self, piece: str) -> str:
-        """The text that this piece adds; nothing as long as that is not certain."""
+        """Return the text that this piece adds, "" as long as that is uncertain."""
         self._rest += piece
         if not self._begun:
-            begin = _BEGIN(self._rest)
-            if begin is None:
+            opening = _BEGIN(self._rest)
+            if opening is None:
                 return ""
-            self._begun, self._rest = True, self._rest[begin.end() :]
-        whole = _TEXT(self._rest)
-        assert whole is not None  # it matches the empty string
-        raw, self._rest = whole[0], self._rest[whole.end() :]
+            self._begun, self._rest = True, self._rest[opening.end() :]
+        match = _TEXT(self._rest)
+        assert match is not None  # it matches the empty string
+        raw, self._rest = match[0], self._rest[match.end() :]
         try:
             new = str(json.loads(f'"{raw}"', strict=False))
         except ValueError:

@@ -1,7 +1,7 @@
 """`/v1`: OpenAI's and Anthropic's APIs in front of everything that can be asked.
 
-Each request is a job. A client that disconnects cancels its job, unless it asked for `background` or can come back with
-its Idempotency-Key. Responses begin with the first word of the answer, so that a failure before it has a status of its own;
+Each request is a job. A client that disconnects cancels its job, unless it asked for `background` or can reconnect with
+its Idempotency-Key. Responses begin with the answer's first word, so that a failure before it has a status of its own;
 after a silence they begin without it, with comments that keep the connection open.
 """
 
@@ -34,7 +34,7 @@ from counsel.http.envelope import Bodies, RefusedRequest
 from counsel.http.person import caller_of, engine_of, identity_of
 from counsel.http.v1 import api as v1
 from counsel.http.v1 import consensus, count, errors, models, reading, stored, team
-from counsel.http.v1.api import LARGEST, Api, Asked, Ended
+from counsel.http.v1.api import LARGEST, Api, ApiAnswer, ApiRequest
 from counsel.http.v1.chat import ChatCompletions
 from counsel.http.v1.messages import Messages
 from counsel.http.v1.own import Own
@@ -58,7 +58,7 @@ _FRESH = (b"cache-control", b"no-store")
 
 
 class Completing(Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     async def submit(
         self,
@@ -85,35 +85,35 @@ class V1:
         self._engine = engine
         self._identity = identity
         self._bodies = Bodies()
-        self._keyed = asyncio.Lock()  # one idempotency key at a time is looked up
+        self._key_lock = asyncio.Lock()  # idempotency keys are looked up one at a time
         self._active: set[asyncio.Task[object]] = set()
         self._closing = False
 
     async def close(self) -> None:
-        """Ends requests that would not end by themselves. Their clients get an error with the job, which continues."""
+        """End requests in progress. Their clients get an error with the job, which continues."""
         self._closing = True
         for task in list(self._active):
             task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
-        request = _Request(self, scope, receive, send)
+        http = _HttpRequest(self, scope, receive, send)
         try:
             for pattern, methods in _ROUTES:
                 if match := pattern(path):
                     if method not in methods:
-                        allowed = ", ".join(methods)
-                        await request.refuse(
+                        allow = ", ".join(methods)
+                        await http.refuse(
                             InvalidArgument(f"{path[:100]} does not accept {method}."),
                             405,
-                            (b"allow", allowed.encode()),
+                            (b"allow", allow.encode()),
                         )
                         return
-                    await methods[method](request, *match.groups())
+                    await methods[method](http, *match.groups())
                     return
-            await request.refuse(NotFound(f"Invalid URL ({method} {path[:100]})"), 404)
+            await http.refuse(NotFound(f"Invalid URL ({method} {path[:100]})"), 404)
         except CounselError as error:
-            await request.refuse(error)
+            await http.refuse(error)
 
     def caller(self, scope: Scope) -> Caller:
         return identity_of(self._identity, scope).caller(CLIENT)
@@ -124,11 +124,11 @@ class V1:
     async def body(self, receive: Receive, limit: int) -> dict[str, object]:
         try:
             raw = await self._bodies.raw(receive, limit)
-        except RefusedRequest as refused:
-            if refused.status == 413:
+        except RefusedRequest as refusal:
+            if refusal.status == 413:
                 raise FileTooLarge(f"The request is larger than {limit // 2**20} MiB.") from None
-            if refused.status == 503:
-                raise OutOfResources(f"{refused}.") from None
+            if refusal.status == 503:
+                raise OutOfResources(f"{refusal}.") from None
             raise errors.BadRequest("The request's body did not arrive.") from None
         try:
             value = parse(raw)
@@ -138,57 +138,57 @@ class V1:
             raise errors.BadRequest("The request's body must be a JSON object.")
         return value
 
-    async def submit(self, asked: Asked, key: str | None, scope: Scope) -> tuple[str, bool]:
-        """The job, and whether it is that of an earlier request with the same key."""
-        background = asked.background or key is not None
+    async def submit(self, request: ApiRequest, key: str | None, scope: Scope) -> tuple[str, bool]:
+        """Return the job, and whether it belongs to an earlier request with the same key."""
+        background = request.background or key is not None
         engine = cast(Completing, self.engine(scope))
         caller = self.caller(scope)
-        is_consensus = consensus.is_named(asked.model)
-        request = consensus.request_of(asked, caller.settings) if is_consensus else asked.request
+        is_consensus = consensus.is_named(request.model)
+        job_request = consensus.request_of(request, caller.settings) if is_consensus else request.completion
         if key is None:
-            return await engine.submit(request, caller, background=background), False
-        async with self._keyed:
-            others = await engine.keys_like(key[: key.rindex("-") + 1])
-            if others and key not in others:
+            return await engine.submit(job_request, caller, background=background), False
+        async with self._key_lock:
+            keys = await engine.keys_like(key[: key.rindex("-") + 1])
+            if keys and key not in keys:
                 raise Conflict(
                     "Idempotency-Key was used for another request.", hint="Use a new key for each request."
                 )
-            repeats = key in others and isinstance(request, CompletionRequest)
-            job = await engine.submit(request, caller, background=background, key=key)
+            repeats = key in keys and isinstance(job_request, CompletionRequest)
+            job = await engine.submit(job_request, caller, background=background, key=key)
             return job, repeats
 
-    async def attended(
+    async def run_while_connected(
         self,
         work: Coroutine[object, object, None],
         receive: Receive,
-        stopped: Callable[[], Awaitable[None]],
-        watched: Watchable | None = None,
+        on_disconnect: Callable[[], Awaitable[None]],
+        connection: Watchable | None = None,
     ) -> None:
-        """Do the work while the client is there. `stopped` is called when it has disconnected."""
+        """Do the work while the client is connected. `on_disconnect` is called if it disconnects."""
         task = asyncio.current_task()
         assert task is not None
-        lost = _Lost(task)
-        watching = None if watched else asyncio.ensure_future(_disconnected(receive))
+        canceller = _Canceller(task)
+        disconnect = None if connection else asyncio.ensure_future(_wait_for_disconnect(receive))
         self._active.add(task)
         try:
-            if watching:
-                watching.add_done_callback(lost)
-            elif watched and not watched.watch(lost):
-                lost()
+            if disconnect:
+                disconnect.add_done_callback(canceller)
+            elif connection and not connection.watch(canceller):
+                canceller()
             await work
         except asyncio.CancelledError:
-            if not (lost.is_gone or self._closing):
+            if not (canceller.is_gone or self._closing):
                 raise
             task.uncancel()
             if not self._closing:
-                await stopped()
+                await on_disconnect()
         finally:
             self._active.discard(task)
-            if watching:
-                watching.remove_done_callback(lost)
-                watching.cancel()
-            elif watched:
-                watched.unwatch(lost)
+            if disconnect:
+                disconnect.remove_done_callback(canceller)
+                disconnect.cancel()
+            elif connection:
+                connection.unwatch(canceller)
 
     @property
     def is_closing(self) -> bool:
@@ -200,11 +200,11 @@ class V1:
 
     @property
     def is_waiting(self) -> bool:
-        """A client waits for an answer."""
+        """Whether a client waits for an answer."""
         return bool(self._active)
 
 
-class _Lost:
+class _Canceller:
     """Cancels a request's task when its client has disconnected."""
 
     def __init__(self, task: asyncio.Task[object]) -> None:
@@ -216,7 +216,7 @@ class _Lost:
         self._task.cancel()
 
 
-class _Request:
+class _HttpRequest:
     """One HTTP request."""
 
     def __init__(self, app: V1, scope: Scope, receive: Receive, send: Send) -> None:
@@ -226,13 +226,13 @@ class _Request:
         self.headers: dict[bytes, str] = {name: value.decode("latin-1") for name, value in scope["headers"]}
         state = scope.get("state", {})
         self.chunks: Chunks | None = state.get(CONNECTION)
-        self.watched: Watchable | None = state.get(WATCHABLE)
+        self.connection: Watchable | None = state.get(WATCHABLE)
         self.receive = receive
         self.send = send
 
     @property
     def engine(self) -> Engine:
-        """As the sender of the request sees it."""
+        """The engine, as the sender of the request may use it."""
         return self.app.engine(self.scope)
 
     async def caller(self) -> Caller:
@@ -261,71 +261,73 @@ class _Request:
         body = await self.app.body(self.receive, api.largest)
         if api is RESPONSES:
             body = await stored.with_items(self.engine, body)
-        asked = api.parse(body, self.headers)
+        request = api.parse(body, self.headers)
         conversation = self.headers.get(b"x-counsel-conversation")
         key = _key(self.headers, body)
-        request = replace(
-            asked.request,
-            stored=asked.request.stored or key is not None or asked.background,
-            continuation_id=asked.request.continuation_id or conversation,
+        completion = replace(
+            request.completion,
+            stored=request.completion.stored or key is not None or request.background,
+            continuation_id=request.completion.continuation_id or conversation,
         )
-        asked = replace(asked, request=request)
-        if consensus.is_named(asked.model):
-            asked = replace(asked, ignored=consensus.ignored(asked))
-        job, repeats = await self.app.submit(asked, key, self.scope)
-        stays = asked.background or key is not None
-        if asked.background and not asked.stream:
-            await self.reply(open_response(asked, job, "queued"), 200, *_about(job))
+        request = replace(request, completion=completion)
+        if consensus.is_named(request.model):
+            request = replace(request, ignored=consensus.ignored(request))
+        job, repeats = await self.app.submit(request, key, self.scope)
+        keeps_job = request.background or key is not None
+        if request.background and not request.stream:
+            await self.reply(open_response(request, job, "queued"), 200, *_job_headers(job))
             return
 
         async def stopped() -> None:
-            if not stays:
+            if not keeps_job:
                 await self.engine.cancel(job)
 
         answering = (
-            self._stream(api, asked, job, repeats=repeats) if asked.stream else self._plain(api, asked, job)
+            self._stream(api, request, job, repeats=repeats)
+            if request.stream
+            else self._plain(api, request, job)
         )
-        await self.app.attended(answering, self.receive, stopped, self.watched)
+        await self.app.run_while_connected(answering, self.receive, stopped, self.connection)
 
-    async def follow(self, asked: Asked, detail: JobDetail) -> None:
-        """A stored response as a stream, from its beginning."""
-        answering = self._stream(RESPONSES, asked, detail.id, repeats=True)
-        await self.app.attended(answering, self.receive, _stays, self.watched)
+    async def follow(self, request: ApiRequest, detail: JobDetail) -> None:
+        """Send a stored response as a stream, from its beginning."""
+        answering = self._stream(RESPONSES, request, detail.id, repeats=True)
+        await self.app.run_while_connected(answering, self.receive, _keep_job, self.connection)
 
-    async def _plain(self, api: Api, asked: Asked, job: str) -> None:
+    async def _plain(self, api: Api, request: ApiRequest, job: str) -> None:
         try:
-            answer = await self._ended(asked, job)
+            answer = await self._answer(request, job)
         except asyncio.CancelledError:
             if self.app.is_closing:
-                error = await self._stopping(asked, job)
-                await self.reply(api.error(error), 503, *errors.headers(error), *_about(job))
+                error = await self._shutdown_error(request, job)
+                await self.reply(api.error(error), 503, *errors.headers(error), *_job_headers(job))
             raise
         except CounselError as error:
-            refusal = v1.refused(asked, error)
+            refusal = v1.refusal(request, error)
             if refusal is None:
                 await self.reply(
-                    api.error(error), errors.status_of(error), *errors.headers(error), *_about(job)
+                    api.error(error), errors.status_of(error), *errors.headers(error), *_job_headers(job)
                 )
                 return
             answer = refusal
-        await self.reply(api.plain(asked, job, answer), 200, *_about(job, answer))
+        await self.reply(api.plain(request, job, answer), 200, *_job_headers(job, answer))
 
-    async def _ended(self, asked: Asked, job: str) -> Ended:
+    async def _answer(self, request: ApiRequest, job: str) -> ApiAnswer:
         result = await self.engine.wait(job)
         if isinstance(result, ConsensusResult):
-            return consensus.ended(asked, result)
+            return consensus.answer_of(request, result)
         if not isinstance(result, ChatResult):
             raise Internal("The answer has an unexpected form.")
-        return v1.ended(asked, result)
+        return v1.answer_of(request, result)
 
-    async def _stream(self, api: Api, asked: Asked, job: str, *, repeats: bool) -> None:
-        stream = Stream(api, asked, job, self.send, _about(job), chunks=self.chunks)
-        is_consensus = consensus.is_named(asked.model)
+    async def _stream(self, api: Api, request: ApiRequest, job: str, *, repeats: bool) -> None:
+        stream = Stream(api, request, job, self.send, _job_headers(job), chunks=self.chunks)
+        is_consensus = consensus.is_named(request.model)
         push = None if is_consensus else stream.push
         try:
             engine = cast(Completing, self.engine)
             if repeats and await self._has_ended(job):
-                await self._repeat(stream, asked, job)
+                await self._repeat(stream, request, job)
                 return
             async with aclosing(cast(Any, engine.follow(job, push=push))) as events:
                 async for event in events:
@@ -333,12 +335,12 @@ class _Request:
                         await stream.add(event)
                     elif line := consensus.progress(event):
                         await stream.note(line)
-            await self._finish(stream, asked, job)
+            await self._finish(stream, request, job)
         except CounselError as error:
             await stream.fail(error)
         except asyncio.CancelledError:
             if self.app.is_closing:
-                await self._cut(stream, api, asked, job)
+                await self._cut_off(stream, api, request, job)
             raise
         finally:
             stream.close()
@@ -347,27 +349,27 @@ class _Request:
         _, detail = await cast(stored.Storing, self.engine).completion(job)
         return not detail.is_open
 
-    async def _repeat(self, stream: Stream, asked: Asked, job: str) -> None:
-        """The answer to a request with an Idempotency-Key that was answered before."""
+    async def _repeat(self, stream: Stream, request: ApiRequest, job: str) -> None:
+        """Send the answer again: the request's Idempotency-Key has been used, and its job has ended."""
         with suppress(CounselError):
-            await stream.replay(await self._ended(asked, job))
-        await self._finish(stream, asked, job)
+            await stream.replay(await self._answer(request, job))
+        await self._finish(stream, request, job)
 
-    async def _cut(self, stream: Stream, api: Api, asked: Asked, job: str) -> None:
-        """Another counsel comes back with its key, of whatever release it is, when a stream ends before its end."""
+    async def _cut_off(self, stream: Stream, api: Api, request: ApiRequest, job: str) -> None:
+        """End the stream. Another counsel, of any release, reconnects with its key if a stream has no end event."""
         if api is OWN and stream.has_begun:
             await stream.cut()
         else:
-            await stream.fail(await self._stopping(asked, job), 503)
+            await stream.fail(await self._shutdown_error(request, job), 503)
 
-    async def _stopping(self, asked: Asked, job: str) -> CounselError:
-        """Where the job continues, or that it does not: its messages are not stored. Whoever repeats a request whose
-        job continues pays twice, unless it has a key.
+    async def _shutdown_error(self, request: ApiRequest, job: str) -> CounselError:
+        """Says where the job continues, or that it does not, since its messages are not stored. Repeating a request whose
+        job continues costs twice, unless it has a key.
 
-        `CANCELLED` with 503 is what laptops of every release take for a server that is being stopped.
+        Laptops of every release recognize a server that is being stopped by `CANCELLED` with 503.
         """
         stops = "This server is being stopped"
-        if not asked.request.stored and not consensus.is_named(asked.model):
+        if not request.completion.stored and not consensus.is_named(request.model):
             await self.engine.cancel(job)
             return Cancelled(f"{stops}, and this call with it.", hint="Send it again.", may_retry=True)
         where = "on another server" if self.app.is_team else "when counsel runs again"
@@ -382,13 +384,13 @@ class _Request:
             may_retry=has_key,
         )
 
-    async def _finish(self, stream: Stream, asked: Asked, job: str) -> None:
+    async def _finish(self, stream: Stream, request: ApiRequest, job: str) -> None:
         try:
-            answer = await self._ended(asked, job)
-            if consensus.is_named(asked.model):
-                await stream.whole(answer.text)
+            answer = await self._answer(request, job)
+            if consensus.is_named(request.model):
+                await stream.write_text(answer.text)
         except CounselError as error:
-            refusal = v1.refused(asked, error)
+            refusal = v1.refusal(request, error)
             if refusal is None:
                 await stream.fail(error)
                 return
@@ -396,7 +398,7 @@ class _Request:
         await stream.end(answer)
 
 
-def _about(job: str, answer: Ended | None = None) -> Headers:
+def _job_headers(job: str, answer: ApiAnswer | None = None) -> Headers:
     headers = [
         (b"x-counsel-job", job.encode()),
         (b"request-id", job.encode()),
@@ -408,7 +410,7 @@ def _about(job: str, answer: Ended | None = None) -> Headers:
 
 
 def _key(headers: dict[bytes, str], body: dict[str, object]) -> str | None:
-    """A call's key for the engine. The body is part of it: the engine compares keys, not requests."""
+    """The call's key for the engine. The body is part of it, since the engine compares keys, not requests."""
     header = headers.get(b"idempotency-key")
     if header is None:
         return None
@@ -425,11 +427,11 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-async def _stays() -> None:
+async def _keep_job() -> None:
     """The job continues without its follower."""
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -437,46 +439,46 @@ async def _disconnected(receive: Receive) -> None:
 # ── routes ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _chat(request: _Request) -> None:
-    await request.complete(CHAT)
+async def _chat(http: _HttpRequest) -> None:
+    await http.complete(CHAT)
 
 
-async def _messages(request: _Request) -> None:
-    await request.complete(MESSAGES)
+async def _messages(http: _HttpRequest) -> None:
+    await http.complete(MESSAGES)
 
 
-async def _respond(request: _Request) -> None:
-    await request.complete(RESPONSES)
+async def _respond(http: _HttpRequest) -> None:
+    await http.complete(RESPONSES)
 
 
-async def _own(request: _Request) -> None:
-    team.refuse_relays(request.app.caller(request.scope))
-    await request.complete(OWN)
+async def _own(http: _HttpRequest) -> None:
+    team.refuse_relays(http.app.caller(http.scope))
+    await http.complete(OWN)
 
 
-async def _about_server(request: _Request) -> None:
-    team.refuse_relays(request.app.caller(request.scope))
-    await request.reply(await team.about(await request.caller()))
+async def _server_info(http: _HttpRequest) -> None:
+    team.refuse_relays(http.app.caller(http.scope))
+    await http.reply(await team.about(await http.caller()))
 
 
-async def _cancel_own(request: _Request) -> None:
-    """By the call's key: its client may not know the job yet."""
-    body = await request.app.body(request.receive, LARGEST)
+async def _cancel_own(http: _HttpRequest) -> None:
+    """Cancel a call by its key: the client may not know the job yet."""
+    body = await http.app.body(http.receive, LARGEST)
     prefix = _key_prefix(reading.required(body, "key", str))
-    engine = cast(Completing, request.engine)
+    engine = cast(Completing, http.engine)
     for job in await engine.open_calls(prefix):
-        await request.engine.cancel(job.id)
-    await request.reply({"cancelled": bool(await engine.keys_like(prefix))})
+        await http.engine.cancel(job.id)
+    await http.reply({"cancelled": bool(await engine.keys_like(prefix))})
 
 
-def _query(request: _Request) -> dict[str, str]:
-    return dict(parse_qsl(request.scope.get("query_string", b"").decode("latin-1")))
+def _query(http: _HttpRequest) -> dict[str, str]:
+    return dict(parse_qsl(http.scope.get("query_string", b"").decode("latin-1")))
 
 
-async def _response(request: _Request, name: str) -> None:
-    query = _query(request)
+async def _response(http: _HttpRequest, name: str) -> None:
+    query = _query(http)
     if query.get("stream", "").lower() not in {"true", "1"}:
-        await request.reply(await stored.document(request.engine, name))
+        await http.reply(await stored.document(http.engine, name))
         return
     if query.get("starting_after", "0") != "0":
         raise errors.BadRequest(
@@ -485,34 +487,34 @@ async def _response(request: _Request, name: str) -> None:
             "starting_after",
             "unsupported_parameter",
         )
-    await request.follow(*await stored.lookup(request.engine, name))
+    await http.follow(*await stored.lookup(http.engine, name))
 
 
-async def _cancel_response(request: _Request, name: str) -> None:
-    await request.engine.cancel((await stored.lookup(request.engine, name))[1].id)
-    await request.reply(await stored.document(request.engine, name))
+async def _cancel_response(http: _HttpRequest, name: str) -> None:
+    await http.engine.cancel((await stored.lookup(http.engine, name))[1].id)
+    await http.reply(await stored.document(http.engine, name))
 
 
-async def _input_items(request: _Request, name: str) -> None:
-    await request.reply(await stored.input_items(request.engine, name, _query(request)))
+async def _input_items(http: _HttpRequest, name: str) -> None:
+    await http.reply(await stored.input_items(http.engine, name, _query(http)))
 
 
-async def _delete_response(request: _Request, name: str) -> None:
-    await request.reply(await stored.deleted(request.engine, name))
+async def _delete_response(http: _HttpRequest, name: str) -> None:
+    await http.reply(await stored.delete(http.engine, name))
 
 
-async def _count(request: _Request) -> None:
-    body = await request.app.body(request.receive, LARGEST)
-    counted = await count.counted(body, request.headers, await request.caller())
-    await request.reply(counted, 200, (b"x-counsel-estimated", b"input_tokens"))
+async def _count(http: _HttpRequest) -> None:
+    body = await http.app.body(http.receive, LARGEST)
+    document = await count.count_tokens(body, http.headers, await http.caller())
+    await http.reply(document, 200, (b"x-counsel-estimated", b"input_tokens"))
 
 
-async def _models(request: _Request) -> None:
-    await request.reply(await models.listed(await request.caller(), request.headers))
+async def _models(http: _HttpRequest) -> None:
+    await http.reply(await models.model_list(await http.caller(), http.headers))
 
 
-async def _model(request: _Request, name: str) -> None:
-    await request.reply(await models.shown(await request.caller(), request.headers, name))
+async def _model(http: _HttpRequest, name: str) -> None:
+    await http.reply(await models.model_entry(await http.caller(), http.headers, name))
 
 
 Handler: TypeAlias = Callable[..., Awaitable[None]]
@@ -522,7 +524,7 @@ _ROUTES: list[tuple[Callable[[str], re.Match[str] | None], dict[str, Handler]]] 
     (re.compile(r"/v1/responses/([^/]{1,100})").fullmatch, {"GET": _response, "DELETE": _delete_response}),
     (re.compile(r"/v1/responses/([^/]{1,100})/cancel").fullmatch, {"POST": _cancel_response}),
     (re.compile(r"/v1/responses/([^/]{1,100})/input_items").fullmatch, {"GET": _input_items}),
-    (re.compile(r"/v1/counsel").fullmatch, {"GET": _about_server, "POST": _own}),
+    (re.compile(r"/v1/counsel").fullmatch, {"GET": _server_info, "POST": _own}),
     (re.compile(r"/v1/counsel/cancel").fullmatch, {"POST": _cancel_own}),
     (re.compile(r"/v1/messages").fullmatch, {"POST": _messages}),
     (re.compile(r"/v1/messages/count_tokens").fullmatch, {"POST": _count}),

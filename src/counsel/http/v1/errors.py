@@ -10,8 +10,8 @@ from counsel.engine.store.records import StoreError
 from counsel.errors import ContextLengthExceeded, CounselError, InvalidArgument, RateLimited, UpstreamError
 from counsel.strict_json import encode
 
-# By our code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: where a provider
-# refuses its key, the client's key is right. No SDK repeats a 403.
+# By counsel's code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: if a provider
+# refuses its key, the client's token is still right. No SDK repeats a request after 403.
 _ROWS: dict[str, tuple[int, str, str | None, str]] = {
     "INVALID_ARGUMENT": (400, "invalid_request_error", None, "invalid_request_error"),
     "CONTEXT_LENGTH_EXCEEDED": (
@@ -39,10 +39,10 @@ _ROWS: dict[str, tuple[int, str, str | None, str]] = {
 }
 _USED_UP = (429, "insufficient_quota", "insufficient_quota", "billing_error")  # the account at the vendor
 _NO_DATABASE = (503, "server_error", "database_unavailable", "overloaded_error")
-_REFUSALS = (400, 422)  # of a vendor: the request is wrong, and would be wrong again
-_BAD_REQUESTS = ("previous_response_not_found",)  # a 400 at OpenAI, whatever it is here
+_REFUSALS = (400, 422)  # a vendor's: the request is wrong, and would be wrong again
+_BAD_REQUESTS = ("previous_response_not_found",)  # a 400 at OpenAI, but a `NotFound` here
 _OTHER = (502, "server_error", None, "api_error")
-_OPENAIS = ("/v1/chat/", "/v1/responses")
+_OPENAI_PATHS = ("/v1/chat/", "/v1/responses")
 _LONGEST_HEADER = 4_000  # characters
 _BY_STATUS = {
     401: ("invalid_request_error", "invalid_api_key", "authentication_error"),
@@ -90,7 +90,7 @@ def openai(error: CounselError, status: int | None = None) -> OpenAIError:
     _, kind, code, _ = _row(error, status)
     return {
         "error": {
-            "message": _in_openais_words(error),
+            "message": _openai_message(error),
             "type": kind,
             "param": error.fields.get("param"),
             "code": error.fields.get("api_code") or code,
@@ -100,37 +100,37 @@ def openai(error: CounselError, status: int | None = None) -> OpenAIError:
 
 def anthropic(error: CounselError, status: int | None = None) -> AnthropicError:
     kind = _row(error, status)[3]
-    return {"type": "error", "error": {"type": kind, "message": _in_claudes_words(error)}, "request_id": None}
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": _anthropic_message(error)},
+        "request_id": None,
+    }
 
 
-# Claude Code, LangChain and LiteLLM (aider) know by these words that a conversation is too long, and shorten it.
-_TOO_LONG_FOR_OPENAI = "This model's maximum context length is"
-_TOO_LONG_FOR_CLAUDE = "prompt is too long"
+# Claude Code, LangChain and LiteLLM (aider) recognize by these words that a conversation is too long, and shorten it.
+_OPENAI_TOO_LONG = "This model's maximum context length is"
+_ANTHROPIC_TOO_LONG = "prompt is too long"
 
 
-def _in_openais_words(error: CounselError) -> str:
+def _openai_message(error: CounselError) -> str:
     message = _message(error)
-    if (
-        not isinstance(error, ContextLengthExceeded)
-        or not error.max_tokens
-        or _TOO_LONG_FOR_OPENAI in message
-    ):
+    if not isinstance(error, ContextLengthExceeded) or not error.max_tokens or _OPENAI_TOO_LONG in message:
         return message
-    return f"{_TOO_LONG_FOR_OPENAI} {error.max_tokens} tokens. {message}"
+    return f"{_OPENAI_TOO_LONG} {error.max_tokens} tokens. {message}"
 
 
-def _in_claudes_words(error: CounselError) -> str:
-    """Anthropic has no field for the place: it is in the message."""
+def _anthropic_message(error: CounselError) -> str:
+    """Anthropic's errors have no field for the parameter, so the message names it."""
     message, place = _message(error), error.fields.get("param")
-    if isinstance(error, ContextLengthExceeded) and _TOO_LONG_FOR_CLAUDE not in message:
-        given, most = error.provided_tokens, error.max_tokens
-        numbers = f": {given} tokens > {most} maximum" if given and most else ""
-        return f"{_TOO_LONG_FOR_CLAUDE}{numbers}. {message}"
+    if isinstance(error, ContextLengthExceeded) and _ANTHROPIC_TOO_LONG not in message:
+        size, limit = error.provided_tokens, error.max_tokens
+        comparison = f": {size} tokens > {limit} maximum" if size and limit else ""
+        return f"{_ANTHROPIC_TOO_LONG}{comparison}. {message}"
     return f"{place}: {message}" if isinstance(place, str) and place not in message else message
 
 
 def _message(error: CounselError) -> str:
-    """These APIs have no field for what each provider of `auto` or of a chain said."""
+    """The message, with the reason of each provider of `auto` or of a chain: these APIs have no field for them."""
     rows = error.tried or ()
     reasons = (f"{row.get('provider')}: {row.get('error')}" for row in rows)
     return " ".join((str(error), *reasons))
@@ -139,17 +139,17 @@ def _message(error: CounselError) -> str:
 def of_path(
     path: str, error: CounselError, status: int | None = None, headers: Collection[bytes] = ()
 ) -> Mapping[str, object]:
-    """For refusals before the API is known by more than its path, and by the names of its client's headers."""
+    """The document for refusals before the body is read: the API is known by the path and the headers' names only."""
     if path.startswith("/v1/counsel"):
         return error.as_dict()
-    is_claudes = b"anthropic-version" in headers and not path.startswith(_OPENAIS)
+    is_claudes = b"anthropic-version" in headers and not path.startswith(_OPENAI_PATHS)
     return (
         anthropic(error, status) if is_claudes or path.startswith("/v1/messages") else openai(error, status)
     )
 
 
 def event_of_path(path: str, error: CounselError, status: int | None = None) -> bytes:
-    """The last event of a stream that breaks off. A laptop needs none: it comes back, and learns why."""
+    """The last event of a stream that is cut off. A laptop needs none: it reconnects and gets the reason."""
     if path.startswith("/v1/counsel"):
         return b""
     name = b"event: error\n" if path.startswith("/v1/messages") else b""
@@ -171,14 +171,14 @@ def _row(error: CounselError, status: int | None = None) -> tuple[int, str, str 
 
 
 def ignored_header(names: Iterable[str]) -> tuple[bytes, bytes]:
-    """Some names come from the client, such as the type of a tool: only what a header may contain is sent."""
-    shown = ", ".join(dict.fromkeys(names))
-    safe = "".join(letter if " " <= letter <= "~" else "?" for letter in shown)
+    """Some names come from the client, such as a tool's type: characters that a header cannot contain become `?`."""
+    text = ", ".join(dict.fromkeys(names))
+    safe = "".join(letter if " " <= letter <= "~" else "?" for letter in text)
     return b"x-counsel-ignored", safe[:_LONGEST_HEADER].encode()
 
 
 def headers(error: CounselError) -> list[tuple[bytes, bytes]]:
-    """counsel has tried again already: an SDK that does so, too, would pay for every attempt again."""
+    """Headers about retries. counsel has retried already: an SDK that also does would pay for every attempt again."""
     wait = error.retry_after if isinstance(error, RateLimited) else None
     if wait:
         return [(b"retry-after", b"%d" % math.ceil(wait))]

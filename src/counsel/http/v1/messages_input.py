@@ -25,9 +25,9 @@ class Messages:
         self._untranslated = untranslated
         self._left_out = left_out
         self._turns: list[Turn] = []
-        self._has_other = False  # content that only the vendor's own models understand
+        self._has_vendor_content = False  # content that only the vendor's own models understand
         self._open: dict[str, str] = {}  # tool calls of the last assistant message: id → name
-        self.system: list[str] = []  # models of other vendors have one system prompt: these come behind it
+        self.system: list[str] = []  # appended to the system prompt: other vendors' models have only one
 
     def read(self, messages: list[object]) -> tuple[Turn, ...]:
         if not messages:
@@ -35,7 +35,7 @@ class Messages:
         for index, value in enumerate(messages):
             where = f"messages.{index}"
             message = reading.checked(value, dict, where)
-            reading.known(message, ("role", "content"), f"{where}.{{}}: Extra inputs are not permitted")
+            reading.check_names(message, ("role", "content"), f"{where}.{{}}: Extra inputs are not permitted")
             role = reading.choice(message.get("role"), ("user", "assistant", "system"), f"{where}.role")
             blocks = reading.blocks(message.get("content"), f"{where}.content", place=reading.dotted)
             if not blocks and not (role == "assistant" and index == len(messages) - 1):
@@ -45,7 +45,7 @@ class Messages:
             raise _unanswered("messages", self._open)
         if not self._turns:
             raise BadRequest("messages: at least one message of the user is required", "messages")
-        if not (self._has_other or any(map(has_content, self._turns))):
+        if not (self._has_vendor_content or any(map(has_content, self._turns))):
             raise BadRequest("messages: text content blocks must contain non-whitespace text", "messages")
         return tuple(self._turns)
 
@@ -55,25 +55,25 @@ class Messages:
             self.system.append(reading.text(block.get("text"), f"{where}.{index}.text"))
 
     def user(self, blocks: list[dict[str, object]], where: str, message: str) -> None:
-        results, others = [], []
+        results, other_blocks = [], []
         for index, block in enumerate(blocks):
             place = f"{where}.{index}"
             kind = reading.choice(block.get("type"), _USER_BLOCKS, f"{place}.type")
             if kind == "tool_result":
                 results.append(self._result(block, place))
             else:
-                others.append(block)
+                other_blocks.append(block)
         if self._open:
             raise _unanswered(message, self._open)
         if results:
             self._turns.append(Turn("tool", tool_results=tuple(results)))
-        self._turns += user_turns(others, where, self._part, reading.dotted)
+        self._turns += user_turns(other_blocks, where, self._part, reading.dotted)
 
     def _part(self, block: Mapping[str, object], where: str) -> str | Image:
         kind = block["type"]
         if kind not in _OWN_BLOCKS and not _is_file(block):
             return _text_or_image(block, where)
-        self._has_other = True
+        self._has_vendor_content = True
         self._untranslated.append(kind if kind in _OWN_BLOCKS else _FILE)
         return ""
 
@@ -131,11 +131,11 @@ class Messages:
                 )
             elif kind in ("thinking", "redacted_thinking"):
                 thoughts += _thought(block)
-            else:  # what the vendor's own tools did
-                self._has_other = True
+            else:  # blocks of the vendor's own tools
+                self._has_vendor_content = True
                 name = reading.checked(kind, str, f"{place}.type")
                 if name.endswith(("_tool_use", "_tool_result")):
-                    self._left_out.append(f"messages.{name[:60]}")  # the text behind it has what came of it
+                    self._left_out.append(f"messages.{name[:60]}")  # the text after it contains the outcome
                     continue
                 if not name.endswith(("_use", "compaction", "fallback")):
                     reading.choice(
@@ -154,11 +154,11 @@ _READERS = {"user": Messages.user, "assistant": Messages.assistant, "system": Me
 
 
 def _thought(block: dict[str, object]) -> list[Thought]:
-    packed = block.get("data") if block["type"] == "redacted_thinking" else block.get("signature")
-    if not isinstance(packed, str) or not packed:
-        return []  # without a signature no vendor takes it back
-    if opaque.is_ours(packed):
-        return [thought] if (thought := opaque.decode(packed)) else []
+    payload = block.get("data") if block["type"] == "redacted_thinking" else block.get("signature")
+    if not isinstance(payload, str) or not payload:
+        return []  # no vendor accepts thinking without a signature
+    if opaque.is_ours(payload):
+        return [thought] if (thought := opaque.decode(payload)) else []
     return [Thought(WIRE, block)]
 
 

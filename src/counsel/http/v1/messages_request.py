@@ -7,15 +7,15 @@ from typing import TypedDict
 
 from counsel import json_reader as read
 from counsel.http.v1 import opaque, reading
-from counsel.http.v1.api import Asked
+from counsel.http.v1.api import ApiRequest
 from counsel.http.v1.errors import BadRequest
 from counsel.http.v1.messages_input import WIRE, Messages
 from counsel.requests import CompletionRequest
 from counsel.types import Effort, Exact, Native, ToolSpec, Turn
 
 UNKNOWN = "{}: Extra inputs are not permitted"
-# Fields that only Anthropic's own models understand, and that change nothing an answer depends on: they are passed on to
-# these, and left out for others.
+# Fields that only Anthropic's own models understand, and that do not change what an answer says: passed on to these models,
+# left out for others.
 IGNORED: dict[str, type] = {
     "metadata": dict,
     "service_tier": str,
@@ -56,37 +56,37 @@ class _ToolSettings(TypedDict, total=False):
 
 _RESTRICTIONS = ("allowed_domains", "blocked_domains")  # of a search: no other vendor has them
 _HEADERS = (b"anthropic-version", b"anthropic-beta")
-# Of a tool. Marks for the cache, and when its arguments arrive, change nothing in the answer.
+# Of a tool. Cache marks, and how its arguments are streamed, do not change the answer.
 _TOOL_FIELDS = frozenset(
     {"type", "name", "description", "input_schema", "strict", "cache_control", "eager_input_streaming"}
 )
 
 
-def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool = False) -> Asked:
-    """`counts`: only the tokens are counted."""
-    reading.known(body, COUNTED if counts else FIELDS, UNKNOWN)
-    reading.typed(body, IGNORED)
-    reading.typed(body, _OWN_TYPES)
+def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool = False) -> ApiRequest:
+    """Read the request. `counts`: it only counts tokens."""
+    reading.check_names(body, COUNTED if counts else FIELDS, UNKNOWN)
+    reading.check_types(body, IGNORED)
+    reading.check_types(body, _OWN_TYPES)
     untranslated = [name for name in OWN if body.get(name)]
-    hosted: list[str] = []
-    offered = [name for name in IGNORED if body.get(name) is not None]
-    tools, searches = _tools(body, hosted, offered)
-    offered += [f"tools.{kind}" for kind in hosted]
+    vendor_tools: list[str] = []
+    left_out = [name for name in IGNORED if body.get(name) is not None]
+    tools, searches = _tools(body, vendor_tools, left_out)
+    left_out += [f"tools.{kind}" for kind in vendor_tools]
     choice = reading.optional(body, "tool_choice", dict) or {}
     forces = choice.get("type", "auto") != "auto"
-    if hosted and (not tools or forces):
-        untranslated += [f"the tool {kind}" for kind in hosted]
+    if vendor_tools and (not tools or forces):
+        untranslated += [f"the tool {kind}" for kind in vendor_tools]
     if searches and not tools and forces:
-        offered.append("tool_choice")
-    messages = Messages(untranslated, offered)
+        left_out.append("tool_choice")
+    messages = Messages(untranslated, left_out)
     turns = messages.read(reading.required(body, "messages", list))
     if turns[-1].role == "assistant" and turns[-1].text:
         untranslated.append("the beginning of its answer (the last message is the assistant's)")
     stream = bool(reading.optional(body, "stream", bool))
-    thinking, effort = _thinking(body, offered), _effort(body, offered)
+    thinking, effort = _thinking(body, left_out), _effort(body, left_out)
     if thinking is None and effort is None and read.part(body, "thinking").get("type") == "adaptive":
-        effort = "high"  # what the vendor does without one
-    request = CompletionRequest(
+        effort = "high"  # the vendor's default
+    completion = CompletionRequest(
         model=_model(body),
         turns=turns,
         system="\n\n".join(filter(None, (_system(body), *messages.system))) or None,
@@ -104,11 +104,11 @@ def parse(body: dict[str, object], headers: Mapping[bytes, str], *, counts: bool
             native=Native(WIRE, _own_body(body, turns), _passed_headers(headers)),
         ),
         untranslated=tuple(dict.fromkeys(untranslated)),
-        offered=tuple(dict.fromkeys(offered)),
+        offered=tuple(dict.fromkeys(left_out)),
         web_search=searches,
         is_streamed=stream,
     )
-    return Asked(request=request, stream=stream)
+    return ApiRequest(completion=completion, stream=stream)
 
 
 def _model(body: Mapping[str, object]) -> str:
@@ -132,7 +132,7 @@ def _passed_headers(headers: Mapping[bytes, str]) -> dict[str, str]:
 
 
 def _own_body(body: dict[str, object], turns: tuple[Turn, ...]) -> dict[str, object]:
-    """The body as it came, without reasoning that other vendors gave: the vendor would refuse its signature."""
+    """The body for the vendor: unchanged, but without other vendors' reasoning, whose signature it would refuse."""
     foreign = any(thought.wire != WIRE for turn in turns for thought in turn.thoughts)
     if not foreign and not _has_unsigned(body):
         return body
@@ -175,21 +175,21 @@ def _system(body: Mapping[str, object]) -> str | None:
     return "\n\n".join(texts) or None
 
 
-def _thinking(body: Mapping[str, object], offered: list[str]) -> int | None:
-    about = reading.optional(body, "thinking", dict)
-    if about is None:
+def _thinking(body: Mapping[str, object], left_out: list[str]) -> int | None:
+    settings = reading.optional(body, "thinking", dict)
+    if settings is None:
         return None
     kinds = ("enabled", "disabled", "adaptive", "between_tools")
-    kind = reading.choice(about.get("type"), kinds, "thinking.type")
-    if about.get("display") is not None:
-        offered.append("thinking.display")
+    kind = reading.choice(settings.get("type"), kinds, "thinking.type")
+    if settings.get("display") is not None:
+        left_out.append("thinking.display")
     if kind == "between_tools":
-        offered.append("thinking")
+        left_out.append("thinking")
     if kind in {"adaptive", "between_tools"}:
         return None
     if kind == "disabled":
         return 0
-    budget: int = reading.checked(about.get("budget_tokens"), int, "thinking.budget_tokens")
+    budget: int = reading.checked(settings.get("budget_tokens"), int, "thinking.budget_tokens")
     if budget < 1024:
         raise BadRequest(
             "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024", "thinking"
@@ -197,21 +197,21 @@ def _thinking(body: Mapping[str, object], offered: list[str]) -> int | None:
     return budget
 
 
-def _effort(body: Mapping[str, object], offered: list[str]) -> Effort | None:
+def _effort(body: Mapping[str, object], left_out: list[str]) -> Effort | None:
     config = reading.optional(body, "output_config", dict) or {}
-    offered += [f"output_config.{name[:60]}" for name in config if name not in {"effort", "format"}]
+    left_out += [f"output_config.{name[:60]}" for name in config if name not in {"effort", "format"}]
     level = config.get("effort")
     return None if level is None else EFFORTS[reading.choice(level, EFFORTS, "output_config.effort")]
 
 
 def _schema(body: Mapping[str, object]) -> dict[str, object] | None:
     config = reading.optional(body, "output_config", dict) or {}
-    about = config.get("format") or body.get("output_format")
-    if about is None:
+    answer_format = config.get("format") or body.get("output_format")
+    if answer_format is None:
         return None
-    about = reading.checked(about, dict, "output_config.format")
-    reading.choice(about.get("type"), ("json_schema",), "output_config.format.type")
-    return reading.checked(about.get("schema"), dict, "output_config.format.schema")
+    answer_format = reading.checked(answer_format, dict, "output_config.format")
+    reading.choice(answer_format.get("type"), ("json_schema",), "output_config.format.type")
+    return reading.checked(answer_format.get("schema"), dict, "output_config.format.schema")
 
 
 def _stop(body: Mapping[str, object]) -> tuple[str, ...]:
@@ -223,10 +223,10 @@ def _stop(body: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _tools(
-    body: Mapping[str, object], hosted: list[str], offered: list[str]
+    body: Mapping[str, object], vendor_tools: list[str], left_out: list[str]
 ) -> tuple[tuple[ToolSpec, ...], bool]:
-    """The client's own tools, and whether the vendor may search the web. `hosted`: the vendor's other tools, `offered`:
-    what other vendors' tools do not have.
+    """The client's own tools, and whether the vendor may search the web. Adds the vendor's other tools to `vendor_tools`,
+    and fields that other vendors' tools do not have to `left_out`.
     """
     rows = reading.rows(body, "tools", place=reading.dotted)
     if len(rows) > reading.MOST_TOOLS:
@@ -240,9 +240,11 @@ def _tools(
             if kind.startswith("web_search") and not any(row.get(name) for name in _RESTRICTIONS):
                 searches = True
             else:
-                hosted.append(kind[:60])
+                vendor_tools.append(kind[:60])
             continue
-        offered += [f"tools.{name[:60]}" for name, value in row.items() if value and name not in _TOOL_FIELDS]
+        left_out += [
+            f"tools.{name[:60]}" for name, value in row.items() if value and name not in _TOOL_FIELDS
+        ]
         specs.append(
             ToolSpec(
                 reading.tool_name(row.get("name"), f"{where}.name"),
@@ -257,23 +259,23 @@ def _tools(
 
 
 def _choice(body: Mapping[str, object], tools: tuple[ToolSpec, ...]) -> _ToolSettings:
-    about = reading.optional(body, "tool_choice", dict)
-    if about is None:
+    choice = reading.optional(body, "tool_choice", dict)
+    if choice is None:
         return {}
-    kind = reading.choice(about.get("type"), ("auto", "any", "tool", "none"), "tool_choice.type")
-    alone = reading.optional(
-        about, "disable_parallel_tool_use", bool, "tool_choice.disable_parallel_tool_use"
+    kind = reading.choice(choice.get("type"), ("auto", "any", "tool", "none"), "tool_choice.type")
+    is_single = reading.optional(
+        choice, "disable_parallel_tool_use", bool, "tool_choice.disable_parallel_tool_use"
     )
-    more: _ToolSettings = {} if alone is None else {"parallel_tool_calls": not alone}
+    parallel: _ToolSettings = {} if is_single is None else {"parallel_tool_calls": not is_single}
     rows = read.parts(body, "tools")
     if not rows and kind in {"any", "tool"}:
         raise BadRequest("tool_choice: may only be specified while providing tools", "tool_choice")
     if kind == "tool":
-        name = reading.checked(about.get("name"), str, "tool_choice.name")
+        name = reading.checked(choice.get("name"), str, "tool_choice.name")
         if all(row.get("name") != name for row in rows):
             raise BadRequest(f"tool_choice: tool '{name[:100]}' not found in provided tools", "tool_choice")
     if not tools:
         return {}
     if kind == "tool":
-        return {"tool_choice": f"={name}", **more}
-    return {"tool_choice": {"any": "required"}.get(kind, kind), **more}
+        return {"tool_choice": f"={name}", **parallel}
+    return {"tool_choice": {"any": "required"}.get(kind, kind), **parallel}

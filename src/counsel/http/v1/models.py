@@ -1,4 +1,4 @@
-"""`/v1/models`: what can be asked, as OpenAI and Anthropic list it."""
+"""`/v1/models`: everything that can be asked, in OpenAI's and Anthropic's formats."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _CREATED = 1_735_689_600  # 2025-01-01: the catalog does not know dates, and cli
 _DATE = "2025-01-01T00:00:00Z"
 
 
-async def listed(caller: Caller, headers: Mapping[bytes, str]) -> dict[str, object]:
+async def model_list(caller: Caller, headers: Mapping[bytes, str]) -> dict[str, object]:
     rows = await asyncio.to_thread(_rows, caller)
     if b"anthropic-version" not in headers:
         return {"object": "list", "data": [_openai(name, owner) for name, (owner, _) in rows.items()]}
-    shown = [_anthropic(name, label) for name, (_, label) in rows.items()]
+    entries = [_anthropic(name, label) for name, (_, label) in rows.items()]
     names = list(rows)
-    return {"data": shown, "has_more": False, "first_id": names[0], "last_id": names[-1]}
+    return {"data": entries, "has_more": False, "first_id": names[0], "last_id": names[-1]}
 
 
-async def shown(caller: Caller, headers: Mapping[bytes, str], name: str) -> dict[str, object]:
+async def model_entry(caller: Caller, headers: Mapping[bytes, str], name: str) -> dict[str, object]:
     rows = await asyncio.to_thread(_rows, caller)
     if name not in rows:
         rows[name] = await asyncio.to_thread(_unlisted, name, caller, rows)
@@ -31,9 +31,7 @@ async def shown(caller: Caller, headers: Mapping[bytes, str], name: str) -> dict
 
 
 def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
-    """Name → owner and label: `auto`, the models whose keys are set, the user's panels and aliases, the agents that are
-    installed.
-    """
+    """Name → owner and label: `auto`, models whose keys are set, the user's panels and aliases, and installed agents."""
     from counsel.agents import registry
     from counsel.models import panels
     from counsel.models.catalog import Catalog
@@ -48,13 +46,13 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
         for name in panels.usable(caller.settings)
     }
     rows |= {alias.name: ("alias", f"{alias.name} ({alias.target})") for alias in catalog.aliases}
-    if caller.person is None or caller.settings.team_agents:  # else they do not run on a team's server
+    if caller.person is None or caller.settings.team_agents:  # otherwise they do not run on a team's server
         rows |= {agent.name: ("agent", agent.agent.label) for agent in registry.available(caller)}
     return rows
 
 
 def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[str, str]:
-    """Of another name of a model: `provider/model`, an alias of the catalog, `claude:opus`, a chain, a consensus."""
+    """Owner and label of another name: `provider/model`, an alias of the catalog, `claude:opus`, a chain, a consensus."""
     from counsel.agents import registry
     from counsel.models.catalog import Catalog
 
@@ -82,8 +80,8 @@ def _members(name: str, caller: Caller) -> list[str]:
     from counsel.models import panels
 
     is_consensus = consensus.is_named(name)
-    listed = name[len(consensus.PREFIX) + 1 :] if is_consensus else name
-    members = [member.strip() for member in listed.split(",")]
+    text = name[len(consensus.PREFIX) + 1 :] if is_consensus else name
+    members = [member.strip() for member in text.split(",")]
     if not is_consensus:
         return members
     return [

@@ -1,7 +1,7 @@
-"""A vendor's reasoning inside of another API's fields: `counsel1.WIRE.BASE64`.
+"""A vendor's reasoning inside another API's field: `counsel1.WIRE.BASE64`.
 
-A client sends the field back with the next turn, as it does with a signature of its own vendor, and the vendor gets its
-block as it came.
+A client sends the field back with the next turn, as it does with its own vendor's signatures, and the vendor gets its block
+unchanged.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def encode(wire: str, item: object) -> str:
 
 
 def decode(value: str) -> Thought | None:
-    """None: it is not ours."""
+    """The block; None if the value is not ours."""
     if not value.startswith(_PREFIX):
         return None
-    wire, _, packed = value[len(_PREFIX) :].partition(".")
+    wire, _, payload = value[len(_PREFIX) :].partition(".")
     try:
-        item = strict_json.loads(base64.urlsafe_b64decode(packed.encode()))
+        item = strict_json.loads(base64.urlsafe_b64decode(payload.encode()))
     except (binascii.Error, ValueError):
         return None
     return Thought(wire, item) if isinstance(item, dict) else None

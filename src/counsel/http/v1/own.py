@@ -1,8 +1,8 @@
 """`/v1/counsel`: the calls of another counsel, such as the one on a laptop that has joined a team.
 
 The body is a `CompletionRequest`, the answer a stream of our own events: `text`, `thinking`, `part`, and `end` or `error`.
-The vendors' formats have no place for what gets lost between them: sources, settings that were left out, which budget
-refused a call and what is left of it. `models/wires/counsel.py` is the other side.
+The vendors' formats have no fields for sources, settings that were left out, which budget refused a call and what is left
+of it. `models/wires/counsel.py` is the other side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counsel.engine.context.images import kind
 from counsel.engine.store import completion_json
 from counsel.errors import CounselError, InvalidArgument
 from counsel.http.v1 import reading
-from counsel.http.v1.api import LARGEST, Asked, Ended
+from counsel.http.v1.api import LARGEST, ApiAnswer, ApiRequest
 from counsel.http.v1.errors import BadRequest
 from counsel.job_events import ToolInputAdded
 from counsel.requests import CompletionRequest
@@ -28,15 +28,15 @@ VERSION = 1  # of the request's form
 
 
 class Own:
-    largest = 2 * LARGEST  # images are as large as their vendor takes them, and four thirds of that in base64
+    largest = 2 * LARGEST  # images may be as large as their vendor allows, and base64 adds a third
 
-    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG002 (Api)
-        return Asked(request=_request(body), stream=True, refusal_is_answer=False)
+    def parse(self, body: dict[str, object], headers: Mapping[bytes, str]) -> ApiRequest:  # noqa: ARG002 (Api)
+        return ApiRequest(completion=_completion(body), stream=True, refusal_is_answer=False)
 
-    def plain(self, asked: Asked, job: str, answer: Ended) -> dict[str, object]:  # noqa: ARG002 (Api)
+    def plain(self, request: ApiRequest, job: str, answer: ApiAnswer) -> dict[str, object]:  # noqa: ARG002 (Api)
         return {"parts": list(answer.parts), **_end(answer)}
 
-    def renderer(self, asked: Asked, job: str) -> OwnRenderer:  # noqa: ARG002 (Api)
+    def renderer(self, request: ApiRequest, job: str) -> OwnRenderer:  # noqa: ARG002 (Api)
         return OwnRenderer()
 
     def error(self, error: CounselError, status: int | None = None) -> Mapping[str, object]:  # noqa: ARG002 (Api)
@@ -56,13 +56,13 @@ class OwnRenderer:
         return _event("thinking", delta)
 
     def tool_input(self, call: ToolInputAdded) -> bytes:
-        about = {"namespace": call.namespace} if call.namespace else {}
-        return _event("tool_input", {"id": call.id, "name": call.name, "delta": call.text, **about})
+        namespace = {"namespace": call.namespace} if call.namespace else {}
+        return _event("tool_input", {"id": call.id, "name": call.name, "delta": call.text, **namespace})
 
     def part(self, part: AnswerPart) -> bytes:
         return _event("part", part)
 
-    def end(self, answer: Ended) -> bytes:
+    def end(self, answer: ApiAnswer) -> bytes:
         return _event("end", _end(answer))
 
     def fail(self, error: CounselError) -> bytes:
@@ -73,7 +73,7 @@ def _event(name: str, data: object) -> bytes:
     return f"event: {name}\ndata: ".encode() + strict_json.encode(data) + b"\n\n"
 
 
-def _end(answer: Ended) -> dict[str, object]:
+def _end(answer: ApiAnswer) -> dict[str, object]:
     document: dict[str, object] = {
         "usage": usage_to_json(answer.usage),
         "cost_usd": answer.usage.cost_usd,
@@ -95,25 +95,28 @@ def _end(answer: Ended) -> dict[str, object]:
 # ── the request ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _request(body: Mapping[str, object]) -> CompletionRequest:
-    """Raises `BadRequest`. What only this server's own machine could mean (files, conversations) is left out."""
+def _completion(body: Mapping[str, object]) -> CompletionRequest:
+    """Read the request, without what only makes sense on this server's machine (files, conversations).
+
+    Raises `BadRequest`.
+    """
     import msgspec
 
     if body.get("version") != VERSION:
         raise BadRequest(
             f"This server takes version {VERSION} of the request, not {body.get('version')!r}. "
-            "Update the older of the two counsels.",
+            "Update counsel on the side that is older.",
             "version",
         )
     try:
-        request = completion_json.load(read.part(body, "request"))
+        completion = completion_json.load(read.part(body, "request"))
     except (msgspec.ValidationError, ValueError, TypeError) as error:
         raise BadRequest(f"Invalid request: {error}.", "request") from None
-    _check(request)
+    _check(completion)
     return replace(
-        request,
-        turns=tuple(_turn(turn) for turn in request.turns),
-        exact=replace(request.exact, native=None),  # nothing goes to a vendor unread
+        completion,
+        turns=tuple(_turn(turn) for turn in completion.turns),
+        exact=replace(completion.exact, native=None),  # nothing is passed on to a vendor unchecked
         untranslated=(),
         is_streamed=True,
         previous=None,
@@ -121,20 +124,20 @@ def _request(body: Mapping[str, object]) -> CompletionRequest:
     )
 
 
-def _check(request: CompletionRequest) -> None:
-    """What the types do not say. A limit below one would be a cost below zero."""
-    if not request.turns:
+def _check(completion: CompletionRequest) -> None:
+    """Check what the types do not express. A limit below one would be a cost below zero."""
+    if not completion.turns:
         raise BadRequest("'turns' must not be empty.", "request.turns")
-    exact = request.exact
+    exact = completion.exact
     counts = {
-        "max_output": (request.max_output, 1),
-        "output_limit": (request.output_limit, 1),
+        "max_output": (completion.max_output, 1),
+        "output_limit": (completion.output_limit, 1),
         "exact.thinking_budget": (exact.thinking_budget, 0),
     }
     for name, (value, least) in counts.items():
         if value is not None and value < least:
             raise BadRequest(f"'{name}' must be at least {least}, not {value}.", f"request.{name}")
-    if len(request.tools) > reading.MOST_TOOLS:
+    if len(completion.tools) > reading.MOST_TOOLS:
         raise BadRequest(f"'tools' has more than {reading.MOST_TOOLS} entries.", "request.tools")
 
 
@@ -150,4 +153,5 @@ def _image(image: Image) -> Image:
         media_type, _ = kind(image.data, image.name)
     except InvalidArgument as error:
         raise BadRequest(error.message, "request.turns") from None
-    return Image(media_type, image.data, image.name[:200])  # its size decides about its price: not as it came
+    # Without the client's size, which would decide its price.
+    return Image(media_type, image.data, image.name[:200])

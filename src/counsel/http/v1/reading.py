@@ -1,4 +1,4 @@
-"""Reads fields of a request's body: types and ranges are checked, and what is wrong is named as the APIs name it."""
+"""Reads fields of a request's body: checks types and ranges, and words errors as the vendors' APIs do."""
 
 from __future__ import annotations
 
@@ -34,50 +34,52 @@ Name = TypeVar("Name", bound=str)
 
 
 @overload
-def checked(value: object, wanted: type[dict[str, object]], where: str) -> dict[str, object]: ...
+def checked(value: object, expected: type[dict[str, object]], where: str) -> dict[str, object]: ...
 @overload
-def checked(value: object, wanted: type[list[object]], where: str) -> list[object]: ...
+def checked(value: object, expected: type[list[object]], where: str) -> list[object]: ...
 @overload
-def checked(value: object, wanted: type[Value], where: str) -> Value: ...
-def checked(value: object, wanted: type, where: str) -> object:
-    """The value, if it has this type; `bool` does not count as a number."""
+def checked(value: object, expected: type[Value], where: str) -> Value: ...
+def checked(value: object, expected: type, where: str) -> object:
+    """Return the value if it has this type; `bool` does not count as a number."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = {float: is_number, int: is_number and isinstance(value, int)}.get(wanted)
-    if not (isinstance(value, wanted) if fits is None else fits):
-        raise BadRequest(f"Invalid type for '{where}': expected {_TYPES[wanted]}.", where, "invalid_type")
+    fits = {float: is_number, int: is_number and isinstance(value, int)}.get(expected)
+    if not (isinstance(value, expected) if fits is None else fits):
+        raise BadRequest(f"Invalid type for '{where}': expected {_TYPES[expected]}.", where, "invalid_type")
     return value
 
 
 @overload
 def optional(
-    body: Mapping[str, object], name: str, wanted: type[dict[str, object]], where: str = ""
+    body: Mapping[str, object], name: str, expected: type[dict[str, object]], where: str = ""
 ) -> dict[str, object] | None: ...
 @overload
 def optional(
-    body: Mapping[str, object], name: str, wanted: type[list[object]], where: str = ""
+    body: Mapping[str, object], name: str, expected: type[list[object]], where: str = ""
 ) -> list[object] | None: ...
 @overload
-def optional(body: Mapping[str, object], name: str, wanted: type[Value], where: str = "") -> Value | None: ...
-def optional(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> object:
-    """None if it is missing or null."""
+def optional(
+    body: Mapping[str, object], name: str, expected: type[Value], where: str = ""
+) -> Value | None: ...
+def optional(body: Mapping[str, object], name: str, expected: type, where: str = "") -> object:
+    """The field's value; None if it is missing or null."""
     value = body.get(name)
-    return None if value is None else checked(value, wanted, where or name)
+    return None if value is None else checked(value, expected, where or name)
 
 
 @overload
 def required(
-    body: Mapping[str, object], name: str, wanted: type[dict[str, object]], where: str = ""
+    body: Mapping[str, object], name: str, expected: type[dict[str, object]], where: str = ""
 ) -> dict[str, object]: ...
 @overload
 def required(
-    body: Mapping[str, object], name: str, wanted: type[list[object]], where: str = ""
+    body: Mapping[str, object], name: str, expected: type[list[object]], where: str = ""
 ) -> list[object]: ...
 @overload
-def required(body: Mapping[str, object], name: str, wanted: type[Value], where: str = "") -> Value: ...
-def required(body: Mapping[str, object], name: str, wanted: type, where: str = "") -> object:
+def required(body: Mapping[str, object], name: str, expected: type[Value], where: str = "") -> Value: ...
+def required(body: Mapping[str, object], name: str, expected: type, where: str = "") -> object:
     if body.get(name) is None:
         raise _missing(where or name)
-    return checked(body[name], wanted, where or name)
+    return checked(body[name], expected, where or name)
 
 
 def number(body: Mapping[str, object], name: str, low: float, high: float) -> float | None:
@@ -94,11 +96,11 @@ def count(body: Mapping[str, object], name: str, low: int = 1) -> int | None:
     return value
 
 
-def choice(value: object, allowed: Collection[Name], where: str) -> Name:
-    for name in allowed:
+def choice(value: object, values: Collection[Name], where: str) -> Name:
+    for name in values:
         if name == value:
             return name
-    names = ", ".join(f"'{name}'" for name in allowed)
+    names = ", ".join(f"'{name}'" for name in values)
     if value is None:
         raise _missing(where, f" Supported values are: {names}.")
     if not isinstance(value, str):
@@ -113,20 +115,20 @@ def _missing(where: str, more: str = "") -> BadRequest:
 
 
 def text(value: object, where: str) -> str:
-    read = checked(value, str, where)
-    return read if is_sound(read) else sound(read)
+    string = checked(value, str, where)
+    return string if is_sound(string) else sound(string)
 
 
 Place: TypeAlias = Callable[[str, int], str]
 
 
 def in_brackets(where: str, index: int) -> str:
-    """OpenAI's name of an entry."""
+    """An entry's name in OpenAI's errors."""
     return f"{where}[{index}]"
 
 
 def dotted(where: str, index: int) -> str:
-    """Anthropic's."""
+    """An entry's name in Anthropic's errors."""
     return f"{where}.{index}"
 
 
@@ -145,44 +147,46 @@ def rows(
 def blocks(
     content: object, where: str, kind: str = "text", place: Place = in_brackets
 ) -> list[dict[str, object]]:
-    """A message's content: a string is one block of text, of this type."""
+    """A message's content as blocks: a string becomes one block of type `kind`."""
     if isinstance(content, str):
         return [{"type": kind, "text": content}]
     if not isinstance(content, list):
-        wanted = f"Invalid type for '{where}': expected a string or an array of objects."
-        raise BadRequest(wanted, where, "invalid_type")
+        message = f"Invalid type for '{where}': expected a string or an array of objects."
+        raise BadRequest(message, where, "invalid_type")
     return objects(content, where, place)
 
 
-def typed(body: Mapping[str, object], fields: Mapping[str, type], within: str = "") -> None:
-    """Types of fields that nothing here depends on. The vendors refuse a wrong one."""
-    for name, wanted in fields.items():
-        optional(body, name, wanted, f"{within}{name}")
+def check_types(body: Mapping[str, object], fields: Mapping[str, type], within: str = "") -> None:
+    """Check the types of fields that are not used here: the vendors refuse wrong ones."""
+    for name, expected in fields.items():
+        optional(body, name, expected, f"{within}{name}")
 
 
-def metadata(body: Mapping[str, object]) -> None:
-    """OpenAI's: names and strings."""
+def check_metadata(body: Mapping[str, object]) -> None:
+    """Check OpenAI's `metadata`: names with strings."""
     for name, value in (optional(body, "metadata", dict) or {}).items():
         checked(value, str, f"metadata.{name[:60]}")
 
 
-def known(body: Mapping[str, object], fields: Collection[str], message: str) -> None:
-    """`message` is the API's own, with the field's name."""
+def check_names(body: Mapping[str, object], fields: Collection[str], message: str) -> None:
+    """Refuse unknown fields. `message` is the API's own, with a place for the field's name."""
     for name in body:
         if name not in fields:
             raise BadRequest(message.format(name[:100]), name[:100], "unknown_parameter")
 
 
-def refused(body: Mapping[str, object], reasons: Mapping[str, str], meant: Collection[str] = ()) -> None:
-    """Fields that change the answer in a way that cannot be had here. Their neutral values pass; of `meant`, none is."""
+def check_supported(
+    body: Mapping[str, object], reasons: Mapping[str, str], never_neutral: Collection[str] = ()
+) -> None:
+    """Refuse fields whose effect is not available here. Neutral values pass, except of `never_neutral` fields."""
     for name, reason in reasons.items():
         value = body.get(name)
-        if value is not None and (name in meant or value not in (False, [], {})):
+        if value is not None and (name in never_neutral or value not in (False, [], {})):
             raise BadRequest(f"'{name}' is not supported: {reason}.", name, "unsupported_parameter")
 
 
 def data_url(url: str, where: str) -> Image:
-    """An image. A URL is passed on to the vendor: this process fetches nothing."""
+    """The image of a URL. Addresses on the web are passed on to the vendor: this process fetches nothing."""
     if url.startswith(("https://", "http://")):
         return Image("", b"", url=url)
     match = _DATA_URL(url[:100])
@@ -193,9 +197,9 @@ def data_url(url: str, where: str) -> Image:
     return image(url[match.end() :], match[1], where)
 
 
-def image(encoded: str, media_type: str, where: str) -> Image:
+def image(payload: str, media_type: str, where: str) -> Image:
     try:
-        data = base64.b64decode(encoded, validate=True)
+        data = base64.b64decode(payload, validate=True)
         actual, _ = kind(data, where)
     except (binascii.Error, ValueError):
         raise BadRequest(f"'{where}' is not valid base64.", where, "invalid_base64") from None
@@ -203,9 +207,11 @@ def image(encoded: str, media_type: str, where: str) -> Image:
         raise BadRequest(
             f"'{where}' is not a PNG, JPEG, GIF or WEBP image.", where, "invalid_image_format"
         ) from None
-    claimed = _ALIASES.get(media_type.lower(), media_type.lower())
-    if claimed != actual:
-        raise BadRequest(f"'{where}' is declared as {claimed} but contains {actual}.", where, "invalid_image")
+    declared_type = _ALIASES.get(media_type.lower(), media_type.lower())
+    if declared_type != actual:
+        raise BadRequest(
+            f"'{where}' is declared as {declared_type} but contains {actual}.", where, "invalid_image"
+        )
     return Image(actual, data)
 
 

@@ -9,7 +9,7 @@ from typing import TypeGuard
 from counsel import json_reader as read
 from counsel.engine.completions.compose import has_content
 from counsel.http.v1 import opaque, reading, responses_tools
-from counsel.http.v1.api import Asked
+from counsel.http.v1.api import ApiRequest
 from counsel.http.v1.chat_request import AnswerFormat, effort_of, model_of, schema_of, user_turns, verbosity
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest
@@ -29,8 +29,8 @@ IGNORED: dict[str, type] = {
     "stream_options": dict,
     "client_metadata": dict,
 }
-_UNREPORTED = ("stream_options", "client_metadata")  # how a stream looks, and what only the client reads
-_INCLUDED = "reasoning.encrypted_content"  # the only `include` that answers of every vendor have
+_UNREPORTED = ("stream_options", "client_metadata")  # the stream's form, and data that only the client reads
+_INCLUDED = "reasoning.encrypted_content"  # the only `include` that every vendor's answers have
 _LOGPROBS = "message.output_text.logprobs"
 REFUSED = {
     "top_logprobs": "most models have none",
@@ -67,9 +67,9 @@ _ECHO: dict[str, object] = {
 }
 
 
-def parse(body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # noqa: ARG001 (Api)
-    reading.known(body, FIELDS, UNKNOWN)
-    reading.refused(body, REFUSED)
+def parse(body: dict[str, object], headers: Mapping[bytes, str]) -> ApiRequest:  # noqa: ARG001 (Api)
+    reading.check_names(body, FIELDS, UNKNOWN)
+    reading.check_supported(body, REFUSED)
     stream = bool(reading.optional(body, "stream", bool))
     background = bool(reading.optional(body, "background", bool))
     stored = reading.optional(body, "store", bool) is not False
@@ -77,36 +77,36 @@ def parse(body: dict[str, object], headers: Mapping[bytes, str]) -> Asked:  # no
         raise BadRequest("Background responses require 'store' to be true.", "store", "invalid_value")
     if body.get("truncation") is not None:
         reading.choice(body["truncation"], ("auto", "disabled"), "truncation")
-    reading.typed(body, {**IGNORED, **OWN})
-    reading.metadata(body)
-    offered = responses_tools.read(body)
-    return Asked(
-        request=_request(body, offered, stream=stream, stored=stored),
+    reading.check_types(body, {**IGNORED, **OWN})
+    reading.check_metadata(body)
+    tool_set = responses_tools.read(body)
+    return ApiRequest(
+        completion=_completion(body, tool_set, stream=stream, stored=stored),
         stream=stream,
         background=background,
         ignored=("client_metadata",) if body.get("client_metadata") is not None else (),
         echo=echo(body, stored=stored, background=background),
-        tools=offered.renamed,
+        client_tools=tool_set.client_tools,
     )
 
 
-def _request(
-    body: Mapping[str, object], offered: responses_tools.Offered, *, stream: bool, stored: bool
+def _completion(
+    body: Mapping[str, object], tool_set: responses_tools.ToolSet, *, stream: bool, stored: bool
 ) -> CompletionRequest:
     untranslated = [name for name in OWN if body.get(name) is not None]
     untranslated += ["truncation: auto"] if body.get("truncation") == "auto" else []
-    untranslated += offered.untranslated
-    chosen, tools = responses_tools.allowed(body, offered.specs)
+    untranslated += tool_set.untranslated
+    choice, tools = responses_tools.choice_and_tools(body, tool_set.specs)
     previous = _previous(body)
     left_out = [name for name in IGNORED if body.get(name) is not None and name not in _UNREPORTED]
-    left_out += [*offered.optional, *_details(body)]
-    if offered.web_search and not tools and body.get("tool_choice") not in (None, "auto", "none"):
+    left_out += [*tool_set.optional, *_left_out_settings(body)]
+    if tool_set.web_search and not tools and body.get("tool_choice") not in (None, "auto", "none"):
         left_out.append("tool_choice")
     items = _Items(untranslated, left_out, continues=previous is not None)
     system, turns = items.read(body.get("input"))
     instructions = reading.optional(body, "instructions", str)
     continues = previous is not None or body.get("conversation") is not None
-    if not (continues or instructions or items.has_other or any(map(has_content, turns))):
+    if not (continues or instructions or items.has_vendor_content or any(map(has_content, turns))):
         raise BadRequest("'input' must not be empty.", "input", "invalid_value")
     text = reading.optional(body, "text", dict) or {}
     effort, thinking_budget = _effort(body)
@@ -123,7 +123,7 @@ def _request(
         schema=schema,
         exact=Exact(
             top_p=reading.number(body, "top_p", 0, 1),
-            tool_choice=responses_tools.choice(chosen, body, tools, untranslated),
+            tool_choice=responses_tools.choice(choice, body, tools, untranslated),
             parallel_tool_calls=reading.optional(body, "parallel_tool_calls", bool),
             thinking_budget=thinking_budget,
             native=Native(WIRE, _own_body(body)),
@@ -131,7 +131,7 @@ def _request(
         ),
         untranslated=tuple(dict.fromkeys(untranslated)),
         offered=tuple(dict.fromkeys(left_out)),
-        web_search=offered.web_search,
+        web_search=tool_set.web_search,
         is_streamed=stream,
         stored=stored,
         previous=previous,
@@ -139,29 +139,31 @@ def _request(
     )
 
 
-def _details(body: Mapping[str, object]) -> list[str]:
-    """Parts of settings that only OpenAI's own models understand."""
-    wanted = [reading.checked(name, str, "include") for name in reading.optional(body, "include", list) or ()]
-    if _LOGPROBS in wanted:
+def _left_out_settings(body: Mapping[str, object]) -> list[str]:
+    """The parts of settings that only OpenAI's own models understand."""
+    includes = [
+        reading.checked(name, str, "include") for name in reading.optional(body, "include", list) or ()
+    ]
+    if _LOGPROBS in includes:
         reason = REFUSED["top_logprobs"]
         raise BadRequest(f"'{_LOGPROBS}' is not supported: {reason}.", "include", "unsupported_parameter")
-    included = [f"include.{name[:60]}" for name in wanted if name != _INCLUDED]
+    include_fields = [f"include.{name[:60]}" for name in includes if name != _INCLUDED]
     reasoning = reading.optional(body, "reasoning", dict) or {}
     text = reading.optional(body, "text", dict) or {}
-    known = {"effort", "summary", "generate_summary"}  # a summary is always asked for
+    supported = {"effort", "summary", "generate_summary"}  # a summary is always asked for
     return [
-        *included,
-        *(f"reasoning.{name[:60]}" for name in reasoning if name not in known),
+        *include_fields,
+        *(f"reasoning.{name[:60]}" for name in reasoning if name not in supported),
         *(f"text.{name[:60]}" for name in text if name not in {"format", "verbosity"}),
     ]
 
 
 def echo(body: Mapping[str, object], *, stored: bool, background: bool) -> dict[str, object]:
-    """What a response repeats of its request."""
-    shown = {name: body[name] if body.get(name) is not None else usual for name, usual in _ECHO.items()}
+    """The fields of the request that its response repeats."""
+    fields = {name: body[name] if body.get(name) is not None else usual for name, usual in _ECHO.items()}
     conversation = _conversation(body)
-    about = None if conversation is None else {"id": conversation}
-    return {**shown, "conversation": about, "background": background, "store": stored}
+    conversation_field = None if conversation is None else {"id": conversation}
+    return {**fields, "conversation": conversation_field, "background": background, "store": stored}
 
 
 def _previous(body: Mapping[str, object]) -> str | None:
@@ -177,23 +179,25 @@ def job_of(response: str) -> str:
 
 
 def references(body: Mapping[str, object]) -> dict[str, str]:
-    """The ids of stored items in the input that are sent by name only, each with its job."""
+    """The ids of stored items that the input refers to, each with its job."""
     items = body.get("input")
     rows = [item for item in items if _is_reference(item)] if isinstance(items, list) else []
     ids = (str(row.get("id")) for row in rows)
     return {name: f"job_{match[1]}" for name in ids if (match := _OUR_ID(name))}
 
 
-def with_items(body: Mapping[str, object], stored: Mapping[str, dict[str, object]]) -> dict[str, object]:
-    """The body with stored items in place of their ids. Reasoning that was not stored is left out: no answer needs it."""
-    replaced: list[object] = []
+def with_items(
+    body: Mapping[str, object], stored_items: Mapping[str, dict[str, object]]
+) -> dict[str, object]:
+    """The body with stored items in place of their ids, without reasoning that was not stored: no answer needs it."""
+    items: list[object] = []
     for item in read.values(body, "input"):
         name = str(item.get("id")) if _is_reference(item) else ""
-        if name in stored:
-            replaced.append(stored[name])
+        if name in stored_items:
+            items.append(stored_items[name])
         elif not name.startswith("rs_"):
-            replaced.append(item)
-    return {**body, "input": replaced}
+            items.append(item)
+    return {**body, "input": items}
 
 
 def input_items(body: Mapping[str, object], response: str) -> list[dict[str, object]]:
@@ -201,10 +205,10 @@ def input_items(body: Mapping[str, object], response: str) -> list[dict[str, obj
     rows = reading.blocks(body.get("input") or [], "input", "input_text")
     if isinstance(body.get("input"), str):
         rows = [{"role": "user", "content": rows}]
-    return [_listed(row, f"{response}_i{index}") for index, row in enumerate(rows)]
+    return [_with_id(row, f"{response}_i{index}") for index, row in enumerate(rows)]
 
 
-def _listed(item: dict[str, object], name: str) -> dict[str, object]:
+def _with_id(item: dict[str, object], name: str) -> dict[str, object]:
     kind = item.get("type") or "message"
     if kind != "message":
         prefix = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}.get(str(kind), "item")
@@ -231,17 +235,17 @@ def _conversation(body: Mapping[str, object]) -> str | None:
 
 
 def _own_body(body: Mapping[str, object]) -> dict[str, object]:
-    """The body as it came, without what is ours to do, and without reasoning that other vendors gave."""
-    passed = {name: value for name, value in body.items() if name not in _NOT_PASSED}
+    """The body for OpenAI: without fields that counsel handles itself, and without other vendors' reasoning."""
+    own_body = {name: value for name, value in body.items() if name not in _NOT_PASSED}
     if isinstance(body.get("input"), list):
-        passed["input"] = [
+        own_body["input"] = [
             _without_our_id(item) for item in read.parts(body, "input") if not _is_foreign(item)
         ]
-    return passed
+    return own_body
 
 
 def _without_our_id(item: dict[str, object]) -> dict[str, object]:
-    """The vendor does not know our ids, and needs none."""
+    """The item without an id of ours, which the vendor does not know and does not need."""
     if _OUR_ID(str(item.get("id"))):
         return {name: value for name, value in item.items() if name != "id"}
     return item
@@ -259,12 +263,14 @@ def _effort(body: Mapping[str, object]) -> tuple[Effort | None, int | None]:
 
 
 def _format(text: Mapping[str, object]) -> tuple[dict[str, object] | None, AnswerFormat]:
-    about = reading.optional(text, "format", dict, "text.format")
-    if about is None:
+    answer_format = reading.optional(text, "format", dict, "text.format")
+    if answer_format is None:
         return None, {}
-    kind = reading.choice(about.get("type"), ("text", "json_object", "json_schema"), "text.format.type")
+    kind = reading.choice(
+        answer_format.get("type"), ("text", "json_object", "json_schema"), "text.format.type"
+    )
     if kind == "json_schema":
-        return schema_of(about, "text.format")
+        return schema_of(answer_format, "text.format")
     return None, {"json_object": kind == "json_object"}
 
 
@@ -277,13 +283,14 @@ class _Items:
     def __init__(self, untranslated: list[str], left_out: list[str], *, continues: bool) -> None:
         self._untranslated = untranslated
         self._left_out = left_out
-        self.has_other = False  # items that only OpenAI's own models understand
+        self.has_vendor_content = False  # items that only OpenAI's own models understand
         self._continues = continues  # calls of an earlier response are not in the input
         self._system: list[str] = []
         self._turns: list[Turn] = []
         self._calls: dict[str, str] = {}  # id → name
-        self._texts: list[str] = []  # of the assistant's turn that is being read
-        self._own: list[ToolCall] = []
+        # Of the assistant's turn that is being read:
+        self._texts: list[str] = []
+        self._turn_calls: list[ToolCall] = []
         self._thoughts: list[Thought] = []
 
     def read(self, value: object) -> tuple[str | None, tuple[Turn, ...]]:
@@ -319,19 +326,19 @@ class _Items:
             if call.id in self._calls:
                 raise BadRequest(f"Two calls have the call_id {call.id[:100]}.", where, "invalid_value")
             self._calls[call.id] = call.name
-            self._own.append(call)
+            self._turn_calls.append(call)
         elif kind in {"function_call_output", "custom_tool_call_output"}:
             self._result(item, where)
         elif kind == "reasoning":
-            self.has_other = True
+            self.has_vendor_content = True
             self._thoughts += _thought(item)
-        elif kind == "item_reference":  # those of stored items were replaced by the items
+        elif kind == "item_reference":  # references to stored items have been replaced
             raise BadRequest(f"'{where}': this item is not stored; send the item itself.", where)
-        elif kind.endswith("_call"):  # of a tool that OpenAI runs: the text behind it has what came of it
-            self.has_other = True
+        elif kind.endswith("_call"):  # of a tool that OpenAI runs: the text after it contains the outcome
+            self.has_vendor_content = True
             self._left_out.append(f"input.{kind[:60]}")
         else:
-            self.has_other = True
+            self.has_vendor_content = True
             self._untranslated.append(kind[:60])
 
     def _message(self, item: Mapping[str, object], where: str) -> None:
@@ -358,7 +365,7 @@ class _Items:
             return reading.data_url(
                 reading.checked(part["image_url"], str, f"{where}.image_url"), f"{where}.image_url"
             )
-        self.has_other = True
+        self.has_vendor_content = True
         self._untranslated.append(kind)
         return ""
 
@@ -389,13 +396,13 @@ class _Items:
             self._turns.append(Turn("tool", tool_results=(result,)))
 
     def _close(self) -> None:
-        """The assistant's turn ends."""
-        if self._texts or self._own or self._thoughts:
+        """End the assistant's turn."""
+        if self._texts or self._turn_calls or self._thoughts:
             text = "\n\n".join(self._texts)
             self._turns.append(
-                Turn("assistant", text, tool_calls=tuple(self._own), thoughts=tuple(self._thoughts))
+                Turn("assistant", text, tool_calls=tuple(self._turn_calls), thoughts=tuple(self._thoughts))
             )
-            self._texts, self._own, self._thoughts = [], [], []
+            self._texts, self._turn_calls, self._thoughts = [], [], []
 
 
 def _own_text(part: Mapping[str, object], where: str) -> str:
@@ -409,10 +416,10 @@ def _input_text(part: Mapping[str, object], where: str) -> str:
 
 
 def _thought(item: dict[str, object]) -> list[Thought]:
-    packed = item.get("encrypted_content")
-    if not isinstance(packed, str) or not packed:
+    payload = item.get("encrypted_content")
+    if not isinstance(payload, str) or not payload:
         return []
-    if opaque.is_ours(packed):
-        return [thought] if (thought := opaque.decode(packed)) else []
-    sent = {name: value for name, value in _without_our_id(item).items() if name != "status"}
-    return [Thought(WIRE, sent)]
+    if opaque.is_ours(payload):
+        return [thought] if (thought := opaque.decode(payload)) else []
+    own_item = {name: value for name, value in _without_our_id(item).items() if name != "status"}
+    return [Thought(WIRE, own_item)]

@@ -1,6 +1,6 @@
-"""Tools in OpenAI's Responses: functions, functions in a namespace, tools with free text, and tools that OpenAI runs.
+"""Tools in OpenAI's Responses: functions, functions in a namespace, free-text tools, and tools that OpenAI runs.
 
-Other vendors have functions only: those of a namespace get a longer name, free text becomes the argument `input`, and
+Other vendors have only functions: those of a namespace get a longer name, free text becomes the argument `input`, and
 calls are translated back. Codex sends tools of all four kinds with every request.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from counsel.http.v1 import reading
-from counsel.http.v1.api import Renamed
-from counsel.http.v1.chat_request import arguments, function_tool, only, tool_choice
+from counsel.http.v1.api import ClientTool
+from counsel.http.v1.chat_request import arguments, function_tool, restrict_tools, tool_choice
 from counsel.http.v1.errors import BadRequest
 from counsel.lazy_dataclass import dataclass
 from counsel.models.wires.openai_responses import flat_name
@@ -21,64 +21,62 @@ _RESTRICTIONS = ("filters", "allowed_domains", "blocked_domains")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class ToolSet:
     specs: tuple[ToolSpec, ...]
-    renamed: Mapping[str, Renamed]  # by the name that the model sees
+    client_tools: Mapping[str, ClientTool]  # by the name that the model sees
     web_search: bool
-    optional: tuple[str, ...]  # tools of OpenAI's own, which other vendors do not get
-    untranslated: tuple[
-        str, ...
-    ]  # the same, if the client has no other tool: it wants the answer of this one
+    optional: tuple[str, ...]  # OpenAI's own tools, which other vendors do not get
+    untranslated: tuple[str, ...]  # the same, if the client has no other tool or demands a call
 
 
-def read(body: Mapping[str, object]) -> Offered:
+def read(body: Mapping[str, object]) -> ToolSet:
     rows = reading.rows(body, "tools")
     if len(rows) > reading.MOST_TOOLS:
         raise BadRequest(f"'tools' has {len(rows)} entries; at most {reading.MOST_TOOLS}.", "tools")
     specs: dict[str, ToolSpec] = {}
-    renamed: dict[str, Renamed] = {}
-    hosted: list[str] = []
+    client_tools: dict[str, ClientTool] = {}
+    vendor_tools: list[str] = []
     searches = False
     for index, row in enumerate(rows):
         where = f"tools[{index}]"
         kind = reading.checked(row.get("type"), str, f"{where}.type")
         if kind in {"function", "custom", "namespace"}:
-            _add(row, where, specs, renamed)
+            _add(row, where, specs, client_tools)
         elif kind.startswith(_SEARCH) and not any(row.get(name) for name in _RESTRICTIONS):
             searches = row.get("external_web_access") is not False
-            hosted += [] if searches else [kind]
+            vendor_tools += [] if searches else [kind]
         else:
-            hosted.append(kind[:60])
+            vendor_tools.append(kind[:60])
     is_forced = body.get("tool_choice") not in (None, "auto", "none")
-    needed = hosted if not specs or is_forced else []
-    return Offered(
+    required_tools = vendor_tools if not specs or is_forced else []
+    return ToolSet(
         specs=tuple(specs.values()),
-        renamed=renamed,
+        client_tools=client_tools,
         web_search=searches,
-        optional=tuple(f"tools.{kind}" for kind in hosted) if not needed else (),
-        untranslated=tuple(f"the tool {kind}" for kind in needed),
+        optional=tuple(f"tools.{kind}" for kind in vendor_tools) if not required_tools else (),
+        untranslated=tuple(f"the tool {kind}" for kind in required_tools),
     )
 
 
 def _add(
-    row: Mapping[str, object], where: str, specs: dict[str, ToolSpec], renamed: dict[str, Renamed]
+    row: Mapping[str, object], where: str, specs: dict[str, ToolSpec], client_tools: dict[str, ClientTool]
 ) -> None:
     if row["type"] != "namespace":
-        spec, about = _tool(row, where)
+        spec, client_tool = _tool(row, where)
         specs[spec.name] = spec
-        renamed |= {spec.name: about} if about else {}
+        client_tools |= {spec.name: client_tool} if client_tool else {}
         return
     namespace = reading.tool_name(row.get("name"), f"{where}.name")
     for index, inner in enumerate(reading.rows(row, "tools", f"{where}.tools")):
         place = f"{where}.tools[{index}]"
         reading.choice(inner.get("type"), ("function", "custom"), f"{place}.type")
-        spec, about = _tool(inner, place)
+        spec, client_tool = _tool(inner, place)
         flat = flat_name(namespace, spec.name)
         specs[flat] = ToolSpec(flat, spec.description, spec.schema, spec.strict)
-        renamed[flat] = {**about, "namespace": namespace, "name": spec.name}
+        client_tools[flat] = {**client_tool, "namespace": namespace, "name": spec.name}
 
 
-def _tool(row: Mapping[str, object], where: str) -> tuple[ToolSpec, Renamed]:
+def _tool(row: Mapping[str, object], where: str) -> tuple[ToolSpec, ClientTool]:
     if row["type"] == "function":
         return function_tool(row, where), {}
     name = reading.tool_name(row.get("name"), f"{where}.name")
@@ -93,15 +91,17 @@ def _tool(row: Mapping[str, object], where: str) -> tuple[ToolSpec, Renamed]:
     return ToolSpec(name, description, schema), {"name": name, "custom": True}
 
 
-def allowed(body: Mapping[str, object], tools: tuple[ToolSpec, ...]) -> tuple[object, tuple[ToolSpec, ...]]:
-    """The choice, and the tools. Of `allowed_tools`: its mode, and the tools that it allows, if they are the client's."""
+def choice_and_tools(
+    body: Mapping[str, object], tools: tuple[ToolSpec, ...]
+) -> tuple[object, tuple[ToolSpec, ...]]:
+    """The choice and the tools; for `allowed_tools`, its mode and the tools that it allows, if they are the client's."""
     value = body.get("tool_choice")
     if not isinstance(value, dict) or value.get("type") != "allowed_tools":
         return value, tools
     rows = reading.objects(value.get("tools"), "tool_choice.tools")
     if any(row.get("type") not in ("function", "custom") for row in rows):
         return value, tools
-    return only(value.get("mode"), [row.get("name") for row in rows], tools, "tool_choice")
+    return restrict_tools(value.get("mode"), [row.get("name") for row in rows], tools, "tool_choice")
 
 
 def choice(
@@ -122,9 +122,9 @@ def call(item: Mapping[str, object], where: str) -> ToolCall:
     name = reading.tool_name(item.get("name"), f"{where}.name")
     if namespace := reading.optional(item, "namespace", str, f"{where}.namespace"):
         name = flat_name(namespace, name)
-    made = (
+    call_arguments = (
         {"input": reading.text(item.get("input"), f"{where}.input")}
         if item["type"] == "custom_tool_call"
         else arguments(item.get("arguments"), f"{where}.arguments")
     )
-    return ToolCall(reading.required(item, "call_id", str, f"{where}.call_id"), name, made)
+    return ToolCall(reading.required(item, "call_id", str, f"{where}.call_id"), name, call_arguments)

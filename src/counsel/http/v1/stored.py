@@ -1,4 +1,4 @@
-"""`/v1/responses/ID`: a response that is stored, whether it has ended or not."""
+"""`/v1/responses/ID`: a stored response, whether it has ended or not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counsel.engine.store.records import JobDetail
 from counsel.errors import CounselError, NotFound
 from counsel.http.v1 import api as v1
 from counsel.http.v1 import reading, responses, responses_request, responses_tools
-from counsel.http.v1.api import Asked
+from counsel.http.v1.api import ApiRequest
 from counsel.http.v1.errors import BadRequest
 from counsel.requests import CompletionRequest, Engine
 from counsel.results import ChatResult
@@ -20,39 +20,41 @@ MOST_ITEMS = 100  # of one page
 
 
 class Storing(Protocol):
-    """An engine with the database: the real one, not one at the other end of a socket."""
+    """An engine that has the database itself, not the client of one over a socket."""
 
     async def completion(self, job_id: str) -> tuple[CompletionRequest, JobDetail]: ...
     async def delete(self, job_id: str) -> None: ...
 
 
-async def lookup(engine: Engine, name: str) -> tuple[Asked, JobDetail]:
+async def lookup(engine: Engine, name: str) -> tuple[ApiRequest, JobDetail]:
     try:
-        request, job = await cast(Storing, engine).completion(responses_request.job_of(name))
+        completion, job = await cast(Storing, engine).completion(responses_request.job_of(name))
     except CounselError:
         raise NotFound(f"Response with id '{name}' not found.") from None
-    body = dict(request.exact.native.body) if request.exact.native else {}
-    if request.previous is not None:
-        body["previous_response_id"] = f"resp_{request.previous.partition('_')[2]}"
-    elif request.continuation_id is not None:
-        body["conversation"] = request.continuation_id
+    body = dict(completion.exact.native.body) if completion.exact.native else {}
+    if completion.previous is not None:
+        body["previous_response_id"] = f"resp_{completion.previous.partition('_')[2]}"
+    elif completion.continuation_id is not None:
+        body["conversation"] = completion.continuation_id
     echo = responses_request.echo(body, stored=True, background=job.background)
-    tools = responses_tools.read(body).renamed
-    asked = Asked(request=request, echo=echo, created=job.created, finished=job.finished, tools=tools)
-    return asked, job
+    tools = responses_tools.read(body).client_tools
+    request = ApiRequest(
+        completion=completion, echo=echo, created=job.created, finished=job.finished, client_tools=tools
+    )
+    return request, job
 
 
 async def document(engine: Engine, name: str) -> dict[str, object]:
-    asked, job = await lookup(engine, name)
+    request, job = await lookup(engine, name)
     if job.is_open:
-        return responses.open_response(asked, job.id)
+        return responses.open_response(request, job.id)
     if isinstance(job.result, ChatResult):
-        return responses.RESPONSES.plain(asked, job.id, v1.ended(asked, job.result))
+        return responses.RESPONSES.plain(request, job.id, v1.answer_of(request, job.result))
     error = job.error or NotFound("The response has no answer.")
-    refusal = v1.refused(asked, error)
+    refusal = v1.refusal(request, error)
     if refusal is not None:
-        return responses.RESPONSES.plain(asked, job.id, refusal)
-    return responses.failed(asked, job.id, error)
+        return responses.RESPONSES.plain(request, job.id, refusal)
+    return responses.failed_response(request, job.id, error)
 
 
 async def with_items(engine: Engine, body: dict[str, object]) -> dict[str, object]:
@@ -76,9 +78,9 @@ async def with_items(engine: Engine, body: dict[str, object]) -> dict[str, objec
 
 
 async def input_items(engine: Engine, name: str, query: Mapping[str, str]) -> dict[str, object]:
-    """What a response was asked, the newest item first, as OpenAI lists it."""
-    asked, _ = await lookup(engine, name)
-    native = asked.request.exact.native
+    """The input of a response as OpenAI lists it, the newest item first."""
+    request, _ = await lookup(engine, name)
+    native = request.completion.exact.native
     items = responses_request.input_items(native.body if native else {}, name.partition("_")[2])
     if reading.choice(query.get("order", "desc"), ("asc", "desc"), "order") == "desc":
         items.reverse()
@@ -100,7 +102,7 @@ async def input_items(engine: Engine, name: str, query: Mapping[str, str]) -> di
     }
 
 
-async def deleted(engine: Engine, name: str) -> dict[str, object]:
+async def delete(engine: Engine, name: str) -> dict[str, object]:
     _, job = await lookup(engine, name)
     await cast(Storing, engine).delete(job.id)
     return {"id": name, "object": "response", "deleted": True}

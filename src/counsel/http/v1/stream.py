@@ -10,7 +10,7 @@ from counsel.errors import CounselError, UpstreamError
 from counsel.http.auth import Send
 from counsel.http.chunks import Chunks
 from counsel.http.v1 import errors
-from counsel.http.v1.api import Api, Asked, Ended
+from counsel.http.v1.api import Api, ApiAnswer, ApiRequest
 from counsel.http.v1.own import Own
 from counsel.job_events import (
     JobEvent,
@@ -32,15 +32,15 @@ _HEADERS = [
 ]
 
 
-class BegunAgain(UpstreamError):
-    """Another process runs the job now, and asks its model again."""
+class RestartedElsewhere(UpstreamError):
+    """Another process runs the job now and asks its model again."""
 
 
 class Stream:
     def __init__(
         self,
         api: Api,
-        asked: Asked,
+        request: ApiRequest,
         job: str,
         send: Send,
         headers: list[tuple[bytes, bytes]],
@@ -48,20 +48,22 @@ class Stream:
         chunks: Chunks | None = None,
     ) -> None:
         self._api = api
-        self._asked = asked
+        self._request = request
         self._send = send
         self._chunks = chunks
         self._writes = 0  # in progress
-        self._renderer = api.renderer(asked, job)
+        self._renderer = api.renderer(request, job)
         self._headers = headers
-        self._ignored = list(asked.ignored)
+        self._ignored = list(request.ignored)
         self._length = 0  # characters of the text that were sent
         self._inputs: dict[str, int] = {}  # by tool call: characters of its arguments that were sent
-        self._calls: set[str] = set()  # that were sent as a whole
+        self._calls: set[str] = set()  # ids of tool calls that were sent completely
         self._began = False
         self._over = False
         self._quiet = True  # nothing was sent since the last tick
-        self._writing: asyncio.Task[None] | None = None  # a comment that the client is slow to read
+        self._writing: asyncio.Task[None] | None = (
+            None  # writes a comment, which a client may be slow to read
+        )
         loop = asyncio.get_running_loop()
         self._tick = loop.call_later(KEEPALIVE, self._keep_alive)
 
@@ -77,13 +79,13 @@ class Stream:
             await self._part(event.part)  # type: ignore[attr-defined]
         elif kind is ModelStarted or kind is Restarted:
             self._check_restart(event)
-            if kind is ModelStarted:  # what the model before it did not take no longer matters
-                self._ignored = list(self._asked.ignored)
+            if kind is ModelStarted:  # settings that an earlier model did not take no longer matter
+                self._ignored = list(self._request.ignored)
         elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
             self._ignored.append(event.setting)
 
     def push(self, event: JobEvent) -> bool:
-        """Write a text at once, if that keeps the order and the client has read what was sent before."""
+        """Write a text at once, if that keeps the order and the client has read everything before it."""
         if type(event) is not TextAdded or self._chunks is None:
             return False
         if not self._began or self._over or self._writes or not self._chunks.takes_chunk():
@@ -94,10 +96,10 @@ class Stream:
         return True
 
     async def note(self, text: str) -> None:
-        """Progress, as reasoning."""
+        """Write progress, as reasoning."""
         await self._write(self._renderer.thinking(text))
 
-    async def whole(self, text: str) -> None:
+    async def write_text(self, text: str) -> None:
         await self._write(self._renderer.text(text))
 
     async def _text(self, event: TextAdded) -> None:
@@ -105,19 +107,19 @@ class Stream:
             await self._write(self._renderer.text(new))
 
     def _unsent(self, event: TextAdded) -> str:
-        """Of a job that is followed late, the text so far arrives as one."""
+        """The part of a text that was not sent yet: to a late follower the text so far arrives as one event."""
         new = event.text[max(0, self._length - event.offset) :]
         self._length += len(new)
         return new
 
     async def _tool_input(self, event: ToolInputAdded) -> None:
-        """Of a call that began before this follower came, nothing is sent before it is whole."""
-        known = self._inputs.get(event.id)
-        if event.id in self._calls or (known is None and event.offset):
+        """Send a piece of a call's arguments; nothing of a call that began before this follower, until it is complete."""
+        length = self._inputs.get(event.id)
+        if event.id in self._calls or (length is None and event.offset):
             return
-        new = event.text[max(0, (known or 0) - event.offset) :]
-        self._inputs[event.id] = (known or 0) + len(new)
-        if new or known is None:
+        new = event.text[max(0, (length or 0) - event.offset) :]
+        self._inputs[event.id] = (length or 0) + len(new)
+        if new or length is None:
             data = self._renderer.tool_input(replace(event, text=new))
             if data:
                 await self._write(data)
@@ -130,15 +132,15 @@ class Stream:
         await self._write(self._renderer.part(part))
 
     def _check_restart(self, event: JobEvent) -> None:
-        """What was sent cannot be taken back: neither text nor a tool call."""
+        """Raise if the answer begins again after text or a tool call was sent: neither can be taken back."""
         keeps = event.offset if isinstance(event, Restarted) else 0
         if self._length > keeps or self._inputs or self._calls:
             is_taken = isinstance(event, Restarted) and event.reason == "interrupted"
-            kind = BegunAgain if is_taken else UpstreamError
-            raise kind("The answer was broken off and begins again.", hint="Send the request again.")
+            kind = RestartedElsewhere if is_taken else UpstreamError
+            raise kind("The answer was interrupted and begins again.", hint="Send the request again.")
 
-    async def replay(self, answer: Ended) -> None:
-        """An answer that had ended before the client came: its parts in their order."""
+    async def replay(self, answer: ApiAnswer) -> None:
+        """Send the parts of an answer that ended before the client connected, in their order."""
         for part in answer.parts:
             if part["type"] == "text":
                 if part["text"]:
@@ -159,9 +161,9 @@ class Stream:
             else:
                 await self._part(part)
 
-    async def end(self, answer: Ended) -> None:
+    async def end(self, answer: ApiAnswer) -> None:
         self.close()
-        for part in answer.parts:  # of a job that another process ran, calls may be in its result only
+        for part in answer.parts:  # if another process ran the job, calls may be in its result only
             if part["type"] == "tool_call" and part["id"] not in self._calls:
                 await self._part(part)
         await self._write(self._renderer.end(answer), last=True)
@@ -176,14 +178,13 @@ class Stream:
         await self._write(b"", last=True)
 
     async def fail(self, error: CounselError, status: int | None = None) -> None:
-        """With a status of its own, if nothing was sent."""
+        """Send the error: with a status of its own if nothing was sent, else as the stream's last event."""
         self.close()
         if self._over:
             return
-        if self._began and isinstance(error, BegunAgain) and isinstance(self._api, Own):
-            await (
-                self.cut()
-            )  # it comes back, takes back what it has of the first answer, and gets the second one
+        if self._began and isinstance(error, RestartedElsewhere) and isinstance(self._api, Own):
+            # The laptop reconnects, discards its part of the first answer, and gets the second one.
+            await self.cut()
             return
         if self._began:
             await self._write(self._renderer.fail(error), last=True)

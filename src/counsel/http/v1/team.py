@@ -1,4 +1,4 @@
-"""What a server reports to a counsel that joins it: its release, who asks, and which models may be asked."""
+"""What a server tells a counsel that joins it: its release, who sends the request, and which models may be asked."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from counsel.types import Model
 
 
 def refuse_relays(caller: Caller) -> None:
-    """A counsel that has joined a team passes nothing on for others: two of them could send a call in a circle."""
+    """Refuse calls if this counsel has joined a team itself: two of them could send a call in a circle."""
     if login := caller.settings.team:
         raise Conflict(
-            f"This counsel is itself a member's: it has joined {login.url}.",
+            f"This counsel cannot serve others, since it has itself joined {login.url}.",
             hint=f"Join that server: `counsel login {login.url}`.",
         )
 
@@ -46,7 +46,7 @@ def _about(caller: Caller) -> dict[str, object]:
 
 
 def _model(model: Model) -> dict[str, object]:
-    """The facts that a counsel needs which does not know the model itself."""
+    """The facts that a counsel needs if it does not know the model itself."""
     return {
         "id": model.id,
         "provider": model.provider,
