@@ -11,18 +11,13 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from counsel.engine.store.people import SignedIn
-from counsel.engine.store.sessions import NewSession, SessionRecord
+from counsel.engine.store.sessions import NewSession, SessionRecord, SessionStore
 from counsel.errors import AuthenticationFailed
 from counsel.http.console.sessions import IDLE_SECONDS, LONGEST_SECONDS, TOUCH_SECONDS
 from counsel.lazy_dataclass import dataclass
 from counsel.people import OPERATOR, Person
-
-if TYPE_CHECKING:
-    from counsel.engine.store.people import SignedIn
-from counsel.engine.store.sessions import SessionStore
 
 MOST = 20  # per person; the least recently used one is deleted for a new one
 COOKIE = "counsel_team_session"

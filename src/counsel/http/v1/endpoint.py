@@ -177,7 +177,7 @@ class V1:
                 canceller()
             await work
         except asyncio.CancelledError:
-            if not (canceller.is_gone or self._closing):
+            if not (canceller.is_disconnected or self._closing):
                 raise
             task.uncancel()
             if not self._closing:
@@ -209,10 +209,10 @@ class _Canceller:
 
     def __init__(self, task: asyncio.Task[object]) -> None:
         self._task = task
-        self.is_gone = False
+        self.is_disconnected = False
 
     def __call__(self, *_: object) -> None:
-        self.is_gone = True
+        self.is_disconnected = True
         self._task.cancel()
 
 
@@ -278,21 +278,21 @@ class _HttpRequest:
             await self.reply(open_response(request, job, "queued"), 200, *_job_headers(job))
             return
 
-        async def stopped() -> None:
+        async def cancel_job() -> None:
             if not keeps_job:
                 await self.engine.cancel(job)
 
-        answering = (
+        work = (
             self._stream(api, request, job, repeats=repeats)
             if request.stream
             else self._plain(api, request, job)
         )
-        await self.app.run_while_connected(answering, self.receive, stopped, self.connection)
+        await self.app.run_while_connected(work, self.receive, cancel_job, self.connection)
 
     async def follow(self, request: ApiRequest, detail: JobDetail) -> None:
         """Send a stored response as a stream, from its beginning."""
-        answering = self._stream(RESPONSES, request, detail.id, repeats=True)
-        await self.app.run_while_connected(answering, self.receive, _keep_job, self.connection)
+        work = self._stream(RESPONSES, request, detail.id, repeats=True)
+        await self.app.run_while_connected(work, self.receive, _keep_job, self.connection)
 
     async def _plain(self, api: Api, request: ApiRequest, job: str) -> None:
         try:
