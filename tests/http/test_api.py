@@ -19,23 +19,23 @@ from support.api_client import Api, running
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_process: FakeProcess) -> AsyncIterator[Api]:
-    async with running(tmp_path, fake_process) as made:
+    async with running(tmp_path, fake_process) as client:
         info = {"name": "test", "version": "1"}
-        await made.mcp(
+        await client.mcp(
             "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
         )
-        yield made
+        yield client
 
 
 async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: FakeProcess) -> None:
     fake_process.script(text="one two three", gate="half", gate_after=1)
-    begun = await api.ask("count", **{"async": True})
-    job = begun["job_id"]
-    status, listed = await api.get("/api/jobs", limit="5")
-    assert (status, [row["job_id"] for row in listed["jobs"]]) == (200, [job])
-    async with api.events(job) as coming:
+    reply = await api.ask("count", **{"async": True})
+    job = reply["job_id"]
+    status, page = await api.get("/api/jobs", limit="5")
+    assert (status, [row["job_id"] for row in page["jobs"]]) == (200, [job])
+    async with api.events(job) as events:
         kinds, text = [], ""
-        async for event in coming:
+        async for event in events:
             kinds.append(event["kind"])
             if event["kind"] == "text":
                 text = text[: event["data"]["offset"]] + event["data"]["text"]
@@ -43,14 +43,14 @@ async def test_jobs_from_the_list_to_the_last_event(api: Api, fake_process: Fake
     assert text == "one two three"
     assert kinds[0] == "started"
     assert kinds[-1] == "done"
-    status, shown = await api.get(f"/api/jobs/{job}", history="1")
-    assert (status, shown["status"]) == (200, "completed")
-    assert [message["content"] for message in shown["history"]] == ["count", "one two three"]
-    async with api.events(begun["continuation"]["id"]) as coming:
-        again = [event async for event in coming]
-    assert again[-1]["kind"] == "done"
-    async with api.events(job, **{"Last-Event-ID": again[-2]["id"]}) as coming:
-        assert [event["seq"] async for event in coming] == [again[-1]["seq"]]
+    status, document = await api.get(f"/api/jobs/{job}", history="1")
+    assert (status, document["status"]) == (200, "completed")
+    assert [message["content"] for message in document["history"]] == ["count", "one two three"]
+    async with api.events(reply["continuation"]["id"]) as events:
+        replay = [event async for event in events]
+    assert replay[-1]["kind"] == "done"
+    async with api.events(job, **{"Last-Event-ID": replay[-2]["id"]}) as events:
+        assert [event["seq"] async for event in events] == [replay[-1]["seq"]]
 
 
 async def test_discarded_text_is_marked_as_discarded(api: Api, fake_process: FakeProcess) -> None:
@@ -59,46 +59,46 @@ async def test_discarded_text_is_marked_as_discarded(api: Api, fake_process: Fak
     )
     fake_process.script(text="good1 good2 good3")
     job = (await api.ask("count", model="auto", **{"async": True}))["job_id"]
-    seen, text = [], ""
-    async with api.events(job) as coming:
-        async for event in coming:
+    texts, text = [], ""
+    async with api.events(job) as events:
+        async for event in events:
             if event["kind"] in {"text", "restarted"}:
                 text = text[: event["data"]["offset"]] + event["data"].get("text", "")
-                seen.append(text)
+                texts.append(text)
                 fake_process.open_gate("fail")
             if event["kind"] == "restarted":
                 data = event["data"]
-    assert seen[:3] == ["void1 ", "void1 void2 ", ""]
+    assert texts[:3] == ["void1 ", "void1 void2 ", ""]
     assert text == "good1 good2 good3"
     first, second = [call["model"] for call in fake_process.calls][:2]
     assert (data["model"], data["next"], data["reason"]) == (first, second, "failed")
     assert data["code"] == "PROVIDER_UNAVAILABLE"
-    async with api.events(job) as coming:  # when all is over
-        again = [event async for event in coming]
-    assert [event["data"]["text"] for event in again if event["kind"] == "text"] == [text]
-    _, shown = await api.get(f"/api/jobs/{job}", history="1")
-    assert [message["content"] for message in shown["history"]] == ["count", text]
+    async with api.events(job) as events:  # when all is over
+        replay = [event async for event in events]
+    assert [event["data"]["text"] for event in replay if event["kind"] == "text"] == [text]
+    _, document = await api.get(f"/api/jobs/{job}", history="1")
+    assert [message["content"] for message in document["history"]] == ["count", text]
 
 
 async def test_a_running_job_is_cancelled(api: Api, fake_process: FakeProcess) -> None:
     fake_process.script(hang_after=1)
     job = (await api.ask("wait", **{"async": True}))["job_id"]
     await asyncio.to_thread(fake_process.wait_for, deltas=1)
-    async with api.events(job) as coming:
-        assert (await anext(coming))["kind"] == "started"
+    async with api.events(job) as events:
+        assert (await anext(events))["kind"] == "started"
         status, reply = await api.post(f"/api/jobs/{job}/cancel")
         assert (status, reply["status"]) == (200, "cancelled")
-        assert [event["kind"] async for event in coming][-1] == "cancelled"
+        assert [event["kind"] async for event in events][-1] == "cancelled"
     await asyncio.to_thread(fake_process.wait_for, state="disconnected")
 
 
 async def test_the_front_ends_during_an_open_stream(api: Api, fake_process: FakeProcess) -> None:
     fake_process.script(hang_after=1)
     job = (await api.ask("wait", **{"async": True}))["job_id"]
-    async with api.events(job) as coming:
-        assert (await anext(coming))["kind"] == "started"
+    async with api.events(job) as events:
+        assert (await anext(events))["kind"] == "started"
         api.process.terminate()
-        assert [event["kind"] async for event in coming][-1] not in {"done", "failed", "cancelled"}
+        assert [event["kind"] async for event in events][-1] not in {"done", "failed", "cancelled"}
     _, output = await api.process.communicate()
     assert api.process.returncode == 0
     assert b"ERROR" not in output
@@ -131,29 +131,34 @@ async def test_models_that_can_be_asked_and_their_usage(api: Api, fake_process: 
 async def test_an_image_is_uploaded(api: Api, tmp_path: Path) -> None:
     project = tmp_path / "a project"
     project.mkdir()
-    there = {"project": str(project)}
+    params = {"project": str(project)}
 
     async def upload(body: bytes, **query: str) -> tuple[int, Any]:
         async with api.session.post("/api/images", data=io.BytesIO(body), params=query) as answer:
             return answer.status, await answer.json()
 
-    made = io.BytesIO()
-    Image.new("RGB", (4, 3), "red").save(made, "PNG")
-    status, kept = await upload(made.getvalue(), **there)
-    assert (status, kept["media_type"], kept["width"], kept["height"]) == (200, "image/png", 4, 3)
-    assert Path(kept["path"]).parent == project / ".counsel" / "assets"
-    assert await asyncio.to_thread(Path(kept["path"]).read_bytes) == made.getvalue()
+    picture = io.BytesIO()
+    Image.new("RGB", (4, 3), "red").save(picture, "PNG")
+    status, stored_image = await upload(picture.getvalue(), **params)
+    assert (status, stored_image["media_type"], stored_image["width"], stored_image["height"]) == (
+        200,
+        "image/png",
+        4,
+        3,
+    )
+    assert Path(stored_image["path"]).parent == project / ".counsel" / "assets"
+    assert await asyncio.to_thread(Path(stored_image["path"]).read_bytes) == picture.getvalue()
     for body, query, code in (
-        (b"<svg onload='x()'/>", there, 400),
-        (b"", there, 400),
-        (made.getvalue() + b"x" * 11_000_000, there, 413),
-        (made.getvalue(), {"project": "relative"}, 400),
+        (b"<svg onload='x()'/>", params, 400),
+        (b"", params, 400),
+        (picture.getvalue() + b"x" * 11_000_000, params, 413),
+        (picture.getvalue(), {"project": "relative"}, 400),
     ):
         assert (await upload(body, **query))[0] == code
     assert len(list(project.rglob("*.*"))) == 3  # the picture, the store's .gitignore and .counsel itself
 
 
-async def test_the_rooms_of_servers_and_skills_are_here(api: Api) -> None:
+async def test_servers_and_skills_have_routes(api: Api) -> None:
     status, listing = await api.get("/api/servers")
     assert (status, listing["servers"], listing["problems"]) == (200, [], [])
     status, skills = await api.get("/api/skills", agent="gemini")
@@ -173,8 +178,8 @@ async def test_failures_are_json_with_a_fitting_status(api: Api) -> None:
         ("/nowhere", 404, "NOT_FOUND"),
         ("/api/skills/show", 400, "INVALID_ARGUMENT"),
     ]:
-        got, document = await api.get(path)
-        assert (path, got, document["code"]) == (path, status, code)
+        actual, document = await api.get(path)
+        assert (path, actual, document["code"]) == (path, status, code)
         assert document["error"]
     assert (await api.post("/api/jobs/nobody/cancel"))[0] == 404
 
@@ -226,7 +231,7 @@ async def test_what_is_wrong_in_an_address_is_named(api: Api) -> None:
     assert (await api.get("/api/jobs"))[0] == 200
 
 
-async def test_a_last_event_id_that_is_no_number_is_named(api: Api) -> None:
+async def test_a_last_event_id_that_is_not_a_number_is_named(api: Api) -> None:
     await api.ask("hello")
     job = (await api.get("/api/jobs"))[1]["jobs"][0]["job_id"]
     for value in NO_NUMBERS:
@@ -239,17 +244,17 @@ async def test_a_last_event_id_that_is_no_number_is_named(api: Api) -> None:
 
 async def test_files_named_over_http_stay_in_the_callers_folder(api: Api, fake_process: FakeProcess) -> None:
     for name in ("/etc/hostname", "..", "../*"):
-        refused = await api.ask("Why?", files=[name])
-        assert refused["code"] == "FILE_NOT_ALLOWED", name
+        failure = await api.ask("Why?", files=[name])
+        assert failure["code"] == "FILE_NOT_ALLOWED", name
     assert fake_process.calls == []
 
 
 async def test_long_answers_are_compressed_for_those_who_accept_it(api: Api) -> None:
     sizes = []
-    for accepted in ("gzip", "identity"):
-        async with api.session.get("/api/models", headers={"Accept-Encoding": accepted}) as answer:
+    for encoding in ("gzip", "identity"):
+        async with api.session.get("/api/models", headers={"Accept-Encoding": encoding}) as answer:
             assert (await answer.json())["models"]
-            assert answer.headers.get("Content-Encoding") == ("gzip" if accepted == "gzip" else None)
+            assert answer.headers.get("Content-Encoding") == ("gzip" if encoding == "gzip" else None)
             sizes.append(int(answer.headers["Content-Length"]))
     assert sizes[0] * 4 < sizes[1]
     async with api.session.get("/health", headers={"Accept-Encoding": "gzip"}) as answer:

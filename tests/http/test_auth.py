@@ -19,10 +19,10 @@ GOOD = {"host": "127.0.0.1:8080", "authorization": f"Bearer {SECRET}"}
 
 
 class Reply:
-    def __init__(self, sent: list[Any]) -> None:
-        self.status: int = sent[0]["status"]
-        self.headers = {name.decode(): value.decode() for name, value in sent[0].get("headers", [])}
-        self.body: bytes = sent[1]["body"]
+    def __init__(self, messages: list[Any]) -> None:
+        self.status: int = messages[0]["status"]
+        self.headers = {name.decode(): value.decode() for name, value in messages[0].get("headers", [])}
+        self.body: bytes = messages[1]["body"]
 
     @property
     def error(self) -> str:
@@ -38,7 +38,7 @@ async def ask(
     state: dict[str, Any] | None = None,
     **options: Any,
 ) -> Reply:
-    sent: list[Any] = []
+    messages: list[Any] = []
 
     async def app(_scope: auth.Scope, _receive: auth.Receive, send: auth.Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"x-app", b"1")]})
@@ -48,12 +48,12 @@ async def ask(
         return {}
 
     async def send(message: auth.Message) -> None:
-        sent.append(message)
+        messages.append(message)
 
     pairs = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "headers": pairs, "state": state or {}}
     await auth.Guard(app, secret=SECRET, host=bound, **options)(scope, receive, send)
-    return Reply(sent)
+    return Reply(messages)
 
 
 async def test_the_token_gives_access() -> None:
@@ -65,7 +65,7 @@ async def test_the_token_gives_access() -> None:
 @pytest.mark.parametrize(
     "token", ["Bearer wrong", f"Basic {SECRET}", SECRET, "Bearer", f"Bearer {SECRET}x", "Bearer é"]
 )
-async def test_another_token_does_not(token: str) -> None:
+async def test_another_token_is_refused(token: str) -> None:
     reply = await ask({**GOOD, "authorization": token})
     assert (reply.status, reply.error) == (401, "The token is wrong.")
     assert reply.headers["www-authenticate"] == 'Bearer realm="counsel"'
@@ -93,7 +93,7 @@ async def test_these_hosts_are_this_machine(host: str) -> None:
     "host",
     ["evil.example", "127.0.0.1.evil.example", "", "192.168.1.5", "[::2]", "localhost.evil.example:8080"],
 )
-async def test_other_hosts_are_not(host: str) -> None:
+async def test_other_hosts_are_refused(host: str) -> None:
     reply = await ask({**GOOD, "host": host})
     assert reply.status == 421
     assert "www-authenticate" not in reply.headers
@@ -134,27 +134,29 @@ async def test_pages_of_other_origins_get_no_answer(origin: str, status: int) ->
 
 async def test_a_listed_page_may_read_refusals_and_ask_what_is_allowed() -> None:
     page = {"host": "localhost", "origin": "https://listed.example"}
-    refused = await ask(page, origins=("https://listed.example",))
-    assert refused.status == 401
-    assert refused.headers["access-control-allow-origin"] == "https://listed.example"
-    assert refused.headers["vary"] == "Origin"
-    asked = await ask(
+    refusal = await ask(page, origins=("https://listed.example",))
+    assert refusal.status == 401
+    assert refusal.headers["access-control-allow-origin"] == "https://listed.example"
+    assert refusal.headers["vary"] == "Origin"
+    preflight = await ask(
         {**page, "access-control-request-method": "POST"},
         method="OPTIONS",
         origins=("https://listed.example",),
     )
-    assert (asked.status, asked.body) == (204, b"")
-    assert asked.headers["access-control-allow-methods"] == "GET, POST, DELETE, PUT, PATCH"
-    assert "mcp-session-id" in asked.headers["access-control-allow-headers"]
-    wanted = "authorization, x-stainless-os, anthropic-dangerous-direct-browser-access, x-counsel, cookie"
-    sdk = {**page, "access-control-request-method": "POST", "access-control-request-headers": wanted}
-    allowed = (await ask(sdk, method="OPTIONS", origins=("https://listed.example",))).headers
-    names = allowed["access-control-allow-headers"].split(", ")
+    assert (preflight.status, preflight.body) == (204, b"")
+    assert preflight.headers["access-control-allow-methods"] == "GET, POST, DELETE, PUT, PATCH"
+    assert "mcp-session-id" in preflight.headers["access-control-allow-headers"]
+    header_names = (
+        "authorization, x-stainless-os, anthropic-dangerous-direct-browser-access, x-counsel, cookie"
+    )
+    sdk = {**page, "access-control-request-method": "POST", "access-control-request-headers": header_names}
+    reply_headers = (await ask(sdk, method="OPTIONS", origins=("https://listed.example",))).headers
+    names = reply_headers["access-control-allow-headers"].split(", ")
     assert {"x-stainless-os", "anthropic-dangerous-direct-browser-access", "x-counsel-conversation"} <= set(
         names
     )
     assert not {"x-counsel", "cookie"} & set(names), "the console's cookie is for its own page"
-    assert asked.headers["access-control-allow-origin"] == "https://listed.example"
+    assert preflight.headers["access-control-allow-origin"] == "https://listed.example"
     plain: Any = {"method": "OPTIONS", "origins": ("https://listed.example",)}
     assert (await ask(page, **plain)).status == 401, "only a preflight has no token"
     assert (await ask({**GOOD, **page}, **plain)).body == b"app"
@@ -177,14 +179,14 @@ async def test_over_the_limit_only_health_is_answered() -> None:
     assert (await ask(GOOD, path="/health", state=busy)).status == 200
 
 
-async def test_what_is_no_request_goes_through() -> None:
-    seen = []
+async def test_what_is_not_a_request_passes_the_guard() -> None:
+    types = []
 
     async def app(scope: auth.Scope, _receive: auth.Receive, _send: auth.Send) -> None:
-        seen.append(scope["type"])
+        types.append(scope["type"])
 
     await auth.Guard(app, secret=SECRET, host="127.0.0.1")({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
-    assert seen == ["lifespan"]
+    assert types == ["lifespan"]
 
 
 # ── the token ────────────────────────────────────────────────────────────────────────────────────────
@@ -192,10 +194,10 @@ async def test_what_is_no_request_goes_through() -> None:
 
 def test_a_token_is_made_once_and_is_private(tmp_path: Path) -> None:
     settings = load({"COUNSEL_HOME": str(tmp_path / "home")})
-    made = auth.token(settings)
+    token = auth.token(settings)
     path = tmp_path / "home" / "token"
-    assert len(made) >= 40
-    assert path.read_text() == made == auth.token(settings)
+    assert len(token) >= 40
+    assert path.read_text() == token == auth.token(settings)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [entry.name for entry in path.parent.iterdir()] == ["token"]
 

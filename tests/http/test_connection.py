@@ -20,15 +20,15 @@ def test_an_answer_is_framed_as_h11_frames_it(request_line: bytes, headers: list
         parser.receive_data(request_line)
         while type(parser.next_event()) is not h11.EndOfMessage:
             pass
-        sent = [parser.send(h11.Response(status_code=200, headers=headers))]
+        chunks = [parser.send(h11.Response(status_code=200, headers=headers))]
         pieces = [b""] if request_line.startswith(b"HEAD") else [b"abc", b"", b"def"]
-        sent += [parser.send(h11.Data(data=piece)) for piece in pieces]
-        sent.append(parser.send(h11.EndOfMessage()))
-        outputs.append(b"".join(sent))
+        chunks += [parser.send(h11.Data(data=piece)) for piece in pieces]
+        chunks.append(parser.send(h11.EndOfMessage()))
+        outputs.append(b"".join(chunks))
     assert outputs[0] == outputs[1]
 
 
-def test_nothing_is_sent_behind_an_answers_end() -> None:
+def test_nothing_is_sent_after_an_answers_end() -> None:
     parser = Parser()
     parser.receive_data(REQUEST)
     while type(parser.next_event()) is not h11.EndOfMessage:

@@ -56,8 +56,8 @@ class Browser:
     async def send(
         self, method: str, path: str, body: Any = None, *, own: bool = True, **headers: str
     ) -> tuple[int, Any, Any]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        base = {**(OWN if own else {}), **({"Cookie": self.cookie} if self.cookie else {}), **named}
+        more_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        base = {**(OWN if own else {}), **({"Cookie": self.cookie} if self.cookie else {}), **more_headers}
         async with self.http.request(
             method, path, json=body, headers=base, allow_redirects=False
         ) as response:
@@ -81,11 +81,11 @@ class Browser:
 
 @asynccontextmanager
 async def serving(home: Path, *, host: str = "127.0.0.1", token: str = TOKEN) -> AsyncIterator[Browser]:
-    loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": token, "HOME": str(home)})
+    config = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": token, "HOME": str(home)})
     engine: Any = FakeEngine()
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    table = routes.routes(engine, loaded)
-    application = app.build(engine, loaded, host=host, secret=token, routes=table)
+    table = routes.routes(engine, config)
+    application = app.build(engine, config, host=host, secret=token, routes=table)
     server = serve.Server(application, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     running = asyncio.ensure_future(server.serve())
     try:
@@ -105,8 +105,8 @@ async def serving(home: Path, *, host: str = "127.0.0.1", token: str = TOKEN) ->
 
 @pytest.fixture
 async def browser(tmp_path: Path, page: Path) -> AsyncIterator[Browser]:
-    async with serving(tmp_path / "home") as made:
-        yield made
+    async with serving(tmp_path / "home") as new_browser:
+        yield new_browser
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────────
@@ -152,11 +152,11 @@ async def test_hashed_files_are_cached_for_ever_and_the_page_is_asked_for_again(
 
 
 async def test_text_is_compressed_for_those_who_accept_it(browser: Browser) -> None:
-    for accepted, packed in [("gzip, br", True), ("br;q=1, gzip;q=0", False), ("", False)]:
-        _, body, headers = await browser.send("GET", "/assets/index-B4x.js", Accept_Encoding=accepted)
-        assert ("Content-Encoding" in headers) is packed
+    for encoding, is_compressed in [("gzip, br", True), ("br;q=1, gzip;q=0", False), ("", False)]:
+        _, body, headers = await browser.send("GET", "/assets/index-B4x.js", Accept_Encoding=encoding)
+        assert ("Content-Encoding" in headers) is is_compressed
         assert headers["Vary"] == "Accept-Encoding"
-        assert (gzip.decompress(body) if packed else body) == SCRIPT
+        assert (gzip.decompress(body) if is_compressed else body) == SCRIPT
     _, _, headers = await browser.send("GET", "/assets/index-9aZ.css", Accept_Encoding="gzip")
     assert "Content-Encoding" not in headers  # three bytes
 
@@ -239,9 +239,9 @@ async def test_a_link_signs_in_once(browser: Browser) -> None:
     assert document["expires_at"] > 0
     assert headers["Cache-Control"] == "no-store"
     assert (await browser.send("GET", "/api/openapi.json"))[0] == 200
-    kept, browser.cookie = browser.cookie, ""
+    cookie, browser.cookie = browser.cookie, ""
     assert await browser.sign_in(key) == 401
-    browser.cookie = kept
+    browser.cookie = cookie
     assert await browser.status() == 200
 
 
@@ -305,21 +305,21 @@ async def test_wrong_tokens_are_limited_and_a_link_still_works(browser: Browser)
 
 async def test_signing_out_ends_the_session_everywhere(browser: Browser) -> None:
     await browser.sign_in()
-    other = browser.cookie
+    first_cookie = browser.cookie
     browser.cookie = ""
     await browser.sign_in()
     status, _, headers = await browser.send("DELETE", "/api/session")
     assert status == 204
     assert "Max-Age=0" in headers["Set-Cookie"]
     assert await browser.status() == 401
-    browser.cookie = other
+    browser.cookie = first_cookie
     assert await browser.status() == 200
 
 
 async def test_signing_out_ends_the_streams_of_the_session(tmp_path: Path) -> None:
     store = ConsoleSessions(tmp_path, TOKEN)
     value = store.sign_in(TOKEN)
-    sent: list[Any] = []
+    messages: list[Any] = []
 
     async def stream(_scope: auth.Scope, _receive: auth.Receive, send: auth.Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -335,14 +335,14 @@ async def test_signing_out_ends_the_streams_of_the_session(tmp_path: Path) -> No
         return {}
 
     async def send(message: auth.Message) -> None:
-        sent.append(message)
+        messages.append(message)
 
     headers = {"host": "127.0.0.1", "x-counsel": "1", "cookie": f"{store.cookie}={value}"}
     pairs = [(name.encode(), text.encode()) for name, text in headers.items()]
     guard = auth.Guard(stream, secret=TOKEN, host="127.0.0.1", sessions=store)
     await guard({"type": "http", "method": "GET", "path": "/api/events", "headers": pairs}, receive, send)
-    assert [message.get("body") for message in sent[1:]] == [b"first", b""]
-    assert not sent[-1].get("more_body")
+    assert [message.get("body") for message in messages[1:]] == [b"first", b""]
+    assert not messages[-1].get("more_body")
 
 
 # ── what the cookie does not give ────────────────────────────────────────────────────────────────────
@@ -351,14 +351,14 @@ async def test_signing_out_ends_the_streams_of_the_session(tmp_path: Path) -> No
 async def test_a_cookie_counts_only_from_the_consoles_own_page(browser: Browser) -> None:
     await browser.sign_in()
     own = f"http://127.0.0.1:{browser.port}"
-    accepted: list[dict[str, str]] = [
+    good: list[dict[str, str]] = [
         {"Sec-Fetch-Site": "same-origin"},
         {"Origin": own},
         {"X-Counsel": "1"},  # over plain HTTP to another machine browsers send no Sec-Fetch-Site
     ]
-    for headers in accepted:
+    for headers in good:
         assert await browser.status(own=False, **headers) == 200, headers
-    refused: list[tuple[int, dict[str, str]]] = [
+    bad: list[tuple[int, dict[str, str]]] = [
         (401, {}),
         (401, {"Sec-Fetch-Site": "same-site"}),  # a page on another port of this machine
         (401, {"Sec-Fetch-Site": "same-site", "X-Counsel": "1"}),
@@ -373,7 +373,7 @@ async def test_a_cookie_counts_only_from_the_consoles_own_page(browser: Browser)
             {"Host": f"evil.example:{browser.port}", "Origin": f"http://evil.example:{browser.port}", **OWN},
         ),
     ]
-    for status, headers in refused:
+    for status, headers in bad:
         assert await browser.status(own=False, **headers) == status, headers
 
 
@@ -392,7 +392,7 @@ async def test_a_change_also_needs_the_pages_own_header(browser: Browser) -> Non
 
 
 async def test_another_page_cannot_sign_a_browser_in(browser: Browser) -> None:
-    """Else a page could make you work in a session of its own."""
+    """Otherwise a page could make you work in a session of its own."""
     for headers in (
         {},
         {"Sec-Fetch-Site": "cross-site", "X-Counsel": "1"},
@@ -415,8 +415,8 @@ async def test_no_page_is_allowed_to_send_the_cookie_from_elsewhere(browser: Bro
     )
     assert status == 403
     assert not [name for name in headers if name.lower().startswith("access-control")]
-    listed = {b"origin": "https://listed.example", b"host": "127.0.0.1", b"x-counsel": "1"}
-    assert not auth.is_from_own_page("GET", listed)
+    request_headers = {b"origin": "https://listed.example", b"host": "127.0.0.1", b"x-counsel": "1"}
+    assert not auth.is_from_own_page("GET", request_headers)
     assert "x-counsel" not in auth._CORS_HEADERS.split(", ")
 
 
@@ -451,8 +451,8 @@ async def test_a_cookie_set_by_another_port_neither_signs_in_nor_out(browser: Br
 
 @contextmanager
 def another_user(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Sockets that are made here belong to another user than the server's."""
-    if os.geteuid() != 0:  # then it is the server that is another
+    """Sockets that are created here belong to another user than the server."""
+    if os.geteuid() != 0:  # without root, the server pretends to be another user
         monkeypatch.setattr(os, "geteuid", lambda: 4_000_000)
         yield
         return

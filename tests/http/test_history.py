@@ -18,8 +18,8 @@ from support.api_client import Api, here
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as made:
-        yield made
+    async with here(tmp_path, fake_api) as client:
+        yield client
 
 
 async def ask(api: Api, prompt: str, **more: Any) -> Any:
@@ -38,15 +38,15 @@ async def test_jobs_are_listed_in_pages_and_by_filters(api: Api, fake_api: FakeA
     fake_api.script(hang_after=0)
     running_job = await ask(api, "wait", model="o3", mode="background")
     newest_first = [running_job["job_id"], both["job_id"], *reversed(jobs)]
-    seen: list[str] = []
+    names: list[str] = []
     cursor: dict[str, str] = {}
     while True:
         _, page = await api.get("/api/jobs", limit="2", **cursor)
-        seen += [job["job_id"] for job in page["jobs"]]
+        names += [job["job_id"] for job in page["jobs"]]
         if page["next"] is None:
             break
         cursor = {"cursor": page["next"]}
-    assert seen == newest_first
+    assert names == newest_first
     for query, expected in [
         ({"status": "processing"}, newest_first[:1]),
         ({"status": "completed", "tool": "chat"}, newest_first[2:]),
@@ -92,14 +92,14 @@ async def test_usage_is_grouped_and_shown_over_time(api: Api, fake_api: FakeAPI,
 async def test_a_job_has_a_timeline(api: Api, fake_api: FakeAPI) -> None:
     fake_api.script(gate="g", gate_after=1)
     job = (await ask(api, "wait", mode="background"))["job_id"]
-    async with api.events(job) as coming:
-        async for event in coming:
+    async with api.events(job) as events:
+        async for event in events:
             if event["kind"] == "text":
                 fake_api.open_gate("g")
-    _, shown = await api.get(f"/api/jobs/{job}/timeline")
-    assert (shown["job_id"], shown["started_at"] <= shown["ended_at"]) == (job, True)
-    assert [span["kind"] for span in shown["spans"]] == ["queue", "answer", "first_word"]
-    assert shown["spans"][1] | {"start": 0, "end": 0} == {
+    _, document = await api.get(f"/api/jobs/{job}/timeline")
+    assert (document["job_id"], document["started_at"] <= document["ended_at"]) == (job, True)
+    assert [span["kind"] for span in document["spans"]] == ["queue", "answer", "first_word"]
+    assert document["spans"][1] | {"start": 0, "end": 0} == {
         "kind": "answer",
         "slot": "0",
         "model": "gpt-5",
@@ -120,9 +120,9 @@ async def test_a_job_is_deleted_once_it_has_ended(api: Api, fake_api: FakeAPI) -
     assert await api.delete(f"/api/jobs/{job}") == (200, {"deleted": job})
     assert (await api.get(f"/api/jobs/{job}"))[0] == 404
     assert (await api.delete(f"/api/jobs/{job}"))[0] == 404
-    done = await ask(api, "hello")
-    await api.delete(f"/api/jobs/{done['job_id']}")
-    _, conversation = await api.get(f"/api/conversations/{done['continuation']['id']}")
+    reply = await ask(api, "hello")
+    await api.delete(f"/api/jobs/{reply['job_id']}")
+    _, conversation = await api.get(f"/api/conversations/{reply['continuation']['id']}")
     assert len(conversation["history"]) == 2
 
 
@@ -133,28 +133,28 @@ async def test_conversations_are_listed_searched_and_shown(
     Image.new("RGB", (4, 3), "red").save(picture, "PNG")
     (tmp_path / "red.png").write_bytes(picture.getvalue())
     first = await ask(api, "about ducks", images=["red.png"])
-    others = [(await ask(api, f"about geese {number}"))["continuation"]["id"] for number in range(3)]
+    geese = [(await ask(api, f"about geese {number}"))["continuation"]["id"] for number in range(3)]
     name = first["continuation"]["id"]
     await ask(api, "more about ducks", continuation_id=name)
-    seen: list[str] = []
+    names: list[str] = []
     cursor: dict[str, str] = {}
     while True:
         _, page = await api.get("/api/conversations", limit="3", **cursor)
-        seen += [conversation["id"] for conversation in page["conversations"]]
+        names += [conversation["id"] for conversation in page["conversations"]]
         if page["next"] is None:
             break
         cursor = {"cursor": page["next"]}
-    assert seen == [name, *reversed(others)]
+    assert names == [name, *reversed(geese)]
     _, page = await api.get("/api/conversations", q="DUCKS more")
     assert [(row["id"], row["found"]) for row in page["conversations"]] == [
         (name, "gpt-5 says: more about ducks")
     ]
     _, page = await api.get("/api/conversations", q="geese", limit="1")
     assert page["next"]
-    _, shown = await api.get(f"/api/conversations/{name}")
-    assert [message["content"] for message in shown["history"]][::2] == ["about ducks", "more about ducks"]
-    assert shown["history"][0]["job_id"] == first["job_id"]
-    (image,) = shown["history"][0]["image_ids"]
+    _, document = await api.get(f"/api/conversations/{name}")
+    assert [message["content"] for message in document["history"]][::2] == ["about ducks", "more about ducks"]
+    assert document["history"][0]["job_id"] == first["job_id"]
+    (image,) = document["history"][0]["image_ids"]
     async with api.session.get(f"/api/images/{image}") as answer:
         assert (answer.status, answer.content_type) == (200, "image/png")
         assert await answer.read() == picture.getvalue()
@@ -183,17 +183,17 @@ async def test_a_conversation_is_exported_and_deleted(api: Api, fake_api: FakeAP
 
 async def test_settings_are_shown_with_their_sources_and_keys_by_name_only(api: Api, tmp_path: Path) -> None:
     (tmp_path / "counsel" / "config.toml").write_text('summary_model = "flash"\nnonsense = 1\n')
-    status, shown = await api.get("/api/settings")
-    rows = {row["name"]: row for row in shown["settings"]}
+    status, document = await api.get("/api/settings")
+    rows = {row["name"]: row for row in document["settings"]}
     assert (status, rows["summary_model"]["value"]) == (200, "flash")
     assert "config.toml" in rows["summary_model"]["source"]
     assert (rows["token"]["value"], rows["token"]["set"], rows["token"]["secret"]) == (None, True, True)
     assert (rows["max_files"]["value"], rows["max_files"]["source"]) == (100, "default")
-    keys = {row["provider"]: row for row in shown["keys"]}
+    keys = {row["provider"]: row for row in document["keys"]}
     assert (keys["openai"]["set"], keys["anthropic"]["set"]) == (True, False)
-    assert any("nonsense" in problem for problem in shown["problems"])
-    assert "sk-test" not in json.dumps(shown)
-    assert "a-token-for-these-tests" not in json.dumps(shown)
+    assert any("nonsense" in problem for problem in document["problems"])
+    assert "sk-test" not in json.dumps(document)
+    assert "a-token-for-these-tests" not in json.dumps(document)
 
 
 async def test_a_setting_is_changed_in_the_file_and_wrong_ones_are_refused(api: Api, tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ async def test_a_setting_is_changed_in_the_file_and_wrong_ones_are_refused(api: 
         async with api.session.put("/api/settings", json=body) as answer:
             return answer.status, await answer.json()
 
-    status, done = await put({"name": "summary_model", "value": "gpt-5-nano"})
-    assert (status, done["changed"], done["setting"]["value"]) == (200, True, "gpt-5-nano")
-    status, done = await put({"name": "COUNSEL_AUTO_ORDER", "value": ["a, b", "c"]})
-    assert (status, done["setting"]["value"]) == (200, ["a, b", "c"])
+    status, reply = await put({"name": "summary_model", "value": "gpt-5-nano"})
+    assert (status, reply["changed"], reply["setting"]["value"]) == (200, True, "gpt-5-nano")
+    status, reply = await put({"name": "COUNSEL_AUTO_ORDER", "value": ["a, b", "c"]})
+    assert (status, reply["setting"]["value"]) == (200, ["a, b", "c"])
     assert (await put({"name": "max_files", "value": 7}))[1]["setting"]["value"] == 7
     rows = (await api.get("/api/settings"))[1]["settings"]  # at once
     assert next(row["value"] for row in rows if row["name"] == "max_files") == 7
@@ -239,10 +239,10 @@ async def test_a_panel_is_set_and_removed_and_wrong_ones_are_refused(api: Api, t
             return answer.status, await answer.json()
 
     models = ["gpt-5-nano", {"model": "opus-latest", "stance": "against"}]
-    status, done = await put("design", {"models": models})
-    assert (status, done) == (200, {"changed": True, "panels": [{"name": "design", "models": models}]})
-    assert (await api.get("/api/settings"))[1]["panels"] == done["panels"]
-    written = file.read_text()
+    status, reply = await put("design", {"models": models})
+    assert (status, reply) == (200, {"changed": True, "panels": [{"name": "design", "models": models}]})
+    assert (await api.get("/api/settings"))[1]["panels"] == reply["panels"]
+    content = file.read_text()
     for name, body, code in [
         ("design", {"models": ["@design"]}, "CONFIG_INVALID"),
         ("a b", {"models": ["gpt-5-nano"]}, "CONFIG_INVALID"),
@@ -252,7 +252,7 @@ async def test_a_panel_is_set_and_removed_and_wrong_ones_are_refused(api: Api, t
         ("design", {}, "INVALID_ARGUMENT"),
     ]:
         assert (await put(name, body))[1]["code"] == code, (name, body)
-    assert file.read_text() == written
+    assert file.read_text() == content
     async with api.session.delete("/api/panels/design") as answer:
         assert await answer.json() == {"changed": True, "panels": []}
     assert "# mine" in file.read_text()
@@ -267,11 +267,11 @@ async def test_an_alias_is_set_and_removed_and_wrong_ones_are_refused(api: Api, 
         async with api.session.put(f"/api/aliases/{name}", json=body) as answer:
             return answer.status, await answer.json()
 
-    status, done = await put("quick", {"model": "gpt-5-nano"})
-    assert (status, done["changed"]) == (200, True)
-    assert done["aliases"] == [{"name": "quick", "target": "gpt-5-nano", "model": "gpt-5-nano"}]
-    assert (await api.get("/api/models"))[1]["aliases"] == done["aliases"]
-    written = file.read_text()
+    status, reply = await put("quick", {"model": "gpt-5-nano"})
+    assert (status, reply["changed"]) == (200, True)
+    assert reply["aliases"] == [{"name": "quick", "target": "gpt-5-nano", "model": "gpt-5-nano"}]
+    assert (await api.get("/api/models"))[1]["aliases"] == reply["aliases"]
+    content = file.read_text()
     for name, body, code in [
         ("quick", {"model": "gpt-5-nanoo"}, "CONFIG_INVALID"),
         ("auto", {"model": "gpt-5-nano"}, "CONFIG_INVALID"),
@@ -281,7 +281,7 @@ async def test_an_alias_is_set_and_removed_and_wrong_ones_are_refused(api: Api, 
         ("%20", {"model": "gpt-5-nano"}, "INVALID_ARGUMENT"),
     ]:
         assert (await put(name, body))[1]["code"] == code, (name, body)
-    assert file.read_text() == written
+    assert file.read_text() == content
     async with api.session.delete("/api/aliases/quick") as answer:
         assert await answer.json() == {"changed": True, "aliases": []}
     async with api.session.delete("/api/aliases/quick") as answer:
@@ -290,9 +290,9 @@ async def test_an_alias_is_set_and_removed_and_wrong_ones_are_refused(api: Api, 
 
 
 async def test_the_checks_of_doctor_are_data(api: Api) -> None:
-    status, shown = await api.get("/api/doctor")
-    assert (status, {finding["area"] for finding in shown["findings"]} >= {"versions", "settings"}) == (
+    status, document = await api.get("/api/doctor")
+    assert (status, {finding["area"] for finding in document["findings"]} >= {"versions", "settings"}) == (
         200,
         True,
     )
-    assert "sk-test" not in json.dumps(shown)
+    assert "sk-test" not in json.dumps(document)

@@ -20,16 +20,16 @@ async def events(count: int, failure: Exception | None = None) -> AsyncIterator[
 
 
 async def test_a_stream_whose_events_fail_is_cut_off_and_does_not_end_as_if_it_were_whole() -> None:
-    sent: list[str] = []
+    chunks: list[str] = []
 
     async def send(failure: Exception | None = None) -> None:
-        sent.clear()
+        chunks.clear()
         async for chunk in job_stream.stream(events(2, failure), asyncio.Event()):
-            sent.append(chunk)
+            chunks.append(chunk)
 
     with pytest.raises(Internal, match="gone"):
         await send(Internal("The disk is gone."))
-    cut = "".join(sent)
-    assert (cut.count("id: 1\n"), cut.count("id: 2\n")) == (1, 1)
+    text = "".join(chunks)
+    assert (text.count("id: 1\n"), text.count("id: 2\n")) == (1, 1)
     await send()
-    assert "".join(sent) == cut
+    assert "".join(chunks) == text

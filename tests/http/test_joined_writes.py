@@ -8,7 +8,7 @@ from typing import cast
 from counsel.http.joined_writes import MOST_PENDING, JoinedWrites
 
 
-class Recorded:
+class RecordingTransport:
     def __init__(self) -> None:
         self.calls: list[bytes | str] = []
 
@@ -25,13 +25,13 @@ class Recorded:
         return "close" in self.calls
 
 
-def joined() -> tuple[JoinedWrites, Recorded]:
-    transport = Recorded()
+def new_writes() -> tuple[JoinedWrites, RecordingTransport]:
+    transport = RecordingTransport()
     return JoinedWrites(cast(asyncio.Transport, transport)), transport
 
 
 async def test_writes_of_one_turn_are_one_write() -> None:
-    writes, transport = joined()
+    writes, transport = new_writes()
     for piece in (b"head", b"", b"body", b"end"):
         writes.write(piece)
     assert transport.calls == []
@@ -42,8 +42,8 @@ async def test_writes_of_one_turn_are_one_write() -> None:
     assert transport.calls == [b"headbodyend", b"next"]
 
 
-async def test_an_urgent_write_stays_behind_the_earlier_ones() -> None:
-    writes, transport = joined()
+async def test_an_urgent_write_stays_after_the_earlier_ones() -> None:
+    writes, transport = new_writes()
     writes.write(b"head")
     writes.write_at_once(b"chunk")
     assert transport.calls == [b"head", b"chunk"]
@@ -51,8 +51,8 @@ async def test_an_urgent_write_stays_behind_the_earlier_ones() -> None:
     assert transport.calls == [b"head", b"chunk"]
 
 
-async def test_little_waits_so_that_a_slow_reader_is_noticed() -> None:
-    writes, transport = joined()
+async def test_only_a_little_waits_so_that_a_slow_reader_is_noticed() -> None:
+    writes, transport = new_writes()
     piece = b"x" * (MOST_PENDING // 4)
     for _ in range(5):
         writes.write(piece)
@@ -60,12 +60,12 @@ async def test_little_waits_so_that_a_slow_reader_is_noticed() -> None:
 
 
 async def test_closing_sends_the_rest_and_aborting_drops_it() -> None:
-    writes, transport = joined()
+    writes, transport = new_writes()
     writes.write(b"last")
     writes.close()
     assert transport.calls == [b"last", "close"]
     assert writes.is_closing()
-    writes, transport = joined()
+    writes, transport = new_writes()
     writes.write(b"last")
     writes.abort()
     await asyncio.sleep(0)

@@ -62,9 +62,9 @@ def test_a_type_may_contain_itself() -> None:
 def test_two_types_of_one_name_are_a_mistake() -> None:
     schemas = Schemas()
     schemas.of(Point)
-    other = type("Point", (dict,), {"__annotations__": {}})
+    second_type = type("Point", (dict,), {"__annotations__": {}})
     with pytest.raises(TypeError, match="Two types are called Point"):
-        schemas._component(other)
+        schemas._component(second_type)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ KEY = "sk-proj-" + "q7Rt" * 10
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api, OPENAI_API_KEY="", ANTHROPIC_BASE_URL=fake_api.url) as made:
-        yield made
+    async with here(tmp_path, fake_api, OPENAI_API_KEY="", ANTHROPIC_BASE_URL=fake_api.url) as client:
+        yield client
 
 
 async def put(api: Api, provider: str, body: Any) -> tuple[int, Any]:
@@ -39,8 +39,8 @@ async def test_a_key_is_stored_privately_used_and_removed(
     api: Api, fake_api: FakeAPI, tmp_path: Path
 ) -> None:
     assert (await row(api, "openai"))["set"] is False
-    status, stored = await put(api, "openai", {"key": f" {KEY}\n"})
-    assert (status, stored["set"], stored["source"], stored["accepted"]) == (200, True, ".env", True)
+    status, reply = await put(api, "openai", {"key": f" {KEY}\n"})
+    assert (status, reply["set"], reply["source"], reply["accepted"]) == (200, True, ".env", True)
     file = tmp_path / "counsel" / ".env"
     assert file.read_text() == f"OPENAI_API_KEY={KEY}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -51,10 +51,10 @@ async def test_a_key_is_stored_privately_used_and_removed(
         "set": True,
         "source": ".env",
         "required": True,
-        "url": stored["url"],
+        "url": reply["url"],
     }
-    status, removed = await api.delete("/api/keys/openai")
-    assert (status, removed["removed"], removed["set"]) == (200, ["OPENAI_API_KEY"], False)
+    status, reply_of_delete = await api.delete("/api/keys/openai")
+    assert (status, reply_of_delete["removed"], reply_of_delete["set"]) == (200, ["OPENAI_API_KEY"], False)
     assert KEY not in file.read_text()
     assert (await api.delete("/api/keys/openai"))[1]["removed"] == []
 
@@ -74,7 +74,7 @@ async def test_a_key_that_the_provider_rejects_is_not_stored(
     assert (await row(api, "openai"))["set"] is True
 
 
-async def test_what_is_no_key_or_no_provider_is_refused(api: Api, tmp_path: Path) -> None:
+async def test_an_invalid_key_or_provider_is_refused(api: Api, tmp_path: Path) -> None:
     for body in ({}, {"key": ""}, {"key": 7}, {"key": "a b"}, {"key": "a\nOTHER=1"}, {"key": KEY, "more": 1}):
         assert (await put(api, "openai", body))[0] == 400, body
     status, failure = await put(api, "opena", {"key": KEY})

@@ -89,16 +89,18 @@ async def test_health_is_answered_before_the_engine_is_open_and_the_rest_waits(s
         base = f"http://127.0.0.1:{await served.ports}"
         async with session.get(f"{base}/health") as early:
             assert (early.status, (await early.json())["status"]) == (200, "ok")
-        async with session.get(f"{base}/metrics") as refused:
-            assert refused.status == 401
+        async with session.get(f"{base}/metrics") as refusal:
+            assert refusal.status == 401
         headers = {"authorization": f"Bearer {TOKEN}"}
-        asked = asyncio.create_task(session.post(f"{base}/mcp", json=message("initialize"), headers=headers))
+        request = asyncio.create_task(
+            session.post(f"{base}/mcp", json=message("initialize"), headers=headers)
+        )
         async with session.get(f"{base}/health") as still:
             assert still.status == 200
-        assert not asked.done()
+        assert not request.done()
         assert served.announced == []
         served.may_open.set()
-        async with await asked as answer:
+        async with await request as answer:
             assert "result" in await answer.json()
         assert served.announced == [("127.0.0.1", await served.ports)]
         async with session.get(f"{base}/health") as late:
@@ -168,10 +170,10 @@ async def test_what_the_api_changes_counts_in_the_next_request_of_every_interfac
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with served.running(), aiohttp.ClientSession(headers=headers) as session:
         base = f"http://127.0.0.1:{await served.ports}"
-        async with session.get(f"{base}/v1/models/quick") as unknown:
-            assert unknown.status == 404
-        async with session.put(f"{base}/api/aliases/quick", json={"model": "gpt-5-nano"}) as changed:
-            assert changed.status == 200
-        async with session.get(f"{base}/v1/models") as listed:
-            owners = {row["id"]: row["owned_by"] for row in (await listed.json())["data"]}
+        async with session.get(f"{base}/v1/models/quick") as model:
+            assert model.status == 404
+        async with session.put(f"{base}/api/aliases/quick", json={"model": "gpt-5-nano"}) as put:
+            assert put.status == 200
+        async with session.get(f"{base}/v1/models") as models:
+            owners = {row["id"]: row["owned_by"] for row in (await models.json())["data"]}
         assert (owners["quick"], owners["auto"]) == ("alias", "counsel")

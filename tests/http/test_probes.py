@@ -87,13 +87,13 @@ async def test_a_server_whose_database_is_away_is_alive_but_not_ready(
         assert (status, reasons) == (503, ["database"])
 
 
-def test_what_the_database_refuses_is_no_failure_of_the_program() -> None:
+def test_a_database_that_refuses_is_a_503_and_a_bug_a_500() -> None:
     """503: the request may be sent again, also to another server."""
     assert failed_with(StoreError("The database cannot be used.")).status_code == 503
     assert failed_with(Internal("This should not have happened.")).status_code == 500
 
 
-async def test_a_queue_that_stands_still_is_told_and_takes_no_server_out(
+async def test_a_queue_that_stands_still_is_reported_but_takes_no_server_out(
     tmp_path: Path, fake_api: FakeAPI, url: str
 ) -> None:
     async with api_client.here(team(tmp_path, url), fake_api, COUNSEL_READY_QUEUE_SECONDS="60") as api:
@@ -122,20 +122,20 @@ async def test_a_queue_that_stands_still_is_told_and_takes_no_server_out(
 
 
 async def test_a_server_that_starts_or_stops_is_not_ready(tmp_path: Path) -> None:
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path)})
-    sent: list[Any] = []
+    config = settings.load({"COUNSEL_HOME": str(tmp_path)})
+    messages: list[Any] = []
 
     async def send(message: Any) -> None:
-        sent.append(message)
+        messages.append(message)
 
     async def nothing() -> Any:
         raise AssertionError("nobody reads a body")
 
-    starting = LoadingApp(nothing, loaded, print)  # type: ignore[arg-type]
+    starting = LoadingApp(nothing, config, print)  # type: ignore[arg-type]
     await starting({"type": "http", "method": "GET", "path": "/ready"}, nothing, send)
-    assert sent[0]["status"] == 503
-    assert json.loads(sent[1]["body"])["reasons"][0]["code"] == "starting"
-    stopping = probes.Readiness(FakeEngine(), loaded, lambda: True)
+    assert messages[0]["status"] == 503
+    assert json.loads(messages[1]["body"])["reasons"][0]["code"] == "starting"
+    stopping = probes.Readiness(FakeEngine(), config, lambda: True)
     assert [reason["code"] for reason in await stopping.reasons()] == ["draining"]
 
 
@@ -143,10 +143,10 @@ async def test_a_server_that_starts_or_stops_is_not_ready(tmp_path: Path) -> Non
 
 
 def families(text: str) -> dict[str, Any]:
-    parsed = list(text_string_to_metric_families(text))
-    names = [family.name for family in parsed]
+    rows = list(text_string_to_metric_families(text))
+    names = [family.name for family in rows]
     assert len(set(names)) == len(names), "a family is declared twice"
-    return {family.name: family for family in parsed}
+    return {family.name: family for family in rows}
 
 
 @pytest.mark.parametrize("is_team", [False, True])
@@ -159,10 +159,10 @@ async def test_prometheus_reads_our_metrics(
         async with api.session.get("/metrics") as answer:
             assert answer.content_type == "text/plain"
             text = await answer.text()
-    known = families(text)
-    calls = [sample for sample in known["counsel_calls"].samples if sample.labels["model"] == "gpt-5"]
+    metrics = families(text)
+    calls = [sample for sample in metrics["counsel_calls"].samples if sample.labels["model"] == "gpt-5"]
     assert calls[0].value >= 1
-    times = known["counsel_call_duration_seconds"]
+    times = metrics["counsel_call_duration_seconds"]
     assert times.type == "histogram"
     buckets = [
         sample.value
@@ -171,11 +171,11 @@ async def test_prometheus_reads_our_metrics(
     ]
     assert buckets == sorted(buckets)
     assert buckets[-1] >= 1
-    assert known["counsel_queue_jobs"].samples[0].value == 0
+    assert metrics["counsel_queue_jobs"].samples[0].value == 0
     for name in ("counsel_queue_oldest_seconds", "counsel_running_jobs", "counsel_job_duration_seconds"):
-        assert known[name].samples
-    assert known["process_resident_memory_bytes"].samples[0].value > 1_000_000
-    assert known["process_cpu_seconds"].samples[0].value > 0
+        assert metrics[name].samples
+    assert metrics["process_resident_memory_bytes"].samples[0].value > 1_000_000
+    assert metrics["process_cpu_seconds"].samples[0].value > 0
 
 
 def test_a_process_began_before_its_metrics_were_asked_for() -> None:
@@ -183,8 +183,8 @@ def test_a_process_began_before_its_metrics_were_asked_for() -> None:
         "import time; now = time.time(); from counsel.engine.history import prometheus; "
         "print(now - prometheus._started())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) >= 0
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(result.stdout) >= 0
 
 
 async def test_the_metrics_token_opens_metrics_and_nothing_else(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_names_are_escaped() -> None:
 
 
 async def test_a_worker_answers_probes_and_shows_metrics_to_their_token_only(tmp_path: Path) -> None:
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_METRICS_TOKEN": "only-for-prometheus"})
-    server = await WorkerProbes(FakeEngine(), loaded, lambda: False).serve("127.0.0.1", 0)
+    config = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_METRICS_TOKEN": "only-for-prometheus"})
+    server = await WorkerProbes(FakeEngine(), config, lambda: False).serve("127.0.0.1", 0)
     base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server, aiohttp.ClientSession() as session:
         for path, token, status in (

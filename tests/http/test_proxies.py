@@ -60,23 +60,26 @@ def test_a_proxy_that_is_no_address_is_named_in_the_log_of_a_server(caplog: pyte
 
 @pytest.mark.parametrize("url", ["counsel.example", "https://counsel.example/path", "ftp://x", "https://a b"])
 def test_a_public_url_with_a_path_or_without_a_scheme_is_refused(url: str) -> None:
-    loaded = settings.load({"COUNSEL_HOME": "/nowhere", "COUNSEL_PUBLIC_URL": url})
-    assert loaded.public_url == ""
-    assert any("public_url" in problem for problem in loaded.problems)
+    config = settings.load({"COUNSEL_HOME": "/nowhere", "COUNSEL_PUBLIC_URL": url})
+    assert config.public_url == ""
+    assert any("public_url" in problem for problem in config.problems)
 
 
 async def test_the_public_name_is_answered_and_its_pages_may_ask(tmp_path: Path) -> None:
-    named = {"Host": "counsel.example", "Origin": PUBLIC}
+    public_headers = {"Host": "counsel.example", "Origin": PUBLIC}
     async with (
         served(tmp_path) as client,
-        client.session.get(f"{client.base}/health", headers=named) as response,
+        client.session.get(f"{client.base}/health", headers=public_headers) as response,
     ):
         assert response.status == 421
     async with served(tmp_path, COUNSEL_PUBLIC_URL=f"{PUBLIC}/") as client:
-        for headers in (named, {"Origin": PUBLIC}):  # a proxy that passes the Host on, and one that does not
+        for headers in (
+            public_headers,
+            {"Origin": PUBLIC},
+        ):  # a proxy that passes the Host on, and one that does not
             async with client.session.get(f"{client.base}/health", headers=headers) as response:
                 assert response.status == 200
-        for headers in ({"Host": "other.example"}, {**named, "Origin": "https://other.example"}):
+        for headers in ({"Host": "other.example"}, {**public_headers, "Origin": "https://other.example"}):
             async with client.session.get(f"{client.base}/health", headers=headers) as response:
                 assert response.status in {421, 403}
         assert TOKEN not in client.base

@@ -18,8 +18,8 @@ from support.api_client import Api, here, messages, running
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as made:
-        yield made
+    async with here(tmp_path, fake_api) as client:
+        yield client
 
 
 def question(prompt: str = "hello", **more: Any) -> dict[str, Any]:
@@ -63,10 +63,10 @@ async def test_a_diff_is_reviewed(api: Api, fake_api: FakeAPI) -> None:
     body = {"diff": diff, "models": ["gpt-5", "o3"], "prompt": "numbers", "about": "my change"}
     status, reply = await api.post("/api/jobs", body)
     assert (status, reply["status"], reply["about"]) == (200, "review_complete", "my change")
-    assert [(each["title"], each["status"]) for each in reply["findings"]] == [("Wrong", "agreed")]
+    assert [(finding["title"], finding["status"]) for finding in reply["findings"]] == [("Wrong", "agreed")]
     assert "Look especially at: numbers" in fake_api.calls[0].text
-    status, shown = await api.get(f"/api/jobs/{reply['job_id']}")
-    assert (shown["tool"], shown["result"]["findings"]) == ("review", reply["findings"])
+    status, document = await api.get(f"/api/jobs/{reply['job_id']}")
+    assert (document["tool"], document["result"]["findings"]) == ("review", reply["findings"])
     status, error = await api.post("/api/jobs", {**body, "files": ["x"]})
     assert (status, error["code"]) == (400, "INVALID_ARGUMENT")
 
@@ -90,19 +90,19 @@ async def test_a_running_consensus_shows_what_was_asked_and_the_first_answers(
     _, job = await api.post("/api/jobs", {**body, "mode": "background"})
     await fake_api.wait_for(model="o3", contains="refined answer", deltas=1)
     path = f"/api/jobs/{job['job_id']}?question=1"
-    _, shown = await api.get(path)
-    assert shown["question"] == {
+    _, document = await api.get(path)
+    assert document["question"] == {
         **body,
         "files": [],
         "images": 0,
         "enable_cross_feedback": True,
         "use_websearch": False,
     }
-    assert [(row["slot"], row["phase"]) for row in shown["models_status"]] == [
+    assert [(row["slot"], row["phase"]) for row in document["models_status"]] == [
         ("0", "refined"),
         ("1", "refined"),
     ]
-    assert all("Say why." in row["initial_response"] for row in shown["models_status"])
+    assert all("Say why." in row["initial_response"] for row in document["models_status"])
     fake_api.open_gate("g")
     await api.end(job["job_id"])
     assert (await api.get(path))[1]["question"]["prompt"] == body["prompt"]
@@ -207,8 +207,8 @@ async def test_the_same_idempotency_key_asks_once(api: Api, fake_api: FakeAPI) -
     status, failure = await api.post("/api/jobs", question("another"), Idempotency_Key="k1")
     assert (status, failure["code"]) == (409, "CONFLICT")
     assert (await api.post("/api/jobs", question(), Idempotency_Key="k" * 256))[0] == 400
-    other = await api.post("/api/jobs", question(), Idempotency_Key="k2")
-    assert other[1]["job_id"] != first[1]["job_id"]
+    with_second_key = await api.post("/api/jobs", question(), Idempotency_Key="k2")
+    assert with_second_key[1]["job_id"] != first[1]["job_id"]
 
 
 async def test_a_client_that_goes_away_stops_its_call_unless_it_has_a_key(
@@ -247,9 +247,9 @@ async def test_one_model_of_a_consensus_is_stopped(api: Api, fake_api: FakeAPI) 
     status, outcome = await api.post(path, {"member": "1"})
     assert (status, outcome["status"], outcome["member"]) == (200, "processing", "1")
     await api.end(job["job_id"])
-    _, shown = await api.get(f"/api/jobs/{job['job_id']}")
-    assert shown["status"] == "completed_with_errors"
-    assert [(row["model"], row["code"]) for row in shown["result"]["phases"]["failed"]] == [
+    _, document = await api.get(f"/api/jobs/{job['job_id']}")
+    assert document["status"] == "completed_with_errors"
+    assert [(row["model"], row["code"]) for row in document["result"]["phases"]["failed"]] == [
         ("o3", "CANCELLED")
     ]
 
@@ -258,7 +258,7 @@ async def test_one_model_of_a_consensus_is_stopped(api: Api, fake_api: FakeAPI) 
 
 
 def appended(events: list[Any], text: str = "") -> str:
-    """What a client has that only appends, and begins again where it is told to: no word may come twice."""
+    """The text of a client that only appends, and cuts where an event says so: no word may arrive twice."""
     for event in events:
         if event["kind"] == "text":
             assert event["data"]["offset"] == len(text)
@@ -273,10 +273,10 @@ def appended(events: list[Any], text: str = "") -> str:
 WORDS = "".join(f"word{number} " for number in range(40))
 
 
-async def until(coming: AsyncIterator[Any], word: str) -> list[Any]:
-    """Events up to this word, or to the end. What was said before the client came is one text."""
+async def until(stream: AsyncIterator[Any], word: str) -> list[Any]:
+    """Events up to this word, or to the end. Text from before the client connected is one event."""
     events: list[Any] = []
-    async for event in coming:
+    async for event in stream:
         events.append(event)
         if event["kind"] == "text" and word in event["data"]["text"]:
             break
@@ -287,23 +287,23 @@ async def until(coming: AsyncIterator[Any], word: str) -> list[Any]:
 async def test_a_stream_is_resumed_where_it_broke(api: Api, fake_api: FakeAPI, way: str) -> None:
     fake_api.script(text=WORDS, deltas=40, gate="g", gate_after=20)
     async with api.session.post("/api/jobs", json=question(mode="stream")) as answer:
-        seen = await until(messages(answer), "word3 ")
+        first = await until(messages(answer), "word3 ")
         job = answer.headers["Location"].rpartition("/")[2]
-    last = seen[-1]["id"]
+    last = first[-1]["id"]
     fake_api.open_gate("g")
-    resumed = {"after": last} if way == "query" else {"Last-Event-ID": last}
-    async with api.events(job, **resumed) as coming:
-        more = await until(coming, "word30 ")  # broken off again
-    async with api.events(job, after=more[-1]["id"]) as coming:
-        rest = [event async for event in coming]
-    assert appended([*seen, *more, *rest]) == WORDS
-    kinds = [event["kind"] for event in [*seen, *more, *rest] if event["kind"] != "text"]
+    position = {"after": last} if way == "query" else {"Last-Event-ID": last}
+    async with api.events(job, **position) as stream:
+        more = await until(stream, "word30 ")  # broken off again
+    async with api.events(job, after=more[-1]["id"]) as stream:
+        rest = [event async for event in stream]
+    assert appended([*first, *more, *rest]) == WORDS
+    kinds = [event["kind"] for event in [*first, *more, *rest] if event["kind"] != "text"]
     assert kinds == ["started", "model_started", "model_finished", "done"]
-    async with api.events(job, after=rest[-1]["id"]) as coming:  # when all is over and was seen
-        assert [event["kind"] async for event in coming] == ["done"]
-    async with api.events(job, after=seen[-1]["id"]) as coming:  # from any earlier place
-        late = [event async for event in coming]
-    assert appended([*seen, *late]) == WORDS
+    async with api.events(job, after=rest[-1]["id"]) as stream:  # when all is over and was seen
+        assert [event["kind"] async for event in stream] == ["done"]
+    async with api.events(job, after=first[-1]["id"]) as stream:  # from any earlier place
+        late = [event async for event in stream]
+    assert appended([*first, *late]) == WORDS
 
 
 async def test_a_stream_is_resumed_after_the_server_was_killed(
@@ -311,26 +311,26 @@ async def test_a_stream_is_resumed_after_the_server_was_killed(
 ) -> None:
     fake_process.script(text=WORDS, deltas=40, hang_after=20)
     async with running(tmp_path, fake_process) as api:
-        seen: list[Any] = []
+        first: list[Any] = []
         try:
             async with api.session.post("/api/jobs", json=question(mode="stream")) as answer:
                 job = answer.headers["Location"].rpartition("/")[2]
                 async for event in messages(answer):
-                    seen.append(event)
-                    if "word10 " in appended(seen) and api.process.returncode is None:
+                    first.append(event)
+                    if "word10 " in appended(first) and api.process.returncode is None:
                         api.process.kill()
         except aiohttp.ClientError:
             pass
         await api.process.communicate()
     fake_process.script(text=WORDS.upper(), deltas=40, times=None)
     async with running(tmp_path, fake_process) as api:
-        async with api.events(job, after=seen[-1]["id"]) as coming:
-            rest = [event async for event in coming]
-        assert appended([*seen, *rest]) == WORDS.upper()
+        async with api.events(job, after=first[-1]["id"]) as stream:
+            rest = [event async for event in stream]
+        assert appended([*first, *rest]) == WORDS.upper()
         kinds = [event["kind"] for event in rest if event["kind"] != "text"]
         assert kinds[-4:] == ["started", "model_started", "model_finished", "done"]
-        async with api.events(job) as coming:  # a late client is told everything
-            late = [event async for event in coming]
+        async with api.events(job) as stream:  # a late client is told everything
+            late = [event async for event in stream]
         assert appended(late) == WORDS.upper()
 
 
@@ -338,25 +338,25 @@ async def test_a_consensus_is_resumed_in_any_phase(api: Api, fake_api: FakeAPI) 
     body = {"prompt": "which?", "models": ["gpt-5", "o3"], "mode": "stream"}
     fake_api.script(text="one two three four", deltas=4, gate="a", gate_after=2, times=None)
     async with api.session.post("/api/jobs", json=body) as answer:
-        seen = await until(messages(answer), "one ")
+        events = await until(messages(answer), "one ")
         job = answer.headers["Location"].rpartition("/")[2]
     fake_api.open_gate("a")
     texts: dict[str, str] = {}
-    while seen[-1]["kind"] != "done":
-        async with api.events(job, after=seen[-1]["id"]) as coming:
-            seen += await until(coming, " ")
+    while events[-1]["kind"] != "done":
+        async with api.events(job, after=events[-1]["id"]) as stream:
+            events += await until(stream, " ")
     for slot in ("0", "1"):
-        texts[slot] = appended([event for event in seen if event["slot"] == slot])
+        texts[slot] = appended([event for event in events if event["slot"] == slot])
     assert set(texts.values()) == {"one two three four"}
-    structural = [event["seq"] for event in seen if event["kind"] != "text"]
+    structural = [event["seq"] for event in events if event["kind"] != "text"]
     assert structural == sorted(set(structural))
-    assert [event["data"]["phase"] for event in seen if event["kind"] == "model_started"] == [
+    assert [event["data"]["phase"] for event in events if event["kind"] == "model_started"] == [
         *["initial"] * 2,
         *["refined"] * 2,
     ]
 
 
-async def test_an_event_id_that_is_none_is_refused(api: Api) -> None:
+async def test_an_invalid_event_id_is_refused(api: Api) -> None:
     job = (await api.post("/api/jobs", question()))[1]["job_id"]
     for value in ["x", "-1", "1~", "1~0.answer", "1~0.answer.5.zz", "9" * 30, "1" + "~0.a.1." * 2_000]:
         status, failure = await api.get(f"/api/jobs/{job}/events", after=value)

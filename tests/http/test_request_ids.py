@@ -55,11 +55,11 @@ async def test_one_id_from_the_header_to_the_call(
             assert answer.status == 400  # `project` is no parameter
         async with api.session.post("/api/jobs", json=body, headers={"X-Request-ID": "req-2"}) as answer:
             assert answer.status == 200
-    shown = records(lines)
-    calls = [record for record in shown if record["logger"] == "counsel.calls"]
+    lines_of_log = records(lines)
+    calls = [record for record in lines_of_log if record["logger"] == "counsel.calls"]
     assert len(calls) >= 2  # a retry, and the answer
     assert {record["request_id"] for record in calls} == {"req-2"}
-    requests = [record for record in shown if record["logger"] == "counsel.access"]
+    requests = [record for record in lines_of_log if record["logger"] == "counsel.access"]
     assert [(record["message"], record["status"], record["request_id"]) for record in requests] == [
         ("POST /api/jobs", 400, "req:1.a-b"),
         ("POST /api/jobs", 200, "req-2"),
@@ -86,17 +86,17 @@ def test_a_record_is_one_line_of_json_without_keys(lines: io.StringIO, tmp_path:
     except ValueError:
         log.exception("it\nfailed \x1b[31m %s", "sk-" + "a" * 40)
     logging.getLogger("library").warning("first\nsecond")
-    ours, other = records(lines)
+    ours, theirs = records(lines)
     assert (ours["level"], ours["logger"]) == ("error", "counsel.test")
     assert "ValueError" in ours["exception"]
     assert "abcdefghijklmnop0123456789" not in lines.getvalue()
     assert "a" * 40 not in lines.getvalue()
-    assert other["message"] == "first"
+    assert theirs["message"] == "first"
     assert (tmp_path / "logs" / "logs" / "counsel.log").read_text() == lines.getvalue()
 
 
 def test_what_a_server_says_as_it_starts_is_a_record_too(tmp_path: Path, lines: io.StringIO) -> None:
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_LOG_FORMAT": "json"})
-    logs.announce(loaded, "counsel listens")
+    config = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_LOG_FORMAT": "json"})
+    logs.announce(config, "counsel listens")
     (record,) = records(lines)
     assert (record["message"], record["level"]) == ("counsel listens", "info")

@@ -29,8 +29,8 @@ ROWS = [pytest.param(row, id=f"{row.method} {row.path}") for row in routes.ROUTE
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as made:
-        yield made
+    async with here(tmp_path, fake_api) as client:
+        yield client
 
 
 def address(row: ApiRoute) -> str:
@@ -97,22 +97,22 @@ async def test_a_method_or_path_without_a_route_is_a_failure_like_all_others(api
 
 
 def test_the_document_has_every_route_and_no_other(tmp_path: Path) -> None:
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path)})
+    config = settings.load({"COUNSEL_HOME": str(tmp_path)})
     engine: Any = FakeEngine()
-    served = app.unguarded(engine, loaded, routes.routes(engine, loaded)).app.routes  # type: ignore[attr-defined]
-    listed = {
+    all_routes = app.unguarded(engine, config, routes.routes(engine, config)).app.routes  # type: ignore[attr-defined]
+    in_table = {
         (method, route.path.replace(":path}", "}"))
-        for route in served
+        for route in all_routes
         if isinstance(route, Route) and route.path.startswith("/api")
         for method in (route.methods or ())
         if method != "HEAD"
     }
-    others = {(method, "/api/{rest}") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}  # the 404
-    documented = {
+    catch_all = {(method, "/api/{rest}") for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}  # the 404
+    in_document = {
         (method.upper(), path) for path, row in openapi.document()["paths"].items() for method in row
     }
-    assert listed - others == documented
-    assert len(documented) == len(routes.ROUTES)
+    assert in_table - catch_all == in_document
+    assert len(in_document) == len(routes.ROUTES)
 
 
 def test_the_document_is_sound() -> None:

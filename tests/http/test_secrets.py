@@ -29,8 +29,8 @@ SECRETS = (ENV, HEADER, ARGUMENT, URL, EXTRA, BROKEN, PROVIDER, TOML, OWN, TOKEN
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
     plant(tmp_path)
-    async with here(tmp_path, fake_api) as made:
-        yield made
+    async with here(tmp_path, fake_api) as client:
+        yield client
 
 
 def plant(home: Path) -> None:
@@ -71,26 +71,26 @@ async def read(api: Api, method: str, path: str, body: Any = None) -> str:
 
 
 async def test_no_answer_to_a_get_contains_a_secret(api: Api) -> None:
-    _, asked = await api.post("/api/jobs", {"prompt": "hello", "model": "gpt-5"})
+    _, reply = await api.post("/api/jobs", {"prompt": "hello", "model": "gpt-5"})
     change = {"agents": ["claude"], "server": {"env": {"SERVICE_TOKEN": ENV, "OTHER_KEY": EXTRA}}}
     await read(api, "PATCH", "/api/servers/files", change)
     names = {
-        "/api/jobs": asked["job_id"],
-        "/api/conversations": asked["continuation"]["id"],
+        "/api/jobs": reply["job_id"],
+        "/api/conversations": reply["continuation"]["id"],
         "/api/servers": "files",
     }
-    seen = []
+    texts = []
     for row in routes.ROUTES:
         if row.method == "GET" and row.path != "/api/events":
             name = next((value for start, value in names.items() if row.path.startswith(start)), "name")
             path = re.sub(r"\{.*?\}", name, row.path)
-            seen.append(await read(api, "GET", path))
+            texts.append(await read(api, "GET", path))
     listing = await read(api, "GET", "/api/servers")
     assert "SERVICE_TOKEN" in listing
     assert "Authorization" in listing
     problem = next(row for row in json.loads(listing)["problems"] if row["agent"] == "cursor")
     assert (problem["line"], problem["column"] > 1, problem["file"].endswith("mcp.json")) == (1, True, True)
-    assert len(seen) > 15
+    assert len(texts) > 15
 
 
 async def test_a_dry_run_shows_the_difference_of_each_file_without_secrets(api: Api, tmp_path: Path) -> None:
@@ -101,12 +101,12 @@ async def test_a_dry_run_shows_the_difference_of_each_file_without_secrets(api: 
         "agents": ["claude", "codex"],
         "dry_run": True,
     }
-    shown = json.loads(await read(api, "POST", "/api/servers", body))
-    assert {Path(diff["path"]).name for diff in shown["diffs"]} == {".claude.json", "config.toml"}
-    assert all('"more"' in diff["diff"] or ".more" in diff["diff"] for diff in shown["diffs"])
+    document = json.loads(await read(api, "POST", "/api/servers", body))
+    assert {Path(diff["path"]).name for diff in document["diffs"]} == {".claude.json", "config.toml"}
+    assert all('"more"' in diff["diff"] or ".more" in diff["diff"] for diff in document["diffs"])
     assert (tmp_path / ".claude.json").read_text() == before
-    pasted = json.dumps({"mcpServers": {"p": {"url": f"https://e.test/?token={URL}"}}})
-    await read(api, "POST", "/api/servers", {"paste": pasted, "agents": ["claude"], "dry_run": True})
+    snippet = json.dumps({"mcpServers": {"p": {"url": f"https://e.test/?token={URL}"}}})
+    await read(api, "POST", "/api/servers", {"paste": snippet, "agents": ["claude"], "dry_run": True})
 
 
 async def test_one_secret_is_revealed_at_a_time(api: Api) -> None:

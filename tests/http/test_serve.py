@@ -19,22 +19,22 @@ async def test_a_server_that_sleeps_for_long_stops_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_it_serves: bool
 ) -> None:
     monkeypatch.setattr(serve, "TICK", 3600.0)
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_TOKEN": TOKEN})
-    application = app.build(FakeEngine(), loaded, host="127.0.0.1", secret=TOKEN)
-    announced = asyncio.Event()
-    server = serve.Server(application, "127.0.0.1", 0, lambda *_: announced.set())
+    config = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_TOKEN": TOKEN})
+    application = app.build(FakeEngine(), config, host="127.0.0.1", secret=TOKEN)
+    ready = asyncio.Event()
+    server = serve.Server(application, "127.0.0.1", 0, lambda *_: ready.set())
     if before_it_serves:
         server.should_exit = True
-    serving = asyncio.ensure_future(server.serve())
+    task = asyncio.ensure_future(server.serve())
     if not before_it_serves:
-        await announced.wait()
+        await ready.wait()
         for _ in range(10):
             await asyncio.sleep(0)  # it sleeps
         stopping = threading.Thread(target=setattr, args=(server, "should_exit", True))
         stopping.start()
         stopping.join()
     async with asyncio.timeout(60):
-        await serving
+        await task
 
 
 async def test_time_limits_of_connections_are_checked_at_every_tick(
@@ -43,15 +43,15 @@ async def test_time_limits_of_connections_are_checked_at_every_tick(
     monkeypatch.setattr(serve, "TICK", 0.0)
     checks: list[float] = []
     monkeypatch.setattr("counsel.http.connection.Connection.enforce", lambda _, now: checks.append(now))
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_TOKEN": TOKEN})
-    application = app.build(FakeEngine(), loaded, host="127.0.0.1", secret=TOKEN)
+    config = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_TOKEN": TOKEN})
+    application = app.build(FakeEngine(), config, host="127.0.0.1", secret=TOKEN)
     ports: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     server = serve.Server(application, "127.0.0.1", 0, lambda _, port: ports.set_result(port))
-    serving = asyncio.ensure_future(server.serve())
+    task = asyncio.ensure_future(server.serve())
     _, writer = await asyncio.open_connection("127.0.0.1", await ports)
     async with asyncio.timeout(60):
         while len(checks) < 3:
             await asyncio.sleep(0)
     writer.close()
     server.should_exit = True
-    await serving
+    await task

@@ -64,14 +64,14 @@ async def test_our_own_page_and_listed_origins_may_ask(tmp_path: Path) -> None:
         async with client.session.get(f"{client.base}/health", headers={"Origin": client.base}) as response:
             assert response.status == 200
             assert "Access-Control-Allow-Origin" not in response.headers
-        listed = {"Origin": "https://app.example"}
-        async with client.session.get(f"{client.base}/health", headers=listed) as response:
+        headers = {"Origin": "https://app.example"}
+        async with client.session.get(f"{client.base}/health", headers=headers) as response:
             assert response.headers["Access-Control-Allow-Origin"] == "https://app.example"
-        preflight = {**listed, "Access-Control-Request-Method": "POST"}
+        preflight = {**headers, "Access-Control-Request-Method": "POST"}
         async with client.session.options(f"{client.base}/mcp", headers=preflight) as response:
             assert response.status == 204
             assert "mcp-session-id" in response.headers["Access-Control-Allow-Headers"]
-        async with client.session.post(f"{client.base}/mcp", headers=listed) as response:
+        async with client.session.post(f"{client.base}/mcp", headers=headers) as response:
             assert response.status == 401
 
 
@@ -90,13 +90,13 @@ async def test_the_stateless_revision(tmp_path: Path) -> None:
         )
         assert result["result"]["supportedVersions"] == ["2026-07-28"]
         params = {"name": "chat", "arguments": {"prompt": "echo hi"}, "_meta": ENVELOPE}
-        called = await client.ask("tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
-        assert called["result"]["structuredContent"]["content"] == "echo hi"
+        reply = await client.ask("tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
+        assert reply["result"]["structuredContent"]["content"] == "echo hi"
         assert client.engine.jobs["conv_1"].caller.agent == "claude"
-        coded = await client.ask(
+        encoded_reply = await client.ask(
             "tools/call", params, **MODERN, Mcp_Method="tools/call", Mcp_Name="=?base64?Y2hhdA==?="
         )
-        assert "result" in coded
+        assert "result" in encoded_reply
 
 
 @pytest.mark.parametrize(
@@ -176,18 +176,18 @@ async def test_progress_comes_as_a_stream_and_the_answer_ends_it(tmp_path: Path)
 async def test_a_subscription_to_tasks_is_a_stream_until_they_have_ended(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
         capabilities: Any = {"extensions": {protocol.TASKS: {}}}
-        declared = {**ENVELOPE, protocol.META_CAPABILITIES: capabilities}
-        called = {"name": "chat", "arguments": {"prompt": "hang", "async": True}, "_meta": declared}
-        made = await client.ask("tools/call", called, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
-        task = made["result"]["taskId"]
-        params = {"notifications": {"taskIds": [task, "nobody"]}, "_meta": declared}
+        meta = {**ENVELOPE, protocol.META_CAPABILITIES: capabilities}
+        call = {"name": "chat", "arguments": {"prompt": "hang", "async": True}, "_meta": meta}
+        reply = await client.ask("tools/call", call, **MODERN, Mcp_Method="tools/call", Mcp_Name="chat")
+        task = reply["result"]["taskId"]
+        params = {"notifications": {"taskIds": [task, "nobody"]}, "_meta": meta}
         message = client.message(protocol.LISTEN, params)
         async with client.post(message, **MODERN, Mcp_Method=protocol.LISTEN) as response:
             assert response.headers["Content-Type"] == "text/event-stream"
             stream = events(response)
-            acknowledged = await anext(stream)
-            assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-            assert acknowledged["params"]["notifications"] == {"taskIds": [task]}
+            acknowledgement = await anext(stream)
+            assert acknowledgement["method"] == "notifications/subscriptions/acknowledged"
+            assert acknowledgement["params"]["notifications"] == {"taskIds": [task]}
             assert (await anext(stream))["params"]["status"] == "working"
             client.engine.jobs[task].end({"content": "done"})
             last = await anext(stream)
@@ -195,8 +195,8 @@ async def test_a_subscription_to_tasks_is_a_stream_until_they_have_ended(tmp_pat
             assert (await anext(stream))["id"] == message["id"]
             assert [event async for event in stream] == []
         async with client.post(message, **MODERN, Mcp_Method=protocol.LISTEN) as response:
-            told = [event async for event in events(response)]
-        assert [event["params"].get("status") for event in told[:-1]] == [None, "completed"]  # at once
+            messages = [event async for event in events(response)]
+        assert [event["params"].get("status") for event in messages[:-1]] == [None, "completed"]  # at once
 
 
 async def test_without_a_stream_the_answer_is_json(tmp_path: Path) -> None:
@@ -230,12 +230,12 @@ async def test_cancelling_by_notification_and_by_leaving(
         params = {"name": "chat", "arguments": {"prompt": "hang"}}
         first = asyncio.ensure_future(client.ask("tools/call", params))
         await client.engine.started.wait()
-        cancelled = {
+        notification = {
             "jsonrpc": "2.0",
             "method": "notifications/cancelled",
             "params": {"requestId": client.number},
         }
-        async with client.post(cancelled) as response:
+        async with client.post(notification) as response:
             assert response.status == 202
         with pytest.raises(aiohttp.ContentTypeError):
             await first  # there is no answer to a request that was cancelled
@@ -248,8 +248,8 @@ async def test_cancelling_by_notification_and_by_leaving(
         assert client.engine.jobs["conv_2"].status == "cancelled"
 
 
-async def hung_up(client: Http) -> int:
-    """A client that closes its request's connection; the request's id."""
+async def hang_up(client: Http) -> int:
+    """Send a request and close its connection; return the request's id."""
     params = {"name": "chat", "arguments": {"prompt": "hang"}}
     async with client.post(client.message("tools/call", params)) as response:
         await response.content.readline()  # a sign of life
@@ -264,11 +264,11 @@ async def test_a_client_that_hangs_up_and_comes_back_finds_its_job(
     monkeypatch.setattr(mcp_sessions, "CANCEL_WITHIN", 0.05)
     async with served(tmp_path) as client:
         await client.initialize()
-        await hung_up(client)
+        await hang_up(client)
         job = client.engine.jobs["conv_1"]
         while not job.background:
-            shown = await client.call("check_status", continuation_id="conv_1")
-            assert shown["structuredContent"]["content"]["status"] == "processing"
+            status = await client.call("check_status", continuation_id="conv_1")
+            assert status["structuredContent"]["content"]["status"] == "processing"
         assert job.status == "processing"
 
 
@@ -281,7 +281,7 @@ async def test_a_client_that_hangs_up_may_say_why(
     monkeypatch.setattr(exchange, "KEEP_ALIVE", 0.05)
     async with served(tmp_path) as client:
         await client.initialize()
-        params = {"requestId": await hung_up(client), "reason": reason}
+        params = {"requestId": await hang_up(client), "reason": reason}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         async with client.post(message) as response:
             assert response.status == 202
@@ -341,7 +341,7 @@ async def test_batches_of_2025_03_26(tmp_path: Path) -> None:
             assert [part["id"] for part in await response.json()] == [2, 3]
 
 
-async def test_a_server_that_ends_leaves_its_jobs_to_the_journal_and_says_so(tmp_path: Path) -> None:
+async def test_a_server_that_ends_leaves_its_jobs_in_the_database_and_says_so(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
         await client.initialize()
         call = asyncio.ensure_future(
@@ -356,19 +356,19 @@ async def test_a_server_that_ends_leaves_its_jobs_to_the_journal_and_says_so(tmp
 
 
 def test_the_token_is_made_once_and_is_the_users_alone(tmp_path: Path) -> None:
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path)})
-    first = auth.token(loaded)
+    config = settings.load({"COUNSEL_HOME": str(tmp_path)})
+    first = auth.token(config)
     assert len(first) > 30
-    assert auth.token(loaded) == first
+    assert auth.token(config) == first
     assert auth.token_file(tmp_path).stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["token"]
 
 
-def test_a_token_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
+def test_a_token_that_cannot_be_stored_is_reported(tmp_path: Path) -> None:
     (tmp_path / "token").mkdir()
-    with pytest.raises(ConfigInvalid) as refused:
+    with pytest.raises(ConfigInvalid) as error:
         auth.token(settings.load({"COUNSEL_HOME": str(tmp_path)}))
-    assert "COUNSEL_TOKEN" in str(refused.value)
+    assert "COUNSEL_TOKEN" in str(error.value)
 
 
 def test_another_address_needs_a_good_token() -> None:
@@ -398,15 +398,15 @@ def test_addresses_as_text() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_replies_do_not_wait_for_the_clients_delayed_ack(host: str) -> None:
-    accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    no_delay: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = writer.get_extra_info("socket")
-        accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        no_delay.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
 
     server = await asyncio.start_server(connected, sock=serve.listen(host, 0))
     async with server:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-        assert await accepted
+        assert await no_delay
         writer.close()

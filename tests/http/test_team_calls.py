@@ -102,10 +102,10 @@ async def both(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Both]:
     await transport.close()
 
 
-def seen(events: list[Event]) -> dict[str, Any]:
-    """What a caller learns, whatever the pieces are in which it arrives."""
-    finished = events[-1]
-    assert isinstance(finished, Finished)
+def view(events: list[Event]) -> dict[str, Any]:
+    """What a caller learns from events, whatever pieces they arrive in."""
+    end = events[-1]
+    assert isinstance(end, Finished)
     usages = [event.usage for event in events if isinstance(event, UsageReport)]
     last = usages[-1]
     return {
@@ -118,7 +118,7 @@ def seen(events: list[Event]) -> dict[str, Any]:
             for event in events
             if isinstance(event, Notice)
         ),
-        "reason": finished.reason,
+        "reason": end.reason,
     }
 
 
@@ -131,7 +131,7 @@ async def test_the_vendor_gets_the_same_request(both: Both) -> None:
         for name, call in CALLS.items():
             if name != "image" or both.own.lookup(model).vision:
                 direct, through = await both.same(model, call)
-                assert seen(through) == seen(direct), (model, name)
+                assert view(through) == view(direct), (model, name)
 
 
 async def test_tools_and_reasoning_survive_a_second_turn(both: Both) -> None:
@@ -143,25 +143,25 @@ async def test_tools_and_reasoning_survive_a_second_turn(both: Both) -> None:
     )
     for model in MODELS:
         direct, through = await both.same(model, Call((HELLO,), tools=(LOOK,)))
-        assert seen(through) == seen(direct), model
-        signed = [
+        assert view(through) == view(direct), model
+        signatures = [
             await _signatures(both, catalog, model, events)
             for catalog, events in ((both.own, direct), (both.team, through))
         ]
-        assert signed[1] == signed[0], model
+        assert signatures[1] == signatures[0], model
 
 
 async def _signatures(both: Both, catalog: Catalog, model: str, events: list[Event]) -> list[Any]:
     """What the vendor gets back of its reasoning, with the results of its tools."""
-    finished = events[-1]
-    assert isinstance(finished, Finished)
+    end = events[-1]
+    assert isinstance(end, Finished)
     uses = tuple(event.call for event in events if isinstance(event, ToolUse))
     text = "".join(event.delta for event in events if isinstance(event, Text))
     results = tuple(ToolResult(use.id, use.name, "It is here.") for use in uses)
-    answer = Turn("assistant", text, tool_calls=uses, native=finished.native)
+    answer = Turn("assistant", text, tool_calls=uses, native=end.native)
     turns = (HELLO, answer, Turn("tool", tool_results=results))
-    answered, request = await both.events(catalog, model, Call(turns, tools=(LOOK,)))
-    assert seen(answered)["text"] == "done"
+    reply, request = await both.events(catalog, model, Call(turns, tools=(LOOK,)))
+    assert view(reply)["text"] == "done"
     return list(_values(request.body, SIGNATURES))
 
 

@@ -49,8 +49,8 @@ class Team:
 
 @pytest.fixture
 async def team(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Team]:
-    async with joined(tmp_path, fake_api) as made:
-        yield made
+    async with joined(tmp_path, fake_api) as new_team:
+        yield new_team
 
 
 @asynccontextmanager
@@ -58,10 +58,10 @@ async def joined(folder: Path, fake: FakeAPI, **server_env: str) -> AsyncIterato
     own = {"OPENAI_API_KEY": OWN_KEY, "OPENAI_BASE_URL": fake.v1}
     async with (
         server(folder / "server", fake, **server_env) as api,
-        laptop(folder / "laptop", **own) as made,
+        laptop(folder / "laptop", **own) as machine,
     ):
-        await join(made.home, address(api))
-        yield Team(api, address(api), made, fake)
+        await join(machine.home, address(api))
+        yield Team(api, address(api), machine, fake)
 
 
 def keys_used(fake: FakeAPI) -> set[str]:
@@ -88,11 +88,11 @@ async def test_a_consensus_and_auto_work_as_before(team: Team) -> None:
 
 async def test_only_what_the_server_offers_can_be_asked(team: Team) -> None:
     catalog = Catalog.load(team.laptop.caller().settings)
-    offered = {row.model.provider for row in catalog.models() if row.available}
-    assert offered == {"openai", "anthropic", "google", "deepseek"}
-    with pytest.raises(ProviderUnavailable, match="not available") as refused:
+    providers = {row.model.provider for row in catalog.models() if row.available}
+    assert providers == {"openai", "anthropic", "google", "deepseek"}
+    with pytest.raises(ProviderUnavailable, match="not available") as error:
         await team.laptop.ask(ChatRequest(prompt="hello", model="grok-4"))
-    assert "does not offer" in (refused.value.hint or "")
+    assert "does not offer" in (error.value.hint or "")
     assert not team.fake.calls
 
 
@@ -121,8 +121,8 @@ async def test_without_a_list_of_models_the_server_decides_and_the_list_is_asked
     await asyncio.wait_for(team.laptop.engine.router.refreshed(), 30)
     assert file.exists()
     file.unlink()
-    refused = await failure(team, ChatRequest(prompt="hello", model="grok-4"))
-    assert refused.code == "PROVIDER_UNAVAILABLE"
+    error = await failure(team, ChatRequest(prompt="hello", model="grok-4"))
+    assert error.code == "PROVIDER_UNAVAILABLE"
 
 
 async def test_a_local_model_stays_local(team: Team, fake_api: FakeAPI) -> None:
@@ -137,31 +137,31 @@ async def test_a_local_model_stays_local(team: Team, fake_api: FakeAPI) -> None:
 
 
 async def failure(team: Team, request: Any = ASK) -> CounselError:
-    with pytest.raises(CounselError) as failed:
+    with pytest.raises(CounselError) as error:
         await team.laptop.ask(request)
-    return failed.value
+    return error.value
 
 
 async def test_the_servers_budget_arrives_with_its_numbers(tmp_path: Path, fake_api: FakeAPI) -> None:
     async with joined(tmp_path, fake_api, COUNSEL_BUDGET_DAY="0") as team:
-        refused = await failure(team)
-    assert isinstance(refused, BudgetExceeded)
-    assert (refused.limit_usd, refused.spent_usd) == (0, 0)
-    assert refused.until
+        error = await failure(team)
+    assert isinstance(error, BudgetExceeded)
+    assert (error.limit_usd, error.spent_usd) == (0, 0)
+    assert error.until
     assert not fake_api.calls
 
 
 async def test_a_vendors_failures_keep_their_codes_and_are_not_repeated(team: Team) -> None:
     team.fake.script(error="rate_limit", retry_after=4000, times=None)
-    limited = await failure(team)
-    assert isinstance(limited, RateLimited)
-    assert limited.retry_after == 4000
+    rate_limit = await failure(team)
+    assert isinstance(rate_limit, RateLimited)
+    assert rate_limit.retry_after == 4000
     calls = len(team.fake.calls)
     assert calls == 1, "the server does not wait so long, and the laptop does not ask again"
     team.fake.reset()
     team.fake.script(finish="filtered", text="No")
-    refused = await failure(team)
-    assert isinstance(refused, ContentFiltered)
+    error = await failure(team)
+    assert isinstance(error, ContentFiltered)
     team.fake.reset()
     team.fake.script(text="one two three", cut_after=2, times=None)
     broken = await failure(team)
@@ -174,51 +174,51 @@ async def test_a_vendors_failures_keep_their_codes_and_are_not_repeated(team: Te
 async def test_a_token_that_was_revoked(team: Team) -> None:
     token_file = team.laptop.home / "team.json"
     token_file.write_text(token_file.read_text().replace(TOKEN, "csl_" + "x" * 40))
-    refused = await failure(team)
-    assert isinstance(refused, AuthenticationFailed)
-    assert "counsel login" in (refused.hint or "")
-    assert "csl_" not in str(refused.as_dict())
+    error = await failure(team)
+    assert isinstance(error, AuthenticationFailed)
+    assert "counsel login" in (error.hint or "")
+    assert "csl_" not in str(error.as_dict())
     automatic = await failure(team, ChatRequest(prompt="hello"))
     assert isinstance(automatic, AuthenticationFailed), "and no other model is tried at the same server"
 
 
 async def test_the_key_that_a_vendor_refuses_is_the_servers(team: Team) -> None:
     team.fake.script(error="auth", times=None)
-    refused = await failure(team)
-    assert isinstance(refused, AuthenticationFailed)
-    assert "team server" in (refused.hint or "")
+    error = await failure(team)
+    assert isinstance(error, AuthenticationFailed)
+    assert "team server" in (error.hint or "")
 
 
 async def test_a_server_that_is_gone_is_named_within_seconds(tmp_path: Path, fake_api: FakeAPI) -> None:
     own = {"OPENAI_API_KEY": OWN_KEY, "OPENAI_BASE_URL": fake_api.v1}
-    async with laptop(tmp_path / "laptop", **own) as made:
+    async with laptop(tmp_path / "laptop", **own) as machine:
         async with server(tmp_path / "server", fake_api) as api:
-            await join(made.home, address(api))
-        team = Team(api, "", made, fake_api)
+            await join(machine.home, address(api))
+        team = Team(api, "", machine, fake_api)
         for request in (ASK, ChatRequest(prompt="hello")):
-            gone = await failure(team, request)
-            assert isinstance(gone, ProviderUnavailable)
-            assert "team server" in gone.message
-            assert "team_offline" in (gone.hint or "")
+            error = await failure(team, request)
+            assert isinstance(error, ProviderUnavailable)
+            assert "team server" in error.message
+            assert "team_offline" in (error.hint or "")
         assert not fake_api.calls
-        made.env["COUNSEL_TEAM_OFFLINE"] = "local"
-        answer = await made.ask(ASK)
+        machine.env["COUNSEL_TEAM_OFFLINE"] = "local"
+        answer = await machine.ask(ASK)
         assert answer.content == "gpt-5 says: hello"
         assert keys_used(fake_api) == {OWN_KEY}
         (notice,) = [notice for notice in answer.metadata.notices if notice.kind == "warning"]
         assert "own key" in notice.text
-        other = await failure(team, ChatRequest(prompt="hello", model="claude-sonnet-4-5"))
-        assert "team server" in other.message, "there is no key of that provider here"
-        assert "counsel keys set anthropic" in (other.hint or "")
-        assert "team_offline" not in (other.hint or ""), "that is set already"
+        no_key = await failure(team, ChatRequest(prompt="hello", model="claude-sonnet-4-5"))
+        assert "team server" in no_key.message, "there is no key of that provider here"
+        assert "counsel keys set anthropic" in (no_key.hint or "")
+        assert "team_offline" not in (no_key.hint or ""), "that is set already"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path, status: int) -> None:
-    seen: list[str] = []
+    tokens: list[str] = []
 
     async def thief(request: web.Request) -> web.Response:
-        seen.append(request.headers.get("authorization", ""))
+        tokens.append(request.headers.get("authorization", ""))
         return web.json_response({"counsel": "1", "models": []})
 
     async def redirect(request: web.Request) -> web.Response:
@@ -227,7 +227,7 @@ async def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path, status:
     async with served_by({"/v1/counsel": redirect, "/stolen": thief}) as url:
         with pytest.raises(UpstreamError, match="redirect"):
             await join(tmp_path, url)
-    assert not seen
+    assert not tokens
 
 
 async def test_another_server_is_no_counsel(tmp_path: Path) -> None:
@@ -325,9 +325,9 @@ async def test_the_login_is_private_and_a_damaged_one_uses_no_other_key(team: Te
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert TOKEN not in repr(team.laptop.caller().settings)
     file.write_text("{")
-    refused = await failure(team)
-    assert isinstance(refused, ProviderUnavailable)
-    assert "counsel login" in (refused.hint or "")
+    error = await failure(team)
+    assert isinstance(error, ProviderUnavailable)
+    assert "counsel login" in (error.hint or "")
     assert not team.fake.calls
     file.write_text('{"url": "http://evil.example", "token": "csl_x"}')
     assert "cannot be used" in str((await failure(team)).hint)
@@ -423,12 +423,12 @@ async def test_bad_requests_are_refused_before_anything_is_sent(team: Team) -> N
         {"model": "gpt-5", "turns": [turn], "max_output": -1_000_000},
         {"model": "gpt-5", "turns": [turn], "output_limit": 0},
     ):
-        status, shown = await team.api.post("/v1/counsel", {"version": 1, "request": request})
-        assert (status, shown["code"]) == (400, "INVALID_ARGUMENT"), shown
-    status, shown = await team.api.post("/v1/counsel", {"version": 2, "request": {}})
+        status, document = await team.api.post("/v1/counsel", {"version": 1, "request": request})
+        assert (status, document["code"]) == (400, "INVALID_ARGUMENT"), document
+    status, document = await team.api.post("/v1/counsel", {"version": 2, "request": {}})
     assert status == 400
-    assert "version" in shown["error"]
-    async with aiohttp.ClientSession() as stranger, stranger.get(f"{team.url}/v1/counsel") as refused:
-        assert refused.status == 401
-        assert (await refused.json())["code"] == "AUTHENTICATION_FAILED"
+    assert "version" in document["error"]
+    async with aiohttp.ClientSession() as stranger, stranger.get(f"{team.url}/v1/counsel") as answer:
+        assert answer.status == 401
+        assert (await answer.json())["code"] == "AUTHENTICATION_FAILED"
     assert not team.fake.calls

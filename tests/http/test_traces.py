@@ -23,10 +23,10 @@ PROMPT = "the secret plan of the northern office"
 
 @pytest.fixture
 async def receiver(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
-    async with receiving() as started:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", started.url)
+    async with receiving() as new_receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", new_receiver.url)
         monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
-        yield started
+        yield new_receiver
         await asyncio.to_thread(tracing.close)
 
 
@@ -54,13 +54,13 @@ async def test_one_trace_from_the_client_to_each_call_without_prompts(
     assert {span.parent for span in calls.values()} == {job.id}
     assert (request.attributes["http.response.status_code"], request.service) == (200, "counsel")
     assert job.attributes["counsel.request.id"] == "abc-1"
-    answered, failed = calls["gpt-5"], calls["gpt-5-mini"]
-    assert answered.name == "chat gpt-5"
-    assert answered.attributes["gen_ai.provider.name"] == "openai"
-    assert answered.attributes["gen_ai.operation.name"] == "chat"
-    assert answered.attributes["gen_ai.usage.output_tokens"] > 0
-    assert answered.attributes["gen_ai.response.finish_reasons"] == ["stop"]
-    assert (failed.failed, failed.attributes["error.type"]) == (True, "AUTHENTICATION_FAILED")
+    success, failure = calls["gpt-5"], calls["gpt-5-mini"]
+    assert success.name == "chat gpt-5"
+    assert success.attributes["gen_ai.provider.name"] == "openai"
+    assert success.attributes["gen_ai.operation.name"] == "chat"
+    assert success.attributes["gen_ai.usage.output_tokens"] > 0
+    assert success.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    assert (failure.failed, failure.attributes["error.type"]) == (True, "AUTHENTICATION_FAILED")
     assert "northern" not in str(receiver.spans)
     assert "sk-test" not in str(receiver.spans)
 
@@ -85,10 +85,10 @@ async def test_a_job_that_another_server_continues_stays_in_its_trace(
     fake_api.script(text="never", gate="never", gate_after=1)
     async with api_client.here(tmp_path, fake_api) as first:
         body = {"prompt": "wait", "model": "gpt-5", "mode": "background"}
-        _, begun = await first.post("/api/jobs", body, traceparent=TRACEPARENT)
+        _, job = await first.post("/api/jobs", body, traceparent=TRACEPARENT)
         await fake_api.wait_for(state="answering", deltas=1)
     async with api_client.here(tmp_path, fake_api) as second:
-        await second.end(begun["job_id"])
+        await second.end(job["job_id"])
     await asyncio.to_thread(tracing.close)
     (request,) = receiver.named("POST /api/jobs")
     jobs = {span.attributes["counsel.job.attempt"]: span for span in receiver.named("job chat")}
@@ -104,5 +104,5 @@ def test_nothing_is_imported_where_traces_are_off(tmp_path: Path) -> None:
         "print([name for name in sys.modules if name.startswith(('opentelemetry', 'prometheus_client'))])"
     )
     env = {"COUNSEL_HOME": str(tmp_path), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
-    shown = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert shown.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -61,7 +61,7 @@ async def mcp(proxy: RoundRobin) -> AsyncIterator[Http]:
         yield client
 
 
-def both(proxy: RoundRobin) -> bool:
+def used_both(proxy: RoundRobin) -> bool:
     return len(set(proxy.taken)) == 2
 
 
@@ -74,15 +74,15 @@ async def test_the_sdks_client_notices_nothing(proxy: RoundRobin, mode: str) -> 
             for number in range(3):
                 result = await client.call_tool("chat", {"prompt": f"say {number}", "model": "gpt-5"})
                 assert result.structured_content["content"] == f"gpt-5 says: say {number}"
-            begun = await client.call_tool("chat", {"prompt": "later", "model": "gpt-5", "async": True})
-            job = begun.structured_content["job_id"]
+            reply = await client.call_tool("chat", {"prompt": "later", "model": "gpt-5", "async": True})
+            job = reply.structured_content["job_id"]
             while True:
-                shown = await client.call_tool("check_status", {"continuation_id": job})
-                if shown.structured_content["content"]["status"] != "processing":
+                status = await client.call_tool("check_status", {"continuation_id": job})
+                if status.structured_content["content"]["status"] != "processing":
                     break
-            assert shown.structured_content["content"]["status"] == "completed"
+            assert status.structured_content["content"]["status"] == "completed"
             assert job in str(await client.list_resources())
-    assert both(proxy)
+    assert used_both(proxy)
 
 
 async def test_a_session_that_was_ended_is_unknown_to_both_servers(mcp: Http, proxy: RoundRobin) -> None:
@@ -94,14 +94,14 @@ async def test_a_session_that_was_ended_is_unknown_to_both_servers(mcp: Http, pr
     for _ in range(2):
         async with mcp.post(mcp.message("ping")) as response:
             assert response.status == 404
-    assert both(proxy)
+    assert used_both(proxy)
 
 
 async def test_many_sessions_of_one_person_make_room(
     mcp: Http, proxy: RoundRobin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored = pytest.importorskip("counsel.engine.store.postgres.mcp_sessions")
-    monkeypatch.setattr(stored, "MOST", 2)
+    module = pytest.importorskip("counsel.engine.store.postgres.mcp_sessions")
+    monkeypatch.setattr(module, "MOST", 2)
     first: dict[str, str] = {}
     for _ in range(3):
         await mcp.initialize()
@@ -111,7 +111,7 @@ async def test_many_sessions_of_one_person_make_room(
     for _ in range(2):
         async with mcp.post(mcp.message("ping")) as response:
             assert response.status == 404
-    assert both(proxy)
+    assert used_both(proxy)
 
 
 async def test_a_call_is_cancelled_through_the_other_server(
@@ -155,12 +155,12 @@ async def test_a_job_is_followed_at_the_other_server_from_where_the_client_stopp
     api: Api, proxy: RoundRobin, fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="one two three", gate="half", gate_after=1)
-    status, begun = await api.post("/api/jobs", {"prompt": "count", "model": "gpt-5", "mode": "background"})
+    status, job = await api.post("/api/jobs", {"prompt": "count", "model": "gpt-5", "mode": "background"})
     assert status == 202
     text, kinds, cursor = "", [], "0"
     while not text:
-        async with api.events(begun["job_id"], **{"Last-Event-ID": cursor}) as coming:
-            async for event in coming:
+        async with api.events(job["job_id"], **{"Last-Event-ID": cursor}) as events:
+            async for event in events:
                 cursor = event["id"]
                 kinds.append(event["kind"])
                 if event["kind"] == "text":
@@ -168,27 +168,29 @@ async def test_a_job_is_followed_at_the_other_server_from_where_the_client_stopp
                     break
     assert text.startswith("one")
     fake_api.open_gate("half")
-    async with api.events(begun["job_id"], **{"Last-Event-ID": cursor}) as coming:
-        async for event in coming:
+    async with api.events(job["job_id"], **{"Last-Event-ID": cursor}) as events:
+        async for event in events:
             kinds.append(event["kind"])
             if event["kind"] == "text":
                 text = text[: event["data"]["offset"]] + event["data"]["text"]
     assert text == "one two three"
     assert (kinds.count("started"), kinds[-1]) == (1, "done")
-    assert both(proxy)
+    assert used_both(proxy)
 
 
 @pytest.mark.parametrize(("name", "field"), [("a.pdf", "files"), ("a.txt", "files"), ("a.png", "images")])
 async def test_what_is_wrong_with_an_upload_is_told_without_a_path_of_the_server(
     api: Api, name: str, field: str
 ) -> None:
-    async with api.session.post("/api/files", params={"name": name}, data=b"%PDF-1.7 \0\xff damaged") as sent:
-        path = (await sent.json())["path"]
-    status, refused = await api.post("/api/jobs", {"prompt": "read", "model": "gpt-5", field: [path]})
+    async with api.session.post(
+        "/api/files", params={"name": name}, data=b"%PDF-1.7 \0\xff damaged"
+    ) as upload:
+        path = (await upload.json())["path"]
+    status, failure = await api.post("/api/jobs", {"prompt": "read", "model": "gpt-5", field: [path]})
     assert status >= 400
-    assert path in refused["error"]
-    assert refused["file"] == path
-    assert "uploads" not in str(refused).replace(path, "")
+    assert path in failure["error"]
+    assert failure["file"] == path
+    assert "uploads" not in str(failure).replace(path, "")
 
 
 async def test_uploads_keys_and_answers_are_the_same_at_both(
@@ -196,8 +198,8 @@ async def test_uploads_keys_and_answers_are_the_same_at_both(
 ) -> None:
     async with api.session.post(
         "/api/files", params={"name": "notes.txt"}, data=b"a file\nof two lines\n"
-    ) as sent:
-        path = (await sent.json())["path"]
+    ) as upload:
+        path = (await upload.json())["path"]
     for _ in range(2):  # at either server
         status, answer = await api.post("/api/jobs", {"prompt": "read", "model": "gpt-5", "files": [path]})
         assert status == 200, answer
@@ -209,24 +211,24 @@ async def test_uploads_keys_and_answers_are_the_same_at_both(
     first, second = [await api.post("/api/jobs", body, Idempotency_Key="k1") for _ in range(2)]
     assert first == second
     assert len(fake_api.requests) == before + 1
-    status, refused = await api.post("/api/jobs", {**body, "prompt": "other"}, Idempotency_Key="k1")
-    assert (status, refused["code"]) == (409, "CONFLICT")
-    async with api.session.get("/api/jobs") as listed:
-        jobs = [job["job_id"] for job in (await listed.json())["jobs"]]
+    status, failure = await api.post("/api/jobs", {**body, "prompt": "other"}, Idempotency_Key="k1")
+    assert (status, failure["code"]) == (409, "CONFLICT")
+    async with api.session.get("/api/jobs") as page:
+        jobs = [job["job_id"] for job in (await page.json())["jobs"]]
     for job in jobs:
         assert (await api.get(f"/api/jobs/{job}"))[0] == 200
-    assert both(proxy)
+    assert used_both(proxy)
 
 
 async def test_a_stored_response_is_shown_by_the_other_server(api: Api, proxy: RoundRobin) -> None:
     body = {"model": "gpt-5", "input": "hello", "background": True}
-    async with api.session.post("/v1/responses", json=body) as begun:
-        name = (await begun.json())["id"]
+    async with api.session.post("/v1/responses", json=body) as answer:
+        name = (await answer.json())["id"]
     while True:
-        async with api.session.get(f"/v1/responses/{name}") as shown:
-            assert shown.status == 200
-            document = await shown.json()
+        async with api.session.get(f"/v1/responses/{name}") as response:
+            assert response.status == 200
+            document = await response.json()
         if document["status"] not in {"queued", "in_progress"}:
             break
     assert document["status"] == "completed"
-    assert both(proxy)
+    assert used_both(proxy)

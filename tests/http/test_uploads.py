@@ -23,8 +23,8 @@ from support.api_client import Api, here
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
     async with here(
         tmp_path, fake_api, COUNSEL_MAX_PDF_BYTES="2000000", COUNSEL_MAX_IMAGE_BYTES="2000000"
-    ) as made:
-        yield made
+    ) as client:
+        yield client
 
 
 async def upload(api: Api, name: str, data: bytes) -> tuple[int, Any]:
@@ -39,13 +39,13 @@ async def ask(api: Api, **more: Any) -> tuple[int, Any]:
 async def test_an_uploaded_file_is_private_and_sent_with_its_question(
     api: Api, fake_api: FakeAPI, tmp_path: Path
 ) -> None:
-    status, stored = await upload(api, "notes.md", b"the word is seven\nand eight\n")
-    assert (status, stored["size"]) == (200, 28)
-    path = Path(stored["path"])
+    status, reply = await upload(api, "notes.md", b"the word is seven\nand eight\n")
+    assert (status, reply["size"]) == (200, 28)
+    path = Path(reply["path"])
     assert (path.name, path.parents[1]) == ("notes.md", tmp_path / "counsel" / "uploads")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    body = {"prompt": "read", "model": "gpt-5", "files": [stored["path"]], "mode": "background"}
+    body = {"prompt": "read", "model": "gpt-5", "files": [reply["path"]], "mode": "background"}
     status, job = await api.post("/api/jobs", body)
     assert status == 202
     await api.end(job["job_id"])
@@ -60,15 +60,15 @@ async def test_an_uploaded_file_is_private_and_sent_with_its_question(
 async def test_only_the_caller_that_names_it_over_http_can_send_an_upload(
     api: Api, fake_api: FakeAPI, tmp_path: Path
 ) -> None:
-    _, stored = await upload(api, "notes.md", b"text")
+    _, reply = await upload(api, "notes.md", b"text")
     info = {"name": "test", "version": "1"}
     await api.mcp("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info})
-    refused = await api.ask("read", files=[stored["path"]])
-    assert refused["code"] == "FILE_NOT_ALLOWED"
+    over_mcp = await api.ask("read", files=[reply["path"]])
+    assert over_mcp["code"] == "FILE_NOT_ALLOWED"
     for name in ("counsel.db", "uploads", "uploads/../counsel.db", "token"):
         status, failure = await ask(api, files=[str(tmp_path / "counsel" / name)])
         assert status in {400, 403, 404}, name
-    own = Path(stored["path"]).parent
+    own = Path(reply["path"]).parent
     status, failure = await ask(api, files=[f"{own}/../../counsel.db"])
     assert (status, failure["code"]) == (403, "FILE_NOT_ALLOWED")
     (own / "link").symlink_to(tmp_path / "counsel" / "counsel.db")
@@ -80,7 +80,7 @@ async def test_only_the_caller_that_names_it_over_http_can_send_an_upload(
 
 
 @pytest.mark.parametrize(
-    ("name", "stored"),
+    ("name", "safe_name"),
     [
         ("../../etc/passwd", "passwd"),
         ("C:\\\\notes\\\\a.txt", "a.txt"),
@@ -90,8 +90,8 @@ async def test_only_the_caller_that_names_it_over_http_can_send_an_upload(
         ("ä" * 300 + ".pdf", "ä" * 98 + ".pdf"),
     ],
 )
-def test_a_name_is_only_a_name(name: str, stored: str) -> None:
-    assert uploads.safe_name(name) == stored
+def test_an_uploads_name_is_reduced_to_a_safe_file_name(name: str, safe_name: str) -> None:
+    assert uploads.safe_name(name) == safe_name
 
 
 async def test_uploads_are_bounded_in_size_and_number_and_deleted_after_a_day(
@@ -122,18 +122,18 @@ async def test_uploads_are_bounded_in_size_and_number_and_deleted_after_a_day(
 async def test_a_pasted_image_reaches_the_model_and_stays_in_the_history(
     api: Api, fake_api: FakeAPI, way: str
 ) -> None:
-    pasted = io.BytesIO()
-    Image.new("RGB", (4, 3), "red").save(pasted, "PNG")
-    data = pasted.getvalue()
-    encoded = base64.b64encode(data).decode()
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 3), "red").save(buffer, "PNG")
+    data = buffer.getvalue()
+    text = base64.b64encode(data).decode()
     if way == "uploaded":
         name = (await upload(api, "paste.png", data))[1]["path"]
     else:
-        name = f"data:image/png;base64,{encoded}"
+        name = f"data:image/png;base64,{text}"
     status, job = await ask(api, images=[name], mode="background")
     assert status == 202
     await api.end(job["job_id"])
-    assert encoded in str(fake_api.calls[0].body)
+    assert text in str(fake_api.calls[0].body)
     _, conversation = await api.get(f"/api/conversations/{job['id']}")
     (image,) = conversation["history"][0]["image_ids"]
     async with api.session.get(f"/api/images/{image}") as answer:

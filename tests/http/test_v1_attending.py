@@ -25,12 +25,12 @@ class Client:
         self.is_there = is_there
         self.lost: Callable[[], None] | None = None
 
-    def watch(self, lost: Callable[[], None]) -> bool:
-        self.lost = lost
+    def watch(self, on_disconnect: Callable[[], None]) -> bool:
+        self.lost = on_disconnect
         return self.is_there
 
-    def unwatch(self, lost: Callable[[], None]) -> None:
-        if self.lost is lost:
+    def unwatch(self, on_disconnect: Callable[[], None]) -> None:
+        if self.lost is on_disconnect:
             self.lost = None
 
 
@@ -77,9 +77,9 @@ class Request:
 
 @pytest.fixture(params=["watched", "received"])
 async def request_(request: pytest.FixtureRequest) -> Request:
-    made = Request(Client() if request.param == "watched" else None)
-    await made.begun.wait()
-    return made
+    new_request = Request(Client() if request.param == "watched" else None)
+    await new_request.begun.wait()
+    return new_request
 
 
 async def test_a_request_is_answered(request_: Request) -> None:
@@ -119,17 +119,17 @@ async def test_a_client_that_is_gone_before_the_work_begins() -> None:
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 async def test_a_client_that_does_not_wait_for_its_plain_answer_cancels_the_call(
     v1: V1, fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="never")
-    asking = asyncio.create_task(v1.post("/v1/chat/completions", ASK))
+    call = asyncio.create_task(v1.post("/v1/chat/completions", ASK))
     await fake_api.wait_for(count=1)
-    asking.cancel()
+    call.cancel()
     await fake_api.wait_for(state="disconnected")
 
 
@@ -141,9 +141,9 @@ async def test_a_request_and_its_job_are_one_task_each(
     loop, tasks = asyncio.get_running_loop(), Counter[str]()
     create = loop.create_task
 
-    def counting(work: Any, **named: Any) -> Any:
+    def counting(work: Any, **options: Any) -> Any:
         tasks[work.__qualname__] += 1
-        return create(work, **named)
+        return create(work, **options)
 
     async with v1.session.post("/v1/chat/completions", json=ASK) as answer:
         await answer.read()

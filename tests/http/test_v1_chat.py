@@ -25,8 +25,8 @@ ASK: dict[str, Any] = {"model": "gpt-5", "messages": [{"role": "user", "content"
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 async def test_a_plain_answer(v1: V1, fake_api: FakeAPI) -> None:
@@ -75,9 +75,9 @@ async def test_a_failure_has_openais_shape_and_status(v1: V1, fake_api: FakeAPI)
     assert too_long.value.code == "context_length_exceeded"
     fake_api.script(error="rate_limit", retry_after=4000, times=None)
     for stream in (False, True):
-        with pytest.raises(openai.RateLimitError) as limited:
+        with pytest.raises(openai.RateLimitError) as rate_limit:
             await v1.openai.chat.completions.create(**ASK, stream=stream)
-        assert limited.value.response.headers["retry-after"] == "4000"
+        assert rate_limit.value.response.headers["retry-after"] == "4000"
 
 
 async def test_an_error_inside_a_stream_ends_it(v1: V1, fake_api: FakeAPI) -> None:
@@ -189,20 +189,20 @@ async def test_tools_that_are_not_allowed_are_not_offered(v1: V1, fake_api: Fake
     }  # fmt: skip
     for path, body in (("/v1/chat/completions", {**ASK, **ask}), ("/v1/responses", responses)):
         status, _ = await v1.post(path, {**body, "model": "claude-sonnet-4-6"})
-        sent = fake_api.calls[-1].body
-        assert (status, [tool["name"] for tool in sent["tools"]]) == (200, ["hear"])
-        assert sent["tool_choice"] == {"type": "any"}
+        request = fake_api.calls[-1].body
+        assert (status, [tool["name"] for tool in request["tools"]]) == (200, ["hear"])
+        assert request["tool_choice"] == {"type": "any"}
     await v1.post("/v1/responses", {**responses, "model": "gpt-5"})
     assert fake_api.calls[-1].body["tool_choice"] == responses["tool_choice"], "passed on as it came"
-    hosted = {
+    with_vendor_tool = {
         **responses,
         "tool_choice": {**responses["tool_choice"], "tools": [{"type": "image_generation"}]},
     }
-    status, reply = await v1.post("/v1/responses", {**hosted, "model": "claude-sonnet-4-6"})
+    status, reply = await v1.post("/v1/responses", {**with_vendor_tool, "model": "claude-sonnet-4-6"})
     assert (status, "tool_choice" in reply["error"]["message"]) == (400, True)
 
 
-async def test_bodies_that_are_no_request(v1: V1, fake_api: FakeAPI) -> None:
+async def test_bodies_that_are_not_a_request_are_refused(v1: V1, fake_api: FakeAPI) -> None:
     for data, status in ((b"{", 400), (b"[]", 400), (b"", 400), (b'"' + b"x" * (33 << 20) + b'"', 413)):
         async with v1.session.post("/v1/chat/completions", data=io.BytesIO(data)) as answer:
             assert (answer.status, "error" in await answer.json()) == (status, True)
@@ -262,9 +262,9 @@ async def test_models_are_listed_for_both_sdks(v1: V1) -> None:
         await v1.openai.models.retrieve("nothing")
     stranger = v1.anthropic.with_options(api_key="wrong")
     for ask, kind in ((v1.anthropic, "not_found_error"), (stranger, "authentication_error")):
-        with pytest.raises(anthropic.APIStatusError) as refused:
+        with pytest.raises(anthropic.APIStatusError) as error:
             await ask.models.retrieve("nothing")
-        body: Any = refused.value.body
+        body: Any = error.value.body
         assert (body["type"], body["error"]["type"]) == ("error", kind)
 
 
@@ -281,9 +281,9 @@ async def test_a_budget_that_is_used_up_is_a_402_which_no_sdk_repeats(
     tmp_path: Path, fake_api: FakeAPI
 ) -> None:
     async with served(tmp_path, fake_api, COUNSEL_BUDGET_DAY="0") as v1:
-        with pytest.raises(openai.APIStatusError) as caught:
+        with pytest.raises(openai.APIStatusError) as error:
             await v1.openai.with_options(max_retries=2).chat.completions.create(**ASK)
-    assert (caught.value.status_code, caught.value.code) == (402, "budget_exceeded")
+    assert (error.value.status_code, error.value.code) == (402, "budget_exceeded")
     assert not fake_api.calls
 
 

@@ -30,8 +30,8 @@ PROGRAMS = {"llm": "llm", "aider": "aider"}
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path / "counsel", fake_api) as made:
-        yield made
+    async with served(tmp_path / "counsel", fake_api) as client:
+        yield client
 
 
 @pytest.fixture
@@ -88,6 +88,6 @@ async def test_an_example_runs(v1: V1, project: Path, section: str) -> None:
         if language == "toml":
             (home / ".codex" / "config.toml").write_text(code)
             continue
-        printed = await clients.run(*_command(section, language, code, project), cwd=project, env=env)
-        assert "says: " in printed
+        output = await clients.run(*_command(section, language, code, project), cwd=project, env=env)
+        assert "says: " in output
     shutil.rmtree(home, ignore_errors=True)

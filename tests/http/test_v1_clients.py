@@ -21,8 +21,8 @@ SECRET = "the cat is called Mirabelle"
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path / "counsel", fake_api) as made:
-        yield made
+    async with served(tmp_path / "counsel", fake_api) as client:
+        yield client
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ async def _run(*command: str, cwd: Path, env: dict[str, str]) -> str:
 async def test_claude_code_reads_a_file_with_any_model(
     v1: V1, fake_api: FakeAPI, project: Path, model: str
 ) -> None:
-    read = {"name": "Read", "arguments": {"file_path": str(project / "notes.txt")}}
-    fake_api.script(thinking="I read.", tool_calls=[read], text="Mirabelle!", times=None)
+    tool_call = {"name": "Read", "arguments": {"file_path": str(project / "notes.txt")}}
+    fake_api.script(thinking="I read.", tool_calls=[tool_call], text="Mirabelle!", times=None)
     env = environment(
         project.parent / "home",
         ANTHROPIC_BASE_URL=v1.url,
@@ -117,8 +117,8 @@ async def test_codex_reads_a_file_with_any_model(
         f'model = "{model}"\nmodel_provider = "counsel"\n\n[model_providers.counsel]\nname = "counsel"\n'
         f'base_url = "{v1.url}/v1"\nenv_key = "COUNSEL_TOKEN"\nwire_api = "responses"\n'
     )
-    read = {"name": "exec_command", "arguments": {"cmd": "cat notes.txt"}}
-    fake_api.script(thinking="I read.", tool_calls=[read], text="Mirabelle!", times=None)
+    tool_call = {"name": "exec_command", "arguments": {"cmd": "cat notes.txt"}}
+    fake_api.script(thinking="I read.", tool_calls=[tool_call], text="Mirabelle!", times=None)
     env = environment(home, COUNSEL_TOKEN=TOKEN)
     command = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
     output = await _run(program("codex"), *command, "What is in notes.txt?", cwd=project, env=env)

@@ -53,15 +53,15 @@ def test_a_failure_in_both_apis(
     assert v1.openai(error) == {
         "error": {"message": "It broke. Look.", "type": kind, "param": None, "code": api_code}
     }
-    shown: Any = v1.anthropic(error)
-    assert shown["error"].pop("message").endswith("It broke. Look.")
-    assert shown == {"type": "error", "error": {"type": claudes}, "request_id": None}
+    document: Any = v1.anthropic(error)
+    assert document["error"].pop("message").endswith("It broke. Look.")
+    assert document == {"type": "error", "error": {"type": claudes}, "request_id": None}
 
 
 def test_only_failures_of_this_table_have_rows() -> None:
     assert set(v1._ROWS) <= {row[0] for row in ROWS}
     assert {row[0] for row in ROWS} <= {
-        each.code for each in vars(errors).values() if isinstance(each, type) and issubclass(each, CounselError)
+        kind.code for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, CounselError)
     }  # fmt: skip
 
 
@@ -78,18 +78,18 @@ def test_only_failures_of_this_table_have_rows() -> None:
 def test_a_refusal_of_the_request_itself_goes_by_its_status(
     status: int, kind: str, api_code: str | None, claudes: str
 ) -> None:
-    shown: Any = v1.openai(failure("TIMEOUT"), status)
-    assert (shown["error"]["type"], shown["error"]["code"]) == (kind, api_code)
-    shown = v1.anthropic(failure("TIMEOUT"), status)
-    assert shown["error"]["type"] == claudes
+    document: Any = v1.openai(failure("TIMEOUT"), status)
+    assert (document["error"]["type"], document["error"]["code"]) == (kind, api_code)
+    document = v1.anthropic(failure("TIMEOUT"), status)
+    assert document["error"]["type"] == claudes
     assert v1.openai(failure("TIMEOUT"), 500) == v1.openai(failure("TIMEOUT"))
 
 
 def test_an_account_that_is_used_up_is_not_asked_again() -> None:
     """Waiting does not help, as it does at a rate limit."""
     error = RateLimited("It is used up.", reason="insufficient_quota")
-    shown: Any = v1.openai(error)["error"]
-    assert (v1.status_of(error), shown["type"], shown["code"]) == (
+    document: Any = v1.openai(error)["error"]
+    assert (v1.status_of(error), document["type"], document["code"]) == (
         429,
         "insufficient_quota",
         "insufficient_quota",
@@ -108,19 +108,19 @@ def test_a_failed_response_has_a_code_that_the_sdk_knows() -> None:
         (failure("CONTENT_FILTERED"), "invalid_prompt"),
         (failure("TIMEOUT"), "server_error"),
     ):
-        shown: Any = responses.failed_response(request, "job_1", error)
-        assert shown["error"]["code"] == code
+        document: Any = responses.failed_response(request, "job_1", error)
+        assert document["error"]["code"] == code
 
 
 def test_a_database_that_cannot_be_used_is_a_503() -> None:
     assert v1.status_of(StoreError("No database.")) == 503
-    shown: Any = v1.anthropic(StoreError("No database."))
-    assert shown["error"]["type"] == "overloaded_error"
+    document: Any = v1.anthropic(StoreError("No database."))
+    assert document["error"]["type"] == "overloaded_error"
 
 
 def test_a_field_that_is_wrong_is_named_with_its_own_code() -> None:
-    shown: Any = v1.openai(BadRequest("No.", "messages[0].role", "unknown_role"))
-    assert (shown["error"]["param"], shown["error"]["code"]) == ("messages[0].role", "unknown_role")
+    document: Any = v1.openai(BadRequest("No.", "messages[0].role", "unknown_role"))
+    assert (document["error"]["param"], document["error"]["code"]) == ("messages[0].role", "unknown_role")
     assert v1.status_of(BadRequest("No.")) == 400
 
 
@@ -135,27 +135,28 @@ QUOTED = ContextLengthExceeded('OpenAI: "This model\'s maximum context length is
 
 def test_a_conversation_that_is_too_long_is_known_by_the_vendors_words() -> None:
     """Claude Code compacts it then, LangChain raises `ContextOverflowError`, aider explains it."""
-    shown: Any = v1.anthropic(LONG)
+    document: Any = v1.anthropic(LONG)
     assert (
-        shown["error"]["message"] == "prompt is too long: 5000 tokens > 4000 maximum. It is long. Send less."
+        document["error"]["message"]
+        == "prompt is too long: 5000 tokens > 4000 maximum. It is long. Send less."
     )
-    shown = v1.openai(LONG)
+    document = v1.openai(LONG)
     assert (
-        shown["error"]["message"]
+        document["error"]["message"]
         == "This model's maximum context length is 4000 tokens. It is long. Send less."
     )
-    assert shown["error"]["code"] == "context_length_exceeded"
-    shown = v1.openai(QUOTED)
-    assert shown["error"]["message"] == str(QUOTED)
-    shown = v1.anthropic(QUOTED)
-    assert shown["error"]["message"] == f"prompt is too long. {QUOTED}"
+    assert document["error"]["code"] == "context_length_exceeded"
+    document = v1.openai(QUOTED)
+    assert document["error"]["message"] == str(QUOTED)
+    document = v1.anthropic(QUOTED)
+    assert document["error"]["message"] == f"prompt is too long. {QUOTED}"
 
 
 def test_anthropics_errors_name_the_place_in_their_message() -> None:
-    shown: Any = v1.anthropic(BadRequest("Invalid value: 'robot'.", "messages.0.role"))
-    assert shown["error"]["message"] == "messages.0.role: Invalid value: 'robot'."
-    shown = v1.anthropic(BadRequest("max_tokens: Field required", "max_tokens"))
-    assert shown["error"]["message"] == "max_tokens: Field required"
+    document: Any = v1.anthropic(BadRequest("Invalid value: 'robot'.", "messages.0.role"))
+    assert document["error"]["message"] == "messages.0.role: Invalid value: 'robot'."
+    document = v1.anthropic(BadRequest("max_tokens: Field required", "max_tokens"))
+    assert document["error"]["message"] == "max_tokens: Field required"
 
 
 @pytest.mark.parametrize(
@@ -180,8 +181,8 @@ def test_the_path_says_which_api_it_is(path: str, shape: str) -> None:
 )
 def test_a_client_of_anthropics_reads_its_errors_on_every_route(path: str, *, is_claudes: bool) -> None:
     error = failure("NOT_FOUND")
-    wanted = v1.anthropic(error, 404) if is_claudes else v1.openai(error, 404)
-    assert v1.of_path(path, error, 404, {b"anthropic-version": "2023-06-01"}) == wanted
+    expected = v1.anthropic(error, 404) if is_claudes else v1.openai(error, 404)
+    assert v1.of_path(path, error, 404, {b"anthropic-version": "2023-06-01"}) == expected
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ ASK: Any = [{"role": "user", "content": "x"}]
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 # ── a refusal without words: Anthropic's older models give no `stop_details` ─────────────────────────
@@ -30,14 +30,14 @@ async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
 async def test_a_refusal_without_words_is_no_complete_answer(v1: V1, fake_api: FakeAPI, text: str) -> None:
     fake_api.script(finish="filtered", text=text, times=None)
     plain = await v1.openai.chat.completions.create(model=CLAUDE, messages=ASK)
-    streamed = await v1_views.chat_stream(v1.openai, model=CLAUDE, messages=ASK)
+    from_stream = await v1_views.chat_stream(v1.openai, model=CLAUDE, messages=ASK)
     assert plain.choices[0].finish_reason == "content_filter"
-    assert streamed["choices"][0]["finish_reason"] == "content_filter"
+    assert from_stream["choices"][0]["finish_reason"] == "content_filter"
     response = await v1.openai.responses.create(model=CLAUDE, input="x")
     async with v1.openai.responses.stream(model=CLAUDE, input="x") as stream:
-        ended: Any = [event async for event in stream][-1]
-    for shown in (response, ended.response, await v1.openai.responses.retrieve(response.id)):
-        assert (shown.status, shown.incomplete_details.reason) == ("incomplete", "content_filter")
+        last_event: Any = [event async for event in stream][-1]
+    for document in (response, last_event.response, await v1.openai.responses.retrieve(response.id)):
+        assert (document.status, document.incomplete_details.reason) == ("incomplete", "content_filter")
 
 
 # ── citations ────────────────────────────────────────────────────────────────────────────────────────
@@ -52,9 +52,9 @@ TEXTS: list[tuple[str, list[str]]] = [
 ]
 
 
-def _cited(cited: str) -> dict[str, Any]:
+def _citation(text: str) -> dict[str, Any]:
     return {
-        "type": "char_location", "cited_text": cited, "document_index": 0, "document_title": "D",
+        "type": "char_location", "cited_text": text, "document_index": 0, "document_title": "D",
         "start_char_index": 0, "end_char_index": 3, "file_id": None,
     }  # fmt: skip
 
@@ -66,7 +66,7 @@ def _claudes_answer() -> str:
     ]
     for index, (text, notes) in enumerate(TEXTS):
         block = {"type": "text", "text": "", **({"citations": []} if notes else {})}
-        deltas = [{"type": "citations_delta", "citation": _cited(note)} for note in notes]
+        deltas = [{"type": "citations_delta", "citation": _citation(note)} for note in notes]
         deltas += [{"type": "text_delta", "text": piece} for piece in (text[:2], text[2:]) if piece]
         events.append({"type": "content_block_start", "index": index, "content_block": block})
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
@@ -86,9 +86,9 @@ def _blocks(message: Any) -> list[tuple[str, list[str]]]:
 async def test_citations_stay_with_the_words_that_they_belong_to(v1: V1, fake_api: FakeAPI) -> None:
     fake_api.script(raw=_claudes_answer(), times=None)
     ask: Any = {"model": CLAUDE, "max_tokens": 99, "messages": ASK}
-    keyed = {**ask, "extra_headers": {"Idempotency-Key": "one"}}
-    for asked in (ask, keyed, keyed):  # the last one reads the stored answer
-        async with v1.anthropic.messages.stream(**asked) as stream:
+    with_key = {**ask, "extra_headers": {"Idempotency-Key": "one"}}
+    for arguments in (ask, with_key, with_key):  # the last one reads the stored answer
+        async with v1.anthropic.messages.stream(**arguments) as stream:
             assert _blocks(await stream.get_final_message()) == TEXTS
     assert _blocks(await v1.anthropic.messages.create(**ask)) == TEXTS
     async with v1.anthropic_vendor.messages.stream(**ask) as stream:
@@ -97,17 +97,17 @@ async def test_citations_stay_with_the_words_that_they_belong_to(v1: V1, fake_ap
 
 async def test_text_with_another_vendors_citations_is_one_message(v1: V1, fake_api: FakeAPI) -> None:
     fake_api.script(raw=_claudes_answer(), times=None)
-    whole = "".join(text for text, _ in TEXTS)
+    full_text = "".join(text for text, _ in TEXTS)
     plain: Any = await v1.openai.responses.create(model=CLAUDE, input="x")
     async with v1.openai.responses.stream(model=CLAUDE, input="x") as stream:
-        streamed: Any = await stream.get_final_response()
-    stored: Any = await v1.openai.responses.retrieve(streamed.id)
-    for response in (plain, streamed, stored):
+        from_stream: Any = await stream.get_final_response()
+    later: Any = await v1.openai.responses.retrieve(from_stream.id)
+    for response in (plain, from_stream, later):
         (message,) = response.output
-        assert [part.text for part in message.content] == [whole]
-    assert stored.output[0].id == streamed.output[0].id
+        assert [part.text for part in message.content] == [full_text]
+    assert later.output[0].id == from_stream.output[0].id
     chat = await v1.openai.chat.completions.create(model=CLAUDE, messages=ASK)
-    assert chat.choices[0].message.content == whole
+    assert chat.choices[0].message.content == full_text
 
 
 # ── phases: OpenAI's models comment on what they do before they answer ───────────────────────────────
@@ -125,29 +125,29 @@ def _openais_answer() -> str:
     items = [_message(number, *message) for number, message in enumerate(MESSAGES)]
     events: list[dict[str, Any]] = []
     for number, item in enumerate(items):
-        begun = {**item, "content": [], "status": "in_progress"}
-        events.append({"type": "response.output_item.added", "output_index": number, "item": begun})
+        open_item = {**item, "content": [], "status": "in_progress"}
+        events.append({"type": "response.output_item.added", "output_index": number, "item": open_item})
         delta = {"item_id": item["id"], "content_index": 0, "delta": MESSAGES[number][0], "logprobs": []}
         events.append({"type": "response.output_text.delta", "output_index": number, **delta})
         events.append({"type": "response.output_item.done", "output_index": number, "item": item})
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    done = {"id": "r", "object": "response", "status": "completed", "model": "gpt-5", "usage": usage}
-    events.append({"type": "response.completed", "response": {**done, "output": items}})
+    response = {"id": "r", "object": "response", "status": "completed", "model": "gpt-5", "usage": usage}
+    events.append({"type": "response.completed", "response": {**response, "output": items}})
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
 
 
 async def test_messages_keep_their_phases_which_the_client_sends_back(v1: V1, fake_api: FakeAPI) -> None:
     fake_api.script(raw=_openais_answer(), times=None)
     ask: Any = {"model": "gpt-5", "input": "x"}
-    keyed = {**ask, "extra_headers": {"Idempotency-Key": "one"}}
+    with_key = {**ask, "extra_headers": {"Idempotency-Key": "one"}}
     answers: list[Any] = [await v1.openai.responses.create(**ask)]
-    for asked in (ask, keyed, keyed):  # the last one reads the stored answer
-        async with v1.openai.responses.stream(**asked) as stream:
+    for arguments in (ask, with_key, with_key):  # the last one reads the stored answer
+        async with v1.openai.responses.stream(**arguments) as stream:
             answers.append(await stream.get_final_response())
     answers.append(await v1.openai.responses.retrieve(answers[-1].id))
     for answer in answers:
-        shown = [(item.content[0].text.strip(), item.phase) for item in answer.output]
-        assert shown == MESSAGES
+        phases = [(item.content[0].text.strip(), item.phase) for item in answer.output]
+        assert phases == MESSAGES
     turns: Any = [item.model_dump(exclude_none=True) for item in answers[0].output]
     await v1.openai.responses.create(model="gpt-5", input=[*turns, {"role": "user", "content": "y"}])
     assert [item.get("phase") for item in fake_api.calls[-1].body["input"]] == [
@@ -159,6 +159,6 @@ async def test_messages_keep_their_phases_which_the_client_sends_back(v1: V1, fa
     assert chat.choices[0].message.content == "Looking.\n\nBerlin."
     claudes: Any = {"model": "gpt-5", "max_tokens": 9, "messages": ASK}
     async with v1.anthropic.messages.stream(**claudes) as claude:
-        streamed = await claude.get_final_message()
-    for message in (streamed, await v1.anthropic.messages.create(**claudes)):
+        from_stream = await claude.get_final_message()
+    for message in (from_stream, await v1.anthropic.messages.create(**claudes)):
         assert _blocks(message) == [("Looking.\n\nBerlin.", [])]

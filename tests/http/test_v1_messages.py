@@ -22,8 +22,8 @@ TOOLS: Any = [{"name": "look", "description": "Looks.", "input_schema": {"type":
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
@@ -57,9 +57,9 @@ async def test_a_body_is_passed_on_as_it_came_to_the_vendor_whose_api_it_is(
     }
     status, _ = await v1.post("/v1/messages", body, anthropic_version="2023-06-01", anthropic_beta="a,b")
     assert status == 200
-    sent = fake_api.calls[0]
-    assert sent.body == {**body, "stream": True}
-    assert (sent.headers["anthropic-beta"], sent.headers["anthropic-version"]) == ("a,b", "2023-06-01")
+    request = fake_api.calls[0]
+    assert request.body == {**body, "stream": True}
+    assert (request.headers["anthropic-beta"], request.headers["anthropic-version"]) == ("a,b", "2023-06-01")
 
 
 async def test_a_stop_sequence_is_named(v1: V1, fake_api: FakeAPI) -> None:
@@ -85,7 +85,7 @@ async def test_a_refusal_is_an_answer_with_its_reason(v1: V1, fake_api: FakeAPI)
         assert (await stream.get_final_message()).stop_reason == "refusal"
 
 
-async def test_an_empty_answer_is_one(v1: V1, fake_api: FakeAPI) -> None:
+async def test_an_empty_answer_is_an_answer(v1: V1, fake_api: FakeAPI) -> None:
     """Claude Code asks with `max_tokens: 1` whether a key works."""
     fake_api.script(text="", finish="length", times=None)
     answer = await v1.anthropic.messages.create(**{**ASK, "max_tokens": 1})
@@ -171,7 +171,7 @@ async def test_what_another_vendor_cannot_take_is_refused_and_nothing_is_sent(
     v1: V1, fake_api: FakeAPI
 ) -> None:
     image = {"type": "image", "source": {"type": "file", "file_id": "file_1"}}
-    seen = {**RESULT, "content": [image]}
+    with_image = {**RESULT, "content": [image]}
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
     messages = [{"role": "user", "content": [document]}]
     code = [{"type": "code_execution_20250825", "name": "code_execution"}]
@@ -184,7 +184,7 @@ async def test_what_another_vendor_cannot_take_is_refused_and_nothing_is_sent(
                 "messages": [
                     USER,
                     {"role": "assistant", "content": [CALL]},
-                    {"role": "user", "content": [seen]},
+                    {"role": "user", "content": [with_image]},
                 ]
             },
             "file id",
@@ -211,13 +211,13 @@ async def test_tokens_are_counted_without_asking(v1: V1, fake_api: FakeAPI) -> N
         (pdf, 1_500),
     ):
         document: Any = {"type": "document", "source": source}
-        shown: Any = [{"type": "tool_result", "tool_use_id": "t1", "content": [document]}]
+        result: Any = [{"type": "tool_result", "tool_use_id": "t1", "content": [document]}]
         for messages in (
             [{"role": "user", "content": [document]}],
-            [USER, {"role": "assistant", "content": [CALL]}, {"role": "user", "content": shown}],
+            [USER, {"role": "assistant", "content": [CALL]}, {"role": "user", "content": result}],
         ):
-            counted = await v1.anthropic.messages.count_tokens(**{**ask, "messages": messages})
-            assert counted.input_tokens >= least
+            count = await v1.anthropic.messages.count_tokens(**{**ask, "messages": messages})
+            assert count.input_tokens >= least
     assert many.input_tokens - few.input_tokens > 1000
     with pytest.raises(anthropic.BadRequestError):
         await v1.anthropic.messages.count_tokens(**{**ask, "messages": []})

@@ -24,8 +24,8 @@ TOOLS: Any = [{"type": "function", "function": {"name": "look", "parameters": {"
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 async def test_auto_asks_the_next_model_when_one_fails(v1: V1, fake_api: FakeAPI) -> None:
@@ -115,8 +115,8 @@ async def test_a_consensus_streams_progress_as_reasoning_and_then_the_answers(
     answer = (await v1.openai.chat.completions.create(model=model, messages=messages)).choices[0].message
     assert answer.content
     assert all(name in answer.content for name in ("## gpt-5", "## claude-sonnet-4-6"))
-    sent = str(fake_api.calls[0].body)
-    assert all(text in sent for text in ("hello", "yes?", "which?", "Be short."))
+    request = str(fake_api.calls[0].body)
+    assert all(text in request for text in ("hello", "yes?", "which?", "Be short."))
     async with v1.anthropic.messages.stream(
         model=model, max_tokens=99, messages=[{"role": "user", "content": "which?"}]
     ) as stream:
@@ -139,21 +139,21 @@ async def test_a_consensus_reads_no_names_in_answers_that_the_client_sends_back(
     text = first.choices[0].message.content or ""
     assert "## gpt-" in text
     fake_api.log.requests.clear()
-    other = "## gpt-5 and others"
+    own_words = "## gpt-5 and others"
     messages: Any = [
         USER,
         {"role": "assistant", "content": text},
         USER,
-        {"role": "assistant", "content": other},
+        {"role": "assistant", "content": own_words},
         USER,
     ]
     await v1.openai.chat.completions.create(model=model, messages=messages)
     assert fake_api.calls
     for call in fake_api.calls:
-        sent = str({name: value for name, value in call.body.items() if name != "model"})
-        assert "## Answer A\\n\\nPlain words." in sent
-        assert other in sent, "a model's own words stay"
-        assert not [name for name in NAMES if name in sent.replace(other, "").lower()]
+        request = str({name: value for name, value in call.body.items() if name != "model"})
+        assert "## Answer A\\n\\nPlain words." in request
+        assert own_words in request, "a model's own words stay"
+        assert not [name for name in NAMES if name in request.replace(own_words, "").lower()]
 
 
 async def test_a_consensus_over_responses(v1: V1, fake_api: FakeAPI) -> None:
@@ -182,25 +182,25 @@ async def test_a_consensus_over_responses(v1: V1, fake_api: FakeAPI) -> None:
 )
 async def test_tokens_are_counted_for_every_vendor(v1: V1, fake_api: FakeAPI, model: str) -> None:
     messages: Any = [{"role": "user", "content": "four words or so " * 100}]
-    counted = await v1.anthropic.messages.count_tokens(model=model, messages=messages)
-    assert 400 <= counted.input_tokens <= 2_000
+    count = await v1.anthropic.messages.count_tokens(model=model, messages=messages)
+    assert 400 <= count.input_tokens <= 2_000
     assert fake_api.calls == []
 
 
 async def test_a_consensus_refuses_what_it_cannot_do(v1: V1, fake_api: FakeAPI) -> None:
     ask = {"model": "consensus:gpt-5,claude-sonnet-4-6", "messages": [USER]}
     picture = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
-    seen = {"messages": [{"role": "user", "content": [{"type": "text", "text": "this?"}, picture]}]}
+    with_url = {"messages": [{"role": "user", "content": [{"type": "text", "text": "this?"}, picture]}]}
     changes: list[tuple[dict[str, Any], str]] = [
         ({"tools": TOOLS}, "does not take tools"),
         ({"messages": LOOP}, "does not take tool calls"),
         ({"messages": [USER, {"role": "assistant", "content": "yo"}]}, "must be the user's"),
         ({"response_format": {"type": "json_object"}}, "does not take a response format"),
-        (seen, "does not take images by their URLs"),
+        (with_url, "does not take images by their URLs"),
     ]
     for change, words in changes:
-        status, refused = await v1.post("/v1/chat/completions", {**ask, **change})
-        assert (status, words in refused["error"]["message"]) == (400, True), refused
+        status, failure = await v1.post("/v1/chat/completions", {**ask, **change})
+        assert (status, words in failure["error"]["message"]) == (400, True), failure
     status, _ = await v1.post("/v1/chat/completions", {**ask, "model": "consensus:gpt-5,nothing"})
     assert status == 404
     assert fake_api.calls == []
@@ -219,16 +219,16 @@ async def test_the_same_key_gives_the_same_answer_and_nothing_is_asked_twice(
     names = {reply["id"] for _, reply in (*both, again)}
     assert ([status for status, _ in (*both, again)], len(names)) == ([200, 200, 200], 1)
     assert len(fake_api.calls) == 1
-    other = {**body, "temperature": 1}
-    assert (await v1.post("/v1/chat/completions", other, **key))[0] == 409
+    changed_body = {**body, "temperature": 1}
+    assert (await v1.post("/v1/chat/completions", changed_body, **key))[0] == 409
     assert (await v1.post("/v1/chat/completions", body, Idempotency_Key=" "))[0] == 400
-    streamed: Any = {**body, "stream": True}
+    stream_body: Any = {**body, "stream": True}
     async with v1.session.post(
-        "/v1/chat/completions", json=streamed, headers={"Idempotency-Key": "b"}
+        "/v1/chat/completions", json=stream_body, headers={"Idempotency-Key": "b"}
     ) as answer:
         first = await answer.read()
     async with v1.session.post(
-        "/v1/chat/completions", json=streamed, headers={"Idempotency-Key": "b"}
+        "/v1/chat/completions", json=stream_body, headers={"Idempotency-Key": "b"}
     ) as answer:
         assert b"[DONE]" in first
         assert b"gpt-5 says: hello" in await answer.read(), "as one piece: it had ended"
@@ -273,9 +273,9 @@ async def test_a_silent_model_is_bridged_by_comments(
         body = {"model": "gpt-5", "messages": [USER], "stream": True, "max_tokens": 10}
         async with v1.session.post(path, json=body) as answer:
             assert answer.status == 200
-            received = b""
-            while comment not in received:
-                received += (part := await answer.content.readany())
+            data = b""
+            while comment not in data:
+                data += (part := await answer.content.readany())
                 assert part, "the stream has ended"
             fake_api.open_gate(path)
-            assert b"says: hello" in received + await answer.read()
+            assert b"says: hello" in data + await answer.read()

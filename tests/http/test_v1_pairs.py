@@ -58,17 +58,17 @@ _REASONING = ("thinking", "reasoning")
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
-def _shown(value: Any) -> Any:
+def _comparable(value: Any) -> Any:
     if isinstance(value, list):
-        shown = [_shown(each) for each in value]
-        return [each for each in shown if not (isinstance(each, dict) and _is_only_signed(each))]
+        items = [_comparable(item) for item in value]
+        return [item for item in items if not (isinstance(item, dict) and _is_only_signed(item))]
     if not isinstance(value, dict):
         return value
-    rows = {name: _shown(inner) for name, inner in value.items() if name not in _HIDDEN}
+    rows = {name: _comparable(inner) for name, inner in value.items() if name not in _HIDDEN}
     return {name: inner for name, inner in rows.items() if inner not in (0, None, "", {}, [])}
 
 
@@ -115,5 +115,7 @@ async def test_a_client_sees_the_answer_as_if_the_vendor_spoke_its_api(
         for stream in (False, True):
             if (api, name, stream) == ("responses", "cut", False):
                 continue  # the fake's plain responses are always complete
-            seen, wanted = [_shown(await CLIENTS[api](each, ask, stream=stream)) for each in (ours, vendors)]
-            assert (name, stream, seen) == (name, stream, wanted)
+            actual, expected = [
+                _comparable(await CLIENTS[api](client, ask, stream=stream)) for client in (ours, vendors)
+            ]
+            assert (name, stream, actual) == (name, stream, expected)

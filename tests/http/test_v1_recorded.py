@@ -56,36 +56,36 @@ UNREADABLE = frozenset(
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
-async def _seen(client: Any, wire: str, name: str) -> Any:
+async def _view(client: Any, wire: str, name: str) -> Any:
     model, question = MODELS[wire], f"<{name}>"
     user: Any = {"role": "user", "content": question}
     try:
         if wire == "anthropic":
             async with client.messages.stream(model=model, max_tokens=1000, messages=[user]) as stream:
-                shown = v1_views.message(await stream.get_final_message())
+                view = v1_views.message(await stream.get_final_message())
         elif wire == "openai_responses":
             async with client.responses.stream(model=model, input=question) as stream:
-                shown = v1_views.response([event async for event in stream][-1].response)
+                view = v1_views.response([event async for event in stream][-1].response)
         else:
-            shown = await v1_views.chat_stream(client, model=model, messages=[user])
+            view = await v1_views.chat_stream(client, model=model, messages=[user])
     except (openai.APIError, anthropic.APIError) as error:
         return type(error).__name__
     except (RuntimeError, AttributeError, TypeError):
         return "unreadable"
-    return _without_nothing({**shown, "model": None})
+    return _without_empty({**view, "model": None})
 
 
-def _without_nothing(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     """counsel sends a zero where some vendors send no count, and an empty content where some send none."""
     if isinstance(value, list):
-        return [_without_nothing(each) for each in value]
+        return [_without_empty(item) for item in value]
     if not isinstance(value, dict):
         return value
-    rows = {name: _without_nothing(inner) for name, inner in value.items()}
+    rows = {name: _without_empty(inner) for name, inner in value.items()}
     return {name: inner for name, inner in rows.items() if inner not in (0, None, "", {}, [])}
 
 
@@ -96,7 +96,7 @@ async def test_the_sdk_sees_what_the_vendor_sent(v1: V1, fake_api: FakeAPI, wire
     assert len(names) > 8
     for name in names:
         fake_api.script(raw=STREAMS[name].read_text("utf-8"), contains=f"<{name}>", times=None)
-        ours, theirs = [await _seen(client, wire, name) for client in clients]
+        ours, theirs = [await _view(client, wire, name) for client in clients]
         if name in UNREADABLE:
             assert (name, theirs) == (name, "unreadable")
             assert isinstance(ours, dict), name

@@ -26,8 +26,8 @@ SCHEMA: Any = {"type": "object", "properties": {}, "additionalProperties": False
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 def _messages(model: str, **more: Any) -> dict[str, Any]:
@@ -41,12 +41,12 @@ def _ignored(reply: Any) -> Any:
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 async def test_what_is_passed_on_is_not_reported_as_left_out(v1: V1, stream: bool) -> None:
     own = {"metadata": {"user_id": "u"}, "service_tier": "auto", "thinking": {"type": "between_tools"}}
-    answered = {"metadata": {"a": "b"}, "include": ["a.b"], "input": "x"}
+    options = {"metadata": {"a": "b"}, "include": ["a.b"], "input": "x"}
     for path, body, expected in (
         (MESSAGES, _messages(CLAUDE, **own), None),
         (MESSAGES, _messages(GPT, **own), "metadata, service_tier, thinking"),
-        (RESPONSES, {"model": GPT, **answered}, None),
-        (RESPONSES, {"model": CLAUDE, **answered}, "metadata, include.a.b"),
+        (RESPONSES, {"model": GPT, **options}, None),
+        (RESPONSES, {"model": CLAUDE, **options}, "metadata, include.a.b"),
     ):
         async with v1.session.post(path, json={**body, "stream": stream}) as answer:
             await answer.read()
@@ -104,8 +104,8 @@ async def test_no_reasoning_is_none_where_the_vendor_can_and_else_the_lowest(
     for reply in [chat] if model == GPT else [
         chat, (await v1.post(RESPONSES, {"model": model, "input": "x", "reasoning": {"effort": "none"}}))[1]
     ]:  # fmt: skip
-        adapted = [(row["setting"], row["sent"]) for row in reply["counsel"].get("adapted", [])]
-        assert adapted == ([("thinking", sent)] if sent else [])
+        adaptations = [(row["setting"], row["sent"]) for row in reply["counsel"].get("adapted", [])]
+        assert adaptations == ([("thinking", sent)] if sent else [])
         assert _ignored(reply) is None
     for call in fake_api.calls:
         assert not {"thinking", "output_config", "reasoning_effort"} & set(call.body)
@@ -123,14 +123,14 @@ async def test_thinking_is_left_out_where_anthropic_refuses_its_budget(
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "t", "content": "x"},
     ]
-    answered = [*loop, {"role": "assistant", "content": "I see."}, USER]
+    after_answer = [*loop, {"role": "assistant", "content": "I see."}, USER]
     fake_api.script(thinking="Hm.", tool_calls=[{"name": "look", "arguments": {}}], model=model)
     _, first = await v1.post(CHAT, {**ask, "messages": [USER]})
     message = first["choices"][0]["message"]
     result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "x"}
     for messages, more, thinks in (
         ([USER, message, result], {}, True),
-        (answered, {}, True),
+        (after_answer, {}, True),
         ([USER], {"tool_choice": "none"}, True),
         (loop, {}, model == CLAUDE),
         ([*loop, USER], {}, model == CLAUDE),
@@ -142,8 +142,8 @@ async def test_thinking_is_left_out_where_anthropic_refuses_its_budget(
         assert (status, "thinking" in body) == (200, thinks), messages
         assert _ignored(reply) == (["temperature"] if thinks else ["reasoning_effort"])
         # a setting is left out or changed, never both
-        adapted = [row["setting"] for row in reply["counsel"].get("adapted", [])]
-        assert (body.get("temperature"), adapted) == ((None, []) if thinks else (1.0, ["temperature"]))
+        adaptations = [row["setting"] for row in reply["counsel"].get("adapted", [])]
+        assert (body.get("temperature"), adaptations) == ((None, []) if thinks else (1.0, ["temperature"]))
 
 
 async def test_claude_continues_what_another_model_began_without_thinking(v1: V1, fake_api: FakeAPI) -> None:
@@ -162,10 +162,10 @@ async def test_claude_continues_what_another_model_began_without_thinking(v1: V1
 
 
 async def test_a_limit_that_is_lowered_is_reported(v1: V1, fake_api: FakeAPI) -> None:
-    for limit, adapted in ((1_000_000, [{"setting": "max_tokens", "sent": "64000"}]), (64_000, None)):
+    for limit, expected in ((1_000_000, [{"setting": "max_tokens", "sent": "64000"}]), (64_000, None)):
         _, reply = await v1.post(CHAT, {"model": BUDGETED, "messages": [USER], "max_tokens": limit})
         assert fake_api.calls[-1].body["max_tokens"] == 64_000
-        assert reply["counsel"].get("adapted") == adapted
+        assert reply["counsel"].get("adapted") == expected
 
 
 async def test_stop_sequences_that_a_vendor_refuses_end_the_answer_all_the_same(
@@ -181,12 +181,12 @@ async def test_stop_sequences_that_a_vendor_refuses_end_the_answer_all_the_same(
             assert ("one" in text, "two" in text, '"finish_reason":"stop"' in text) == (True, False, True)
         assert fake_api.calls[-1].body["stop_sequences"] == ["x"]
     many = ["a", "b", "c", "d", "f", "six"]
-    for model, sent in ((GEMINI, 5), (DEEPSEEK, 4), (GPT, 0)):
+    for model, count in ((GEMINI, 5), (DEEPSEEK, 4), (GPT, 0)):
         _, reply = await v1.post(MESSAGES, _messages(model, stop_sequences=many))
         assert (reply["content"][0]["text"], reply["stop_sequence"]) == ("one\n\ntwo ", "six")
         body = fake_api.calls[-1].body
         stops = body.get("stop") or body.get("generationConfig", {}).get("stopSequences") or []
-        assert stops == many[:sent]
+        assert stops == many[:count]
 
 
 async def test_json_that_a_vendor_does_not_promise_is_reported(v1: V1) -> None:
@@ -208,22 +208,22 @@ async def test_json_that_a_vendor_does_not_promise_is_reported(v1: V1) -> None:
 
 async def test_an_answer_of_a_few_tokens_is_raised_to_openais_least(v1: V1, fake_api: FakeAPI) -> None:
     """Its Chat Completions take 1, as Anthropic does; counsel asks its Responses, which do not."""
-    for asked in (1, 16):
+    for limit in (1, 16):
         for path, body in (
-            (CHAT, {"model": GPT, "messages": [USER], "max_tokens": asked}),
-            (MESSAGES, _messages(GPT, max_tokens=asked)),
+            (CHAT, {"model": GPT, "messages": [USER], "max_tokens": limit}),
+            (MESSAGES, _messages(GPT, max_tokens=limit)),
         ):
             status, reply = await v1.post(path, body)
             assert (status, fake_api.calls[-1].body["max_output_tokens"]) == (200, 16)
-            adapted = [{"setting": "max_tokens", "sent": "16"}] if asked < 16 else None
-            assert reply["counsel"].get("adapted") == adapted
+            expected = [{"setting": "max_tokens", "sent": "16"}] if limit < 16 else None
+            assert reply["counsel"].get("adapted") == expected
     _, reply = await v1.post(MESSAGES, _messages(CLAUDE, max_tokens=1))
     assert fake_api.calls[-1].body["max_tokens"] == 1
     await v1.post(RESPONSES, {"model": GPT, "input": "x", "max_output_tokens": 1})
     assert fake_api.calls[-1].body["max_output_tokens"] == 1, "the client's own vendor decides"
 
 
-async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
+async def test_small_things_that_are_left_out_are_named(v1: V1) -> None:
     image = {"type": "image_url", "image_url": {"url": "https://a.example/b.png", "detail": "low"}}
     _, reply = await v1.post(
         CHAT, {"model": GPT, "messages": [{"role": "user", "content": [image], "name": "Tom"}]}
@@ -236,8 +236,8 @@ async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
         "annotations": [],
         "reasoning_content": "Hm.",
     }
-    marked = {**USER, "cache_control": {"type": "ephemeral"}}
-    _, reply = await v1.post(CHAT, {"model": GPT, "messages": [marked, answer, USER]})
+    with_cache = {**USER, "cache_control": {"type": "ephemeral"}}
+    _, reply = await v1.post(CHAT, {"model": GPT, "messages": [with_cache, answer, USER]})
     assert _ignored(reply) == ["messages.cache_control"]
     tool = {**TOOL, "input_examples": [{}], "cache_control": {"type": "ephemeral"}}
     config = {"effort": "low", "task_budget": {"type": "tokens", "total": 9}}
@@ -251,14 +251,14 @@ async def test_small_things_that_get_lost_are_named(v1: V1) -> None:
 async def test_a_failed_tools_result_says_so_to_every_vendor(v1: V1, fake_api: FakeAPI) -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": "no such file", "is_error": True}
     messages = [USER, CALL, {"role": "user", "content": [result]}]
-    for model, sent in (
+    for model, text in (
         (GPT, "'output': 'Error: no such file'"),
         (DEEPSEEK, "'content': 'Error: no such file'"),
         (GEMINI, "{'error': 'no such file'}"),
         (CLAUDE, "'is_error': True"),
     ):
         await v1.post(MESSAGES, _messages(model, tools=[TOOL], messages=messages))
-        assert sent in str(fake_api.calls[-1].body)
+        assert text in str(fake_api.calls[-1].body)
 
 
 async def test_instructions_between_messages_stay_instructions(v1: V1, fake_api: FakeAPI) -> None:
@@ -266,9 +266,9 @@ async def test_instructions_between_messages_stay_instructions(v1: V1, fake_api:
     messages = [USER, {"role": "assistant", "content": "yes"}, later, USER]
     for model in (GPT, CLAUDE):
         await v1.post(MESSAGES, _messages(model, system="Be kind.", messages=messages))
-    translated, own = (call.body for call in fake_api.calls)
-    assert translated["instructions"] == "Be kind.\n\nBe short."
-    assert "Be short." not in str(translated["input"])
+    for_openai, own = (call.body for call in fake_api.calls)
+    assert for_openai["instructions"] == "Be kind.\n\nBe short."
+    assert "Be short." not in str(for_openai["input"])
     assert own["messages"] == messages
     status, _ = await v1.post(MESSAGES, _messages(GPT, messages=[later]))
     assert status == 400
@@ -329,8 +329,8 @@ async def test_a_model_is_found_by_every_name_of_it(v1: V1) -> None:
         assert answer.status == 200
     for name in ("opus", "openai/gpt-5", "auto", "quick"):
         assert (await v1.openai.models.retrieve(name)).id == name
-    listed = {model.id: model.owned_by async for model in v1.openai.models.list()}
-    assert (listed["quick"], listed["gpt-5-nano"], listed["auto"]) == ("alias", "openai", "counsel")
+    owners = {model.id: model.owned_by async for model in v1.openai.models.list()}
+    assert (owners["quick"], owners["gpt-5-nano"], owners["auto"]) == ("alias", "openai", "counsel")
     with pytest.raises(openai.NotFoundError):
         await v1.openai.models.retrieve("gpt-55")
 

@@ -26,8 +26,8 @@ TOOLS: Any = [
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
@@ -79,14 +79,14 @@ async def test_a_response_continues_an_earlier_one(v1: V1, fake_api: FakeAPI) ->
             model=model, input="and?", previous_response_id=second.id, store=False
         )
         assert third.output_text.endswith("says: and?")
-    sent = fake_api.calls[1].body["input"]
-    assert [item.get("type", item.get("role")) for item in sent] == [
+    items = fake_api.calls[1].body["input"]
+    assert [item.get("type", item.get("role")) for item in items] == [
         "user",
         "reasoning",
         "function_call",
         "function_call_output",
     ]
-    assert sent[1]["encrypted_content"] == "opaque=="
+    assert items[1]["encrypted_content"] == "opaque=="
     claude = fake_api.calls[4].body["messages"]
     assert [message["role"] for message in claude] == ["user", "assistant", "user", "assistant", "user"]
     with pytest.raises(openai.BadRequestError) as missing:
@@ -113,17 +113,17 @@ async def test_outputs_and_calls_of_a_continued_response_match_or_nothing_is_sen
     fake_api.script(tool_calls=[{"name": "look", "arguments": {"n": 1}}])
     first = await v1.openai.responses.create(**ASK, tools=TOOLS)
     call = next(item for item in first.output if item.type == "function_call")
-    sent = len(fake_api.calls)
+    count = len(fake_api.calls)
     for outputs, problem in UNMATCHED:
         rows = [
             {"type": "function_call_output", "call_id": call.call_id, "output": "x", **output}
             for output in outputs
         ]
         ask: Any = {"model": model, "tools": TOOLS, "previous_response_id": first.id}
-        with pytest.raises(openai.BadRequestError, match=problem) as refused:
+        with pytest.raises(openai.BadRequestError, match=problem) as error:
             await v1.openai.responses.create(input=[*rows, {"role": "user", "content": "x"}], **ask)
-        assert str(refused.value.param).startswith("input")
-    assert len(fake_api.calls) == sent
+        assert str(error.value.param).startswith("input")
+    assert len(fake_api.calls) == count
 
 
 async def test_a_continued_tool_call_keeps_its_tools_name(v1: V1, fake_api: FakeAPI) -> None:
@@ -136,35 +136,41 @@ async def test_a_continued_tool_call_keeps_its_tools_name(v1: V1, fake_api: Fake
         model="gemini-2.5-pro", input=output, tools=TOOLS, previous_response_id=first.id
     )
     await v1.openai.responses.create(model="gemini-2.5-pro", input="and?", previous_response_id=second.id)
-    for sent in fake_api.calls[1:]:
-        assert sent.body["contents"][2]["parts"][0]["functionResponse"]["name"] == "look"
+    for request in fake_api.calls[1:]:
+        assert request.body["contents"][2]["parts"][0]["functionResponse"]["name"] == "look"
     with pytest.raises(openai.BadRequestError, match="Two outputs have the call_id"):
         await v1.openai.responses.create(model="gpt-5", input=output, previous_response_id=second.id)
 
 
 async def test_a_call_with_free_text_is_continued(v1: V1, fake_api: FakeAPI) -> None:
     """OpenAI's own kind of call is stored as OpenAI gave it."""
-    called = {
+    call = {
         "type": "custom_tool_call", "id": "ctc_1", "call_id": "call_a", "name": "patch", "input": "*** Begin",
         "status": "completed",
     }  # fmt: skip
-    done = {"id": "resp_x", "object": "response", "status": "completed", "model": "gpt-5", "output": [called]}
+    response = {
+        "id": "resp_x",
+        "object": "response",
+        "status": "completed",
+        "model": "gpt-5",
+        "output": [call],
+    }
     events: list[dict[str, Any]] = [
-        {"type": "response.output_item.done", "output_index": 0, "item": called},
-        {"type": "response.completed", "response": done},
+        {"type": "response.output_item.done", "output_index": 0, "item": call},
+        {"type": "response.completed", "response": response},
     ]
-    fake_api.script(raw="".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events))
+    fake_api.script(raw="".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events))
     tools: Any = [{"type": "custom", "name": "patch"}]
     first = await v1.openai.responses.create(**ASK, tools=tools)
     output: Any = [{"type": "custom_tool_call_output", "call_id": "call_a", "output": "done"}]
     await v1.openai.responses.create(model="gpt-5", input=output, tools=tools, previous_response_id=first.id)
-    sent = fake_api.calls[1].body["input"]
-    assert [item.get("type", item.get("role")) for item in sent] == [
+    items = fake_api.calls[1].body["input"]
+    assert [item.get("type", item.get("role")) for item in items] == [
         "user",
         "function_call",
         "function_call_output",
     ]
-    assert json.loads(sent[1]["arguments"]) == {"input": "*** Begin"}
+    assert json.loads(items[1]["arguments"]) == {"input": "*** Begin"}
 
 
 async def test_what_a_response_was_asked_is_listed(v1: V1) -> None:
@@ -174,18 +180,18 @@ async def test_what_a_response_was_asked_is_listed(v1: V1) -> None:
         CALL,
         OUTPUT,
     ]
-    listed = v1.openai.responses.input_items.list
+    input_items = v1.openai.responses.input_items.list
     first = await v1.openai.responses.create(**ASK)
-    (item,) = [item async for item in await listed(first.id)]
+    (item,) = [item async for item in await input_items(first.id)]
     assert (item.type, item.role, item.content[0].text) == ("message", "user", "hello")
     second = await v1.openai.responses.create(model="gpt-5", input=messages)
-    pages = [await listed(second.id, order="asc", limit=3)]
+    pages = [await input_items(second.id, order="asc", limit=3)]
     assert pages[0].has_more
     pages.append(await pages[0].get_next_page())
     rows: list[Any] = [row for page in pages for row in page.data]
     assert [row.type for row in rows] == ["message", "message", "function_call", "function_call_output"]
     assert [rows[1].role, rows[1].content[0].type, rows[2].call_id] == ["assistant", "output_text", "c1"]
-    assert [row.id async for row in await listed(second.id)] == [row.id for row in reversed(rows)]
+    assert [row.id async for row in await input_items(second.id)] == [row.id for row in reversed(rows)]
     again: Any = [row.model_dump(exclude_none=True) for row in rows]
     await v1.openai.responses.create(model="gpt-5", input=again)  # the vendor does not know our ids
     for name, query in (
@@ -195,7 +201,7 @@ async def test_what_a_response_was_asked_is_listed(v1: V1) -> None:
         ("resp_x", {}),
     ):
         with pytest.raises((openai.BadRequestError, openai.NotFoundError)):
-            await listed(name, **query)
+            await input_items(name, **query)
 
 
 async def test_a_stored_response_says_when_it_ended(v1: V1, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,11 +234,11 @@ async def test_stored_items_are_sent_by_their_ids(
     ]
     second = await v1.openai.responses.create(input=items, **ask)
     assert second.output_text == f"{model} says: hello"
-    sent = str(fake_api.calls[1].body)
+    request = str(fake_api.calls[1].body)
     assert all(
-        text in sent for text in ("I look." if model != "gpt-5" else "opaque==", "Let me look.", "fur")
+        text in request for text in ("I look." if model != "gpt-5" else "opaque==", "Let me look.", "fur")
     )
-    assert first.id.removeprefix("resp_") not in sent, "the vendor does not know our ids"
+    assert first.id.removeprefix("resp_") not in request, "the vendor does not know our ids"
     missing: Any = [{"type": "item_reference", "id": f"msg_{first.id[5:]}_7"}]
     with pytest.raises(openai.NotFoundError):
         await v1.openai.responses.create(input=missing, **ask)
@@ -240,41 +246,41 @@ async def test_stored_items_are_sent_by_their_ids(
 
 async def test_a_conversation_of_ours_is_continued(v1: V1, fake_api: FakeAPI) -> None:
     first: Any = await v1.openai.responses.create(model="gpt-5", input="one", conversation="mine")
-    for shown in (first, await v1.openai.responses.retrieve(first.id)):
-        assert shown.conversation.id == "mine"
+    for response in (first, await v1.openai.responses.retrieve(first.id)):
+        assert response.conversation.id == "mine"
     ask: Any = {"model": "claude-sonnet-4-6", "messages": [{"role": "user", "content": "two"}]}
     await v1.openai.chat.completions.create(**ask, extra_headers={"x-counsel-conversation": "mine"})
-    sent = [message["content"][0]["text"] for message in fake_api.calls[1].body["messages"]]
-    assert sent == ["one", "gpt-5 says: one", "two"]
+    texts = [message["content"][0]["text"] for message in fake_api.calls[1].body["messages"]]
+    assert texts == ["one", "gpt-5 says: one", "two"]
 
 
 async def test_a_background_response_is_fetched_cancelled_and_deleted(v1: V1, fake_api: FakeAPI) -> None:
     fake_api.script(gate="g", times=None)
-    begun = await v1.openai.responses.create(**ASK, background=True, metadata={"a": "b"})
-    assert (begun.status, begun.output) == ("queued", [])
-    assert (await v1.openai.responses.retrieve(begun.id)).status == "in_progress"
-    cancelled = await v1.openai.responses.create(**ASK, background=True)
-    assert (await v1.openai.responses.cancel(cancelled.id)).status == "cancelled"
+    response = await v1.openai.responses.create(**ASK, background=True, metadata={"a": "b"})
+    assert (response.status, response.output) == ("queued", [])
+    assert (await v1.openai.responses.retrieve(response.id)).status == "in_progress"
+    second_response = await v1.openai.responses.create(**ASK, background=True)
+    assert (await v1.openai.responses.cancel(second_response.id)).status == "cancelled"
     fake_api.open_gate("g")
-    async with v1.session.get(f"/api/jobs/job_{begun.id[5:]}/events") as events:
+    async with v1.session.get(f"/api/jobs/job_{response.id[5:]}/events") as events:
         await events.read()  # until it ends
-    ended = await v1.openai.responses.retrieve(begun.id)
-    assert (ended.status, ended.output_text, ended.metadata) == (
+    result = await v1.openai.responses.retrieve(response.id)
+    assert (result.status, result.output_text, result.metadata) == (
         "completed",
         "gpt-5 says: hello",
         {"a": "b"},
     )
-    await v1.openai.responses.delete(begun.id)
-    for name in (begun.id, "resp_x", "x"):
+    await v1.openai.responses.delete(response.id)
+    for name in (response.id, "resp_x", "x"):
         with pytest.raises((openai.NotFoundError, openai.BadRequestError)):
             await v1.openai.responses.retrieve(name)
 
 
 async def test_a_stored_response_is_streamed_from_its_beginning(v1: V1, fake_api: FakeAPI) -> None:
     fake_api.script(text="one two three", gate="g", gate_after=1)
-    begun = await v1.openai.responses.create(**ASK, background=True)
+    response = await v1.openai.responses.create(**ASK, background=True)
     await fake_api.wait_for(deltas=1)
-    stream = await v1.openai.responses.retrieve(begun.id, stream=True)
+    stream = await v1.openai.responses.retrieve(response.id, stream=True)
     kinds, text = [], ""
     async for event in stream:
         kinds.append(event.type)
@@ -282,11 +288,11 @@ async def test_a_stored_response_is_streamed_from_its_beginning(v1: V1, fake_api
             text += event.delta
             fake_api.open_gate("g")
     assert (kinds[0], kinds[-1], text) == ("response.created", "response.completed", "one two three")
-    again = [event async for event in await v1.openai.responses.retrieve(begun.id, stream=True)]
+    again = [event async for event in await v1.openai.responses.retrieve(response.id, stream=True)]
     final: Any = again[-1]
-    assert (final.response.id, final.response.output_text) == (begun.id, "one two three")
+    assert (final.response.id, final.response.output_text) == (response.id, "one two three")
     with pytest.raises(openai.BadRequestError, match="starting_after"):
-        await v1.openai.responses.retrieve(begun.id, stream=True, starting_after=3)
+        await v1.openai.responses.retrieve(response.id, stream=True, starting_after=3)
     assert len(fake_api.calls) == 1
 
 
@@ -346,7 +352,7 @@ async def test_a_background_response_survives_a_killed_server_and_a_stream_ends_
     fake_process.script(text="one two three", gate="g", gate_after=1, times=2)
     env = vendors(fake_process)
     async with running(tmp_path, fake_process, **env) as api, sdks(address(api), fake_process.url) as v1:
-        begun = await v1.openai.responses.create(**ASK, background=True)
+        response = await v1.openai.responses.create(**ASK, background=True)
         stream = await v1.openai.responses.create(**ASK, stream=True, store=False)
         async for event in stream:
             if event.type == "response.output_text.delta":
@@ -357,7 +363,7 @@ async def test_a_background_response_survives_a_killed_server_and_a_stream_ends_
         with pytest.raises((openai.APIConnectionError, openai.APIError)):
             _ = [event async for event in stream]
     async with running(tmp_path, fake_process, **env) as api, sdks(address(api), fake_process.url) as v1:
-        async with api.session.get(f"/api/jobs/job_{begun.id[5:]}/events") as events:
+        async with api.session.get(f"/api/jobs/job_{response.id[5:]}/events") as events:
             await events.read()
-        ended = await v1.openai.responses.retrieve(begun.id)
-        assert (ended.status, ended.output_text) == ("completed", "gpt-5 says: hello")
+        result = await v1.openai.responses.retrieve(response.id)
+        assert (result.status, result.output_text) == ("completed", "gpt-5 says: hello")

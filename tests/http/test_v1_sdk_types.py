@@ -52,8 +52,8 @@ ENDINGS: list[dict[str, Any]] = [
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 @pytest.mark.parametrize("path", APIS)
@@ -70,10 +70,12 @@ async def test_everything_is_valid_as_the_sdks_type_it(
             answers.validate_python(reply)
         async with v1.session.post(path, json={**body, "model": model, "stream": True}) as answer:
             lines = (await answer.text()).split("\n")
-        sent = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
-        for event in sent:
+        stream_events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+        for event in stream_events:
             if event.get("type") == "error" or "error" in event:
                 continue
             events.validate_python(event)
         if path == "/v1/responses":
-            assert [event["sequence_number"] for event in sent] == list(range(len(sent))), shape
+            assert [event["sequence_number"] for event in stream_events] == list(range(len(stream_events))), (
+                shape
+            )

@@ -33,15 +33,15 @@ async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
     fake_api.script(contains="object", text='{"n": 7}', times=None)
     fake_api.script(contains="fail", error="rate_limit", retry_after=4000, times=None)
     (tmp_path / "home").mkdir()
-    async with served(tmp_path / "counsel", fake_api) as made:
-        yield made
+    async with served(tmp_path / "counsel", fake_api) as client:
+        yield client
 
 
 async def _node(script: str, v1: V1, folder: Path, *models: str) -> Any:
     shutil.copy(SCRIPTS / "sdks" / script, clients.node_project(folder))
     env = clients.environment(folder / "home", v1.url)
-    printed = await clients.run(clients.node(), script, *models, cwd=folder, env=env)
-    return json.loads(printed.splitlines()[-1])
+    output = await clients.run(clients.node(), script, *models, cwd=folder, env=env)
+    return json.loads(output.splitlines()[-1])
 
 
 def _results_reached_the_models(fake: FakeAPI) -> int:
@@ -49,10 +49,10 @@ def _results_reached_the_models(fake: FakeAPI) -> int:
 
 
 def _expected(model: str, error: str) -> dict[str, Any]:
-    shown = f"{model} says: hello"
+    text = f"{model} says: hello"
     return {
-        "plain": shown,
-        "streamed": shown,
+        "plain": text,
+        "streamed": text,
         "usage": True,
         "tools": "A cat.",
         "error": error,
@@ -61,29 +61,29 @@ def _expected(model: str, error: str) -> dict[str, Any]:
 
 async def test_openais_sdk_for_typescript(v1: V1, fake_api: FakeAPI, tmp_path: Path) -> None:
     models = (GPT, CLAUDE, GEMINI)
-    seen = await _node("openai.mjs", v1, tmp_path, *models)
+    results = await _node("openai.mjs", v1, tmp_path, *models)
     for model in models:
         error = "RateLimitError 429"
         expected = {**_expected(model, error), "error_streamed": error}
-        assert seen[model] == {"chat": expected, "responses": expected}
+        assert results[model] == {"chat": expected, "responses": expected}
     assert _results_reached_the_models(fake_api) == 6
 
 
 async def test_anthropics_sdk_for_typescript(v1: V1, fake_api: FakeAPI, tmp_path: Path) -> None:
     models = (CLAUDE, GPT, GEMINI)
-    seen = await _node("anthropic.mjs", v1, tmp_path, *models)
+    results = await _node("anthropic.mjs", v1, tmp_path, *models)
     for model in models:
         error = "RateLimitError 429"
-        assert seen[model] == {"messages": {**_expected(model, error), "error_streamed": error}}
+        assert results[model] == {"messages": {**_expected(model, error), "error_streamed": error}}
     assert _results_reached_the_models(fake_api) == 3
 
 
 async def test_vercels_ai_sdk(v1: V1, fake_api: FakeAPI, tmp_path: Path) -> None:
     models = (GPT, CLAUDE)
-    seen = await _node("ai.mjs", v1, tmp_path, *models)
+    results = await _node("ai.mjs", v1, tmp_path, *models)
     for model in models:
         expected = {**_expected(model, "AI_APICallError 429"), "object": {"n": 7}}
-        assert seen[model] == dict.fromkeys(("responses", "chat", "messages", "compatible"), expected)
+        assert results[model] == dict.fromkeys(("responses", "chat", "messages", "compatible"), expected)
     assert _results_reached_the_models(fake_api) == 8
 
 
@@ -91,11 +91,11 @@ async def test_langchain(v1: V1, fake_api: FakeAPI, tmp_path: Path) -> None:
     models = (GPT, CLAUDE)
     script = str(SCRIPTS / "python" / "langchain_client.py")
     env = clients.environment(tmp_path / "home", v1.url)
-    printed = await clients.run(clients.python("langchain"), script, *models, cwd=tmp_path, env=env)
-    seen = json.loads(printed.splitlines()[-1])
+    output = await clients.run(clients.python("langchain"), script, *models, cwd=tmp_path, env=env)
+    results = json.loads(output.splitlines()[-1])
     for model in models:
         expected = {**_expected(model, "429"), "object": {"n": 7}}
-        for api, view in seen[model].items():
+        for api, view in results[model].items():
             assert (api, view) == (api, expected)
     assert _results_reached_the_models(fake_api) == 6
 

@@ -43,10 +43,10 @@ class Client:
         self.received += message.get("body", b"")
 
 
-def deltas(received: bytes) -> str:
+def deltas(data: bytes) -> str:
     """The text of a stream of any of the three APIs."""
     text = ""
-    for line in received.decode().splitlines():
+    for line in data.decode().splitlines():
         event: Any = json.loads(line[6:]) if line.startswith("data: {") else {}
         if "choices" in event:
             text += event["choices"][0]["delta"].get("content") or ""
@@ -75,14 +75,14 @@ async def test_no_text_is_lost_or_moved_whichever_way_it_goes(api: Api) -> None:
                     await stream.add(event)
 
         live.begin("0", "answer")
-        following = asyncio.create_task(follow())
+        task = asyncio.create_task(follow())
         words = [f"word{number} " for number in range(200)]
         for word in words:
             live.text("0", word)
             for _ in range(chance.randrange(6)):
                 await asyncio.sleep(0)
         live.done("completed")
-        await following
+        await task
         stream.close()
         assert deltas(client.received) == "".join(words)
         assert client.at_once > 10

@@ -29,8 +29,8 @@ LIMIT = 60  # seconds: against a hang
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 def request(path: str, model: str, **more: Any) -> dict[str, Any]:
@@ -70,14 +70,14 @@ async def events(answer: Any) -> AsyncIterator[Any]:
             yield json.loads(line[6:])
 
 
-async def seen(v1: V1, path: str, body: dict[str, Any], **headers: str) -> list[Any]:
+async def stream_events(v1: V1, path: str, body: dict[str, Any], **headers: str) -> list[Any]:
     async with asyncio.timeout(LIMIT), v1.session.post(path, json=body, headers=headers) as answer:
         assert answer.status == 200
         return [event async for event in events(answer)]
 
 
-def arguments(made: list[Any]) -> str:
-    return "".join(piece for event in made for piece in pieces(event))
+def arguments(stream: list[Any]) -> str:
+    return "".join(piece for event in stream for piece in pieces(event))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -88,13 +88,13 @@ async def test_the_first_half_arrives_before_the_second_is_written(
     for model, before in STREAMING.items():
         fake_api.script(text="", tool_calls=[CALL], gate=model, gate_after=before)
         async with asyncio.timeout(LIMIT), v1.session.post(path, json=request(path, model)) as answer:
-            coming = events(answer)
+            incoming = events(answer)
             early: list[str] = []
             while not early:
-                early += pieces(await anext(coming))
+                early += pieces(await anext(incoming))
             assert (model, early) == (model, [FIRST])
             fake_api.open_gate(model)
-            assert (model, arguments([event async for event in coming])) == (model, SECOND)
+            assert (model, arguments([event async for event in incoming])) == (model, SECOND)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -102,7 +102,7 @@ async def test_a_vendor_that_sends_calls_whole_is_passed_on_whole(
     v1: V1, fake_api: FakeAPI, path: str
 ) -> None:
     fake_api.script(text="", tool_calls=[{"name": "look", "arguments": WHERE}])
-    assert json.loads(arguments(await seen(v1, path, request(path, "gemini-2.5-pro")))) == WHERE
+    assert json.loads(arguments(await stream_events(v1, path, request(path, "gemini-2.5-pro")))) == WHERE
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -110,10 +110,10 @@ async def test_nothing_is_tried_again_after_a_piece_was_sent(v1: V1, fake_api: F
     """Neither by the same model nor by the next of a chain: the client would get two halves of different calls."""
     for number, (model, half) in enumerate(STREAMING.items()):
         fake_api.script(text="", tool_calls=[CALL], cut_after=half)
-        made = await seen(v1, path, request(path, f"{model}, gemini-2.5-pro"))
-        assert (model, arguments(made)) == (model, FIRST)
+        stream = await stream_events(v1, path, request(path, f"{model}, gemini-2.5-pro"))
+        assert (model, arguments(stream)) == (model, FIRST)
         assert len(fake_api.requests) == number + 1
-        assert "error" in made[-1] or made[-1]["type"] == "response.failed"
+        assert "error" in stream[-1] or stream[-1]["type"] == "response.failed"
 
 
 async def test_a_plain_answer_is_tried_again_as_before(v1: V1, fake_api: FakeAPI) -> None:
@@ -133,10 +133,10 @@ async def test_the_same_key_gives_the_same_calls_again(v1: V1, fake_api: FakeAPI
     for number, model in enumerate((*STREAMING, "gemini-2.5-pro"), 1):
         fake_api.script(thinking="I look.", text="Let me look.", tool_calls=calls)
         key = {"Idempotency-Key": f"{model}{path}"}
-        first, again = [await seen(v1, path, request(path, model), **key) for _ in range(2)]
+        first, again = [await stream_events(v1, path, request(path, model), **key) for _ in range(2)]
         assert len(fake_api.requests) == number
-        assert folded(first) == ["Let me look.", WHERE, {}]
-        assert folded(again) == folded(first)
+        assert fold(first) == ["Let me look.", WHERE, {}]
+        assert fold(again) == fold(first)
 
 
 async def test_free_text_arrives_while_it_is_written(v1: V1, fake_api: FakeAPI) -> None:
@@ -147,51 +147,57 @@ async def test_free_text_arrives_while_it_is_written(v1: V1, fake_api: FakeAPI) 
     call = {"name": "patch", "arguments": {"input": patch}, "id": "call_a"}
     fake_api.script(text="", tool_calls=[call], gate="half", gate_after=2)
     async with asyncio.timeout(LIMIT), v1.session.post(PATHS[2], json=body) as answer:
-        coming = events(answer)
-        while (event := await anext(coming))["type"] != "response.custom_tool_call_input.delta":
+        incoming = events(answer)
+        while (event := await anext(incoming))["type"] != "response.custom_tool_call_input.delta":
             pass
         first = event["delta"]
         assert patch.startswith(first)
         fake_api.open_gate("half")
-        made = [event async for event in coming]
-    rest = [event["delta"] for event in made if event["type"] == "response.custom_tool_call_input.delta"]
+        stream = [event async for event in incoming]
+    rest = [event["delta"] for event in stream if event["type"] == "response.custom_tool_call_input.delta"]
     assert first + "".join(rest) == patch
-    done = next(event for event in made if event["type"] == "response.custom_tool_call_input.done")
-    assert done["input"] == patch
-    assert made[-1]["response"]["output"][-1]["input"] == patch
+    last = next(event for event in stream if event["type"] == "response.custom_tool_call_input.done")
+    assert last["input"] == patch
+    assert stream[-1]["response"]["output"][-1]["input"] == patch
 
 
 async def test_a_vendors_own_kind_of_call_is_streamed_to_clients_of_its_api(
     v1: V1, fake_api: FakeAPI
 ) -> None:
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": "patch", "input": "abcd"}
-    opened = {**item, "input": "", "status": "in_progress"}
-    inside = {"output_index": 0, "item_id": "ctc_1"}
+    open_item = {**item, "input": "", "status": "in_progress"}
+    position = {"output_index": 0, "item_id": "ctc_1"}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
-    whole = {"object": "response", "model": "gpt-5", "status": "completed", "output": [item], "usage": usage}
-    sent: list[dict[str, Any]] = [
-        {"type": "response.output_item.added", "output_index": 0, "item": opened},
-        {"type": "response.custom_tool_call_input.delta", **inside, "delta": "ab"},
-        {"type": "response.custom_tool_call_input.delta", **inside, "delta": "cd"},
+    response = {
+        "object": "response",
+        "model": "gpt-5",
+        "status": "completed",
+        "output": [item],
+        "usage": usage,
+    }
+    rows: list[dict[str, Any]] = [
+        {"type": "response.output_item.added", "output_index": 0, "item": open_item},
+        {"type": "response.custom_tool_call_input.delta", **position, "delta": "ab"},
+        {"type": "response.custom_tool_call_input.delta", **position, "delta": "cd"},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": "response.completed", "response": whole},
+        {"type": "response.completed", "response": response},
     ]
-    fake_api.script(raw="".join(f"event: {row['type']}\ndata: {json.dumps(row)}\n\n" for row in sent))
+    fake_api.script(raw="".join(f"event: {row['type']}\ndata: {json.dumps(row)}\n\n" for row in rows))
     tool = {"type": "custom", "name": "patch", "description": "Edits."}
     body = {"model": "gpt-5", "stream": True, "input": "Edit.", "tools": [tool]}
-    made = await seen(v1, PATHS[2], body)
-    deltas = [event["delta"] for event in made if event["type"] == "response.custom_tool_call_input.delta"]
+    stream = await stream_events(v1, PATHS[2], body)
+    deltas = [event["delta"] for event in stream if event["type"] == "response.custom_tool_call_input.delta"]
     assert "".join(deltas) == "abcd"
-    assert [event["item"] for event in made if event["type"] == "response.output_item.done"] == [item]
-    assert made[-1]["response"]["output"] == [item]
+    assert [event["item"] for event in stream if event["type"] == "response.output_item.done"] == [item]
+    assert stream[-1]["response"]["output"] == [item]
 
 
 def test_free_text_is_read_from_any_pieces() -> None:
     text = 'a"b\\c\n\t/ü🦉\u2028\x00 end'
-    for encoded in (json.dumps({"input": text}), json.dumps({"input": text}, ensure_ascii=False)):
-        for size in range(1, len(encoded) + 1):
+    for document in (json.dumps({"input": text}), json.dumps({"input": text}, ensure_ascii=False)):
+        for size in range(1, len(document) + 1):
             reader = CustomInput()
-            parts = [encoded[start : start + size] for start in range(0, len(encoded), size)]
+            parts = [document[start : start + size] for start in range(0, len(document), size)]
             assert "".join(map(reader.feed, parts)) == text
     assert CustomInput().feed('{"other": "x"}') == ""
 
@@ -211,10 +217,10 @@ def test_pieces_that_wait_for_a_slow_client_are_put_together() -> None:
     ]
 
 
-def folded(made: list[Any]) -> Any:
-    """What a client makes of a stream: texts and calls in their order, whatever pieces they come in."""
+def fold(stream: list[Any]) -> Any:
+    """A stream as a client reads it: texts and calls in their order, whatever pieces they arrive in."""
     blocks: dict[Any, dict[str, str]] = {}
-    for event in made:
+    for event in stream:
         for key, kind, text in _changes(event):
             block = blocks.setdefault(key, {"kind": kind, "text": ""})
             block["text"] += text

@@ -26,8 +26,8 @@ SCHEMA = {
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 def png() -> str:
@@ -70,12 +70,12 @@ async def _chat(v1: V1, model: str, *, stream: bool) -> str:
     assert first.tool_calls
     call = first.tool_calls[0]
     assert (call.function.name, call.function.arguments) == ("look", '{"n": 1}')
-    shown = first.model_dump(exclude_none=True, exclude={"parsed"})
-    for made in shown["tool_calls"]:
-        made["function"].pop("parsed_arguments", None)
-        made.pop("index", None)
+    message = first.model_dump(exclude_none=True, exclude={"parsed"})
+    for entry in message["tool_calls"]:
+        entry["function"].pop("parsed_arguments", None)
+        entry.pop("index", None)
     result = {"role": "tool", "tool_call_id": call.id, "content": "fur"}
-    last = await v1.openai.chat.completions.create(messages=[*messages, shown, result], **ask)
+    last = await v1.openai.chat.completions.create(messages=[*messages, message, result], **ask)
     return last.choices[0].message.content or ""
 
 
@@ -154,8 +154,8 @@ def _seen_by_claude(body: Any) -> None:
     assert (thinking["thinking"], thinking["signature"]) == ("I must look.", "fake-signature")
     assert (text["text"], call["name"], call["input"]) == ("Let me look.", "look", {"n": 1})
     (answer,) = result["content"]
-    shown = answer["content"] if isinstance(answer["content"], str) else answer["content"][0]["text"]
-    assert (answer["tool_use_id"], shown) == (call["id"], "fur")
+    text_of_result = answer["content"] if isinstance(answer["content"], str) else answer["content"][0]["text"]
+    assert (answer["tool_use_id"], text_of_result) == (call["id"], "fur")
     system = body["system"]
     assert (system if isinstance(system, str) else system[0]["text"]) == "Be short."
     assert (body["max_tokens"], body["tools"][0]["input_schema"]) == (500, SCHEMA)
@@ -167,8 +167,8 @@ def _seen_by_gpt(body: Any) -> None:
     assert [part["type"] for part in user["content"]] == ["input_text", "input_image"]
     assert user["content"][1]["image_url"].endswith(png())
     assert (reasoning["type"], reasoning["encrypted_content"]) == ("reasoning", "opaque==")
-    shown = text["content"] if isinstance(text["content"], str) else text["content"][0]["text"]
-    assert (shown, call["name"], call["arguments"]) == ("Let me look.", "look", '{"n": 1}')
+    content = text["content"] if isinstance(text["content"], str) else text["content"][0]["text"]
+    assert (content, call["name"], call["arguments"]) == ("Let me look.", "look", '{"n": 1}')
     assert (result["call_id"], result["output"]) == (call["call_id"], "fur")
     assert (body["instructions"], body["max_output_tokens"]) == ("Be short.", 500)
     assert (body["tools"][0]["parameters"], body["tool_choice"], body["store"]) == (SCHEMA, "auto", False)
@@ -223,8 +223,8 @@ async def test_calls_of_models_that_number_none_have_different_ids_in_every_turn
             if block.type == "tool_use":
                 names.append(block.id)
                 result = {"type": "tool_result", "tool_use_id": block.id, "content": "fur"}
-                shown = [each.model_dump(exclude_none=True) for each in answer.content]
-                messages += [{"role": "assistant", "content": shown}, {"role": "user", "content": [result]}]
+                content = [part.model_dump(exclude_none=True) for part in answer.content]
+                messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
     assert len(set(names)) == 2
     _, first, _ = fake_api.calls[1].body["contents"]
     assert first["parts"] == [call]
@@ -251,17 +251,20 @@ async def test_reasoning_of_another_vendor_is_not_sent_to_it(v1: V1, fake_api: F
 
 async def test_structured_output_is_asked_for_in_each_vendors_way(v1: V1, fake_api: FakeAPI) -> None:
     fake_api.script(text='{"n": 1}', times=None)
-    wanted: Any = {"type": "json_schema", "json_schema": {"name": "count", "schema": SCHEMA, "strict": True}}
+    response_format: Any = {
+        "type": "json_schema",
+        "json_schema": {"name": "count", "schema": SCHEMA, "strict": True},
+    }
     messages: Any = [{"role": "user", "content": "How many?"}]
     for model in (CLAUDE, GPT, GEMINI):
         answer = await v1.openai.chat.completions.create(
-            model=model, messages=messages, response_format=wanted
+            model=model, messages=messages, response_format=response_format
         )
         assert answer.choices[0].message.content == '{"n": 1}'
     claude, gpt, gemini = [call.body for call in fake_api.calls]
     assert claude["output_config"]["format"] == {"type": "json_schema", "schema": SCHEMA}
-    shown = {"type": "json_schema", "name": "count", "schema": SCHEMA, "strict": True}
-    assert gpt["text"]["format"] == shown
+    expected = {"type": "json_schema", "name": "count", "schema": SCHEMA, "strict": True}
+    assert gpt["text"]["format"] == expected
     assert gemini["generationConfig"]["responseJsonSchema"] == SCHEMA
 
 
@@ -277,8 +280,8 @@ async def test_settings_are_sent_under_each_vendors_names(v1: V1, fake_api: Fake
         "topP": 0.9,
         "presencePenalty": 0.5,
     }
-    sent = {name: deepseek.get(name) for name in ("stop", "temperature", "top_p", "presence_penalty")}
-    assert sent == {"stop": ["END"], "temperature": 0.7, "top_p": 0.9, "presence_penalty": 0.5}
+    settings = {name: deepseek.get(name) for name in ("stop", "temperature", "top_p", "presence_penalty")}
+    assert settings == {"stop": ["END"], "temperature": 0.7, "top_p": 0.9, "presence_penalty": 0.5}
 
 
 async def test_an_image_by_address_is_passed_on_and_never_fetched(v1: V1, fake_api: FakeAPI) -> None:

@@ -29,8 +29,8 @@ TEAM: Any = {
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 def _sse(*events: Any) -> str:
@@ -152,8 +152,8 @@ async def test_what_anthropics_own_tools_did_reaches_a_client_of_its_api(
 async def test_thinking_that_anthropic_hides_reaches_a_client_of_its_api(
     v1: V1, fake_api: FakeAPI, stream: bool
 ) -> None:
-    hidden = {"type": "redacted_thinking", "data": "c2VhbGVk"}
-    fake_api.script(raw=_messages_stream(hidden, {"type": "text", "text": "Cats."}))
+    block = {"type": "redacted_thinking", "data": "c2VhbGVk"}
+    fake_api.script(raw=_messages_stream(block, {"type": "text", "text": "Cats."}))
     ask: Any = {"model": CLAUDE, "max_tokens": 99, "messages": [{"role": "user", "content": "x"}]}
     if stream:
         async with v1.anthropic.messages.stream(**ask) as events:
@@ -222,8 +222,8 @@ async def test_codexs_tools_are_translated_for_other_vendors(
     ]
     second = await v1.openai.responses.create(input=[*items, *answer, *outputs], **ask)
     assert second.output_text.endswith("says: x")
-    sent = json.dumps(fake_api.calls[1].body)
-    assert all(text in sent for text in ("apply_patch", "team__close", "patched", "closed", "Begin Patch"))
+    request = json.dumps(fake_api.calls[1].body)
+    assert all(text in request for text in ("apply_patch", "team__close", "patched", "closed", "Begin Patch"))
     await v1.openai.responses.create(input=[*items, *answer, *outputs], **{**ask, "model": "gpt-5"})
     assert first.id.removeprefix("resp_") not in json.dumps(fake_api.calls[2].body), (
         "OpenAI does not know our ids"
@@ -240,13 +240,13 @@ async def test_a_tool_that_the_vendor_cannot_run_is_refused_if_the_client_has_no
     ):
         status, reply = await v1.post("/v1/responses", {"model": model, "input": "x", "tools": tools})
         assert (status, reply["error"]["type"]) == (400, "invalid_request_error")
-    forced = {
+    body = {
         "model": CLAUDE,
         "input": "x",
         "tools": [LOOK, {"type": "file_search"}],
         "tool_choice": "required",
     }
-    assert (await v1.post("/v1/responses", forced))[0] == 400
+    assert (await v1.post("/v1/responses", body))[0] == 400
     assert fake_api.calls == []
 
 
@@ -259,10 +259,10 @@ async def test_sources_of_a_search_are_annotations_of_the_text_also_in_a_stream(
     ask: Any = {"model": GPT, "input": "x", "tools": [{"type": "web_search"}]}
     async with v1.openai.responses.stream(**ask) as stream:
         events = [event async for event in stream]
-        streamed = await stream.get_final_response()
-    whole: Any = await v1.openai.responses.create(**ask)
-    added = [event for event in events if event.type == "response.output_text.annotation.added"]
-    assert [event.model_dump()["annotation"]["url"] for event in added] == ["https://cats.example/"]
-    for response in (streamed, whole):
+        from_stream = await stream.get_final_response()
+    plain: Any = await v1.openai.responses.create(**ask)
+    annotations = [event for event in events if event.type == "response.output_text.annotation.added"]
+    assert [event.model_dump()["annotation"]["url"] for event in annotations] == ["https://cats.example/"]
+    for response in (from_stream, plain):
         (note,) = response.output[-1].content[0].annotations
         assert (note.type, note.url, note.title) == ("url_citation", "https://cats.example/", "Cats")

@@ -195,8 +195,8 @@ WRONG: list[Any] = [
 
 @pytest.fixture
 async def v1(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[V1]:
-    async with served(tmp_path, fake_api) as made:
-        yield made
+    async with served(tmp_path, fake_api) as client:
+        yield client
 
 
 def _paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -207,15 +207,15 @@ def _paths(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from _paths(inner, (*at, name))
 
 
-def _changed(body: Any, path: tuple[Any, ...], value: Any) -> Any:
-    changed = inner = copy.deepcopy(body)
+def _with_value(body: Any, path: tuple[Any, ...], value: Any) -> Any:
+    result = inner = copy.deepcopy(body)
     for name in path[:-1]:
         inner = inner[name]
     inner[path[-1]] = value
-    return changed
+    return result
 
 
-def _accepted(api: Any, body: Any) -> bool:
+def _is_accepted(api: Any, body: Any) -> bool:
     try:
         api.parse(body, {})
     except CounselError:
@@ -226,17 +226,17 @@ def _accepted(api: Any, body: Any) -> bool:
 @pytest.mark.parametrize("path", APIS)
 async def test_a_wrong_value_anywhere_is_refused_or_answered(v1: V1, fake_api: FakeAPI, path: str) -> None:
     api, body = APIS[path]
-    assert _accepted(api, copy.deepcopy(body))
+    assert _is_accepted(api, copy.deepcopy(body))
     fake_api.script(text="yes", times=None)
-    refused = 0
+    refusals = 0
     for where in _paths(body):
-        changes = (_changed(body, where, value) for value in WRONG)
-        accepted = [change for change in changes if _accepted(api, copy.deepcopy(change))]
-        refused += len(WRONG) - len(accepted)
+        changes = (_with_value(body, where, value) for value in WRONG)
+        valid = [change for change in changes if _is_accepted(api, copy.deepcopy(change))]
+        refusals += len(WRONG) - len(valid)
         # of those that pass the parser, one for each field is asked: the rest is the same for all
-        for change in accepted[:1]:
+        for change in valid[:1]:
             for model in ("gpt-5", "claude-sonnet-4-6"):
                 status, reply = await v1.post(path, {**change, "model": model})
                 assert status in {200, 400, 404}, (where, model, reply)
                 assert (status == 200) != ("error" in reply and bool(reply["error"])), (where, reply)
-    assert refused > 500
+    assert refusals > 500

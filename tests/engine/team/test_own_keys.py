@@ -142,7 +142,7 @@ async def test_a_removed_key_is_gone_and_goes_with_its_person(
     assert await keys.listed(ada.id) == {}
 
 
-async def test_what_is_no_key_or_no_provider_is_refused(
+async def test_an_invalid_key_or_provider_is_refused(
     store: PostgresStore, ada: Person, tmp_path: Path
 ) -> None:
     keys, loaded = OwnKeys(store), server(tmp_path)

@@ -48,9 +48,9 @@ async def test_tokens_are_stored_as_hashes_only(team: TeamServer, database: str)
 
 async def test_names_are_unique_without_case_bounded_and_printable(team: TeamServer) -> None:
     await team.person("Ännchen")
-    for taken in ("ännchen", "ÄNNCHEN", " Ännchen ", "A\u0308nnchen"):
+    for name in ("ännchen", "ÄNNCHEN", " Ännchen ", "A\u0308nnchen"):
         with pytest.raises(Conflict):
-            await team.people.add(taken)
+            await team.people.add(name)
     for wrong in ("", " ", "x" * 65, "a\nb", "a\x1b[31m", "a\u202eb", "a\u200bb", "operator", "OPERATOR"):
         with pytest.raises(InvalidArgument):
             await team.people.add(wrong)
@@ -93,8 +93,8 @@ async def test_the_last_admin_stays_unless_it_is_forced(team: TeamServer) -> Non
     assert all(record.disabled for record in await team.people.listed())
 
 
-async def followed(api: Any, job: str) -> Any:
-    """A stream of a job's events that has begun."""
+async def follow(api: Any, job: str) -> Any:
+    """Open a stream of a job's events, and wait for its first line."""
     answer = await api.session.get(f"/api/jobs/{job}/events")
     assert answer.status == 200
     assert await answer.content.readline()
@@ -107,8 +107,8 @@ async def test_a_disabled_person_is_out_everywhere_at_once(
     """On two servers: streams that run, MCP sessions, new requests. What they asked for goes on to its end."""
     ann, bob = await team.person("Ann"), await team.person("Bob")
     (tmp_path / "other").mkdir()
-    async with serving(tmp_path / "other", fake_api, database) as other:
-        there = await other.client(team.tokens["Ann"])
+    async with serving(tmp_path / "other", fake_api, database) as second_server:
+        second_client = await second_server.client(team.tokens["Ann"])
         fake_api.script(gate="slow", gate_after=1)
         _, job = await ann.post("/api/jobs", {"prompt": "slow", "model": "gpt-5", "mode": "background"})
         info = {
@@ -116,21 +116,21 @@ async def test_a_disabled_person_is_out_everywhere_at_once(
             "capabilities": {},
             "clientInfo": {"name": "t", "version": "1"},
         }
-        await there.mcp("initialize", info)
-        streams = [await followed(ann, job["job_id"]), await followed(there, job["job_id"])]
-        lists = await there.session.get("/api/events", params={"jobs": "1"})
+        await second_client.mcp("initialize", info)
+        streams = [await follow(ann, job["job_id"]), await follow(second_client, job["job_id"])]
+        lists = await second_client.session.get("/api/events", params={"jobs": "1"})
         assert await lists.content.readline()
-        kept = await bob.session.get("/api/events", params={"jobs": "1"})
+        stream_of_bob = await bob.session.get("/api/events", params={"jobs": "1"})
         await team.people.disable("ann")
         async with asyncio.timeout(30):
             for stream in (*streams, lists):
                 await stream.read()  # it ends
-        for api in (ann, there):
+        for api in (ann, second_client):
             assert await status(api) == 401
         with pytest.raises(KeyError):  # no result
-            await there.mcp("tools/list", {})
+            await second_client.mcp("tools/list", {})
         assert await status(bob) == 200
-        kept.close()
+        stream_of_bob.close()
         fake_api.open_gate("slow")
         await team.engine.wait(job["job_id"])
         await team.people.enable("Ann")
@@ -168,7 +168,7 @@ async def test_calls_that_wait_end_with_their_token_and_say_so_in_their_apis_wor
 async def test_a_stream_that_its_token_cuts_off_does_not_look_complete(
     team: TeamServer, fake_api: FakeAPI
 ) -> None:
-    """SDKs return what they have of a stream that just ends."""
+    """SDKs return what they have if a stream simply ends."""
     await team.person("Ann")
     token, message = team.tokens["Ann"], {"role": "user", "content": "wait"}
     ask: Any = {"model": "gpt-5", "stream": True}
@@ -228,8 +228,8 @@ async def test_a_token_expires(team: TeamServer, monkeypatch: pytest.MonkeyPatch
     import time
 
     await team.person("Ann")
-    made = await team.people.add_token("Ann", days=1, label="laptop")
-    laptop = await team.client(made.secret)
+    token = await team.people.add_token("Ann", days=1, label="laptop")
+    laptop = await team.client(token.secret)
     assert await status(laptop) == 200
     lists = await laptop.session.get("/api/events", params={"jobs": "1"})
     real = time.time

@@ -23,15 +23,15 @@ async def records(team: TeamServer, **query: str) -> list[Any]:
     return rows
 
 
-async def asked(api: Api) -> Any:
+async def ask(api: Api) -> Any:
     return (await api.post("/api/jobs", {"prompt": SECRET, "model": "gpt-5"}))[1]
 
 
 async def test_the_log_says_who_did_what_from_where_without_prompts(team: TeamServer) -> None:
     admin = await team.client(OPERATOR)
-    made = (await admin.post("/api/team/people", {"name": "Ann"}))[1]
-    ann = await team.client(made["token"])
-    conversation = (await asked(ann))["continuation"]["id"]
+    person = (await admin.post("/api/team/people", {"name": "Ann"}))[1]
+    ann = await team.client(person["token"])
+    conversation = (await ask(ann))["continuation"]["id"]
     await ann.post(f"/api/conversations/{conversation}/share")
     await ann.post(f"/api/conversations/{conversation}/unshare")
     job = (await ann.get("/api/jobs"))[1]["jobs"][0]["job_id"]
@@ -55,13 +55,13 @@ async def test_the_log_says_who_did_what_from_where_without_prompts(team: TeamSe
         ("", "refused", ""),
     ]
     assert {row["address"] for row in rows} == {"127.0.0.1"}
-    assert {row["token"] for row in rows if row["name"] == "Ann"} == {made["token_id"]}
+    assert {row["token"] for row in rows if row["name"] == "Ann"} == {person["token_id"]}
     assert "xylophone" not in str(rows)
-    assert made["token"] not in str(rows)
+    assert person["token"] not in str(rows)
     assert {row["name"] for row in await records(team, person="ann")} == {"Ann"}
 
 
-async def test_members_do_not_read_it(team: TeamServer) -> None:
+async def test_members_do_not_read_the_audit_log(team: TeamServer) -> None:
     for role in ("member", "read-only"):
         api = await team.person(role, role)
         assert (await api.get("/api/team/audit"))[0] == 403
@@ -72,7 +72,7 @@ async def test_prompts_are_stored_where_the_team_wants_that(
 ) -> None:
     monkeypatch.setenv("COUNSEL_AUDIT_PROMPTS", "1")
     async with serving(tmp_path, fake_api, database) as team:
-        await asked(await team.person("Ann"))
+        await ask(await team.person("Ann"))
         (row,) = [row for row in await records(team) if row["action"] == "asked"]
         assert SECRET in row["detail"]
 

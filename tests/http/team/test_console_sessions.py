@@ -30,7 +30,7 @@ async def browser(team: TeamServer) -> AsyncIterator[TeamBrowser]:
         yield browser
 
 
-async def signed_in(browser: TeamBrowser, team: TeamServer, name: str = "Ann", role: str = "member") -> None:
+async def sign_in(browser: TeamBrowser, team: TeamServer, name: str = "Ann", role: str = "member") -> None:
     await team.person(name, role, ("ops",))
     assert (await browser.fetch("POST", "/api/session", {"key": team.tokens[name]}))[0] == 204
 
@@ -42,7 +42,7 @@ async def test_a_token_signs_in_and_the_cookie_counts_at_every_server(
     assert (await browser.fetch("GET", "/api/session"))[0] == 401
     for wrong in ("", "csl_wrong", OPERATOR[:-1]):
         assert (await browser.fetch("POST", "/api/session", {"key": wrong or " "}))[0] in {400, 401}
-    await signed_in(browser, team)
+    await sign_in(browser, team)
     for server in (team, second):
         browser.server = server.address
         status, about = await browser.fetch("GET", "/api/session")
@@ -57,7 +57,7 @@ async def test_a_token_signs_in_and_the_cookie_counts_at_every_server(
 async def test_a_cookie_counts_only_in_requests_of_the_consoles_own_page(
     team: TeamServer, browser: TeamBrowser
 ) -> None:
-    await signed_in(browser, team)
+    await sign_in(browser, team)
     for headers in (
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
@@ -69,10 +69,10 @@ async def test_a_cookie_counts_only_in_requests_of_the_consoles_own_page(
     assert (await browser.fetch("GET", "/v1/models"))[0] == 401
     assert (await browser.fetch("GET", "/metrics"))[0] == 401
     value = browser.cookies[sessions.COOKIE]
-    async with TeamBrowser(team.address) as other:
-        assert (await other.fetch("GET", "/api/jobs", authorization=f"Bearer {value}"))[0] == 401
-        other.cookies[sessions.COOKIE] = team.tokens["Ann"]
-        assert (await other.fetch("GET", "/api/jobs"))[0] == 401, "a token is no cookie"
+    async with TeamBrowser(team.address) as second_browser:
+        assert (await second_browser.fetch("GET", "/api/jobs", authorization=f"Bearer {value}"))[0] == 401
+        second_browser.cookies[sessions.COOKIE] = team.tokens["Ann"]
+        assert (await second_browser.fetch("GET", "/api/jobs"))[0] == 401, "a token is no cookie"
 
 
 async def test_over_tls_only_a_cookie_counts_that_no_neighbouring_host_can_set(
@@ -86,9 +86,9 @@ async def test_over_tls_only_a_cookie_counts_that_no_neighbouring_host_can_set(
         TeamBrowser(team.address) as browser,
     ):
         await team.person("Ann")
-        there = {"host": name, "origin": f"https://{name}"}
+        headers = {"host": name, "origin": f"https://{name}"}
         key = {"key": team.tokens["Ann"]}
-        assert (await browser.fetch("POST", "/api/session", key, **there))[0] == 204
+        assert (await browser.fetch("POST", "/api/session", key, **headers))[0] == 204
         secure = f"__Host-{sessions.COOKIE}"
         assert list(browser.cookies) == [secure]
         assert browser.attributes[secure]["secure"] == "True"
@@ -103,7 +103,7 @@ async def test_over_tls_only_a_cookie_counts_that_no_neighbouring_host_can_set(
 async def test_signing_out_ends_the_session_and_its_streams_at_every_server(
     team: TeamServer, second: TeamServer, browser: TeamBrowser
 ) -> None:
-    await signed_in(browser, team)
+    await sign_in(browser, team)
     browser.server = second.address
     async with browser.stream("/api/events?jobs=1") as stream:
         assert stream.status == 200
@@ -124,10 +124,10 @@ async def test_signing_out_ends_the_session_and_its_streams_at_every_server(
 async def test_disabling_a_person_and_ending_their_token_end_their_sessions(
     team: TeamServer, second: TeamServer, browser: TeamBrowser
 ) -> None:
-    await signed_in(browser, team)
+    await sign_in(browser, team)
     await second.people.rotate("Ann")
     assert (await browser.fetch("GET", "/api/jobs"))[0] == 401
-    await signed_in(browser, team, "Bob")
+    await sign_in(browser, team, "Bob")
     await second.people.disable("Bob")
     assert (await browser.fetch("GET", "/api/jobs"))[0] == 401
     await second.people.enable("Bob")
@@ -137,21 +137,21 @@ async def test_disabling_a_person_and_ending_their_token_end_their_sessions(
 async def test_a_session_ends_when_it_is_not_used_and_after_seven_days(
     team: TeamServer, browser: TeamBrowser
 ) -> None:
-    await signed_in(browser, team)
+    await sign_in(browser, team)
     value = browser.cookies[sessions.COOKIE]
     now = [1_800_000_000.0]
-    known = sessions.TeamSessions(team.engine.store.sessions, OPERATOR, lambda: now[0])
+    store = sessions.TeamSessions(team.engine.store.sessions, OPERATOR, lambda: now[0])
     person = (await team.people.find("Ann")).person
-    value = await known.start(person, "oidc")
+    value = await store.start(person, "oidc")
     for _ in range(13):
         now[0] += IDLE_SECONDS - 1
-        assert await known.find(value) is not None
+        assert await store.find(value) is not None
         await team.engine.store.flush()
     now[0] += IDLE_SECONDS
-    assert await known.find(value) is None, "after seven days"
-    value = await known.start(person, "oidc")
+    assert await store.find(value) is None, "after seven days"
+    value = await store.start(person, "oidc")
     now[0] += IDLE_SECONDS + 1
-    assert await known.find(value) is None, "twelve hours without use"
+    assert await store.find(value) is None, "twelve hours without use"
 
 
 async def test_the_operators_sessions_end_with_the_operators_token(
@@ -162,8 +162,8 @@ async def test_the_operators_sessions_end_with_the_operators_token(
     assert (status, about["person"]["role"]) == (200, "admin")
     value = browser.cookies[sessions.COOKIE]
     for token, works in ((OPERATOR, True), ("another token of the operator", False), ("", False)):
-        known = sessions.TeamSessions(team.engine.store.sessions, token)
-        assert bool(await known.find(value)) is works
+        store = sessions.TeamSessions(team.engine.store.sessions, token)
+        assert bool(await store.find(value)) is works
 
 
 async def test_no_secret_of_a_session_is_stored(
@@ -171,7 +171,7 @@ async def test_no_secret_of_a_session_is_stored(
 ) -> None:
     import psycopg
 
-    await signed_in(browser, team)
+    await sign_in(browser, team)
     with psycopg.connect(database) as connection:
         rows = connection.execute("SELECT s::text FROM counsel.console_sessions s").fetchall()
     assert rows

@@ -33,7 +33,7 @@ INFO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"nam
 
 
 class Ids:
-    """Of something that Ann has, or that nobody has: the same questions are asked about both."""
+    """Ids of things that Ann has, or that nobody has: the tests send the same requests with both."""
 
     def __init__(self, **names: str) -> None:
         self.names = names
@@ -53,7 +53,7 @@ def image() -> bytes:
     return data.getvalue()
 
 
-def unknown(known: Ids) -> Ids:
+def unknown(ids: Ids) -> Ids:
     """Ids of the same form."""
 
     def other(value: str) -> str:
@@ -66,7 +66,7 @@ def unknown(known: Ids) -> Ids:
             else uuid4().hex
         )
 
-    return Ids(**{name: other(value) for name, value in known.names.items()})
+    return Ids(**{name: other(value) for name, value in ids.names.items()})
 
 
 Ask = Callable[[Ids], tuple[str, str, Any]]  # method, path, body
@@ -148,7 +148,7 @@ MACHINE = {
 }  # fmt: skip
 
 
-async def answered(api: Api, ask: Ask, ids: Ids) -> tuple[int, str]:
+async def answer_of(api: Api, ask: Ask, ids: Ids) -> tuple[int, str]:
     method, path, body = ask(ids)
     async with api.session.request(method, path, json=body) as answer:
         return answer.status, ids.hidden((await answer.read()).decode("utf-8", "replace"))
@@ -160,16 +160,16 @@ async def ann(team: TeamServer, fake_api: FakeAPI) -> Ids:
     async with api.session.post("/api/files", params={"name": "dot.png"}, data=image()) as answer:
         upload = (await answer.json())["path"]
     question = {"prompt": SECRET, "model": "gpt-5", "images": [upload]}
-    status, done = await api.post("/api/jobs", question, Idempotency_Key="once")
-    assert status == 200, done
-    conversation = done["continuation"]["id"]
+    status, reply = await api.post("/api/jobs", question, Idempotency_Key="once")
+    assert status == 200, reply
+    conversation = reply["continuation"]["id"]
     fake_api.script(gate="ann", gate_after=1)
     _, running = await api.post(
         "/api/jobs", {"prompt": SECRET, "model": "gpt-5", "mode": "background"}, Idempotency_Key="key-of-ann"
     )
     await fake_api.wait_for(state="answering", count=1)
     _, job = await api.get("/api/jobs", conversation=conversation)
-    _, shown = await api.get(f"/api/conversations/{conversation}")
+    _, document = await api.get(f"/api/conversations/{conversation}")
     body = {"model": "gpt-5", "input": SECRET, "store": True}
     _, response = await api.post("/v1/responses", body)
     team.ann = api  # type: ignore[attr-defined]
@@ -178,7 +178,7 @@ async def ann(team: TeamServer, fake_api: FakeAPI) -> Ids:
         conversation=conversation,
         running=running["job_id"],
         running_conversation=running["id"],
-        image=shown["history"][0]["image_ids"][0],
+        image=document["history"][0]["image_ids"][0],
         upload=upload,
         response=response["id"],
         key="key-of-ann",
@@ -187,8 +187,8 @@ async def ann(team: TeamServer, fake_api: FakeAPI) -> Ids:
 
 def test_every_route_has_a_row() -> None:
     assert {(row.method, row.path) for row in routes.ROUTES} == ROUTES.keys()
-    refused = {path for (_, path), kind in ROUTES.items() if kind == REFUSED}
-    assert {path for path in refused if not path.startswith(("/api/servers", "/api/skills"))} == {
+    machine_paths = {path for (_, path), kind in ROUTES.items() if kind == REFUSED}
+    assert {path for path in machine_paths if not path.startswith(("/api/servers", "/api/skills"))} == {
         path for path in MACHINE if not path.startswith(("/api/servers", "/api/skills"))
     }
 
@@ -197,14 +197,14 @@ async def test_no_route_knows_of_anothers_work(team: TeamServer, ann: Ids) -> No
     """Bob gets for Ann's ids, byte for byte, what he gets for ids that do not exist; his lists are like a newcomer's."""
     bob = await team.person("Bob")
     absent = unknown(ann)
-    asked = 0
+    count = 0
     for row, asks in ROUTES.items():
         for ask in asks if isinstance(asks, list) else ():
-            seen, other = await answered(bob, ask, ann), await answered(bob, ask, absent)
-            assert _timeless(seen) == _timeless(other), row
-            assert "xylophone" not in seen[1].replace("q=xylophone", ""), row
-            asked += 1
-    assert asked > 25
+            for_ann, for_nobody = await answer_of(bob, ask, ann), await answer_of(bob, ask, absent)
+            assert _timeless(for_ann) == _timeless(for_nobody), row
+            assert "xylophone" not in for_ann[1].replace("q=xylophone", ""), row
+            count += 1
+    assert count > 25
     assert (await team.ann.get(f"/api/jobs/{ann.job}"))[0] == 200  # type: ignore[attr-defined]
     assert (await team.ann.get(f"/api/jobs/{ann.running}"))[1]["status"] == "processing"  # type: ignore[attr-defined]
     assert len((await team.ann.get("/api/jobs"))[1]["jobs"]) == 3  # type: ignore[attr-defined]
@@ -223,7 +223,7 @@ async def test_the_list_that_is_followed_is_ones_own(team: TeamServer, ann: Ids)
 
 
 def _timeless(answer: tuple[int, str]) -> tuple[int, str]:
-    """Without the moments of a report that begins now."""
+    """The answer without the times of a report that ends now."""
     status, text = answer
     try:
         document = json.loads(text)
@@ -254,9 +254,9 @@ async def test_the_servers_own_machine_and_people_are_not_for_members(team: Team
         ({"model": "codex"}, 403),
         ({"model": "gpt-5, codex"}, 403),
     ):
-        asked = {"prompt": "x", "model": "gpt-5", **body}
-        answered_with, document = await bob.post("/api/jobs", asked)
-        assert (answered_with, body) == (status, body), document
+        question = {"prompt": "x", "model": "gpt-5", **body}
+        actual, document = await bob.post("/api/jobs", question)
+        assert (actual, body) == (status, body), document
         assert "ALLOWED_DIRS" not in str(document), "that is no advice for people of a team"
 
 
@@ -279,10 +279,10 @@ async def test_no_mcp_tool_or_resource_knows_of_anothers_work(team: TeamServer, 
         for arguments in calls:
             texts = []
             for ids in (ann, absent):
-                filled: dict[str, Any] = {key: value.format(**ids.names) for key, value in arguments.items()}
+                call: dict[str, Any] = {key: value.format(**ids.names) for key, value in arguments.items()}
                 if name == "consensus":
-                    filled["models"] = [filled["models"]]
-                result = await bob.mcp("tools/call", {"name": name, "arguments": filled})
+                    call["models"] = [call["models"]]
+                result = await bob.mcp("tools/call", {"name": name, "arguments": call})
                 texts.append(ids.hidden(json.dumps(result)))
             assert texts[0] == texts[1], name
             assert "xylophone" not in texts[0]
@@ -301,16 +301,16 @@ ENGINE_METHODS: dict[str, dict[str, Any]] = {
 
 async def test_no_mcp_method_knows_of_anothers_tasks_and_texts(team: TeamServer, ann: Ids) -> None:
     """Of the revision without sessions, in which a job's id is a task's."""
-    others = protocol.TASK_METHODS | protocol.ENGINE_METHODS | {protocol.LISTEN}
-    assert ENGINE_METHODS.keys() == others - {"tools/call"}
+    methods = protocol.TASK_METHODS | protocol.ENGINE_METHODS | {protocol.LISTEN}
+    assert ENGINE_METHODS.keys() == methods - {"tools/call"}
     bob, theirs = await team.person("Bob"), team.ann  # type: ignore[attr-defined]
     for method, params in ENGINE_METHODS.items():
-        seen, other = (
+        for_ann, for_nobody = (
             await stateless(bob, method, params, ann),
             await stateless(bob, method, params, unknown(ann)),
         )
-        assert seen == other, method
-        assert "xylophone" not in seen[1]
+        assert for_ann == for_nobody, method
+        assert "xylophone" not in for_ann[1]
     assert (await stateless(theirs, "resources/read", ENGINE_METHODS["resources/read"], ann))[0] == 200
     status, task = await stateless(theirs, "tasks/get", ENGINE_METHODS["tasks/get"], ann)
     assert (status, json.loads(task)["result"]["status"]) == (200, "working")  # Bob has not cancelled it
@@ -319,14 +319,14 @@ async def test_no_mcp_method_knows_of_anothers_tasks_and_texts(team: TeamServer,
 async def stateless(api: Api, method: str, params: dict[str, Any], ids: Ids) -> tuple[int, str]:
     capabilities: Any = {"extensions": {protocol.TASKS: {}}}
     meta = {**ENVELOPE, protocol.META_CAPABILITIES: capabilities}
-    filled = json.loads(re.sub(r"\{(\w+)\}", lambda name: ids.names[name[1]], json.dumps(params)))
+    arguments = json.loads(re.sub(r"\{(\w+)\}", lambda name: ids.names[name[1]], json.dumps(params)))
     headers = {
         "Accept": "application/json, text/event-stream",
         "MCP-Protocol-Version": "2026-07-28",
         "Mcp-Method": method,
-        "Mcp-Name": filled.get("taskId") or filled.get("uri") or "",
+        "Mcp-Name": arguments.get("taskId") or arguments.get("uri") or "",
     }
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**filled, "_meta": meta}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**arguments, "_meta": meta}}
     async with api.session.post("/mcp", json=message, headers=headers) as answer:
         return answer.status, ids.hidden(await answer.text())
 
@@ -380,11 +380,11 @@ async def test_no_v1_endpoint_knows_of_anothers_work(team: TeamServer, ann: Ids,
     assert patterns == V1.keys(), patterns ^ V1.keys()
     for asks in V1.values():
         for ask in asks:
-            seen, other = await answered(bob, ask, ann), await answered(bob, ask, absent)
-            assert seen[0] == other[0], seen
-            if seen[0] != 200:
-                assert seen == other
-            assert "xylophone" not in seen[1]
+            for_ann, for_nobody = await answer_of(bob, ask, ann), await answer_of(bob, ask, absent)
+            assert for_ann[0] == for_nobody[0], for_ann
+            if for_ann[0] != 200:
+                assert for_ann == for_nobody
+            assert "xylophone" not in for_ann[1]
     message = {"model": "gpt-5", "messages": [{"role": "user", "content": "go on"}]}
     headers = {"X_Counsel_Conversation": ann.conversation}
     assert (await bob.post("/v1/chat/completions", message, **headers))[0] == 200  # a conversation of his own
@@ -405,9 +405,9 @@ async def test_idempotency_keys_and_chosen_names_are_each_persons_own(
     theirs: Api = team.ann  # type: ignore[attr-defined]
     names = []
     for api, prompt in ((theirs, SECRET), (bob, "hello")):
-        asked = {"prompt": prompt, "model": "gpt-5", "continuation_id": "our-thread"}
-        _, answer = await api.post("/api/jobs", asked)
-        _, again = await api.post("/api/jobs", asked)
+        body = {"prompt": prompt, "model": "gpt-5", "continuation_id": "our-thread"}
+        _, answer = await api.post("/api/jobs", body)
+        _, again = await api.post("/api/jobs", body)
         assert answer["continuation"]["id"] == again["continuation"]["id"]
         names.append(answer["continuation"]["id"])
     assert names[0] != names[1]
@@ -435,9 +435,9 @@ async def test_a_shared_conversation_is_read_by_the_team_and_continued_by_its_ow
     bob = await team.person("Bob")
     theirs: Api = team.ann  # type: ignore[attr-defined]
     assert (await theirs.post(f"/api/conversations/{ann.conversation}/share"))[0] == 200
-    status, shown = await bob.get(f"/api/conversations/{ann.conversation}")
-    assert (status, shown["shared"]["by"], shown["is_own"]) == (200, "Ann", False)
-    assert "xylophone" in json.dumps(shown)
+    status, document = await bob.get(f"/api/conversations/{ann.conversation}")
+    assert (status, document["shared"]["by"], document["is_own"]) == (200, "Ann", False)
+    assert "xylophone" in json.dumps(document)
     assert [row["id"] for row in (await bob.get("/api/conversations", shared="1"))[1]["conversations"]] == [
         ann.conversation
     ]
@@ -446,8 +446,8 @@ async def test_a_shared_conversation_is_read_by_the_team_and_continued_by_its_ow
         assert answer.status == 200
     async with bob.session.get(f"/api/conversations/{ann.conversation}/export") as answer:
         assert answer.status == 200
-    for asked in ({"prompt": "go on", "model": "gpt-5", "continuation_id": ann.conversation},):
-        assert (await bob.post("/api/jobs", asked))[0] == 403
+    for body in ({"prompt": "go on", "model": "gpt-5", "continuation_id": ann.conversation},):
+        assert (await bob.post("/api/jobs", body))[0] == 403
     assert (await bob.get(f"/api/jobs/{ann.job}"))[0] == 404
     assert (await bob.delete(f"/api/conversations/{ann.conversation}"))[0] == 404
     assert (await bob.post(f"/api/conversations/{ann.conversation}/unshare"))[0] == 404
@@ -462,9 +462,9 @@ async def test_a_laptop_shares_a_conversation_at_the_server(team: TeamServer, an
     login = TeamLogin(team.address, team.tokens["Ann"])
     transport = Transport()
     try:
-        shown = await team_models.share(transport, login, {}, ann.conversation, on=True)
+        document = await team_models.share(transport, login, {}, ann.conversation, on=True)
         assert (await bob.get(f"/api/conversations/{ann.conversation}"))[0] == 200
-        assert cast(Any, shown)["shared"]["by"] == "Ann"
+        assert cast(Any, document)["shared"]["by"] == "Ann"
         assert "shared" not in await team_models.share(transport, login, {}, ann.conversation, on=False)
         with pytest.raises(CounselError):
             await team_models.share(transport, login, {}, "conv_../../jobs", on=True)

@@ -59,21 +59,21 @@ async def test_an_agent_on_a_laptop_notices_nothing(
             fake_api.open_gate("slow")
             answer = (await asyncio.wait_for(call, 60))["result"]
             assert answer["structuredContent"]["content"] == "paid once"
-            asked = [request for request in fake_api.calls if request.text == "slow"]
-            assert len(asked) == 1, "the answer came from the server's job"
+            requests = [request for request in fake_api.calls if request.text == "slow"]
+            assert len(requests) == 1, "the answer came from the server's job"
             keys = {request.headers["authorization"] for request in fake_api.calls}
             assert keys == {f"Bearer {variables['OPENAI_API_KEY']}"}
 
             # a token that was ended stops at once; a new one is used without a restart
-            rotated = await team.people.rotate("Ann")
-            refused = await until(client, is_error=True)
-            assert refused["structuredContent"]["code"] == "AUTHENTICATION_FAILED"
-            assert "counsel login" in str(refused)
-            await login(home, url, rotated.secret)
+            new_token = await team.people.rotate("Ann")
+            failure = await until(client, is_error=True)
+            assert failure["structuredContent"]["code"] == "AUTHENTICATION_FAILED"
+            assert "counsel login" in str(failure)
+            await login(home, url, new_token.secret)
             await until(client, is_error=False)
             await team.people.change("Ann", role="read-only")
-            looking = await until(client, is_error=True)
-            assert "read-only" in str(looking)
+            refusal = await until(client, is_error=True)
+            assert "read-only" in str(refusal)
     finally:
         process.terminate()
         await process.wait()

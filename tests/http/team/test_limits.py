@@ -26,14 +26,14 @@ OWN = "sk-own-key-of-ann-0123456789"
 @pytest.fixture
 async def servers(tmp_path: Path, fake_api: FakeAPI, database: str) -> AsyncIterator[list[TeamServer]]:
     async with AsyncExitStack() as stack:
-        made = []
+        started_servers = []
         for n in range(3):
             home = tmp_path / f"server-{n}" / "counsel"
             home.mkdir(parents=True, mode=0o700)
             (home / "config.toml").write_text(CONFIG)
             server = serving(home.parent, fake_api, database, COUNSEL_SECRET_KEY=SECRET)
-            made.append(await stack.enter_async_context(server))
-        yield made
+            started_servers.append(await stack.enter_async_context(server))
+        yield started_servers
 
 
 async def put(api: Api, path: str, body: Any) -> tuple[int, Any]:
@@ -41,7 +41,7 @@ async def put(api: Api, path: str, body: Any) -> tuple[int, Any]:
         return answer.status, await answer.json()
 
 
-async def limited(servers: list[TeamServer], kind: str, name: str, **values: Any) -> None:
+async def set_limit(servers: list[TeamServer], kind: str, name: str, **values: Any) -> None:
     operator = await servers[0].client(OPERATOR)
     status, row = await put(operator, "/api/team/limits", {"kind": kind, "name": name, **values})
     assert status == 200, row
@@ -55,18 +55,18 @@ async def test_of_200_calls_over_three_servers_a_budget_for_40_sends_40(
     """A call may cost a cent, and costs one."""
     await servers[0].person("Ann")
     clients = [await server.client(servers[0].tokens["Ann"], server.address) for server in servers]
-    await limited(servers, "person", "Ann", day_usd=0.40)
+    await set_limit(servers, "person", "Ann", day_usd=0.40)
     fake_api.script(usage={"input": 10, "output": 1_000}, times=None)
     answers = await asyncio.gather(*(clients[n % 3].post("/api/jobs", PENNY) for n in range(200)))
     assert Counter(status for status, _ in answers) == {200: 40, 402: 160}
     assert len(fake_api.requests) == 40
-    refused = next(body for status, body in answers if status == 402)
-    assert (refused["code"], refused["budget"], refused["limit_usd"]) == (
+    failure = next(body for status, body in answers if status == 402)
+    assert (failure["code"], failure["budget"], failure["limit_usd"]) == (
         "BUDGET_EXCEEDED",
         "day:person:Ann",
         0.4,
     )
-    assert refused["until"]
+    assert failure["until"]
     _, report = await clients[1].get("/api/usage")
     (budget,) = report["budgets"]
     assert (budget["person"], budget["spent_usd"], budget["left_usd"]) == ("Ann", 0.4, 0.0)
@@ -79,45 +79,45 @@ async def test_too_many_calls_a_minute_are_refused_in_each_apis_own_words(
     servers: list[TeamServer], fake_api: FakeAPI
 ) -> None:
     ann = await servers[0].person("Ann", groups=("ops",))
-    await limited(servers, "group", "ops", per_minute=2)
-    other = await servers[1].client(servers[0].tokens["Ann"], servers[1].address)
-    assert [(await api.post("/api/jobs", PENNY))[0] for api in (ann, other)] == [200, 200]
-    status, refused = await ann.post("/api/jobs", PENNY)
-    assert (status, refused["code"], refused["limit"]) == (429, "RATE_LIMIT_EXCEEDED", "minute:group:ops")
-    assert (refused["most"], refused["count"]) == (2, 2)
-    assert 0 < refused["retry_after"] <= 60
+    await set_limit(servers, "group", "ops", per_minute=2)
+    second_client = await servers[1].client(servers[0].tokens["Ann"], servers[1].address)
+    assert [(await api.post("/api/jobs", PENNY))[0] for api in (ann, second_client)] == [200, 200]
+    status, failure = await ann.post("/api/jobs", PENNY)
+    assert (status, failure["code"], failure["limit"]) == (429, "RATE_LIMIT_EXCEEDED", "minute:group:ops")
+    assert (failure["most"], failure["count"]) == (2, 2)
+    assert 0 < failure["retry_after"] <= 60
     message = {"role": "user", "content": "hello"}
     for path, body in (
         ("/v1/chat/completions", {"model": "penny", "messages": [message]}),
         ("/v1/messages", {"model": "penny", "max_tokens": 100, "messages": [message]}),
     ):
-        async with other.session.post(path, json=body) as answer:
-            shown = await answer.json()
-            assert answer.status == 429, shown
+        async with second_client.session.post(path, json=body) as answer:
+            document = await answer.json()
+            assert answer.status == 429, document
             assert 0 < int(answer.headers["retry-after"]) <= 60
-            assert shown["error"]["type"] in {"requests", "rate_limit_error"}
+            assert document["error"]["type"] in {"requests", "rate_limit_error"}
     assert len(fake_api.requests) == 2
 
 
 async def test_calls_at_once_are_limited_across_servers(servers: list[TeamServer], fake_api: FakeAPI) -> None:
     ann = await servers[0].person("Ann")
-    await limited(servers, "provider", "openai", at_once=1)
-    other = await servers[1].client(servers[0].tokens["Ann"], servers[1].address)
+    await set_limit(servers, "provider", "openai", at_once=1)
+    second_client = await servers[1].client(servers[0].tokens["Ann"], servers[1].address)
     fake_api.script(gate="one", gate_after=0)
     running = asyncio.ensure_future(ann.post("/api/jobs", PENNY))
     await fake_api.wait_for(count=1)
-    status, refused = await other.post("/api/jobs", PENNY)
-    assert (status, refused["limit"]) == (429, "at_once:provider:openai")
+    status, failure = await second_client.post("/api/jobs", PENNY)
+    assert (status, failure["limit"]) == (429, "at_once:provider:openai")
     fake_api.open_gate("one")
     assert (await running)[0] == 200
-    assert (await other.post("/api/jobs", PENNY))[0] == 200
+    assert (await second_client.post("/api/jobs", PENNY))[0] == 200
 
 
 async def test_admins_set_limits_and_members_see_their_own(servers: list[TeamServer]) -> None:
     server = servers[0]
     ann, bob = await server.person("Ann", groups=("ops",)), await server.person("Bob")
-    await limited(servers, "person", "Bob", day_usd=1)
-    await limited(servers, "group", "ops", month_usd=5, at_once=3)
+    await set_limit(servers, "person", "Bob", day_usd=1)
+    await set_limit(servers, "group", "ops", month_usd=5, at_once=3)
     assert (await put(ann, "/api/team/limits", {"kind": "person", "name": "Ann", "day_usd": 9}))[0] == 403
     assert [row["shown"] for row in (await ann.get("/api/team/limits"))[1]["limits"]] == ["ops"]
     assert [row["shown"] for row in (await bob.get("/api/team/limits"))[1]["limits"]] == ["Bob"]
@@ -131,7 +131,7 @@ async def test_admins_set_limits_and_members_see_their_own(servers: list[TeamSer
         {"kind": "person", "name": "Bob", "at_once": 1.5},
     ):
         assert (await put(operator, "/api/team/limits", body))[0] in {400, 404}, body
-    await limited(servers, "person", "Bob")
+    await set_limit(servers, "person", "Bob")
     assert (await bob.get("/api/team/limits"))[1]["limits"] == []
 
 
@@ -139,26 +139,26 @@ async def test_a_persons_own_key_is_sent_for_their_calls_on_every_server(
     servers: list[TeamServer], fake_api: FakeAPI, caplog: pytest.LogCaptureFixture
 ) -> None:
     ann, bob = await servers[0].person("Ann"), await servers[0].person("Bob")
-    status, listed = await put(ann, "/api/team/keys/openai", {"key": OWN})
+    status, document = await put(ann, "/api/team/keys/openai", {"key": OWN})
     assert status == 200
-    assert OWN not in str(listed)
-    assert [row["provider"] for row in listed["keys"] if row["stored_at"]] == ["openai"]
+    assert OWN not in str(document)
+    assert [row["provider"] for row in document["keys"] if row["stored_at"]] == ["openai"]
     assert not [row for row in (await bob.get("/api/team/keys"))[1]["keys"] if row["stored_at"]]
-    other = await servers[1].client(servers[0].tokens["Ann"], servers[1].address)
-    for api in (ann, other, bob):
+    second_client = await servers[1].client(servers[0].tokens["Ann"], servers[1].address)
+    for api in (ann, second_client, bob):
         assert (await api.post("/api/jobs", PENNY))[0] == 200
-    sent = [request.headers["authorization"].removeprefix("Bearer ") for request in fake_api.requests]
-    assert sent == [OWN, OWN, "sk-test-openai-0000000000000000"]
+    keys = [request.headers["authorization"].removeprefix("Bearer ") for request in fake_api.requests]
+    assert keys == [OWN, OWN, "sk-test-openai-0000000000000000"]
     fake_api.script(status=401)
-    _, refused = await ann.post("/api/jobs", PENNY)
-    assert OWN not in str(refused)
-    assert "your own key" in refused["hint"]
+    _, failure = await ann.post("/api/jobs", PENNY)
+    assert OWN not in str(failure)
+    assert "your own key" in failure["hint"]
     fake_api.script(status=401)
     assert "whoever runs it" in (await bob.post("/api/jobs", PENNY))[1]["hint"]
     assert OWN not in caplog.text
     async with ann.session.delete("/api/team/keys/openai") as answer:
         assert answer.status == 200
-    assert (await other.post("/api/jobs", PENNY))[0] == 200
+    assert (await second_client.post("/api/jobs", PENNY))[0] == 200
     assert fake_api.requests[-1].headers["authorization"] == "Bearer sk-test-openai-0000000000000000"
 
 
@@ -167,10 +167,10 @@ async def test_a_provider_for_which_only_a_person_has_a_key_is_offered_to_them(
 ) -> None:
     ann, bob = await servers[0].person("Ann"), await servers[0].person("Bob")
     assert (await put(ann, "/api/team/keys/anthropic", {"key": "sk-ant-own-key-of-ann-00000"}))[0] == 200
-    there = await servers[1].client(servers[0].tokens["Ann"])
-    for api, offered in ((ann, True), (there, True), (bob, False)):
-        listed = (await api.get("/api/models", provider="anthropic"))[1]["models"]
-        assert any(row["available"] for row in listed) is offered
-        assert any("claude" in row["id"] for row in (await api.get("/v1/models"))[1]["data"]) is offered
+    second_client = await servers[1].client(servers[0].tokens["Ann"])
+    for api, is_offered in ((ann, True), (second_client, True), (bob, False)):
+        models = (await api.get("/api/models", provider="anthropic"))[1]["models"]
+        assert any(row["available"] for row in models) is is_offered
+        assert any("claude" in row["id"] for row in (await api.get("/v1/models"))[1]["data"]) is is_offered
         laptop = (await api.get("/v1/counsel"))[1]
-        assert ("anthropic" in [row["name"] for row in laptop["providers"]]) is offered
+        assert ("anthropic" in [row["name"] for row in laptop["providers"]]) is is_offered

@@ -42,7 +42,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def configured(issuer: str, **others: str) -> oidc_config.OidcConfig:
+def configured(issuer: str, **changes: str) -> oidc_config.OidcConfig:
     env = {
         "COUNSEL_OIDC_ISSUER": issuer,
         "COUNSEL_OIDC_CLIENT_ID": CLIENT,
@@ -50,7 +50,7 @@ def configured(issuer: str, **others: str) -> oidc_config.OidcConfig:
         "COUNSEL_PUBLIC_URL": PUBLIC,
         "HOME": "/nonexistent",
     }
-    config = oidc_config.read(settings_.load(env | others))
+    config = oidc_config.read(settings_.load(env | changes))
     assert config is not None
     return config
 
@@ -60,17 +60,17 @@ def issuer(provider: OidcProvider, clock: Clock) -> Issuer:
     return Issuer(configured(provider.url), clock)
 
 
-async def signed_in(issuer: Issuer, provider: OidcProvider, *, nonce: str = "n-1") -> Identity:
+async def sign_in(issuer: Issuer, provider: OidcProvider, *, nonce: str = "n-1") -> Identity:
     url = await issuer.authorization_url(state="s-1", nonce="n-1", verifier=VERIFIER)
     answer = provider.authorize(query_of(url))
     return await issuer.identity(query_of(answer)["code"], nonce=nonce, verifier=VERIFIER)
 
 
 async def refusal(issuer: Issuer, provider: OidcProvider, **options: Any) -> SignInFailed:
-    with pytest.raises(SignInFailed) as caught:
-        await signed_in(issuer, provider, **options)
-    assert SECRET not in str(caught.value)
-    return caught.value
+    with pytest.raises(SignInFailed) as error:
+        await sign_in(issuer, provider, **options)
+    assert SECRET not in str(error.value)
+    return error.value
 
 
 async def test_the_browser_is_sent_to_the_issuer_with_pkce_state_and_nonce(
@@ -88,21 +88,21 @@ async def test_the_browser_is_sent_to_the_issuer_with_pkce_state_and_nonce(
 
 async def test_a_code_becomes_an_identity(issuer: Issuer, provider: OidcProvider) -> None:
     provider.claims |= {"name": "Ada", "email": " Ada@Example.com"}
-    identity = await signed_in(issuer, provider)
+    identity = await sign_in(issuer, provider)
     assert identity == Identity(provider.url, "subject-1", "ada@example.com", "Ada", None)
 
 
 async def test_keys_of_every_usual_kind_are_known(issuer: Issuer, provider: OidcProvider) -> None:
     provider.keys = [new_rsa_key("rsa")]
-    assert (await signed_in(issuer, provider)).subject == "subject-1"
+    assert (await sign_in(issuer, provider)).subject == "subject-1"
 
 
 async def test_an_address_that_the_issuer_has_not_verified_does_not_count(
     issuer: Issuer, provider: OidcProvider
 ) -> None:
-    for verified in (False, None, "false", 1, ["true"]):
-        provider.claims["email_verified"] = verified
-        assert (await signed_in(issuer, provider)).email == ""
+    for value in (False, None, "false", 1, ["true"]):
+        provider.claims["email_verified"] = value
+        assert (await sign_in(issuer, provider)).email == ""
 
 
 async def test_a_code_works_only_with_its_verifier(issuer: Issuer, provider: OidcProvider) -> None:
@@ -146,7 +146,7 @@ async def test_another_nonce_is_refused(issuer: Issuer, provider: OidcProvider) 
 
 async def test_clocks_may_differ_by_a_minute(issuer: Issuer, provider: OidcProvider, clock: Clock) -> None:
     provider.claims |= {"exp": int(time.time()) - SKEW + 30, "iat": int(time.time()) + SKEW - 30}
-    assert (await signed_in(issuer, provider)).subject == "subject-1"
+    assert (await sign_in(issuer, provider)).subject == "subject-1"
     clock.skipped = 2 * SKEW
     assert "expired_token" in str(await refusal(issuer, provider))
 
@@ -180,15 +180,15 @@ async def test_a_signature_of_another_key_is_refused(issuer: Issuer, provider: O
 async def test_new_keys_of_the_issuer_are_read_when_they_are_used(
     issuer: Issuer, provider: OidcProvider, clock: Clock
 ) -> None:
-    await signed_in(issuer, provider)
+    await sign_in(issuer, provider)
     provider.rotate()
     await refusal(issuer, provider)  # not more often than every ten seconds
     assert provider.requests.count("/keys") == 1
     clock.skipped = KEYS_AGAIN + 1
-    assert (await signed_in(issuer, provider)).subject == "subject-1"
+    assert (await sign_in(issuer, provider)).subject == "subject-1"
     assert provider.requests.count("/keys") == 2
     clock.skipped = 2 * KEYS_AGAIN + 2
-    await signed_in(issuer, provider)
+    await sign_in(issuer, provider)
     assert provider.requests.count("/keys") == 2
 
 
@@ -198,7 +198,7 @@ async def test_an_issuer_that_is_down_says_so_and_is_asked_again(
     provider.status = 503
     assert (await refusal(issuer, provider)).problem == "provider"
     provider.status = 200
-    await signed_in(issuer, provider)
+    await sign_in(issuer, provider)
     provider.status = 500
     assert (await refusal(issuer, provider)).problem == "provider"
     clock.skipped = FRESH_SECONDS + 1
@@ -209,9 +209,9 @@ async def test_no_issuer_at_all_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     issuer = Issuer(configured(f"http://127.0.0.1:{port}"))
-    with pytest.raises(SignInFailed, match="cannot be reached") as caught:
+    with pytest.raises(SignInFailed, match="cannot be reached") as error:
         await issuer.metadata()
-    assert caught.value.problem == "provider"
+    assert error.value.problem == "provider"
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ async def test_a_second_host_can_be_allowed(provider: OidcProvider) -> None:
         second.keys = provider.keys
         host = second.url.removeprefix("http://")
         issuer = Issuer(configured(provider.url, COUNSEL_OIDC_HOSTS=host))
-        assert (await signed_in(issuer, provider)).subject == "subject-1"
+        assert (await sign_in(issuer, provider)).subject == "subject-1"
         assert second.requests == ["/keys"]
 
 
@@ -254,11 +254,11 @@ async def test_an_answer_that_names_another_issuer_is_refused(issuer: Issuer, pr
 async def test_groups_come_from_the_claim_that_is_named(provider: OidcProvider) -> None:
     issuer = Issuer(configured(provider.url, COUNSEL_OIDC_GROUPS_CLAIM="roles"))
     provider.claims |= {"roles": ["ops", "ops", " web ", 7, ""]}
-    assert (await signed_in(issuer, provider)).groups == ("ops", "web")
+    assert (await sign_in(issuer, provider)).groups == ("ops", "web")
     provider.claims |= {"roles": "ops"}
-    assert (await signed_in(issuer, provider)).groups == ("ops",)
+    assert (await sign_in(issuer, provider)).groups == ("ops",)
     del provider.claims["roles"]
-    assert (await signed_in(issuer, provider)).groups == ()
+    assert (await sign_in(issuer, provider)).groups == ()
 
 
 @pytest.mark.parametrize(
@@ -277,9 +277,9 @@ async def test_groups_come_from_the_claim_that_is_named(provider: OidcProvider) 
     ],
 )
 def test_settings_that_cannot_work_are_refused_at_the_start(env: dict[str, str]) -> None:
-    with pytest.raises(ConfigInvalid) as caught:
+    with pytest.raises(ConfigInvalid) as error:
         configured(env.get("COUNSEL_OIDC_ISSUER", "https://login.example.com"), **env)
-    assert "password" not in str(caught.value)
+    assert "password" not in str(error.value)
 
 
 def test_whoever_has_an_account_at_a_public_issuer_is_added_only_with_a_domain() -> None:

@@ -25,8 +25,8 @@ async def works(team: TeamServer, token: str) -> bool:
 
 async def test_an_admin_changes_a_person(team: TeamServer) -> None:
     admin, ann = await team.client(OPERATOR), await team.person("Ann")
-    status, shown = await patch(admin, "ann", role="read-only", groups=["Ops"])
-    assert (status, shown["name"], shown["role"], shown["groups"]) == (200, "Ann", "read-only", ["ops"])
+    status, person = await patch(admin, "ann", role="read-only", groups=["Ops"])
+    assert (status, person["name"], person["role"], person["groups"]) == (200, "Ann", "read-only", ["ops"])
     assert (await ann.post("/api/jobs", {"prompt": "hello", "model": "gpt-5"}))[0] == 403
     assert (await patch(admin, "Ann", role="member"))[1]["groups"] == ["ops"], "what is not named stays"
     assert (await patch(admin, "Ann", disabled=True))[1]["disabled_at"]
@@ -62,9 +62,9 @@ async def test_tokens_are_added_replaced_and_ended(team: TeamServer) -> None:
     status, person = await admin.delete(f"{PEOPLE}/Ann/tokens/{further['token_id']}")
     assert (status, [token["label"] for token in person["tokens"]]) == (200, [""])
     assert not await works(team, further["token"])
-    status, made = await admin.post(f"{PEOPLE}/Ann/rotate", {})
-    assert (status, made["expires_at"]) == (200, None)
-    assert await works(team, made["token"])
+    status, new_token = await admin.post(f"{PEOPLE}/Ann/rotate", {})
+    assert (status, new_token["expires_at"]) == (200, None)
+    assert await works(team, new_token["token"])
     assert not await works(team, team.tokens["Ann"])
     assert (await admin.delete(f"{PEOPLE}/Ann/tokens/nothing"))[0] == 404
 
@@ -73,5 +73,5 @@ async def test_everyone_sees_their_own_record(team: TeamServer) -> None:
     ann, operator = await team.person("Ann", groups=("ops",)), await team.client(OPERATOR)
     status, own = await ann.get("/api/team/me")
     assert (status, own["name"], own["groups"], len(own["tokens"])) == (200, "Ann", ["ops"], 1)
-    status, shown = await operator.get("/api/team/me")
-    assert (status, shown["role"], shown["tokens"]) == (200, "admin", [])
+    status, record = await operator.get("/api/team/me")
+    assert (status, record["role"], record["tokens"]) == (200, "admin", [])

@@ -9,8 +9,8 @@ async def test_admins_see_what_each_person_used_and_not_what_they_asked(team: Te
     admin, ann, bob = await team.client(OPERATOR), await team.person("Ann"), await team.person("Bob")
     for api, calls in ((ann, 2), (bob, 1)):
         for number in range(calls):
-            asked = {"prompt": f"the word is xylophone {number}", "model": "gpt-5"}
-            assert (await api.post("/api/jobs", asked))[0] == 200
+            question = {"prompt": f"the word is xylophone {number}", "model": "gpt-5"}
+            assert (await api.post("/api/jobs", question))[0] == 200
     status, document = await admin.get("/api/team/usage")
     assert status == 200
     assert [(row["name"], row["calls"], row["failed"]) for row in document["people"]] == [

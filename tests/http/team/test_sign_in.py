@@ -25,13 +25,13 @@ def provider() -> Iterator[OidcProvider]:
         yield running
 
 
-def configured(provider: OidcProvider, **others: str) -> dict[str, str]:
+def configured(provider: OidcProvider, **changes: str) -> dict[str, str]:
     return {
         "COUNSEL_OIDC_ISSUER": provider.url,
         "COUNSEL_OIDC_CLIENT_ID": CLIENT,
         "COUNSEL_OIDC_CLIENT_SECRET": SECRET,
         "COUNSEL_PUBLIC_URL": PUBLIC,
-        **others,
+        **changes,
     }
 
 
@@ -40,16 +40,16 @@ async def server(
     folder: Path, fake: FakeAPI, database: str, provider: OidcProvider, **env: str
 ) -> AsyncIterator[TeamServer]:
     folder.mkdir(exist_ok=True)
-    async with serving(folder, fake, database, **configured(provider, **env)) as made:
-        yield made
+    async with serving(folder, fake, database, **configured(provider, **env)) as team_server:
+        yield team_server
 
 
 @pytest.fixture
 async def team(
     tmp_path: Path, fake_api: FakeAPI, database: str, provider: OidcProvider
 ) -> AsyncIterator[TeamServer]:
-    async with server(tmp_path / "first", fake_api, database, provider) as made:
-        yield made
+    async with server(tmp_path / "first", fake_api, database, provider) as team_server:
+        yield team_server
 
 
 @pytest.fixture
@@ -90,11 +90,11 @@ async def test_an_answer_counts_once_in_the_browser_that_asked(
     await team.people.add("ada@example.com")
     _, away = await browser.go("/login/oidc")
     back = provider.authorize(query_of(away)).removeprefix(PUBLIC)
-    async with TeamBrowser(team.address) as other:
-        assert await other.go(back) == (303, "/login?problem=expired"), "without the cookie"
-        await other.go("/login/oidc")
-        assert await other.go(back) == (303, "/login?problem=expired"), "with a cookie of its own"
-        assert other.cookies == {}
+    async with TeamBrowser(team.address) as second_browser:
+        assert await second_browser.go(back) == (303, "/login?problem=expired"), "without the cookie"
+        await second_browser.go("/login/oidc")
+        assert await second_browser.go(back) == (303, "/login?problem=expired"), "with a cookie of its own"
+        assert second_browser.cookies == {}
     cookies = dict(browser.cookies)
     assert browser.attributes[sign_in.COOKIE]["samesite"] == "lax"
     assert await browser.go(back) == (303, "/")
@@ -189,7 +189,7 @@ async def test_new_people_are_added_as_members_with_the_issuers_groups_and_roles
 
 
 @pytest.mark.parametrize(
-    ("known", "claimed"),
+    ("own", "other"),
     [
         ("ada@strasse.example", "ada@straße.example"),
         ("ada@straße.example", "ada@strasse.example"),
@@ -197,10 +197,10 @@ async def test_new_people_are_added_as_members_with_the_issuers_groups_and_roles
     ],
 )
 async def test_an_address_that_only_looks_like_someones_is_someone_elses(
-    team: TeamServer, browser: TeamBrowser, provider: OidcProvider, known: str, claimed: str
+    team: TeamServer, browser: TeamBrowser, provider: OidcProvider, own: str, other: str
 ) -> None:
-    await team.people.add(known)
-    provider.claims["email"] = claimed
+    await team.people.add(own)
+    provider.claims["email"] = other
     assert await browser.sign_in(provider) == (303, "/login?problem=denied")
 
 

@@ -17,7 +17,7 @@ def refuse_relays(caller: Caller) -> None:
     """Refuse calls if this counsel has joined a team itself: two of them could send a call in a circle."""
     if login := caller.settings.team:
         raise Conflict(
-            f"This counsel cannot serve others, since it has itself joined {login.url}.",
+            f"This counsel has joined {login.url} itself, so it takes no calls from others.",
             hint=f"Join that server: `counsel login {login.url}`.",
         )
 
