@@ -18,7 +18,7 @@ def browser() -> Iterator[Browser]:
     """Ends with this folder's tests: while it is open, no asyncio test could run in this process."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
-        missing("Chromium is not here: apt-get install chromium")
+        missing("Chromium is not installed: apt-get install chromium")
     if not (PAGE / "index.html").is_file():
         missing("the console is not built: make console")
     with sync_playwright() as playwright:
@@ -51,7 +51,7 @@ def console(browser: Browser, fake_process: FakeProcess, tmp_path: Path) -> Iter
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All on one worker and one after the other: they share one browser, whose start takes seconds."""
+    """Run all on one worker: they share one browser, whose start takes seconds."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")

@@ -18,12 +18,12 @@ WIDTHS = (1280, 390)
 
 
 def problems(console: Console, addresses: list[str], theme: str) -> list[str]:
-    """What is wrong, by address and width."""
+    """Violations and sideways scrolling, by address and width."""
     page = console.new_page(theme=theme)
     wrong: list[str] = []
     for address in addresses:
         page.goto(f"{console.url}/{address}")
-        shown(page)
+        wait_until_loaded(page)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 860})
             wrong += [f"{address} at {width}: {line}" for line in violations(page)]
@@ -32,8 +32,8 @@ def problems(console: Console, addresses: list[str], theme: str) -> list[str]:
     return wrong
 
 
-def shown(page: Page) -> None:
-    """Until the screen has its heading, no request is under way, and nothing says that it is still reading."""
+def wait_until_loaded(page: Page) -> None:
+    """Wait until the screen has its heading, and no text says that it is still loading."""
     expect(page.locator("#main h1").first).to_be_attached()
     expect(page.get_by_text(re.compile(r"^(Reading|Looking|Loading|Checking)\b.* …$"))).to_have_count(0)
 
@@ -69,7 +69,7 @@ def button(name: str, *, exact: bool = True) -> Callable[[Page], object]:
 
 
 def dialogs(ids: dict[str, str]) -> Iterator[tuple[str, list[Step], str]]:
-    """An address, what is done there, and the text that then is visible."""
+    """An address, the steps there, and the text that is visible afterwards."""
     bad_setting = lambda page: (  # noqa: E731 - a table of steps
         page.get_by_role("form", name="max_files").get_by_role("textbox").fill("0"),
         page.keyboard.press("Enter"),
@@ -135,7 +135,7 @@ def test_no_dialog_menu_or_message_has_a_finding_of_axe_or_scrolls_sideways(cons
         page.goto("about:blank")  # the same address twice is no navigation
         page.set_viewport_size({"width": 1280, "height": 860})
         page.goto(f"{console.url}/{address}")
-        shown(page)
+        wait_until_loaded(page)
         for _, act in steps:
             act(page)
         expect(page.get_by_text(text).first).to_be_visible()

@@ -62,8 +62,8 @@ def options(page: Page) -> Locator:
     return page.get_by_role("listbox", name="Models and agents").get_by_role("option")
 
 
-def finished(page: Page, number: int = 1) -> None:
-    """So many answers have ended."""
+def expect_finished(page: Page, number: int = 1) -> None:
+    """Expect that this many answers have ended."""
     expect(page.get_by_role("button", name="Ask again with")).to_have_count(number)
 
 
@@ -89,15 +89,15 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     expect(answers(page).get_by_role("heading", name="Tides")).to_be_visible()
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     console.vendors.open_gate("rest")
-    finished(page)
+    expect_finished(page)
     expect(answers(page).locator("strong")).to_have_text("water")
     expect(answers(page).locator(".hljs-built_in")).to_have_text("print")
     expect(page.locator(".answer footer")).to_contain_text(re.compile(r"\$0\.\d+ · 1,200 in, 34 out · .*gpt"))
     page.get_by_role("button", name="Copy the code").click()
     expect(page.get_by_text("Code copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()").strip() == "print(1)"
-    listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
-    expect(listed).to_contain_text("When is high water?")
+    links = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+    expect(links).to_contain_text("When is high water?")
 
     # A conversation goes on, is found by its words, exported, and deleted after a question.
     console.vendors.script(text="At six.", thinking="Let me see.", gate="six", gate_after=0)
@@ -105,20 +105,20 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     expect(page.get_by_text("Waiting for")).to_be_visible()
     console.vendors.wait_for(contains="And low water?")
     console.vendors.open_gate("six")
-    finished(page, 2)
+    expect_finished(page, 2)
     expect(answers(page).last).to_have_text("At six.")
     expect(page.get_by_text("Let me see.")).to_be_hidden()
     page.get_by_text("Thinking", exact=True).click()
     expect(page.get_by_text("Let me see.")).to_be_visible()
     page.reload()  # it is stored with the job
-    finished(page, 2)
+    expect_finished(page, 2)
     page.get_by_role("button", name="Thinking").click()
     expect(page.get_by_text("Let me see.")).to_be_visible()
     expect(answers(page).last).to_have_text("At six.")
     page.get_by_label("Search conversations").fill("nothing-has-this")
     expect(page.get_by_text("No conversation matches.")).to_be_visible()
     page.get_by_label("Search conversations").fill("tides")
-    expect(listed).to_have_count(1)
+    expect(links).to_have_count(1)
     with page.expect_download() as download:
         page.get_by_role("button", name="Export as ZIP").click()
     assert download.value.suggested_filename.endswith(".zip")
@@ -130,7 +130,7 @@ def test_an_answer_appears_while_it_is_written_and_is_kept(console: Console) -> 
     dialog.get_by_role("button", name="Dismiss").last.click()
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("heading", name="What do you want to know?")).to_be_visible()
-    expect(listed).to_have_count(0)
+    expect(links).to_have_count(0)
 
 
 def test_a_reload_while_an_answer_is_written_loses_and_repeats_no_word(console: Console) -> None:
@@ -139,21 +139,21 @@ def test_a_reload_while_an_answer_is_written_loses_and_repeats_no_word(console: 
     ask(page, "All words, please?")
     expect(answers(page)).to_contain_text("word-0200")
     expect(page).to_have_url(re.compile(r"#/ask/conv_"))
-    listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
-    expect(listed).to_contain_text("All words, please?")
-    other = console.watched(page.context.new_page())
-    other.goto(page.url)  # a second tab joins
+    links = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+    expect(links).to_contain_text("All words, please?")
+    second_tab = console.watched(page.context.new_page())
+    second_tab.goto(page.url)  # a second tab joins
     page.reload()
-    for tab in (page, other):
+    for tab in (page, second_tab):
         expect(tab.locator(".bubble")).to_have_text("All words, please?")
         expect(answers(tab)).to_contain_text("word-0200")
     console.vendors.open_gate("rest")
-    for tab in (page, other):
-        finished(tab)
+    for tab in (page, second_tab):
+        expect_finished(tab)
         assert words_of(tab) == WORDS.split()
     # What is asked in one tab is seen in the other.
-    ask(other, "Seen by both?")
-    finished(page, 2)
+    ask(second_tab, "Seen by both?")
+    expect_finished(page, 2)
     expect(answers(page).last).to_contain_text("says: Seen by both?")
     assert len(console.vendors.calls) == 2
 
@@ -165,11 +165,11 @@ def test_a_killed_server_costs_no_word_of_an_answer(console: Console) -> None:
     ask(page, "All words, please?")
     expect(answers(page)).to_contain_text("word-0200")
     console.kill_and_restart()
-    finished(page)
+    expect_finished(page)
     assert words_of(page) == WORDS.split()
     assert len(console.vendors.calls) == 2
     page.reload()
-    finished(page)
+    expect_finished(page)
     assert words_of(page) == WORDS.split()
 
 
@@ -180,24 +180,24 @@ def test_an_image_and_a_file_reach_the_model(console: Console) -> None:
     page.get_by_label("Your question").focus()
     page.evaluate(PASTE, [PIXEL, "image/png", "pasted.png"])
     page.evaluate(PASTE, [PIXEL, "image/svg+xml", "drawing.svg"])
-    attached = page.get_by_role("list", name="Attached")
-    expect(attached).to_contain_text("Models read PNG, JPEG, GIF and WebP, not svg+xml.")
+    attachments = page.get_by_role("list", name="Attached")
+    expect(attachments).to_contain_text("Models read PNG, JPEG, GIF and WebP, not svg+xml.")
     page.get_by_label("Your question").fill("What is this?")
     expect(page.get_by_role("button", name="Send")).to_be_disabled()
     page.get_by_role("button", name="Remove drawing.svg").click()
     page.get_by_label("Files and images").set_input_files(notes)
     page.evaluate(DROP, ["Low tide at six.", "dropped.txt"])
-    expect(attached.get_by_role("listitem")).to_have_count(3)
+    expect(attachments.get_by_role("listitem")).to_have_count(3)
     expect(page.get_by_text("Uploading")).to_have_count(0)
     page.get_by_role("button", name="Send").click()
-    finished(page)
+    expect_finished(page)
     (request,) = console.vendors.calls
     assert f"data:image/png;base64,{PIXEL}" in str(request["body"])
     assert "The tide table says noon." in str(request["body"])
     assert "Low tide at six." in str(request["body"])
     # After a reload the image comes from the server.
     page.reload()
-    finished(page)
+    expect_finished(page)
     thumbnail = page.get_by_role("button", name="Enlarge image 1")
     expect(thumbnail.locator("img")).to_have_attribute("src", re.compile(r"^blob:"))
     assert thumbnail.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
@@ -217,23 +217,23 @@ def test_a_question_without_an_answer_is_not_lost(console: Console) -> None:
         {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"the notes: alpha"}
     )
     ask(page, "Which key is wrong?")  # it waits for its file
-    finished(page)
+    expect_finished(page)
     page.goto(f"{console.url}/#/ask")
-    listed = page.get_by_role("navigation", name="Conversations").get_by_role("link")
-    expect(listed).to_contain_text("Which key is wrong?")
-    expect(listed).to_contain_text("no answer")
+    links = page.get_by_role("navigation", name="Conversations").get_by_role("link")
+    expect(links).to_contain_text("Which key is wrong?")
+    expect(links).to_contain_text("no answer")
     page.get_by_label("Search conversations").fill("KEY is wrong")
-    expect(listed).to_have_count(1)
-    listed.click()
+    expect(links).to_have_count(1)
+    links.click()
     expect(page.locator(".bubble")).to_contain_text("Which key is wrong?")
     expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")
     page.get_by_role("button", name="Ask again with").click()
     pick(page, "gpt-5.5")
-    finished(page, 2)
+    expect_finished(page, 2)
     body = str(console.vendors.calls[-1]["body"])
     assert PIXEL in body
     assert "the notes: alpha" in body
-    expect(listed).not_to_contain_text("no answer")
+    expect(links).not_to_contain_text("no answer")
 
 
 def test_from_another_machine_without_tls_everything_works(console: Console) -> None:
@@ -252,7 +252,7 @@ def test_from_another_machine_without_tls_everything_works(console: Console) -> 
     image = page.get_by_role("button", name="Enlarge image 1").locator("img")
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
     console.vendors.open_gate("rest")
-    finished(page)
+    expect_finished(page)
     assert words_of(page) == WORDS.split()
     page.get_by_role("button", name="Copy the answer").click()
     expect(page.get_by_text("Answer copied")).to_be_visible()
@@ -305,7 +305,7 @@ def test_an_answer_is_stopped_and_asked_again_of_another_model(console: Console)
     expect(dialog.get_by_role("combobox")).to_be_focused()
     page.keyboard.type("claude-opus-5-5")
     page.keyboard.press("Enter")
-    finished(page, 2)
+    expect_finished(page, 2)
     expect(answers(page).last).to_contain_text("claude-opus-5-5 says: All words, please?")
 
     # A failure says what happened and what to do; its code is there, too.
@@ -317,7 +317,7 @@ def test_an_answer_is_stopped_and_asked_again_of_another_model(console: Console)
     expect(options(page)).to_contain_text("Set XAI_API_KEY")
     pick(page, "gpt-5")
     ask(page, "Now?")
-    finished(page, 3)
+    expect_finished(page, 3)
     expect(page.get_by_role("alert")).to_contain_text("OpenAI refused the key")
     expect(page.get_by_role("alert")).to_contain_text("Check OPENAI_API_KEY")
     expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")
@@ -350,7 +350,7 @@ def test_everything_is_done_with_the_keyboard(console: Console) -> None:
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    finished(page)
+    expect_finished(page)
     assert console.vendors.calls[0]["model"] == "claude-haiku-5-5"
     expect(page.locator(".bubble")).to_contain_text("second line")
     page.keyboard.press("Control+k")
@@ -386,7 +386,7 @@ def test_without_any_key_the_embedded_model_is_offered_and_answers(console: Cons
     expect(offer).to_contain_text("tiny · often wrong")
     page.get_by_role("button", name="Decide").click()
     page.keyboard.press("Enter")
-    finished(page)
+    expect_finished(page)
     expect(answers(page)).to_contain_text("smollm2 says: A team of four")
     expect(page.locator(".answer h2")).to_contain_text("tiny · often wrong")
 
@@ -418,7 +418,7 @@ def test_the_screen_has_no_accessibility_problem_and_never_scrolls_sideways(
     assert violations(page) == []
     console.vendors.script(text=RICH, thinking="hm")
     ask(page, "Everything, please? " + "unbroken" * 60)
-    finished(page)
+    expect_finished(page)
     console.vendors.script(status=401)
     page.get_by_role("button", name="Model: auto").click()
     page.get_by_label("Find a model or an agent").fill("gpt-5")
@@ -429,7 +429,7 @@ def test_the_screen_has_no_accessibility_problem_and_never_scrolls_sideways(
     assert violations(page) == []
     page.keyboard.press("Enter")
     ask(page, "Again?")
-    finished(page, 2)
+    expect_finished(page, 2)
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
         assert violations(page) == []

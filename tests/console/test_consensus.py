@@ -75,9 +75,9 @@ def test_three_models_answer_live_and_refine_and_the_failure_comes_first(console
     column(page, GPT).get_by_role("tab", name="Differences").click()
     expect(column(page, GPT).locator("ins")).to_have_text([" it"])
     page.get_by_role("button", name="Copy all answers as Markdown").click()
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied.startswith("# Monolith or services?\n\n## gemini-4-argon\n\n> Failed: ")
-    assert "Services suit separate teams." in copied
+    markdown = page.evaluate("navigator.clipboard.readText()")
+    assert markdown.startswith("# Monolith or services?\n\n## gemini-4-argon\n\n> Failed: ")
+    assert "Services suit separate teams." in markdown
     expect(page.locator("footer code")).to_have_text(
         f"counsel consensus -m {','.join(PANEL)} 'Monolith or services?'"
     )
@@ -272,11 +272,11 @@ def test_a_verdict_and_a_vote_come_before_the_answers(console: Console) -> None:
     page.get_by_label(f"Role of {GPT}").fill("security reviewer")
     page.get_by_label(f"Stance of {CLAUDE}").select_option("against")
     assert violations(page) == []
-    asked = (
+    command = (
         f"counsel consensus -m {','.join(PANEL)} --role '{GPT}=security reviewer' --stance {CLAUDE}=against "
         "--judge gpt-5 --choice Monolith --choice Services --refine disagreement 'Monolith or services?'"
     )
-    expect(page.locator("form code")).to_have_text(asked)
+    expect(page.locator("form code")).to_have_text(command)
     page.get_by_role("button", name="Ask the panel").click()
     expect(page.get_by_text("The judge (gpt-5) compares the answers")).to_be_visible()
     page.reload()  # while the judge writes
@@ -307,7 +307,7 @@ def test_a_verdict_and_a_vote_come_before_the_answers(console: Console) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert violations(page) == []
     page.get_by_role("link", name="Ask again").click()
-    expect(page.locator("form code")).to_have_text(asked)
+    expect(page.locator("form code")).to_have_text(command)
     page.goto(page.url.partition("#")[0] + f"#/jobs/{job}")
     expect(
         page.get_by_role("table", name="Timeline").get_by_role("row").filter(has_text="Verdict")

@@ -30,12 +30,12 @@ ENDLESS = "[a](" + "b" * 100_000 + "\n\n```" + "c" * 100_000 + "\n\n" + "*_~`[" 
 LAST = "\n\nThe last line."
 
 
-def asked(page: Page, question: str) -> None:
+def ask(page: Page, question: str) -> None:
     page.get_by_label("Your question").fill(question)
     page.keyboard.press("Enter")
 
 
-def finished(page: Page, number: int) -> None:
+def expect_finished(page: Page, number: int) -> None:
     expect(page.get_by_role("button", name="Ask again with")).to_have_count(number)
 
 
@@ -49,8 +49,8 @@ def test_a_hostile_answer_runs_nothing_loads_nothing_and_freezes_nothing(console
 
     page.on("request", requested)
     console.vendors.script(text=HOSTILE, deltas=40)
-    asked(page, "<img src=x onerror='window.hacked = 1'> what is this?")
-    finished(page, 1)
+    ask(page, "<img src=x onerror='window.hacked = 1'> what is this?")
+    expect_finished(page, 1)
     answer = page.locator(".answer .markdown")
     expect(answer).to_contain_text("<script>window.hacked = 1</script>")
     expect(
@@ -62,8 +62,8 @@ def test_a_hostile_answer_runs_nothing_loads_nothing_and_freezes_nothing(console
         link.click()
     for number, text in enumerate((NESTED, ENDLESS), start=2):
         console.vendors.script(text=text + LAST, deltas=30)
-        asked(page, "And this?")
-        finished(page, number)
+        ask(page, "And this?")
+        expect_finished(page, number)
         expect(answer.last).to_contain_text("The last line.")
     depth = page.evaluate(
         "() => { let deepest = 0; const walk = (node, level) => { deepest = Math.max(deepest, level);"
@@ -71,7 +71,7 @@ def test_a_hostile_answer_runs_nothing_loads_nothing_and_freezes_nothing(console
     )
     assert depth < 100
     page.reload()
-    finished(page, 3)
+    expect_finished(page, 3)
     expect(answer.last).to_contain_text("The last line.")
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
@@ -93,7 +93,7 @@ def test_an_answer_of_two_megabytes_leaves_the_page_usable_and_small(console: Co
     memory.send("Performance.enable")
     console.vendors.script(size=2_000_000, delta_size=2_000, gate="rest", gate_after=500)
     page.evaluate(WATCH)
-    asked(page, "A long one?")
+    ask(page, "A long one?")
     expect(page.get_by_text("The first 300 KB of")).to_be_visible()
     # Half of it is there, and the other half comes while the page is used.
     console.vendors.open_gate("rest")
@@ -101,7 +101,7 @@ def test_an_answer_of_two_megabytes_leaves_the_page_usable_and_small(console: Co
     page.get_by_role("button", name="Model: auto").click()
     expect(page.get_by_label("Find a model or an agent")).to_be_focused()
     page.keyboard.press("Escape")
-    finished(page, 1)
+    expect_finished(page, 1)
     expect(page.get_by_text("of 2,000 KB")).to_be_visible()
     expect(page.get_by_label("Your question")).to_have_value("the next question")
     memory.send("HeapProfiler.collectGarbage")

@@ -20,14 +20,14 @@ def row(page: Page, title: str) -> Locator:
     return page.get_by_role("listitem").filter(has_text=title)
 
 
-def opened(console: Console, job: str) -> Page:
+def open_job(console: Console, job: str) -> Page:
     page = console.open(f"#/jobs/{job}")
     expect(page.get_by_role("button", name="Copy the job's id")).to_be_visible()
     return page
 
 
-def ended(console: Console, job: str) -> None:
-    """Wait until it has: another client follows it to its end."""
+def wait_for_end(console: Console, job: str) -> None:
+    """Wait until the job has ended, by following its events."""
     console.api("GET", f"/api/events?job={job}", parse=False)
 
 
@@ -61,7 +61,7 @@ def test_filters_are_in_the_link(console: Console) -> None:
         ("Which goose?", {}),
         ("Both birds", {"models": PANEL, "enable_cross_feedback": False}),
     ):
-        ended(console, console.ask(prompt, **more))
+        wait_for_end(console, console.ask(prompt, **more))
     page = console.open("#/jobs")
     expect(page.get_by_role("listitem")).to_have_count(3)
     page.get_by_role("radio", name="Failed").check(force=True)
@@ -123,16 +123,16 @@ def test_a_thousand_jobs_scroll_with_few_nodes(console: Console) -> None:
     main.evaluate("element => element.scrollTo(0, 500 * 58)")
     middle = page.get_by_role("link", name="Job number 500")
     expect(middle).to_be_visible()
-    where = middle.bounding_box()
+    position = middle.bounding_box()
     console.vendors.script(gate="new", contains="new", times=None)
     first = console.ask("A new one")  # above: what is read does not move
     expect(page.get_by_role("status")).to_have_text("1 running")
     console.vendors.open_gate("new")
-    ended(console, first)
-    ended(console, console.ask("And another"))
+    wait_for_end(console, first)
+    wait_for_end(console, console.ask("And another"))
     main.evaluate("() => new Promise(requestAnimationFrame)")
     expect(page.locator("[aria-setsize='1002']").first).to_be_attached()
-    assert middle.bounding_box() == where
+    assert middle.bounding_box() == position
     middle.click()
     expect(page.get_by_role("heading", name="Job number 500")).to_be_visible()
     page.go_back()
@@ -144,7 +144,7 @@ def test_a_timeline_shows_retries_and_rounds(console: Console) -> None:
     console.vendors.script(status=503, contains="flaky")
     console.vendors.script(text="**Third** time lucky.", contains="flaky", gate="flaky", times=None)
     flaky = console.ask("A flaky one")
-    page = opened(console, flaky)
+    page = open_job(console, flaky)
     table = page.get_by_role("table", name="Timeline")
     expect(table.get_by_role("row").filter(has_text="Retry").first).to_be_visible()
     console.vendors.open_gate("flaky")
@@ -176,10 +176,10 @@ def test_a_timeline_shows_retries_and_rounds(console: Console) -> None:
 def test_a_review_is_shown_as_its_findings(console: Console) -> None:
     planted.script(console.vendors)
     diff = planted.git(planted.repository(console.project / "repository"), "diff", "HEAD")
-    asked = {"diff": diff, "models": [*planted.MODELS], "mode": "background"}
-    job = console.api("POST", "/api/jobs", asked)["job_id"]
-    ended(console, job)
-    page = opened(console, job)
+    body = {"diff": diff, "models": [*planted.MODELS], "mode": "background"}
+    job = console.api("POST", "/api/jobs", body)["job_id"]
+    wait_for_end(console, job)
+    page = open_job(console, job)
     review = page.get_by_role("region", name="Review")
     expect(review).to_contain_text("store.py:13")
     expect(review).to_contain_text("last_page is empty")
@@ -197,7 +197,7 @@ def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:
     console.vendors.script(status=401, contains="Refuse me", times=None)
     console.vendors.script(text=WORDS, deltas=60, hang_after=5, times=None)
     job = console.ask("Stop me")
-    page = opened(console, job)
+    page = open_job(console, job)
     expect(page.get_by_text("word0 word1")).to_be_visible()
     expect(page.get_by_text(f"counsel cancel {job[4:12]}")).to_be_visible()
     page.get_by_role("button", name="Cancel", exact=True).click()
@@ -213,7 +213,7 @@ def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
     page.goto(f"{console.url}/#/jobs/{job}")
     expect(page.get_by_role("heading", name="There is no such job")).to_be_visible()
-    page = opened(console, console.ask("Refuse me"))
+    page = open_job(console, console.ask("Refuse me"))
     expect(page.get_by_role("alert")).to_contain_text("AUTHENTICATION_FAILED")  # once: there is no answer
     expect(page.get_by_role("alert")).to_have_count(1)
     expect(page.get_by_role("heading", name="answer")).to_have_count(0)
@@ -224,7 +224,7 @@ def test_a_running_job_is_cancelled_and_then_deleted(console: Console) -> None:
 def test_a_shown_job_survives_a_reload_and_a_killed_server(console: Console) -> None:
     console.vendors.script(text=WORDS, deltas=60, gate="g", gate_after=20, times=None)
     job = console.ask("Go on")
-    page = opened(console, job)
+    page = open_job(console, job)
     answer = page.get_by_role("region", name="Answer")
     expect(answer).to_contain_text("word15")
     page.reload()
@@ -245,13 +245,13 @@ def test_a_shown_job_survives_a_reload_and_a_killed_server(console: Console) -> 
 def test_a_page_whose_session_has_ended_asks_to_sign_in(console: Console) -> None:
     page = console.open("#/jobs")
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
-    other = page.context.new_page()  # another tab signs out
-    console.watched(other).goto(f"{console.url}/#/usage")
-    expect(other.get_by_role("heading", name="No calls")).to_be_visible()
-    other.keyboard.press("Control+k")
-    other.get_by_label("Find an action").fill("sign out")
-    other.keyboard.press("Enter")
-    expect(other.get_by_label("Or paste the link or the token")).to_be_visible()
+    second_tab = page.context.new_page()  # another tab signs out
+    console.watched(second_tab).goto(f"{console.url}/#/usage")
+    expect(second_tab.get_by_role("heading", name="No calls")).to_be_visible()
+    second_tab.keyboard.press("Control+k")
+    second_tab.get_by_label("Find an action").fill("sign out")
+    second_tab.keyboard.press("Enter")
+    expect(second_tab.get_by_label("Or paste the link or the token")).to_be_visible()
     expect(page.get_by_label("Or paste the link or the token")).to_be_visible()
     assert all("401" in error for error in console.errors)
     console.errors.clear()
@@ -261,9 +261,9 @@ def test_a_page_whose_session_has_ended_asks_to_sign_in(console: Console) -> Non
 def test_nothing_is_wrong_for_assistive_programs(console: Console, theme: str) -> None:
     console.vendors.script(status=401, contains="panel", model="claude", times=None)
     panel = console.ask("Ask the panel", models=PANEL)
-    ended(console, panel)
+    wait_for_end(console, panel)
     console.vendors.script(status=401, contains="refused", times=None)
-    ended(console, console.ask("This is refused"))
+    wait_for_end(console, console.ask("This is refused"))
     console.vendors.script(text=WORDS, deltas=60, hang_after=5, times=None)
     running = console.ask("Still running " + "with a long title that does not fit " * 4, models=PANEL)
     for width in (1280, 390):
@@ -281,7 +281,7 @@ def test_nothing_is_wrong_for_assistive_programs(console: Console, theme: str) -
 
 def test_the_keyboard_is_enough(console: Console) -> None:
     for number in range(3):
-        ended(console, console.ask(f"Question {number}"))
+        wait_for_end(console, console.ask(f"Question {number}"))
     console.vendors.script(hang_after=0, times=None)
     console.ask("Endless")
     page = console.open("#/jobs")

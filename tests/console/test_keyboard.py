@@ -30,18 +30,18 @@ FOCUSED = """() => { const element = document.activeElement;
 
 def walk(page: Page) -> tuple[set[int], list[str]]:
     """Tab from "Skip to content" through the screen: what was reached, and what showed no focus."""
-    reached: set[int] = set()
+    stops: set[int] = set()
     invisible: list[str] = []
     for _ in range(MOST):
         page.keyboard.press("Tab")
-        focused = page.evaluate(FOCUSED)
-        if not focused["inside"]:
+        focus = page.evaluate(FOCUSED)
+        if not focus["inside"]:
             break
-        if focused["index"] is not None:
-            reached.add(int(focused["index"]))
-        if not focused["visible"]:
-            invisible.append(focused["tag"])
-    return reached, invisible
+        if focus["index"] is not None:
+            stops.add(int(focus["index"]))
+        if not focus["visible"]:
+            invisible.append(focus["tag"])
+    return stops, invisible
 
 
 def test_every_control_of_every_screen_is_reached_and_shows_the_focus(console: Console) -> None:
@@ -52,11 +52,11 @@ def test_every_control_of_every_screen_is_reached_and_shows_the_focus(console: C
         expect(page.get_by_text(re.compile(r"^(Reading|Looking|Loading|Checking)\b.* …$"))).to_have_count(0)
         page.locator("#main").focus()
         controls = set(page.evaluate(REACHABLE))
-        reached, invisible = walk(page)
+        stops, invisible = walk(page)
         assert invisible == [], screen
-        # Data that came meanwhile may have replaced some.
+        # Data that arrived meanwhile may have replaced some.
         remaining = controls & set(page.evaluate(STILL_THERE))
-        assert remaining - reached == set(), screen
+        assert remaining - stops == set(), screen
 
 
 def test_skipping_to_the_content_passes_the_navigation(console: Console) -> None:
@@ -70,7 +70,7 @@ def test_skipping_to_the_content_passes_the_navigation(console: Console) -> None
 
 
 class Person:
-    """Has no mouse, and must see where the focus is."""
+    """A person without a mouse, who must see where the focus is."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -81,7 +81,7 @@ class Person:
             self.page.keyboard.press(key)
 
     def leave_dialog(self) -> None:
-        """The focus is back before the page has heard that the dialog was closed."""
+        """Close the dialog, and wait: the focus returns before the page handles the dialog's end."""
         self.press("Escape")
         expect(self.page.locator("dialog[aria-labelledby]")).to_have_count(0)
 
@@ -89,7 +89,7 @@ class Person:
         self.page.keyboard.type(text)
 
     def go(self, title: str) -> None:
-        """By the palette, which also works while text is written."""
+        """Open a screen with the palette, which also works while text is written."""
         self.act(f"go to {title.lower()}")
         expect(self.page).to_have_title(f"{title} · counsel")
 
@@ -101,13 +101,13 @@ class Person:
         self.press("Enter")
 
     def reach(self, role: Any, name: str | re.Pattern[str], within: Locator | None = None) -> Locator:
-        """Tab, until this has the focus; every stop on the way shows it."""
+        """Press Tab until this element has the focus; every stop on the way must show its focus."""
         exact = isinstance(name, str)
-        wanted = (within or self.page).get_by_role(role, name=name, exact=exact).last
-        expect(wanted).to_be_attached()
+        element = (within or self.page).get_by_role(role, name=name, exact=exact).last
+        expect(element).to_be_attached()
         for _ in range(MOST):
-            if wanted.evaluate("element => element === document.activeElement"):
-                return wanted
+            if element.evaluate("element => element === document.activeElement"):
+                return element
             self.press("Tab")
             assert self.page.evaluate(FOCUSED)["visible"], self.page.evaluate(FOCUSED)["tag"]
         raise AssertionError(f"Tab does not reach {name}.")
@@ -202,12 +202,12 @@ def test_servers_and_skills_are_changed_and_undone_without_a_mouse(person: Perso
     person.press("Enter")
     expect(page.get_by_text("incident-report is shared with")).to_be_visible()
     expect(share).to_be_focused()
-    shared = person.console.home / ".agents" / "skills" / "incident-report"
-    assert shared.exists()
+    link = person.console.home / ".agents" / "skills" / "incident-report"
+    assert link.exists()
     person.reach("button", "Undo")
     person.press("Enter")
     expect(page.get_by_text("Undone: incident-report")).to_be_visible()
-    assert not shared.exists()
+    assert not link.exists()
 
 
 def test_usage_doctor_and_settings_are_used_without_a_mouse(person: Person) -> None:

@@ -76,10 +76,10 @@ def test_cards_and_the_matrix_show_what_each_agent_has(console: Console) -> None
         ).to_be_visible()
     expect(scope_of(page, "Codex", "User").get_by_role("link")).to_have_text(["files", "tickets"])
 
-    malformed = scope_of(page, "Gemini CLI", "User")
-    expect(malformed).to_contain_text(str(console.home / FILES["gemini"]))
-    expect(malformed).to_contain_text("line 4, column 5")
-    expect(malformed.get_by_role("button")).to_have_count(0)  # no way to write to it
+    gemini = scope_of(page, "Gemini CLI", "User")
+    expect(gemini).to_contain_text(str(console.home / FILES["gemini"]))
+    expect(gemini).to_contain_text("line 4, column 5")
+    expect(gemini.get_by_role("button")).to_have_count(0)  # no way to write to it
     expect(scope_of(page, "Cursor", "User")).to_contain_text("command must be a string")
 
     page.get_by_role("searchbox", name="Filter").fill("scratch python")
@@ -105,13 +105,13 @@ def test_cards_and_the_matrix_show_what_each_agent_has(console: Console) -> None
     expect(drift.get_by_role("cell").nth(1)).to_have_text("-y\nfiles-mcp\n/tmp")
     page.keyboard.press("Escape")
 
-    (other := console.project.parent / "other").mkdir()
+    (second_project := console.project.parent / "other").mkdir()
     page.get_by_role("button", name="Project: project").click()
-    page.get_by_label("Folder on the machine").fill(str(other / "nowhere"))
+    page.get_by_label("Folder on the machine").fill(str(second_project / "nowhere"))
     page.get_by_role("button", name="Show this project").click()
     expect(page.get_by_role("alert")).to_contain_text("must be a folder")
     console.errors.clear()  # the browser logs the refusal
-    page.get_by_label("Folder on the machine").fill(str(other))
+    page.get_by_label("Folder on the machine").fill(str(second_project))
     page.get_by_role("button", name="Show this project").click()
     expect(page.get_by_role("row", name=re.compile("files"))).to_be_visible()
     expect(page.get_by_role("row", name=re.compile("scratch|team"))).to_have_count(0)
@@ -145,13 +145,13 @@ def test_a_pasted_server_is_added_everywhere_and_the_real_clients_list_it(
     assert SECRET not in diff
     assert '+[mcp_servers.pasted]\n+command = "' in diff
     after = [path.read_bytes() for path in files]
-    added = "\n".join(line[1:] for line in diff.splitlines() if re.match(r"\+(?!\+\+)", line))
-    for line in added.splitlines():
-        shown = line.strip().partition("sk…34")[0]
-        assert any(shown.encode() in data for data in after), line
+    new_lines = "\n".join(line[1:] for line in diff.splitlines() if re.match(r"\+(?!\+\+)", line))
+    for line in new_lines.splitlines():
+        text = line.strip().partition("sk…34")[0]
+        assert any(text.encode() in data for data in after), line
 
-    listed = real_clients.ask(console.home, console.project, "claude", "mcp", "list")
-    assert re.search(r"^pasted: .*Connected", listed, re.MULTILINE), listed
+    output = real_clients.ask(console.home, console.project, "claude", "mcp", "list")
+    assert re.search(r"^pasted: .*Connected", output, re.MULTILINE), output
     rows = json.loads(real_clients.ask(console.home, console.project, "codex", "mcp", "list", "--json"))
     codex = next(row for row in rows if row["name"] == "pasted")
     assert codex["transport"]["env"] == {"API_KEY": SECRET}
@@ -244,11 +244,11 @@ def test_a_server_is_changed_only_as_the_diff_says_and_undone(console: Console) 
     page.get_by_role("button", name="Review").click()
     review = page.get_by_role("dialog", name="Review: Copy docs")
     expect(review.get_by_role("button", name="Write 1 file")).to_be_enabled()
-    edited = claude.read_text().replace("{", '{"later": 1,', 1)
-    claude.write_text(edited)
+    new_content = claude.read_text().replace("{", '{"later": 1,', 1)
+    claude.write_text(new_content)
     review.get_by_role("button", name="Write 1 file").click()
     expect(review.get_by_role("alert")).to_contain_text("A file was changed meanwhile")
-    assert claude.read_text() == edited
+    assert claude.read_text() == new_content
     review.get_by_role("button", name="Write 1 file").click()
     expect(review).to_be_hidden()
     assert entry(claude, "docs")["env"] == FILES_ENTRY["env"]
@@ -396,11 +396,11 @@ def test_the_keyboard_alone_adds_a_server_and_removes_it(console: Console) -> No
 
 
 def reach(page: Page, role: Any, name: str) -> None:
-    """Tab, until this has the focus."""
-    wanted = page.get_by_role(role, name=name, exact=True).last
-    expect(wanted).to_be_attached()
+    """Press Tab until this element has the focus."""
+    element = page.get_by_role(role, name=name, exact=True).last
+    expect(element).to_be_attached()
     for _ in range(80):
-        if wanted.evaluate("element => element === document.activeElement"):
+        if element.evaluate("element => element === document.activeElement"):
             return
         page.keyboard.press("Tab")
     raise AssertionError(f"Tab does not reach {name}.")

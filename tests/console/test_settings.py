@@ -37,7 +37,7 @@ def everything_on(page: Page) -> str:
 
 
 def expect_refusals(console: Console) -> None:
-    """At the end of a test: the browser reports every answer of the API that refuses something."""
+    """Remove the browser's reports of refusals by the API, at the end of a test."""
     reports = [error for error in console.errors if error.startswith("Failed to load resource")]
     console.errors[:] = [error for error in console.errors if error not in reports]
 
@@ -58,10 +58,10 @@ def test_a_key_is_stored_used_and_removed_but_never_shown(settings: Console) -> 
     page.keyboard.press("Enter")
     expect(dialog.get_by_role("alert")).to_contain_text("does not accept this key")
     settings.vendors.set(keys=[KEY])
-    with page.expect_response(lambda answer: answer.url.endswith("/api/keys/anthropic")) as stored:
+    with page.expect_response(lambda answer: answer.url.endswith("/api/keys/anthropic")) as response:
         page.keyboard.press("Enter")
-    assert stored.value.status == 200
-    assert KEY not in stored.value.text()
+    assert response.value.status == 200
+    assert KEY not in response.value.text()
     expect(page.get_by_text("The key of Anthropic is stored.")).to_be_visible()
     expect(page.get_by_text("Anthropic accepts it.")).to_be_visible()
     expect(row.get_by_text("set in .env")).to_be_visible()
@@ -70,11 +70,11 @@ def test_a_key_is_stored_used_and_removed_but_never_shown(settings: Console) -> 
     assert KEY in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
 
-    submitted = page.evaluate(
+    status = page.evaluate(
         """async () => (await fetch('/api/jobs', { method: 'POST', body: JSON.stringify({ model: 'opus-latest', prompt: 'hello' }),
             headers: { 'x-counsel': '1', 'content-type': 'application/json' } })).status"""
     )
-    assert submitted in {200, 202}
+    assert status in {200, 202}
     request = settings.vendors.wait_for(vendor="anthropic", contains="hello", state="finished")[0]
     assert KEY in str(request["headers"])
 
@@ -123,8 +123,12 @@ def test_a_setting_is_saved_undone_and_reset_and_an_invalid_one_has_its_error_be
     expect(panel.get_by_text("counsel config set consensus_models gpt-latest,opus-latest")).to_be_visible()
     page.keyboard.press("Enter")
     expect(page.get_by_text("consensus_models is gpt-latest, opus-latest.")).to_be_visible()
-    wanted = {"summaries": True, "default_effort": "high", "consensus_models": ["gpt-latest", "opus-latest"]}
-    assert config(console) == wanted
+    new_settings = {
+        "summaries": True,
+        "default_effort": "high",
+        "consensus_models": ["gpt-latest", "opus-latest"],
+    }
+    assert config(console) == new_settings
     page.reload()
     expect(panel.get_by_role("textbox")).to_have_value("gpt-latest, opus-latest")
     page.get_by_role("button", name="Use the default of summaries").click()
@@ -133,10 +137,10 @@ def test_a_setting_is_saved_undone_and_reset_and_an_invalid_one_has_its_error_be
     page.get_by_role("searchbox", name="Search settings").fill("largest pdf")
     expect(page.get_by_role("form", name="max_pdf_bytes")).to_be_visible()
     expect(form).to_have_count(0)
-    locked = page.get_by_role("form", name="daemon_idle_seconds")
+    idle_form = page.get_by_role("form", name="daemon_idle_seconds")
     page.get_by_role("searchbox", name="Search settings").fill("daemon idle")
-    expect(locked.get_by_role("textbox")).to_be_disabled()  # the environment wins
-    expect(locked).to_contain_text("Unset COUNSEL_DAEMON_IDLE_SECONDS")
+    expect(idle_form.get_by_role("textbox")).to_be_disabled()  # the environment wins
+    expect(idle_form).to_contain_text("Unset COUNSEL_DAEMON_IDLE_SECONDS")
     expect_refusals(console)
 
 

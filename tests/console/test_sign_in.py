@@ -25,11 +25,11 @@ from support.stdio_client import daemon_pid, kill_daemon
 LARGEST_FIRST_PAINT = 100 * 1024  # bytes on the wire
 
 
-def signed_in(page: Page) -> None:
+def expect_signed_in(page: Page) -> None:
     expect(page.get_by_role("navigation", name="Screens")).to_be_attached()
 
 
-def sign_in_form(page: Page) -> None:
+def expect_sign_in_form(page: Page) -> None:
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
 
 
@@ -46,35 +46,35 @@ def test_a_link_signs_in_once_and_leaves_no_key_in_the_address(console: Console)
     address = link(console)
     page = console.new_page(signed_in=False)
     page.goto(address)
-    signed_in(page)
+    expect_signed_in(page)
     assert "login" not in page.url
     assert address.partition("#")[2] not in page.url
     page.reload()
-    signed_in(page)
-    other = console.new_page(signed_in=False)
-    other.goto(address)
-    sign_in_form(other)
-    expect(other.get_by_text("a link works once")).to_be_visible()
+    expect_signed_in(page)
+    second_page = console.new_page(signed_in=False)
+    second_page.goto(address)
+    expect_sign_in_form(second_page)
+    expect(second_page.get_by_text("a link works once")).to_be_visible()
     console.errors.clear()  # the browser reports each 401
 
 
 def test_an_expired_link_and_no_link_show_the_form_and_the_token_signs_in(console: Console) -> None:
     page = console.new_page(signed_in=False)
     page.goto(console.url)
-    sign_in_form(page)
+    expect_sign_in_form(page)
     page.goto(link(console, age=LINK_SECONDS + 1))
-    sign_in_form(page)
+    expect_sign_in_form(page)
     expect(page.get_by_text("for five minutes")).to_be_visible()
     page.get_by_label("Or paste the link or the token").fill(link(console))
     page.get_by_role("button", name="Sign in").click()
-    signed_in(page)
+    expect_signed_in(page)
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Find an action").fill("sign out")
     page.keyboard.press("Enter")
-    sign_in_form(page)
+    expect_sign_in_form(page)
     page.get_by_label("Or paste the link or the token").fill(TOKEN)
     page.get_by_role("button", name="Sign in").click()
-    signed_in(page)
+    expect_signed_in(page)
     console.errors.clear()
 
 
@@ -137,7 +137,7 @@ TRIES = """async (url) => {
 
 
 def test_a_page_on_another_port_of_this_machine_gets_nothing(console: Console) -> None:
-    signed_in(console.page)
+    expect_signed_in(console.page)
     with elsewhere() as server:
         page = console.page.context.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/")
@@ -153,11 +153,11 @@ def test_a_page_on_another_port_of_this_machine_gets_nothing(console: Console) -
     )
     assert jobs["jobs"] == []
     console.page.reload()
-    signed_in(console.page)  # nobody has signed it out
+    expect_signed_in(console.page)  # nobody has signed it out
 
 
 def test_the_console_cannot_be_framed(console: Console) -> None:
-    signed_in(console.page)
+    expect_signed_in(console.page)
     with elsewhere() as server:
         page = console.page.context.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/")
@@ -176,7 +176,7 @@ def test_the_console_cannot_be_framed(console: Console) -> None:
 
 def test_no_script_of_the_page_makes_html_of_text_or_loads_from_outside(console: Console) -> None:
     page = console.page
-    signed_in(page)
+    expect_signed_in(page)
     results = page.evaluate(
         """async () => {
           const results = [];
@@ -194,7 +194,7 @@ def test_no_script_of_the_page_makes_html_of_text_or_loads_from_outside(console:
 def test_the_first_paint_transfers_little(console: Console) -> None:
     page = console.new_page(signed_in=False)
     page.goto(link(console))
-    signed_in(page)
+    expect_signed_in(page)
     sizes = page.evaluate(
         """() => [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
           .map((entry) => [entry.name, entry.transferSize])"""
@@ -228,7 +228,7 @@ def test_a_page_stays_signed_in_when_the_daemon_is_killed(console: Console, tmp_
             time.sleep(0.05)
         page = console.new_page(signed_in=False)
         page.goto(login[0])
-        signed_in(page)
+        expect_signed_in(page)
         address = page.url
         before = kill_daemon(home)
         while daemon_pid(home) in {None, before} or "was restarted" not in output.read_text():
@@ -238,7 +238,7 @@ def test_a_page_stays_signed_in_when_the_daemon_is_killed(console: Console, tmp_
             assert time.monotonic() < until, output.read_text()
             time.sleep(0.05)
         page.reload()
-        signed_in(page)
+        expect_signed_in(page)
         assert page.url == address
     finally:
         process.terminate()

@@ -25,7 +25,7 @@ def files(*folders: Path) -> dict[str, bytes | str]:
     return content
 
 
-def filled(console: Console) -> Console:
+def fill_home(console: Console) -> Console:
     sample_home.fill(console.home, console.project)
     return console
 
@@ -44,7 +44,7 @@ def test_an_empty_home_is_told_what_a_skill_is_and_sees_the_first_one(console: C
 
 
 def test_skills_are_listed_by_agent_and_scope_with_the_command_that_invokes_each(console: Console) -> None:
-    filled(console)
+    fill_home(console)
     page = console.open("#/skills")
     claude = agent(console, "Claude Code")
     expect(claude.get_by_role("button", name="Copy /release")).to_be_visible()
@@ -78,7 +78,7 @@ def test_skills_are_listed_by_agent_and_scope_with_the_command_that_invokes_each
 
 
 def test_a_skill_shows_its_text_its_files_each_verdict_and_how_to_fix_it(console: Console) -> None:
-    filled(console)
+    fill_home(console)
     page = console.open("#/skills/release")
     text = page.get_by_role("region", name="Text of the skill")
     expect(text.get_by_role("heading", name="Steps")).to_be_visible()
@@ -110,7 +110,7 @@ def test_a_skill_shows_its_text_its_files_each_verdict_and_how_to_fix_it(console
 
 
 def test_sharing_shows_its_plan_first_and_undo_and_unsharing_restore_every_byte(console: Console) -> None:
-    filled(console)
+    fill_home(console)
     before = files(console.home, console.project)
     link = console.home / ".agents" / "skills" / "incident-report"
     page = console.open("#/skills/incident-report")
@@ -151,7 +151,7 @@ def test_sharing_shows_its_plan_first_and_undo_and_unsharing_restore_every_byte(
 
 
 def test_what_is_in_the_way_is_replaced_only_after_a_confirmation_and_comes_back(console: Console) -> None:
-    filled(console)
+    fill_home(console)
     before = files(console.home, console.project)
     page = console.open("#/skills/code-review")
     page.get_by_role("button", name="Share …", exact=True).click()

@@ -66,13 +66,13 @@ def console(
 
 
 def add(console: Console, name: str, role: str) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "counsel", "people", "add", name, "--role", role, "--json"],
         env=console.env,
         capture_output=True,
         check=True,
     )
-    return str(json.loads(done.stdout)["token"])
+    return str(json.loads(result.stdout)["token"])
 
 
 def ask_and_share(console: Console, token: str) -> None:
@@ -84,8 +84,8 @@ def ask_and_share(console: Console, token: str) -> None:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return dict(json.load(answer))
 
-    asked = send("/api/jobs", {"prompt": "What is a lighthouse?", "model": "gpt-5"})
-    send(f"/api/conversations/{asked['continuation']['id']}/share", {})
+    reply = send("/api/jobs", {"prompt": "What is a lighthouse?", "model": "gpt-5"})
+    send(f"/api/conversations/{reply['continuation']['id']}/share", {})
 
 
 def screens(page: Page) -> list[str]:
@@ -93,7 +93,7 @@ def screens(page: Page) -> list[str]:
 
 
 def look(page: Page, name: str) -> list[str]:
-    """What is wrong with what is shown: light at phone width, dark on a desktop."""
+    """Violations on the page: light at phone width, dark on a desktop."""
     wrong = []
     for theme, width in (("light", 390), ("dark", 1280)):
         page.emulate_media(color_scheme=theme)  # type: ignore[arg-type] # one of its words
@@ -177,13 +177,13 @@ def test_an_admin_signs_in_with_the_issuer_and_adds_a_person_who_signs_in_with_t
     rita.goto(f"{console.url}/#/consensus")
     expect(rita.get_by_text("you can read, but not ask")).to_be_visible()
     console.errors.clear()
-    sent: list[str] = []
-    bob.on("request", lambda request: sent.append(request.url.removeprefix(console.url)))
+    paths: list[str] = []
+    bob.on("request", lambda request: paths.append(request.url.removeprefix(console.url)))
     bob.goto(f"{console.url}/#/consensus")
     with bob.expect_response("**/api/models"):
         bob.reload()
     expect(bob.get_by_role("button", name="Ask the panel")).to_be_visible()
-    assert not {"/api/agents", "/api/settings"} & set(sent), "a team's server refuses them"
+    assert not {"/api/agents", "/api/settings"} & set(paths), "a team's server refuses them"
 
     page.get_by_role("button", name="Disable Bob").click()
     page.get_by_role("button", name="Disable", exact=True).click()

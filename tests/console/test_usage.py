@@ -27,10 +27,10 @@ MODELS = (
 
 def calls() -> list[UsageRecord]:
     """Of the last twelve days, so that a week has something to be compared with; one in seven has no price."""
-    made = []
+    records = []
     for number in range(96):
         provider, model = MODELS[number % 3]
-        made.append(
+        records.append(
             usage(
                 f"job{number}",
                 at=time.time() - 60 - number * 3 * HOUR,
@@ -45,10 +45,10 @@ def calls() -> list[UsageRecord]:
                 output=200 + number,
             )
         )
-    return made
+    return records
 
 
-def counted(console: Console, *arguments: str) -> Any:
+def usage_report(console: Console, *arguments: str) -> Any:
     """`counsel usage --json`."""
     command = [sys.executable, "-m", "counsel", "usage", "--json", *arguments]
     output = subprocess.check_output(command, env=console.env, cwd=console.project, timeout=SECONDS)
@@ -88,7 +88,7 @@ def test_the_numbers_are_those_of_the_command(console: Console) -> None:
         page.get_by_role("radio", name=title, exact=True).check(force=True)
         page.get_by_role("radio", name="30 days" if since == "30d" else "7 days").check(force=True)
         expect(page.get_by_text(f"counsel usage --since {since} --by {by}")).to_be_visible()
-        report = counted(console, "--since", since, "--by", by)
+        report = usage_report(console, "--since", since, "--by", by)
         assert len(report["groups"]) > 1
         expect(page.get_by_role("heading", name=f"By {'caller' if by == 'client' else by}")).to_be_visible()
         expect(page.get_by_role("rowheader", name=report["groups"][0][by], exact=True)).to_be_visible()
@@ -103,8 +103,8 @@ def test_the_numbers_are_those_of_the_command(console: Console) -> None:
     expect(page.get_by_role("radio", name="30 days")).to_be_checked()
     page.get_by_role("radio", name="Project", exact=True).check(force=True)
     expect(page.get_by_role("rowheader", name="shop/engine")).to_be_visible()
-    unpriced = counted(console, "--since", "30d")["total"]["calls_without_price"]
-    expect(page.get_by_text(f"{unpriced} calls have no known price")).to_be_visible()
+    without_price = usage_report(console, "--since", "30d")["total"]["calls_without_price"]
+    expect(page.get_by_text(f"{without_price} calls have no known price")).to_be_visible()
 
 
 def test_a_chart_has_the_same_numbers_as_a_table(console: Console) -> None:
@@ -122,7 +122,7 @@ def test_a_chart_has_the_same_numbers_as_a_table(console: Console) -> None:
         ["From", "anthropic", "openai", "google"], use_inner_text=True
     )
     numbers = [int(text) for text in table.get_by_role("cell").all_inner_texts()]
-    assert sum(numbers) == counted(console, "--since", "7d")["total"]["calls"]
+    assert sum(numbers) == usage_report(console, "--since", "7d")["total"]["calls"]
     calls_header = page.get_by_role("columnheader", name="Calls")
     expect(calls_header).to_have_attribute("aria-sort", "descending")
     calls_header.get_by_role("button").click()
