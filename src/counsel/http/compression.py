@@ -1,4 +1,4 @@
-"""Compresses answers for clients that accept it: the list of models has 45 KB, and 5 KB compressed."""
+"""Compresses answers for clients that accept it: the list of models shrinks from 45 KB to 5 KB."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Ending:
         return not self._ended.is_set() and self._chunks is not None and self._chunks.takes_chunk()
 
     def write_chunk(self, data: bytes) -> None:
-        assert self._chunks is not None  # it takes chunks
+        assert self._chunks is not None  # `takes_chunk` has checked
         self._chunks.write_chunk(data)
 
     async def _close(self) -> None:

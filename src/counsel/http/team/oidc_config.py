@@ -76,7 +76,7 @@ def read(settings: Settings) -> OidcConfig | None:
 
 
 def checked_url(url: str, name: str) -> SplitResult:
-    """Parse a URL: https, or http to this machine only, since it can be read on the way."""
+    """Parse a URL: https, or http to this machine only, since http can be read in transit."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -61,9 +61,8 @@ class Stream:
         self._began = False
         self._over = False
         self._quiet = True  # nothing was sent since the last tick
-        self._writing: asyncio.Task[None] | None = (
-            None  # writes a comment, which a client may be slow to read
-        )
+        # Writes a comment, which a client may be slow to read.
+        self._writing: asyncio.Task[None] | None = None
         loop = asyncio.get_running_loop()
         self._tick = loop.call_later(KEEPALIVE, self._keep_alive)
 
