@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from servers import real_clients
+from servers.trust import trust_folder
 from support.user import User
 
 USER = '[mcp_servers.mine]\ncommand = "x"\nargs = ["u"]\n'
@@ -14,6 +15,7 @@ USER = '[mcp_servers.mine]\ncommand = "x"\nargs = ["u"]\n'
 
 def test_a_part_of_a_server_is_no_problem(user: User) -> None:
     user.write("codex", USER)
+    trust_folder(user, "codex", user.project)
     user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
     reply = user.json("list")
     assert reply["problems"] == []
@@ -67,8 +69,8 @@ def test_what_breaks_codex_is_a_problem(real: bool, entry: str, user: User) -> N
 @pytest.mark.client
 @pytest.mark.slow
 def test_codex_sees_the_parts_together(user: User) -> None:
-    trust = f'[projects."{user.project}"]\ntrust_level = "trusted"\n'
-    user.write("codex", USER + trust)
+    user.write("codex", USER)
+    trust_folder(user, "codex", user.project)
     user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
     output = real_clients.ask(user.home, user.project, "codex", "mcp", "get", "mine")
     assert "disabled" in output or "enabled: false" in output

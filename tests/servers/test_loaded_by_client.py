@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from servers.trust import trust_folder
 from support.user import User
 
 
@@ -251,6 +252,7 @@ def test_codex_does_not_read_the_files_of_a_project_that_it_does_not_trust(user:
 
 def test_a_stronger_file_completes_what_codex_alone_could_not_use(user: User) -> None:
     user.write("codex", '[mcp_servers.x]\nargs = ["a"]\n')
+    trust_folder(user, "codex", user.project)
     user.write("codex project", '[mcp_servers.x]\ncommand = "c"\n')
     reply = user.json("list")
     assert [(row["scope"], row["args"], row["enabled"]) for row in reply["servers"]] == [

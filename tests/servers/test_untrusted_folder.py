@@ -14,6 +14,7 @@ from counsel import untrusted
 from counsel.agents import trust
 from counsel.agents.definitions import Workspace
 from servers.conftest import QUICK
+from servers.trust import trust_folder
 from support.user import User
 
 WHERE = "import os, sys; open(sys.argv[1], 'w').write(os.getcwd() + '|' + os.environ.get('PWD', ''))"
@@ -22,20 +23,6 @@ WHERE = "import os, sys; open(sys.argv[1], 'w').write(os.getcwd() + '|' + os.env
 @pytest.fixture
 def canary(user: User) -> Path:
     return user.home / "canary"
-
-
-def told_to_trust(user: User, agent: str, folder: Path) -> None:
-    if agent == "claude":
-        settings = json.loads(user.file("claude").read_text()) if user.file("claude").exists() else {}
-        projects = {str(folder): {"hasTrustDialogAccepted": True}}
-        user.write("claude", json.dumps({**settings, "projects": projects}))
-    elif agent == "codex":
-        old = user.file("codex").read_text() if user.file("codex").exists() else ""
-        user.write("codex", f'{old}\n[projects."{folder}"]\ntrust_level = "trusted"\n')
-    else:
-        path = user.home / ".gemini" / "trustedFolders.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({str(folder): "TRUST_FOLDER"}))
 
 
 def trap(folder: Path, canary: Path, name: str) -> None:
@@ -58,7 +45,7 @@ def test_the_users_server_imports_nothing_from_the_folder(user: User, canary: Pa
     assert {row["status"] for row in rows} == {"failed"}
     assert any("No module named trap" in line for line in rows[0]["stderr"])
     assert not canary.exists()
-    told_to_trust(user, "gemini", user.project)  # the trap is real
+    trust_folder(user, "gemini", user.project)  # the trap is real
     user.json("check", code=1)
     assert canary.exists()
 
@@ -74,7 +61,7 @@ def test_the_users_server_starts_in_an_empty_folder_without_the_others_name(
     assert cwd.is_relative_to(user.counsel_home)
     assert cwd.stat().st_mode & 0o777 == 0o500
     assert started_in(user, "--trust-folder") == (user.project, str(user.project))
-    told_to_trust(user, "codex", user.project)
+    trust_folder(user, "codex", user.project)
     assert started_in(user)[0] == user.project
 
 
@@ -188,7 +175,7 @@ def test_an_address_that_the_folder_brings_is_not_called(user: User, monkeypatch
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 def test_a_folder_that_one_agent_trusts_may_start_its_servers(user: User, canary: Path, agent: str) -> None:
     user.counsel("add", "x", "-a", "cursor", "-s", "project", "--", "touch", str(canary))
-    told_to_trust(user, agent, user.project)
+    trust_folder(user, agent, user.project)
     user.json("check", "x", code=1)
     assert canary.exists()
 
@@ -199,7 +186,7 @@ def test_trust_in_a_link_or_through_one_does_not_count(
     folder = user.home / "trusted"
     folder.mkdir()
     (folder / "link").symlink_to(user.project)
-    told_to_trust(user, "claude", folder)
+    trust_folder(user, "claude", folder)
     user.write(
         "gemini project", json.dumps({"mcpServers": {"x": {"command": "touch", "args": [str(canary)]}}})
     )
@@ -214,7 +201,7 @@ def test_a_file_above_the_trusted_folder_is_not_trusted_with_it(user: User, cana
     below.mkdir()
     entry = {"command": "touch", "args": [str(canary)]}
     user.write("claude project", json.dumps({"mcpServers": {"x": entry}}))
-    told_to_trust(user, "gemini", below)
+    trust_folder(user, "gemini", below)
     assert "trust" in user.json("check", "x", "--project", str(below), code=1)["error"]
     assert not canary.exists()
 
@@ -301,7 +288,7 @@ def test_trust_is_the_nearest_word_of_each_agent_and_a_distrust_wins(user: User)
         return trust.trusted(Workspace(user.home, {}, inner))
 
     assert not seen()
-    told_to_trust(user, "codex", user.project)  # Codex looks at the folder and its repository, no further
+    trust_folder(user, "codex", user.project)  # Codex looks at the folder and its repository, no further
     assert not seen()
     (user.project / ".git").mkdir()
     assert seen()

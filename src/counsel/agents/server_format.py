@@ -18,6 +18,7 @@ Entry: TypeAlias = Mapping[str, Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ANY_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")  # what fits into a file
 TRANSPORTS = ("stdio", "http", "sse")
+WaitsFor: TypeAlias = Literal["trust", "approval"]
 
 
 class Server(Record):
@@ -140,6 +141,11 @@ class ServerFormat(Record):
     off: Callable[[Workspace, ServerTable, Reader], Callable[[str], bool]] = (
         lambda _workspace, _table, _reader: lambda _name: False
     )
+    # What the user has to answer before the client loads a server of this name in this folder.
+    waits_for: Callable[[Workspace, ServerTable, Reader], Callable[[str], WaitsFor | None]] = (
+        lambda _workspace, _table, _reader: lambda _name: None
+    )
+    waiting: Mapping[WaitsFor, str] = {}  # the same as a sentence for the user
     # Other lists of names that a rename extends. The old name stays: another scope's server may have it.
     mentions: Callable[[Workspace, ServerTable], list[Mention]] = lambda _workspace, _table: []
     no_switch: str = ""  # why servers cannot be disabled

@@ -42,11 +42,10 @@ def moved_inside(agent: str, workspace: Workspace) -> bool:
 
 def by_claude(workspace: Workspace, real: Path) -> bool | None:
     """`hasTrustDialogAccepted` of the folder, of one above, or of the repository that a worktree belongs to."""
-    from counsel.agents.claude.servers import project_key  # it imports the code that edits files
+    from counsel.agents.claude.servers import trust_settings  # it imports the code that edits files
 
-    projects = read_json(workspace.claude_json()).get("projects")
-    folders = (real, *real.parents, project_key(real))
-    return any(inside(projects, str(path), "hasTrustDialogAccepted") is True for path in folders) or None
+    settings = read_json(workspace.claude_json())
+    return any(inside(settings, *path) is True for path in trust_settings(real)) or None
 
 
 def by_codex(workspace: Workspace, real: Path) -> bool | None:

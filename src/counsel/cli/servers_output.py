@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from counsel.agents.definitions import AGENTS
 from counsel.cli import output
 from counsel.cli.servers_options import EVERY_SCOPE
+from counsel.servers.formats import FORMATS
 from counsel.servers.listing import ListedServer, Listing, problem_text
 from counsel.servers.service import Applied, Servers
 
@@ -34,6 +35,7 @@ def print_listing(listed: Listing, clients: Collection[str], *, reveal: bool) ->
             for path in dict.fromkeys(str(row.table.target.path) for row in groups[scope]):
                 output.line(f"  {path}")
             output.line()
+    _print_waiting(listed)
     _print_problems(listed)
 
 
@@ -45,7 +47,7 @@ def _matrix(rows: list[ListedServer], columns: list[str], *, reveal: bool) -> li
 
 
 def _row(name: str, rows: list[ListedServer], columns: list[str], *, reveal: bool) -> list[str]:
-    used = next((row for row in rows if row.shadowed_by is None), rows[0])
+    used = min(rows, key=lambda row: (row.shadowed_by is not None, row.waits_for == "trust"))
     first = used.as_dict(reveal=reveal)
     what = first["url"] or " ".join([first["command"] or "", *first["args"]])
     cells = [" ".join(_cell(row) for row in rows if row.agent == agent) for agent in columns]
@@ -54,8 +56,18 @@ def _row(name: str, rows: list[ListedServer], columns: list[str], *, reveal: boo
     return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
 
 
+_WORDS = {"trust": "untrusted", "approval": "pending"}
+
+
 def _cell(row: ListedServer) -> str:
-    return "on" if row.on else "off"
+    return _WORDS.get(row.state, row.state)
+
+
+def _print_waiting(listed: Listing) -> None:
+    """What these words mean."""
+    waiting = {(row.agent, row.waits_for) for row in listed.servers if row.waits_for and row.enabled}
+    for agent, waits_for in sorted(waiting):
+        output.message(f"{_WORDS[waits_for]}: {FORMATS[agent].waiting[waits_for]}")
 
 
 def _print_problems(listed: Listing) -> None:

@@ -15,6 +15,7 @@ from counsel.agents.server_format import (
     ServerTable,
     Unread,
     Unreadable,
+    WaitsFor,
     translated,
 )
 from counsel.configfiles.edits import MISSING
@@ -33,6 +34,7 @@ class ListedServer(Record):
     entry: Entry  # as in the file
     shadowed_by: Scope | None = None  # the scope whose server of the same name is used instead
     unloaded: str = ""  # why the client does not load it, although it is not disabled
+    waits_for: WaitsFor | None = None  # what the user has to answer before the client loads it
     drift: tuple[str, ...] = ()  # fields that differ between the agents that have a server of this name
 
     def __repr__(self) -> str:  # no entry: it may hold secrets
@@ -47,8 +49,13 @@ class ListedServer(Record):
         return self.table.scope
 
     @property
-    def on(self) -> bool:
+    def enabled(self) -> bool:
         return self.server.enabled and not self.unloaded
+
+    @property
+    def state(self) -> str:
+        """`on` only where the client would load it now."""
+        return (self.waits_for or "on") if self.enabled else "off"
 
     def as_dict(self, *, reveal: bool = False) -> dict[str, Any]:
         server = translated(self.server, plain)
@@ -59,7 +66,8 @@ class ListedServer(Record):
             "scope": self.scope,
             "path": str(self.table.target.path),
             **server_dict(server),
-            "enabled": self.on,
+            "enabled": self.enabled,
+            "waits_for": self.waits_for if self.enabled else None,
             "shadowed_by": self.shadowed_by,
             "drift": list(self.drift),
             "writable": self.table.writable,
@@ -148,7 +156,8 @@ class _Client:
             return False
         layers = codex_layers.weakest_first(self._fmt, all_tables)
         stronger = layers[layers.index(part.table) + 1 :] if part.table in layers else []
-        if not any(row.server.name == part.name and row.table in stronger for row in rows):
+        read = [row for row in rows if row.waits_for != "trust"]
+        if not any(row.server.name == part.name and row.table in stronger for row in read):
             return False
         self._problems.remove(part.problem)
         return True
@@ -156,7 +165,7 @@ class _Client:
     def _all_unloaded(self, rows: list[ListedServer], table: ServerTable) -> list[ListedServer]:
         """The rows of a client that does not start because of this table: it loads none of its servers."""
         why = f"{AGENTS[table.agent].label} does not start until {table.target.path} is corrected"
-        if any(row.on for row in rows):
+        if any(row.enabled for row in rows):
             self._report(table, f"{why}: it loads none of its servers.", editable=True)
         return [row if row.unloaded else row.replaced(unloaded=why) for row in rows]
 
@@ -175,6 +184,7 @@ class _Client:
             self._unread.append(Unread(table, "table", problem))
             return []
         off = self._fmt.off(self._workspace, table, self._reader)
+        waits_for = self._fmt.waits_for(self._workspace, table, self._reader)
         rows = []
         for name, entry in entries.items():
             full_entry = codex_layers.merged(weaker_servers[name], entry) if name in weaker_servers else entry
@@ -186,7 +196,8 @@ class _Client:
                 continue
             server = server.replaced(enabled=server.enabled and not off(name))
             unloaded = refusal or self._refused_name(table, name)
-            rows.append(ListedServer(server, table, full_entry, unloaded=unloaded))
+            row = ListedServer(server, table, full_entry, unloaded=unloaded, waits_for=waits_for(name))
+            rows.append(row)
         return rows
 
     def _report(self, table: ServerTable, error: str, **more: object) -> dict[str, object]:
@@ -228,20 +239,26 @@ def _entries(table: ServerTable, reader: Reader) -> tuple[object, str]:
 def _with_shadowing(
     rows: list[ListedServer], precedence: tuple[Scope, ...], alone: ServerTable | None
 ) -> list[ListedServer]:
-    """The rows, each with the scope that shadows it: the strongest scope wins; of a project's files, the nearest."""
+    """The rows, each with the scope that shadows it: the strongest scope wins; of a project's files, the nearest.
+
+    Files that the client does not read shadow nothing.
+    """
     if alone is not None:
         return [row if row.table is alone else row.replaced(shadowed_by=alone.scope) for row in rows]
-    best: dict[str, ListedServer] = {}
-    for row in rows:
-        strongest = best.get(row.server.name)
-        if strongest is None or _rank(row, precedence) < _rank(strongest, precedence):
-            best[row.server.name] = row
     if not precedence:
         return rows
+    best: dict[tuple[str, bool], ListedServer] = {}
+    for row in rows:
+        strongest = best.get(_name(row))
+        if strongest is None or _rank(row, precedence) < _rank(strongest, precedence):
+            best[_name(row)] = row
     return [
-        row if best[row.server.name] is row else row.replaced(shadowed_by=best[row.server.name].scope)
-        for row in rows
+        row if best[_name(row)] is row else row.replaced(shadowed_by=best[_name(row)].scope) for row in rows
     ]
+
+
+def _name(row: ListedServer) -> tuple[str, bool]:
+    return row.server.name, row.waits_for == "trust"
 
 
 def _rank(row: ListedServer, precedence: tuple[Scope, ...]) -> int:
@@ -250,11 +267,15 @@ def _rank(row: ListedServer, precedence: tuple[Scope, ...]) -> int:
 
 def _with_drift(rows: list[ListedServer]) -> list[ListedServer]:
     by_name: dict[str, list[ListedServer]] = defaultdict(list)
+    loaded = {(row.agent, row.server.name) for row in rows if row.waits_for != "trust"}
     for row in rows:
-        if row.shadowed_by is None:
+        is_ignored = row.waits_for == "trust" and (row.agent, row.server.name) in loaded
+        if row.shadowed_by is None and not is_ignored:
             by_name[row.server.name].append(row)
     drift = {name: _differences(group) for name, group in by_name.items()}
-    return [row if row.shadowed_by else row.replaced(drift=drift[row.server.name]) for row in rows]
+    return [
+        row.replaced(drift=drift[row.server.name]) if row in by_name[row.server.name] else row for row in rows
+    ]
 
 
 def _differences(rows: list[ListedServer]) -> tuple[str, ...]:

@@ -30,6 +30,22 @@ export const isPresent = (agent: Agent): boolean => agent.scopes.some(({ present
 /** A file may have a server whose name is empty. */
 export const titleOf = (name: string): string => name || '(no name)';
 
+export type ServerState = 'on' | 'off' | 'untrusted' | 'pending';
+
+/** As `counsel servers list` says it: on only where the agent would load the server now. */
+export function stateOf(server: Server): ServerState {
+  if (!server.enabled) return 'off';
+  if (server.waits_for === 'trust') return 'untrusted';
+  return server.waits_for === 'approval' ? 'pending' : 'on';
+}
+
+/** Why an enabled server is not on. */
+export function whyWaiting(server: Server, agent: string): string | undefined {
+  const state = stateOf(server);
+  if (state === 'untrusted') return `${agent} does not trust this folder, so it does not load the server`;
+  return state === 'pending' ? `${agent} asks before it uses a project's server` : undefined;
+}
+
 /** What runs, in one line. */
 export function summary(server: Server): string {
   return server.url ?? [server.command ?? '', ...server.args].join(' ');
@@ -108,7 +124,7 @@ export function absent(listing: Listing): Agent[] {
 
 // ── the matrix ──
 
-export type CellState = 'on' | 'off' | 'missing' | 'malformed' | 'unknown';
+export type CellState = ServerState | 'missing' | 'malformed' | 'unknown';
 
 export interface Cell {
   agent: string;
@@ -151,7 +167,7 @@ function cell(listing: Listing, agent: Agent, servers: Server[], problem: Proble
   const server = servers.find(({ shadowed_by }) => shadowed_by === null) ?? servers[0];
   const unreadable = agent.scopes.map(({ path }) => fileProblem(listing, path)).find(Boolean);
   const base = { agent: agent.name, server, scopes: servers.map(({ scope }) => scope), differs: server !== undefined && odd.has(server) };
-  if (server) return { ...base, state: server.enabled ? 'on' : 'off', problem: undefined };
+  if (server) return { ...base, state: stateOf(server), problem: undefined };
   if (problem) return { ...base, state: 'malformed', problem };
   return { ...base, state: unreadable ? 'unknown' : 'missing', problem: unreadable };
 }

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import * as commands from './commands';
 import { argsOf, argsText, complaints, emptyForm, fieldsOf, formOf, pair, patchOf, words } from './form';
-import { differing, grouped, matrix, possible, refusal, type Agent, type Listing, type Problem, type Server } from './model';
+import { differing, grouped, matrix, possible, refusal, stateOf, whyWaiting, type Agent, type Listing, type Problem, type Server } from './model';
 import * as steps from './steps';
 
 const NONE = { replace: false, without: [] };
 
 function server(name: string, agent: string, more: Partial<Server> = {}): Server {
   return {
-    name, agent, scope: 'user', path: `/home/${agent}`, transport: 'stdio', enabled: true, command: 'npx', args: ['-y', name], env: {}, cwd: null, url: null, headers: {},
+    name, agent, scope: 'user', path: `/home/${agent}`, transport: 'stdio', enabled: true, waits_for: null, command: 'npx', args: ['-y', name], env: {}, cwd: null, url: null, headers: {},
     token_env: null, timeout: null, include_tools: null, exclude_tools: null, extras: {}, shadowed_by: null, drift: [], writable: true, ...more,
   };
 }
@@ -20,6 +20,15 @@ function agent(name: string, more: Partial<Agent> = {}): Agent {
 const problem = (name: string, more: Partial<Problem> = {}): Problem => ({ error: 'Expecting a comma (line 4, column 5).', code: 'CONFIG_INVALID', agent: name, scope: 'user', path: `/home/${name}`, line: 4, column: 5, ...more });
 const listing = (servers: Server[], more: Partial<Listing> = {}): Listing => ({ servers, problems: [], agents: [agent('claude'), agent('codex', { transports: ['stdio', 'http'] })], ...more });
 const ALL = { words: [], agent: '' };
+
+describe('the state of a server', () => {
+  it('is on only where the agent would load it now', () => {
+    const states = [{}, { enabled: false }, { waits_for: 'trust' as const }, { waits_for: 'approval' as const }].map((more) => server('a', 'codex', more));
+    expect(states.map(stateOf)).toEqual(['on', 'off', 'untrusted', 'pending']);
+    expect(states.map((row) => whyWaiting(row, 'Codex')?.split(',')[0])).toEqual([undefined, undefined, 'Codex does not trust this folder', "Codex asks before it uses a project's server"]);
+    expect(matrix(listing(states.slice(2, 3)), ALL)[0]?.cells[1]?.state).toBe('untrusted');
+  });
+});
 
 describe('the cards', () => {
   it('shows a server that is not loaded once, with the reason as a notice', () => {

@@ -20,6 +20,7 @@ from counsel.agents.server_format import (
     Switch,
     Unread,
     Unreadable,
+    WaitsFor,
 )
 from counsel.configfiles.document import Document, Meaning
 from counsel.configfiles.edits import MISSING, AddItem, DropItem, Edit, Put
@@ -277,6 +278,32 @@ def _disabled_here(workspace: Workspace, table: ServerTable, reader: Reader) -> 
     return disabled_names.__contains__
 
 
+def _waits_for(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], WaitsFor | None]:
+    """A project's servers wait for approval: in the user's settings or, in a trusted folder, in the project's (2.1.325).
+
+    `claude -p` uses them without it.
+    """
+    if table.scope != "project":
+        return lambda _name: None
+    settings, *of_project = _settings(workspace)
+    approvals: list[tuple[Document | None, tuple[str, ...]]] = [(reader.read_quietly(settings), ())]
+    state, project = reader.read_quietly(_user_file(workspace)), Path(os.path.realpath(workspace.project))
+    if state and any(state.get(path) is True for path in trust_settings(project)):
+        approvals += [(reader.read_quietly(target), ()) for target in of_project]
+        approvals.append((state, ("projects", str(project_key(workspace.project)))))
+    readable = [(document, path) for document, path in approvals if document]
+    if any(document.get((*path, "enableAllProjectMcpServers")) is True for document, path in readable):
+        return lambda _name: None
+    lists = [_names(document.get((*path, "enabledMcpjsonServers"))) for document, path in readable]
+    return lambda name: None if any(name in names for names in lists) else "approval"
+
+
+def trust_settings(project: Path) -> list[tuple[str, str, str]]:
+    """Where `~/.claude.json` says that the user trusts a folder: its own entry, one above, or that of its repository."""
+    folders = (project, *project.parents, project_key(project))
+    return [("projects", str(folder), "hasTrustDialogAccepted") for folder in folders]
+
+
 def _names(value: object) -> set[str]:
     return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()
 
@@ -335,6 +362,10 @@ FORMAT = ServerFormat(
     warns=_warns,
     refuses=_refuses,
     stops_at=_stops_at,
+    waits_for=_waits_for,
+    waiting={
+        "approval": "Claude Code asks before it uses a project's servers. `claude -p` uses them without asking."
+    },
     signs=lambda workspace: [workspace.claude_dir()],
     tries_sse=lambda _entry: True,
 )

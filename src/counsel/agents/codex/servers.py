@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from counsel.agents.server_format import (
     ServerTable,
     Unread,
     Unreadable,
+    WaitsFor,
     has_key,
     number,
     optional_strings,
@@ -248,9 +249,7 @@ def _above(project: Path) -> list[Path]:
 
 
 def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
-    from counsel.agents import trust  # only a project's servers need it
-
-    if table.scope != "project" or trust.by_codex(workspace, Path(os.path.realpath(workspace.project))):
+    if table.scope != "project" or _trusts(workspace):
         return []
     trust_table = f'[projects."{workspace.project}"] trust_level = "trusted"'
     return [
@@ -260,12 +259,20 @@ def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[st
 
 def _stops_at(workspace: Workspace, unread: Unread) -> bool:
     """Anything unreadable stops every codex command, but Codex reads a project's file only if it trusts the project."""
-    from counsel.agents import trust  # rarely needed
-
     scope = unread.table.scope
-    if scope == "project":
-        return trust.by_codex(workspace, Path(os.path.realpath(workspace.project))) is True
-    return scope != "plugin"
+    return _trusts(workspace) if scope == "project" else scope != "plugin"
+
+
+def _waits_for(workspace: Workspace, table: ServerTable, _reader: Reader) -> Callable[[str], WaitsFor | None]:
+    """A project's servers wait for trust in the project (measured, 0.166)."""
+    waits: WaitsFor | None = "trust" if table.scope == "project" and not _trusts(workspace) else None
+    return lambda _name: waits
+
+
+def _trusts(workspace: Workspace) -> bool:
+    from counsel.agents import trust  # only a project's servers need it
+
+    return trust.by_codex(workspace, Path(os.path.realpath(workspace.project))) is True
 
 
 FORMAT = ServerFormat(
@@ -280,6 +287,8 @@ FORMAT = ServerFormat(
     layered=True,
     completes=True,
     stops_at=_stops_at,
+    waits_for=_waits_for,
+    waiting={"trust": "Codex reads a project's servers once you trust the project in Codex."},
     precedence=("managed", "project", "user", "system", "plugin"),
     transports=frozenset({"stdio", "http"}),
     switches=switch_enabled,

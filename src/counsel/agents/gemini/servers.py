@@ -18,6 +18,7 @@ from counsel.agents.server_format import (
     ServerTable,
     Switch,
     Unread,
+    WaitsFor,
     has_key,
     with_script,
 )
@@ -148,6 +149,16 @@ def _notes(_workspace: Workspace, table: ServerTable, _reader: Reader) -> list[s
     return ["Gemini CLI uses a project's servers only in a trusted folder."]
 
 
+def _waits_for(
+    workspace: Workspace, _table: ServerTable, _reader: Reader
+) -> Callable[[str], WaitsFor | None]:
+    """In a folder that it does not trust it starts no server, not even the user's (measured, 0.61)."""
+    from counsel.agents import trust  # `servers add` does not ask
+
+    waits: WaitsFor | None = None if trust.by_agent("gemini", workspace) else "trust"
+    return lambda _name: waits
+
+
 def _warns(server: Server) -> list[str]:
     return [f"Gemini CLI does not pass {name} on to the server" for name in _BLOCKED if name in server.env]
 
@@ -186,6 +197,8 @@ FORMAT = ServerFormat(
     warns=_warns,
     refuses=_refuses,
     stops_at=_stops_at,
+    waits_for=_waits_for,
+    waiting={"trust": "Gemini CLI starts no servers in a folder until you trust the folder in Gemini CLI."},
     tries_sse=lambda entry: not entry.get("type") and not entry.get("httpUrl"),
     is_own_entry=has_key("httpUrl", "includeTools", "excludeTools", "trust", "description"),
 )

@@ -19,6 +19,10 @@ class Server(TypedDict):
     path: Annotated[str, "The file."]
     transport: str
     enabled: bool
+    waits_for: Annotated[
+        Literal["trust", "approval"] | None,
+        "What you have to answer in the agent before it loads the server in this folder.",
+    ]
     command: str | None
     args: list[str]
     env: dict[str, object]
