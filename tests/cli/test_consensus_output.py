@@ -304,7 +304,7 @@ def test_options_that_cannot_be_meant_are_refused(
 def test_a_member_without_a_part_is_asked_by_its_name(tmp_path: Path) -> None:
     own = settings.load({"COUNSEL_HOME": str(tmp_path)})
     models = ("gpt-5", "gpt-5", "sonnet")
-    members = consensus_members.assigned(models, ["gpt-5=a writer"], ["sonnet=Against"], own)
+    members = consensus_members.assign_roles(models, ["gpt-5=a writer"], ["sonnet=Against"], own)
     assert members == (
         {"model": "gpt-5", "role": "a writer"},
         "gpt-5",

@@ -40,8 +40,8 @@ def test_a_server_like_this_one_needs_no_word() -> None:
     [
         (NOW - 600, ["this machine's clock is 10 minutes ahead of the server's"]),
         (NOW + 1200, ["this machine's clock is 20 minutes behind the server's"]),
-        (NOW + login.SKEW, []),
-        (NOW - login.SKEW, []),
+        (NOW + login.MAX_SKEW, []),
+        (NOW - login.MAX_SKEW, []),
     ],
 )
 def test_clocks_that_differ_much_are_named(servers: float, note: list[str]) -> None:
@@ -49,9 +49,9 @@ def test_clocks_that_differ_much_are_named(servers: float, note: list[str]) -> N
 
 
 def test_what_a_person_cannot_do_there() -> None:
-    assert notes(person={"role": "read-only"}) == ["your role is read-only: you can look, not ask"]
-    assert notes(models=[]) == ["the server offers you no model: it has no key of a provider"]
-    assert notes(counsel="0.1") == [f"the server runs counsel 0.1, this is {__version__}"]
+    assert notes(person={"role": "read-only"}) == ["your role is read-only: you can look, but not ask"]
+    assert notes(models=[]) == ["the server offers you no model: it has no provider's key"]
+    assert notes(counsel="0.1") == [f"the server runs counsel 0.1, this machine {__version__}"]
 
 
 def test_certificates_of_one_shell_and_keys_that_are_not_used(
@@ -60,5 +60,5 @@ def test_certificates_of_one_shell_and_keys_that_are_not_used(
     monkeypatch.setenv("SSL_CERT_FILE", "/ca.pem")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0000000000000000")
     first, second = notes()
-    assert first == f"SSL_CERT_FILE is set in this shell only: put it into {tmp_path}/.env for other programs"
+    assert first == f"SSL_CERT_FILE is set in this shell only: put it in {tmp_path}/.env for other programs"
     assert "own keys are not used" in second

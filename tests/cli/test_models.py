@@ -208,7 +208,7 @@ def test_aliases_beside_a_model_fit_the_window(
 ) -> None:
     rows = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path)})).models("anthropic")
     monkeypatch.setattr(output, "width", lambda: columns)
-    models_output.show(rows, {}, aliases={}, hidden=0)
+    models_output.show(rows, {}, aliases={}, hidden_count=0)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + len(rows)
     assert max(map(len, lines)) <= columns

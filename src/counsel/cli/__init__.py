@@ -1,6 +1,6 @@
 """The command line: a table of commands, and the one place where errors become messages and exit codes.
 
-A command's module is imported when the command runs, and not for `--help`: users notice start-up time first.
+A command's module is imported when the command runs, not for `--help`: start-up time is what users notice first.
 Exit codes: 0 done, 1 the work failed, 2 bad usage, 130 interrupted.
 """
 
@@ -37,7 +37,7 @@ COMMANDS: dict[str, CommandRow] = {
         "counsel.cli.consensus:consensus", "Ask several models; each then refines its answer."
     ),
     "review": CommandRow(
-        "counsel.cli.review:review", "Several models review a change; each finding is checked by another."
+        "counsel.cli.review:review", "Have several models review a change and check each other's findings."
     ),
     "jobs": CommandRow("counsel.cli.jobs:jobs", "List the newest jobs, or show and follow one."),
     "cancel": CommandRow("counsel.cli.jobs:cancel", "Stop a job and its calls."),
@@ -69,7 +69,7 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "console": CommandRow("counsel.cli.console:console", "Open the console: counsel in your browser."),
     "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP, the console and the model APIs over HTTP."),
-    "worker": CommandRow("counsel.cli.worker:worker", "Run jobs of a team, beside its servers."),
+    "worker": CommandRow("counsel.cli.worker:worker", "Run a team's jobs, beside its servers."),
     "daemon": CommandRow("counsel.cli.daemon:daemon", "Show or stop the daemon."),
     "database": CommandRow(
         "counsel.cli.database:database", "Prepare a PostgreSQL database that several servers share."
@@ -82,7 +82,7 @@ COMMANDS: dict[str, CommandRow] = {
         "Serve a session's askModel socket, for programs that host agents.",
     ),
     "bench": CommandRow(
-        "counsel.cli.bench:bench", "Measure ways of asking, with your own models and questions."
+        "counsel.cli.bench:bench", "Compare ways of asking on your own models and questions."
     ),
     "completion": CommandRow(
         "counsel.cli.completion:completion", "Print a script that completes commands in your shell."
@@ -91,14 +91,14 @@ COMMANDS: dict[str, CommandRow] = {
 }
 
 
-COMPLETING = "_COUNSEL_COMPLETE"  # set by the shell when it asks for completions
+COMPLETION_VARIABLE = "_COUNSEL_COMPLETE"  # the shell sets it to ask for completions
 
 
 class State:
-    """What `run` must know after a command has failed."""
+    """What `run` needs to know after a command has failed."""
 
     json = False
-    help = False  # only help is asked for
+    help = False  # the command line only asks for help
 
 
 class LazyGroup(click.Group):
@@ -125,9 +125,9 @@ class LazyGroup(click.Group):
         if args[0] not in self.rows:
             import difflib  # only a mistyped command needs it
 
-            near = difflib.get_close_matches(args[0].lower(), self.rows, n=1)
-            if near:
-                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+            matches = difflib.get_close_matches(args[0].lower(), self.rows, n=1)
+            if matches:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {matches[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -156,7 +156,7 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context) -> None:
     """One switchboard for AI models and coding agents."""
     if ctx.invoked_subcommand == "doctor" or ctx.ensure_object(State).help:
-        return  # doctor shows it among its findings
+        return  # doctor reports the problem among its findings
     if problem := run_paths.home_problem(os.environ):
         raise ConfigInvalid(problem, hint=run_paths.HOME_HINT)
 
@@ -170,7 +170,7 @@ def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool
 
 
 def json_option(command: Decorated) -> Decorated:
-    """`--json`, passed to the command as `as_json`; an error is then a JSON document on stdout, too."""
+    """`--json`, passed to the command as `as_json`. Errors are then JSON documents on stdout, too."""
     summary = "Print one JSON document on stdout and nothing else."
     return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note_json, help=summary)(
         command
@@ -178,7 +178,7 @@ def json_option(command: Decorated) -> Decorated:
 
 
 def wants_json() -> bool:
-    """Whether the command that runs was called with `--json`."""
+    """Whether the current command was called with `--json`."""
     context = click.get_current_context(silent=True)
     state = context.find_object(State) if context else None
     return bool(state and state.json)
@@ -189,26 +189,26 @@ class ListingGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_verb = args and (not args[0].startswith("-") or args[0] in self.get_help_option_names(ctx))
-        if not is_verb and not ctx.resilient_parsing:  # a shell that completes offers the verbs
+        if not is_verb and not ctx.resilient_parsing:  # completion offers the verbs
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line and return the exit code. Every outcome of a command ends here."""
-    if instruction := os.environ.get(COMPLETING):
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
         from click.shell_completion import shell_complete
 
-        return shell_complete(cli, {}, "counsel", COMPLETING, instruction)
+        return shell_complete(cli, {}, "counsel", COMPLETION_VARIABLE, instruction)
     state = State()
     state.help = not {"-h", "--help"}.isdisjoint(argv)
     output.set_quiet(False)
     try:
-        # not `cli.main`: it exits with 1 when the reader has closed the pipe, and has its own exception for Ctrl-C
+        # `cli.main` would exit with 1 when the reader closes the pipe, and raise its own exception for Ctrl-C
         with cli.make_context("counsel", list(argv), obj=state) as ctx:
             cli.invoke(ctx)
         sys.stdout.flush()
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place to report one
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place that can report an error
         output.set_quiet(False)
         state.json |= isinstance(error, click.UsageError | ConfigInvalid) and _wants_json(argv)
         return _exit_code(error, state)
@@ -235,7 +235,7 @@ def _exit_code(error: BaseException, state: State) -> int:
         case KeyboardInterrupt() | click.Abort():
             output.message("interrupted")
             code = 130
-        case BrokenPipeError():  # the reader has closed the pipe (`counsel models | head`): not an error
+        case BrokenPipeError():  # the reader closed the pipe (`counsel models | head`): not an error
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         case OSError(errno=errno.ENOSPC):

@@ -45,7 +45,7 @@ def _row(agent: Json, home: str) -> list[str]:
 
 
 def _login(agent: Json) -> str:
-    """If it is not certain: why, or what to do."""
+    """`yes`; or `no` or `?` with the reason."""
     if agent["logged_in"]:
         return "yes"
     return (

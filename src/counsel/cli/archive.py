@@ -1,4 +1,4 @@
-"""Stored conversations and usage, read by a command without an event loop: importing asyncio takes 25 ms of CPU."""
+"""Stored conversations and usage, read without an event loop: importing asyncio takes 25 ms of CPU."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ T = TypeVar("T")
 
 @contextmanager
 def reading() -> Iterator[Archive]:
-    """The archive of this user's home, for `run`."""
+    """Open the archive of this user's home; `run` runs its coroutines."""
     from counsel.engine.history.archive import Archive
     from counsel.engine.store import open_store
 
     home = user.caller().settings.home
-    whole = open_store(home, without_loop=True)
-    archive = Archive(home, _own(whole))
+    store = open_store(home, without_loop=True)
+    archive = Archive(home, _outside_team(store))
     try:
         if archive.problem:
             output.message(f"warning: {archive.problem}")
         yield archive
     finally:
-        run(whole.close())
+        run(store.close())
 
 
 def change(work: Callable[[Archive], Coroutine[object, object, T]]) -> T:
-    """Run a change of the archive of this user's home, which waits for the disk or for a server."""
+    """Change the archive of this user's home. This waits for the disk or for a server."""
     from counsel.cli import connect
 
-    return connect.run(_changed(work))
+    return connect.run(_run_change(work))
 
 
-async def _changed(work: Callable[[Archive], Coroutine[object, object, T]]) -> T:
-    """In one event loop: a server's connections belong to the loop that made them."""
+async def _run_change(work: Callable[[Archive], Coroutine[object, object, T]]) -> T:
+    """Open and change the archive in one event loop: connections belong to the loop that opened them."""
     from counsel.engine.history.archive import Archive
     from counsel.engine.store import open_store
 
     home = user.caller().settings.home
-    whole = open_store(home)
-    archive = Archive(home, _own(whole))
+    store = open_store(home)
+    archive = Archive(home, _outside_team(store))
     try:
         if archive.problem:
             output.message(f"warning: {archive.problem}")
         return await work(archive)
     finally:
-        await whole.close()
+        await store.close()
 
 
-def _own(store: Store) -> Store:
-    """Of a team's database: what belongs to nobody of the team."""
+def _outside_team(store: Store) -> Store:
+    """In a team's database: the rows that belong to no member."""
     return store if store.team is None else store.scoped("")
 
 
-def run(read: Coroutine[object, object, T]) -> T:
-    """What a coroutine that waits for nothing returns."""
+def run(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine that never waits, and return its result."""
     try:
-        read.send(None)
-    except StopIteration as ended:
-        result: T = ended.value
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
         return result
-    read.close()
-    raise RuntimeError("it waits, and there is no event loop")
+    coroutine.close()
+    raise RuntimeError("the coroutine waits, and there is no event loop")

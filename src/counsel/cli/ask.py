@@ -21,7 +21,7 @@ from counsel.requests import DEFAULT_MODEL, ChatRequest
     default=DEFAULT_MODEL,
     callback=ask_options.one_model,
     shell_complete=completers.models,
-    help="Model, alias, provider/model, or agent; 'gpt-5, opus': the next if one fails. "
+    help="Model, alias, provider/model, or agent; 'gpt-5, opus' asks the next if one fails. "
     "Default: the conversation's, else COUNSEL_DEFAULT_MODEL (auto).",
 )
 @ask_options.options
@@ -35,7 +35,7 @@ from counsel.requests import DEFAULT_MODEL, ChatRequest
     "schema_file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=False),
     metavar="FILE",
-    help="Answer with JSON that matches the JSON Schema in this file; it is checked, and nothing else is printed.",
+    help="Answer with JSON that matches the JSON Schema in this file. The JSON is checked; nothing else is printed.",
 )
 @live_output.plain_option
 @live_output.stream_option
@@ -72,7 +72,7 @@ def ask(
         media_resolution=f"MEDIA_RESOLUTION_{media_resolution.upper()}" if media_resolution else None,  # type: ignore[arg-type]
         **fields,
     )
-    asking = ask_options.submit(
+    answer = ask_options.submit(
         request,
         caller,
         partial(
@@ -82,13 +82,13 @@ def ask(
         background=options["background"],
         as_json=as_json,
     )
-    if result := connect.run(asking):
+    if result := connect.run(answer):
         ask_options.notes(result)
         output.footer(ask_options.footer(result))
 
 
 def read_schema(file: str) -> dict[str, object]:
-    """The schema in a file. Raises before anything is sent."""
+    """Read the schema in a file. Raises before anything is sent."""
     import json
 
     from counsel.engine.consult import structured
@@ -98,7 +98,7 @@ def read_schema(file: str) -> dict[str, object]:
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidArgument(
             f"{file} is not JSON: {error}.",
-            hint="Nothing was sent. Give a file with a JSON Schema.",
+            hint="Nothing was sent. Pass a file with a JSON Schema.",
             file=file,
         ) from None
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What `ask` and `consensus` have in common: their options, the prompt from stdin, the job's course."""
+"""What `ask` and `consensus` share: their options, the prompt from stdin, a job and its answer."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from counsel.results import Accepted, Result
 from counsel.types import EFFORTS
 
 Decorated = Callable[..., object]
-_STOP_SECONDS = 5  # for stopping a job and reading what it leaves
+_STOP_SECONDS = 5  # for stopping a job and reading its status
 LAST = completers.LAST
 
 max_cost = click.option(
     "--max-cost",
     type=Number(min=0),
     metavar="USD",
-    help="Spend at most this much, for all calls.",
+    help="Spend at most this much on all calls together.",
 )
 quiet = click.option(
     "-q",
@@ -56,7 +56,7 @@ _OPTIONS = (
         "FILE{10:50} sends lines 10 to 50 (of a PDF: pages).",
     ),
     click.option(
-        "--allow-secret", is_flag=True, help="Send the files named by -f although they look like secrets."
+        "--allow-secret", is_flag=True, help="Send the files named with -f even if they look like secrets."
     ),
     click.option(
         "-i", "--image", "images", multiple=True, metavar="IMAGE", help="Send this image file or data URL."
@@ -69,8 +69,8 @@ _OPTIONS = (
         flag_value=LAST,
         metavar="[ID]",
         shell_complete=completers.conversations,
-        help="Continue a conversation by the beginning of its id; `last`, or nothing: the newest of this folder. "
-        "Another name starts a new one.",
+        help="Continue the conversation whose id begins with ID; without ID, or with `last`: the newest of this folder. "
+        "Any other name starts a new conversation.",
     ),
     click.option(
         "--system",
@@ -122,7 +122,7 @@ def _read_prompt_after_continue(params: dict[str, Any]) -> None:
 
 
 def _with_repeated_options(args: list[str]) -> Iterator[str]:
-    """`-f a b QUESTION` as `-f a -f b QUESTION`: words after the first path count if they name something that exists."""
+    """`-f a b QUESTION` as `-f a -f b QUESTION`: words after the first path are paths if they exist."""
     option, cwd = "", _folder(args)
     words = iter(args)
     for word in words:
@@ -143,8 +143,8 @@ def _with_repeated_options(args: list[str]) -> Iterator[str]:
 
 
 def _folder(args: list[str]) -> Path:
-    after = dict(itertools.pairwise(args)).get("--cwd")
-    return paths.current_folder() / after if after else paths.current_folder()
+    folder = dict(itertools.pairwise(args)).get("--cwd")
+    return paths.current_folder() / folder if folder else paths.current_folder()
 
 
 def _names_path(word: str, cwd: Path) -> bool:
@@ -161,7 +161,7 @@ def one_model(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
 
 
 def several_models(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """`-m a,b -m c`; none: the user's own panel, or one that counsel chooses."""
+    """`-m a,b -m c`. Without any: the user's own panel, or one that counsel chooses."""
     names = tuple(name.strip() for value in values for name in value.split(","))
     if not all(names):
         raise click.BadParameter("A model's name is empty.")
@@ -176,7 +176,7 @@ members = click.option(
     callback=several_models,
     shell_complete=completers.members,
     help="Models, aliases, agents or @panels: -m a,b or -m a -m b. The same model may be named twice. "
-    "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE of different vendors.",
+    "Default: COUNSEL_CONSENSUS_MODELS, else COUNSEL_PANEL_SIZE models of different vendors.",
 )
 
 
@@ -193,11 +193,11 @@ def prepare(values: dict[str, Any]) -> tuple[Caller, dict[str, Any]]:
     if values["files"] or values["images"]:
         from counsel.cli import ask_files  # few questions come with files
 
-        attached = ask_files.attach(
+        attachments = ask_files.attach(
             values["files"], values["images"], caller, allow_secret=values["allow_secret"]
         )
-        ask_files.report(attached.left_out, Path.cwd())
-        caller, files = attached.caller, attached.files
+        ask_files.report(attachments.left_out, Path.cwd())
+        caller, files = attachments.caller, attachments.files
     elif values["allow_secret"] and not (values["system"] or "").startswith("@"):
         raise click.UsageError("--allow-secret needs a file: add -f FILE.")
     system = values["system"]
@@ -210,7 +210,7 @@ def prepare(values: dict[str, Any]) -> tuple[Caller, dict[str, Any]]:
     if values["continuation_id"] is not None:
         from counsel.cli import ids  # few questions name a conversation
 
-        fields["continuation_id"] = ids.continued(values["continuation_id"], caller, quiet=wants_json())
+        fields["continuation_id"] = ids.continuation(values["continuation_id"], caller, quiet=wants_json())
     return caller, fields
 
 
@@ -227,31 +227,35 @@ def _common(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def export_roots(values: dict[str, Any]) -> tuple[Path, ...]:
-    """A folder that a person names on the command line may be written to."""
+    """The folder of `--export`, created: a folder that a person names on the command line may be written to."""
     if not values["export"]:
         return ()
     folder = Path(values["export"]).absolute()
-    with contextlib.suppress(OSError):  # what is wrong with it, the export itself says
+    with contextlib.suppress(OSError):  # the export itself reports it
         folder.mkdir(parents=True, exist_ok=True)
     return (folder,)
 
 
 def full_prompt(prompt: str | None) -> str:
-    """The prompt; with `-` or none, stdin; with both, stdin stands below it as context."""
-    piped = _piped() if prompt != "-" else standard_input()
+    """The prompt; stdin if it is `-` or missing; both, with stdin below the prompt as context."""
+    stdin_text = _piped_text() if prompt != "-" else standard_input()
     if prompt in {None, "-"}:
-        if not piped or not piped.strip():
+        if not stdin_text or not stdin_text.strip():
             raise click.UsageError(
                 'No prompt. Pass it as an argument (counsel ask "…") or on standard input.'
             )
-        return piped
-    if not str(prompt).strip():  # with standard input below it, the engine would not see that it is empty
+        return stdin_text
+    if not str(prompt).strip():  # the engine would see stdin and not the empty prompt
         raise click.UsageError("The prompt is empty.")
-    return f"{prompt}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped and piped.strip() else str(prompt)
+    return (
+        f"{prompt}\n\n<stdin>\n{stdin_text.rstrip()}\n</stdin>"
+        if stdin_text and stdin_text.strip()
+        else str(prompt)
+    )
 
 
-def _piped() -> str | None:
-    """What was piped or redirected in. A terminal, a closed stdin and /dev/null hold nothing."""
+def _piped_text() -> str | None:
+    """Text that was piped or redirected in; None for a terminal, a closed stdin and /dev/null."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):
@@ -264,16 +268,16 @@ def _piped() -> str | None:
 
 
 def standard_input() -> str:
-    """All of stdin. Raises an error if it is too large or has no end."""
-    from counsel import settings, size_limits  # few questions come with it
+    """Read all of stdin. Raises if it is too large or endless."""
+    from counsel import settings, size_limits  # few commands read stdin
     from counsel.engine.context.decoding import decode
 
-    most = settings.load().max_prompt_bytes
-    data = sys.stdin.buffer.read(most + 1)
-    if len(data) > most:
-        about = os.fstat(sys.stdin.fileno())
+    limit = settings.load().max_prompt_bytes
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        status = os.fstat(sys.stdin.fileno())
         raise size_limits.too_large(
-            "Standard input", about.st_size if stat.S_ISREG(about.st_mode) else None, most
+            "Standard input", status.st_size if stat.S_ISREG(status.st_mode) else None, limit
         )
     return decode(data, "Standard input")[0]
 
@@ -287,23 +291,26 @@ async def submit(
     background: bool,
     as_json: bool,
 ) -> Result | None:
-    """The result as `watch` has shown it; None where JSON or a background job's id was printed instead."""
+    """Submit the request and return the result that `watch` displayed.
+
+    None if JSON or a background job's id was printed instead.
+    """
     async with connect.engine(caller, standalone=standalone) as engine:
-        submitted = await engine.submit(request, caller, background=background)
+        job_id = await engine.submit(request, caller, background=background)
         if background:
-            _accepted(await engine.accepted(submitted), as_json=as_json)
+            _accepted(await engine.accepted(job_id), as_json=as_json)
             return None
-        async with job(engine, submitted):
+        async with job(engine, job_id):
             if not as_json:
-                return await watch(engine, submitted)
+                return await watch(engine, job_id)
             from counsel.cli import documents
 
-            output.document(documents.answer(await engine.wait(submitted)))
+            output.document(documents.answer(await engine.wait(job_id)))
             return None
 
 
 def _accepted(job: Accepted, *, as_json: bool) -> None:
-    """A background job was accepted: its id on stdout, what to do next on stderr."""
+    """Print an accepted background job: its id on stdout, what to do next on stderr."""
     from counsel.cli import documents, ids
 
     if as_json:
@@ -315,22 +322,22 @@ def _accepted(job: Accepted, *, as_json: bool) -> None:
 
 
 @contextlib.asynccontextmanager
-async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
-    """A job that stops with this command: Ctrl-C reaches the model, and the last line says what is kept."""
+async def job(engine: Engine, job_id: str) -> AsyncIterator[str]:
+    """Stop the job if this command is stopped. The last line then says what is kept."""
     try:
-        yield submitted
+        yield job_id
     except (
         asyncio.CancelledError,
         KeyboardInterrupt,
         OSError,
     ) as error:  # OSError: the terminal or pipe is gone
-        kept = "Stopped."
+        summary = "Stopped."
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_STOP_SECONDS):
-                await engine.cancel(submitted)
-                kept = stopped.summary(await engine.status(submitted))
+                await engine.cancel(job_id)
+                summary = stopped.summary(await engine.status(job_id))
         if isinstance(error, asyncio.CancelledError):
-            output.message(kept)
+            output.message(summary)
             raise stopped.Stopped from error
         raise
 
@@ -338,7 +345,7 @@ async def job(engine: Engine, submitted: str) -> AsyncIterator[str]:
 async def print_answer(
     engine: Engine, job_id: str, *, stream: bool, plain: bool = False, live: bool = True
 ) -> Result:
-    """The job's answer on stdout, live where a person watches; its result. `live=False`: only when it is complete."""
+    """Print the job's answer, live on a terminal, and return its result. With `live=False`: print it when complete."""
     answer = LiveAnswer(stream=stream, plain=plain, live=live)
     try:
         await answer.follow(engine.follow(job_id))
@@ -360,6 +367,6 @@ def footer(result: Result) -> str:
 
 
 def notes(result: Result) -> None:
-    """What a person must know beside the answer."""
+    """Print what a person must know besides the answer."""
     for note in answer_notes.notes(result, was_live=True, names=wording.OPTIONS):
         output.message(wording.in_cli_words(note))

@@ -50,32 +50,32 @@ async def _serve(
     from counsel.mcp.identity import ClientIdentity
 
     identity = ClientIdentity(env=dict(os.environ), cwd=Path.cwd(), agent=agent)
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    stop = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     if until_eof:
-        _end_with_stdin(stopped)
+        _stop_at_eof(stop)
     async with (
         connect.engine(caller, standalone=standalone) as engine,
         AskService(engine, identity, session, caller.settings.home) as service,
     ):
-        about = {"session": service.session, "socket": service.path, "pid": os.getpid()}
-        sys.stdout.write(json.dumps(about) + "\n")
+        details = {"session": service.session, "socket": service.path, "pid": os.getpid()}
+        sys.stdout.write(json.dumps(details) + "\n")
         sys.stdout.flush()
-        await stopped.wait()
+        await stop.wait()
 
 
-def _end_with_stdin(stopped: asyncio.Event) -> None:
+def _stop_at_eof(stop: asyncio.Event) -> None:
     try:
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _at_end, stopped)
-    except (AttributeError, OSError, ValueError):  # closed, or a file: the kernel does not watch those
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _read_stdin, stop)
+    except (AttributeError, OSError, ValueError):  # closed, or a regular file, which the kernel cannot watch
         raise InvalidArgument(
             "--until-eof needs a pipe or terminal as standard input.",
             hint="Keep a pipe open for as long as the service is needed, or omit --until-eof.",
         ) from None
 
 
-def _at_end(stopped: asyncio.Event) -> None:
+def _read_stdin(stop: asyncio.Event) -> None:
     if not os.read(sys.stdin.fileno(), 1 << 12):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        stopped.set()
+        stop.set()

@@ -1,4 +1,4 @@
-"""`counsel bench`: what asking several models is worth, on your own questions."""
+"""`counsel bench`: whether asking several models is worth it, measured on your own questions."""
 
 from __future__ import annotations
 
@@ -26,29 +26,33 @@ if TYPE_CHECKING:
     from counsel.evaluation.scoring import Score, Trial
     from counsel.settings import Settings
 
-_NOTHING = "Nothing was sent."
+_NOTHING_SENT = "Nothing was sent."
 
 
 @click.group()
 def bench() -> None:
-    """Measure ways of asking, with your own models and questions."""
+    """Compare ways of asking on your own models and questions."""
 
 
 @bench.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @ask_options.members
-@click.option("--judge", default="none", show_default=True, help="A model that reads all answers, or auto.")
-@click.option("--no-refine", is_flag=True, help="First answers and the vote only.")
-@click.option("--max-cost", type=Number(0, min_open=True), metavar="USD", help="Spend no more than this.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N questions.")
+@click.option("--judge", default="none", show_default=True, help="A model that judges all answers, or auto.")
+@click.option("--no-refine", is_flag=True, help="Compare first answers and the vote only.")
+@click.option("--max-cost", type=Number(0, min_open=True), metavar="USD", help="Spend at most this much.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask only the first N questions.")
 @click.option(
-    "--at-once", type=click.IntRange(1, 16), default=4, show_default=True, help="Questions at a time."
+    "--at-once",
+    type=click.IntRange(1, 16),
+    default=4,
+    show_default=True,
+    help="Number of questions asked at the same time.",
 )
 @click.option(
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Keep finished questions in this file; running the same command again continues from there.",
+    help="Save finished questions in this file; the same command then continues where it stopped.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before spending.")
 @connect.standalone_option
@@ -67,32 +71,33 @@ def council(
     standalone: bool,
     as_json: bool,
 ) -> None:
-    """Compare one model, a vote, refinement and a judge.
+    """Compare one model, a vote, refinement and a judge on questions with known answers.
 
-    They answer questions with known answers. FILE has one JSON object per line:
-    {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked once; all results come from the same
-    answers.
+    FILE has one JSON object per line: {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked
+    once; all ways are scored on the same answers.
 
     counsel bench council questions.jsonl -m gpt-latest,opus-latest,gemini-latest --judge auto --max-cost 5
     """
-    from counsel.evaluation import questions, records, run
+    from counsel.evaluation.questions import read
+    from counsel.evaluation.records import Records
+    from counsel.evaluation.run import Panel
 
-    asked = questions.read(file, limit)
+    questions = read(file, limit)
     caller = user.caller()
-    panel = run.Panel(models, None if judge == "none" else judge, refine=not no_refine)
-    kept = records.Records(results, _described(panel)) if results else None
-    trials = kept.read(asked) if kept else []
-    done = {trial.question.id for trial in trials}
-    left = [question for question in asked if question.id not in done]
-    if left:
-        _agree(left, panel, caller, max_cost, yes=yes)
-        if kept:
-            kept.open()
-    progress = _Progress(trials, len(asked), kept)
-    stopped = connect.run(
-        _ask(left, panel, caller, progress, max_cost=max_cost, at_once=at_once, standalone=standalone)
+    panel = Panel(models, None if judge == "none" else judge, refine=not no_refine)
+    records = Records(results, _panel_fields(panel)) if results else None
+    trials = records.read(questions) if records else []
+    finished_ids = {trial.question.id for trial in trials}
+    remaining = [question for question in questions if question.id not in finished_ids]
+    if remaining:
+        _confirm_cost(remaining, panel, caller, max_cost, yes=yes)
+        if records:
+            records.open()
+    progress = _Progress(trials, len(questions), records)
+    evaluation = connect.run(
+        _ask(remaining, panel, caller, progress, max_cost=max_cost, at_once=at_once, standalone=standalone)
     )
-    _report(trials, progress.failed, stopped, panel, as_json=as_json)
+    _report(trials, progress.failed, evaluation, panel, as_json=as_json)
 
 
 async def _ask(
@@ -119,73 +124,74 @@ async def _ask(
 
 
 class _Progress:
-    """Hears of each question; one line on stderr for each."""
+    """Collects the results and prints one line on stderr for each."""
 
-    def __init__(self, trials: list[Trial], total: int, kept: Records | None) -> None:
-        self._trials, self._total, self._kept = trials, total, kept
+    def __init__(self, trials: list[Trial], total: int, records: Records | None) -> None:
+        self._trials, self._total, self._records = trials, total, records
         self.failed: list[Failed] = []
 
-    def __call__(self, done: Trial | Failed) -> None:
+    def __call__(self, result: Trial | Failed) -> None:
         from counsel.evaluation.run import Failed
 
-        if isinstance(done, Failed):
-            self.failed.append(done)
-            why = in_cli_words(done.error.message)
-            output.message(f"{self._count()} {done.question.id}: failed: [{done.error.code}] {why}")
+        if isinstance(result, Failed):
+            self.failed.append(result)
+            why = in_cli_words(result.error.message)
+            output.message(f"{self._count()} {result.question.id}: failed: [{result.error.code}] {why}")
             return
-        self._trials.append(done)
-        if self._kept:
-            self._kept.add(done)
-        right = sum(ballot.first.choice == done.question.answer for ballot in done.ballots)
-        output.message(f"{self._count()} {done.question.id}: {right} of {len(done.ballots)} right at first")
+        self._trials.append(result)
+        if self._records:
+            self._records.add(result)
+        right = sum(ballot.first.choice == result.question.answer for ballot in result.ballots)
+        output.message(
+            f"{self._count()} {result.question.id}: {right} of {len(result.ballots)} first answers right"
+        )
 
     def _count(self) -> str:
         return f"[{len(self._trials) + len(self.failed)}/{self._total}]"
 
     def close(self) -> None:
-        if self._kept:
-            self._kept.close()
+        if self._records:
+            self._records.close()
 
 
-def _described(panel: Panel) -> dict[str, object]:
+def _panel_fields(panel: Panel) -> dict[str, object]:
     return {"models": list(panel.models), "judge": panel.judge, "refine": panel.refine}
 
 
 # ── before anything is spent ─────────────────────────────────────────────────────────────────────────
 
 
-def _agree(
+def _confirm_cost(
     questions: Sequence[Question], panel: Panel, caller: Caller, max_cost: float | None, *, yes: bool
 ) -> None:
-    """A person agrees to an estimate, or a limit was given."""
+    """Print an estimate; without a limit or --yes, ask for confirmation."""
     from counsel.evaluation.estimate import estimate
     from counsel.models.catalog import Catalog
 
-    expected = estimate(
-        questions, panel, _members(panel.models, caller.settings), Catalog.load(caller.settings)
-    )
-    output.message(_sentence(expected, len(questions), max_cost))
+    members = _members(panel.models, caller.settings)
+    forecast = estimate(questions, panel, members, Catalog.load(caller.settings))
+    output.message(_sentence(forecast, len(questions), max_cost))
     if yes or max_cost is not None:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"Set a limit with --max-cost USD, or pass --yes for none. {_NOTHING}")
+        raise click.UsageError(f"Set a limit with --max-cost USD, or pass --yes for none. {_NOTHING_SENT}")
     confirm("Continue without a limit?")
 
 
 def _members(models: tuple[str, ...], settings: Settings) -> list[str]:
-    """By name, behind panels; one `auto` for each model that the engine will choose."""
+    """The models' names, with panels expanded; one `auto` for each model that the engine will choose."""
     from counsel.models import panels
 
     names = [panels.name_of(entry) for entry in panels.requested(models, settings)]
     return names * settings.panel_size if names == ["auto"] else names
 
 
-def _sentence(expected: Estimate, questions: int, max_cost: float | None) -> str:
+def _sentence(estimate: Estimate, questions: int, max_cost: float | None) -> str:
     limit = f", at most {amounts.dollars(max_cost)}" if max_cost is not None else ""
-    price = amounts.dollars(expected.cost_usd, complete=not expected.unpriced)
-    unknown = f" No price is known for {', '.join(expected.unpriced)}." if expected.unpriced else ""
+    price = amounts.dollars(estimate.cost_usd, complete=not estimate.unpriced)
+    unknown = f" No price is known for {', '.join(estimate.unpriced)}." if estimate.unpriced else ""
     return (
-        f"{counted(questions, 'question')}, about {counted(expected.calls, 'call')}: "
+        f"{counted(questions, 'question')}, about {counted(estimate.calls, 'call')}: "
         f"about {price}{limit}.{unknown}"
     )
 
@@ -198,15 +204,15 @@ def _report(
 ) -> None:
     from counsel.evaluation import scoring
 
-    stopped = evaluation.stopped if evaluation else None
+    stop = evaluation.stopped if evaluation else None
     scores, changes = scoring.scores(trials), scoring.changes(trials)
     if as_json:
         output.document(
             {
-                "panel": _described(panel),
+                "panel": _panel_fields(panel),
                 "questions": len(trials),
-                "failed": [{"id": each.question.id, **each.error.as_dict()} for each in failed],
-                "stopped": stopped.as_dict() if stopped else None,
+                "failed": [{"id": failure.question.id, **failure.error.as_dict()} for failure in failed],
+                "stopped": stop.as_dict() if stop else None,
                 "ways": [_way(score) for score in scores],
                 "refinement": {
                     "fixed": changes.fixed,
@@ -220,15 +226,15 @@ def _report(
         if trials:
             output.table(["way", "right", "95%", "cost", "time"], map(_row, scores))
             _print_notes(scores, changes)
-        if stopped:
-            output.message(_why_it_stopped(stopped))
-    if failed or stopped:
+        if stop:
+            output.message(_why_it_stopped(stop))
+    if failed or stop:
         raise click.exceptions.Exit(1)
 
 
 def _why_it_stopped(error: CounselError) -> str:
     if isinstance(error, BudgetExceeded) and error.budget == "job":
-        return "Stopped early: what is left of --max-cost is too little for another question."
+        return "Stopped early: the rest of --max-cost is too little for another question."
     hint = f" {in_cli_words(error.hint)}" if error.hint else ""
     return f"Stopped early: {in_cli_words(error.message)}{hint}"
 
@@ -261,12 +267,12 @@ def _print_notes(scores: Sequence[Score], changes: object) -> None:
     from counsel.evaluation.scoring import Changes
 
     assert isinstance(changes, Changes)
-    refined = changes.fixed + changes.broken + changes.kept_right + changes.kept_wrong
-    if refined:
+    total = changes.fixed + changes.broken + changes.kept_right + changes.kept_wrong
+    if total:
         output.message(
             f"Refinement fixed {changes.fixed} of the members' answers and broke {changes.broken}; "
             f"{changes.kept_right} stayed right, {changes.kept_wrong} wrong."
         )
-    if undecided := [f"{score.name} {score.undecided}" for score in scores if score.undecided]:
-        output.message(f"Undecided (ties, failures), counted as wrong: {', '.join(undecided)}.")
+    if counts := [f"{score.name} {score.undecided}" for score in scores if score.undecided]:
+        output.message(f"Undecided (ties, failures), counted as wrong: {', '.join(counts)}.")
     output.message("Where ranges overlap, these questions do not show which way is better.")

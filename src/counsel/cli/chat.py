@@ -13,7 +13,7 @@ import click
 from counsel import amounts
 from counsel.caller import Caller
 from counsel.cli import ask_options, completers, connect, fail, ids, live_output, output, user
-from counsel.cli.message_input import MessageInput, next_line
+from counsel.cli.message_input import MessageInput, end_line
 from counsel.cli.stopped import Stopped
 from counsel.errors import CounselError
 from counsel.requests import DEFAULT_MODEL, ChatRequest, Engine, chain
@@ -22,7 +22,7 @@ from counsel.text import counted
 
 HELP = """\
 /model [NAME]  show or change the model
-/file PATH…    send these files with the next message; without PATH: none
+/file PATH…    send these files with the next message; without PATH: send none
 /cost          what this chat has cost
 /new           start a new conversation
 /exit          leave (or Ctrl-D)
@@ -47,19 +47,19 @@ Ctrl-C stops an answer."""
     "conversation",
     metavar="ID",
     shell_complete=completers.conversations,
-    help="Continue a conversation by the beginning of its id, or `last`. Another name starts a new one.",
+    help="Continue the conversation whose id begins with ID, or `last`. Any other name starts a new conversation.",
 )
 @live_output.plain_option
 @connect.standalone_option
 def chat(model: str, conversation: str | None, plain: bool, standalone: bool) -> None:
     """Chat with a model: one conversation, message by message.
 
-    /help lists what else can be typed: /model, /file, /cost, /new, /exit. Ctrl-C stops an answer, Ctrl-D leaves.
-    Without a terminal each line of standard input is a message.
+    /help lists the commands: /model, /file, /cost, /new, /exit. Ctrl-C stops an answer, Ctrl-D leaves.
+    Without a terminal, each line of standard input is a message.
     """
     caller = user.caller()
     _check_model(model, caller)
-    name = ids.continued(conversation, caller) if conversation else None
+    name = ids.continuation(conversation, caller) if conversation else None
     messages = MessageInput(caller.settings.home / "chat_history")
     with connect.Loop() as loop:
         engine = loop.enter(connect.engine(caller, standalone=standalone))
@@ -86,7 +86,7 @@ class Chat:
             "model": self._change_model,
             "file": self._add_files,
             "cost": self._show_cost,
-            "new": self._start_anew,
+            "new": self._start_new,
             "help": lambda _: output.message(HELP),
         }
 
@@ -98,18 +98,18 @@ class Chat:
             while (message := self._next()) is not None:
                 self._handle(message.strip())
         finally:
-            self._say_goodbye()
+            self._print_continue_hint()
 
     def _next(self) -> str | None:
         while True:
             try:
                 message = self._messages.read()
-            except KeyboardInterrupt:  # a line that is not to be sent
-                next_line()
+            except KeyboardInterrupt:  # discards the line
+                end_line()
                 continue
             if message is None:
                 if self._messages.interactive:
-                    next_line()
+                    end_line()
                 return None
             if message.strip() in {"/exit", "/quit"}:
                 return None
@@ -135,7 +135,7 @@ class Chat:
         self._commands[name](argument.strip())
 
     def _ask(self, message: str) -> None:
-        caller, files = self._attached(self._files)
+        caller, files = self._attach(self._files)
         effort: Any = caller.settings.default_effort or None
         request = ChatRequest(
             prompt=message,
@@ -157,18 +157,18 @@ class Chat:
             output.message("")
 
     async def _turn(self, request: ChatRequest, caller: Caller) -> Result:
-        submitted = await self._engine.submit(request, caller)
-        async with ask_options.job(self._engine, submitted):
-            return await ask_options.print_answer(self._engine, submitted, stream=False, plain=self._plain)
+        job_id = await self._engine.submit(request, caller)
+        async with ask_options.job(self._engine, job_id):
+            return await ask_options.print_answer(self._engine, job_id, stream=False, plain=self._plain)
 
-    def _attached(self, names: list[str]) -> tuple[Caller, tuple[str, ...]]:
+    def _attach(self, names: list[str]) -> tuple[Caller, tuple[str, ...]]:
         if not names:
             return self._caller, ()
         from counsel.cli import ask_files  # few messages come with files
 
-        attached = ask_files.attach(names, (), self._caller, allow_secret=False)
-        ask_files.report(attached.left_out, Path.cwd())
-        return attached.caller, attached.files
+        attachments = ask_files.attach(names, (), self._caller, allow_secret=False)
+        ask_files.report(attachments.left_out, Path.cwd())
+        return attachments.caller, attachments.files
 
     # ── commands ──
 
@@ -176,43 +176,43 @@ class Chat:
         if name:
             _check_model(name, self._caller)
             self._model = name
-        shown = "the conversation's, else the default" if self._model == DEFAULT_MODEL else self._model
-        output.message(f"Model: {shown}")
+        label = "the conversation's, else the default" if self._model == DEFAULT_MODEL else self._model
+        output.message(f"Model: {label}")
 
     def _add_files(self, argument: str) -> None:
         from counsel.cli import ask_files
 
         try:
             names = shlex.split(argument)
-        except ValueError as error:  # a quote that is not closed
+        except ValueError as error:  # an unclosed quote
             raise click.UsageError(f"{error}.") from None
         for name in names:
             if not ask_files.is_path(name, Path.cwd()) and not set(name) & set("*?["):
                 raise click.UsageError(f"There is no file {name!r}.")
-        _, files = self._attached([*self._files, *names])  # raises for one that cannot be sent
+        _, files = self._attach([*self._files, *names])  # raises if one cannot be sent
         self._files = [*self._files, *names] if names else []
         output.message(f"{counted(len(files) if names else 0, 'file')} with the next message")
 
     def _show_cost(self, _: str) -> None:
         costs = [result.metadata.cost_usd for result in self._results]
-        known = [cost for cost in costs if cost is not None]
-        total = amounts.dollars(sum(known), complete=len(known) == len(costs))
+        prices = [cost for cost in costs if cost is not None]
+        total = amounts.dollars(sum(prices), complete=len(prices) == len(costs))
         output.message(f"{counted(len(costs), 'answer')}: {total if costs else '$0'}")
 
-    def _start_anew(self, _: str) -> None:
+    def _start_new(self, _: str) -> None:
         self._conversation = None
         output.message("The next message starts a new conversation.")
 
-    def _say_goodbye(self) -> None:
+    def _print_continue_hint(self) -> None:
         if self._conversation:
             output.message(f"Continue with: counsel chat -c {ids.short(self._conversation)}")
 
 
 def _check_model(name: str, caller: Caller) -> None:
-    """Raises for a name that the next message would be refused for: a mistyped model, a provider without a key."""
+    """Raise for a model that would refuse the next message: a mistyped name, a provider without a key."""
     if "," in name:
-        for each in chain(name):
-            _check_known(each, caller)
+        for entry in chain(name):
+            _check_known(entry, caller)
         return
     if name.strip().lower() in {DEFAULT_MODEL, "auto"}:
         return
@@ -227,7 +227,7 @@ def _check_model(name: str, caller: Caller) -> None:
 
 
 def _check_known(name: str, caller: Caller) -> None:
-    """A name of a chain. Whether it can be asked is seen when its turn comes."""
+    """Raise for an unknown name in a chain. Whether it has a key is checked when its turn comes."""
     from counsel.agents import registry
     from counsel.models.catalog import Catalog
 
@@ -236,7 +236,7 @@ def _check_known(name: str, caller: Caller) -> None:
 
 
 def _report(error: CounselError | click.UsageError) -> None:
-    """The chat continues."""
+    """Print an error; the chat continues."""
     if isinstance(error, CounselError):
         fail(error)
     else:

@@ -1,6 +1,6 @@
 """Writing to a terminal whose window may be closed at any moment.
 
-The write can fail before SIGHUP has arrived, and there is work to do before the end: answers that were paid for are kept.
+A write can fail before SIGHUP arrives, and the command still has work to do: it keeps answers that were paid for.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TextIO
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write and flush. If the window is gone, this and everything later goes nowhere; SIGHUP ends the command."""
+    """Write and flush. If the window is gone, this and all later output is discarded; SIGHUP ends the command."""
     try:
         stream.write(text)
         stream.flush()

@@ -1,7 +1,7 @@
-"""What the shell completes beside commands and options: models, agents, servers, skills, jobs and conversations.
+"""What the shell completes besides commands and options: models, agents, servers, skills, jobs and conversations.
 
-Reads files only: no daemon, no agent and no model starts, and nothing is written. A candidate's help, such as a job's
-title, is text from elsewhere: control characters would end the line that the shell reads.
+Reads files only: starts no daemon, agent or model, and writes nothing. A candidate's help, such as a job's title, is
+untrusted text: control characters in it would end the line that the shell reads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _item(value: str, help_: str | None = None) -> CompletionItem:
 
 
 def _quietly(candidates: Callable[[str], Iterable[CompletionItem]]) -> Completer:
-    """A file that cannot be read gives no candidates: the shell has no place for an error."""
+    """A file that cannot be read yields no candidates: the shell has no place for an error."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         with contextlib.suppress(CounselError, OSError, ValueError):
@@ -50,7 +50,7 @@ def _quietly(candidates: Callable[[str], Iterable[CompletionItem]]) -> Completer
 
 
 def _models(incomplete: str) -> Iterator[CompletionItem]:
-    """The models and agents that can be asked; behind a comma, too."""
+    """The models and agents that can be asked; after a comma, too."""
     from counsel import settings
     from counsel.agents.definitions import ASKABLE
     from counsel.models.catalog import Catalog
@@ -69,12 +69,12 @@ def _members(incomplete: str) -> Iterator[CompletionItem]:
     yield from _models(incomplete)
     from counsel import settings
 
-    loaded = settings.load()
-    if not loaded.tables.get("panels"):
+    user_settings = settings.load()
+    if not user_settings.tables.get("panels"):
         return
     from counsel.models import panels
 
-    for name, entries in panels.usable(loaded).items():
+    for name, entries in panels.usable(user_settings).items():
         if f"{panels.MARK}{name}".startswith(prefix):
             yield _item(f"{before}{comma}{panels.MARK}{name}", ", ".join(map(panels.name_of, entries)))
 
@@ -91,8 +91,8 @@ def _lookup() -> Iterator[Lookup]:
     from counsel import settings
     from counsel.engine.store import open_lookup
 
-    loaded = settings.load()
-    lookup = open_lookup(loaded.home, loaded.database)
+    user_settings = settings.load()
+    lookup = open_lookup(user_settings.home, user_settings.database)
     try:
         yield lookup
     finally:
@@ -100,7 +100,7 @@ def _lookup() -> Iterator[Lookup]:
 
 
 def _ids(incomplete: str, entries: Iterable[Entry]) -> Iterator[CompletionItem]:
-    """Short ids as lists show them; whole ones once the word begins like one."""
+    """Short ids, as lists show them; full ids once the word begins like one."""
     from counsel.cli import ids
 
     if LAST.startswith(incomplete):
@@ -149,9 +149,9 @@ def _servers(incomplete: str) -> Iterator[CompletionItem]:
     from counsel.run_paths import home
     from counsel.servers.service import Servers
 
-    here = Servers(workspace_of(os.environ, Path(paths.current_folder())), Path(home(os.environ)))
+    service = Servers(workspace_of(os.environ, Path(paths.current_folder())), Path(home(os.environ)))
     agents: dict[str, list[str]] = {}
-    for row in here.listing(WITH_SERVERS, None).servers:
+    for row in service.listing(WITH_SERVERS, None).servers:
         agents.setdefault(row.server.name, []).append(row.agent)
     for name in sorted(agents):
         if name.startswith(incomplete):

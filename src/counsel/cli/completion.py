@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from counsel.cli import COMPLETING, cli, output
+from counsel.cli import COMPLETION_VARIABLE, cli, output
 
 INSTALL = {
     "bash": 'eval "$(counsel completion bash)"                # in ~/.bashrc; needs bash 4.4 or newer',
@@ -13,8 +13,8 @@ INSTALL = {
     "fish": "counsel completion fish | source                # in ~/.config/fish/config.fish",
 }
 
-# bash splits what was typed at every letter of COMP_WORDBREAKS, so `codex:gpt` is three words: they are joined again, and
-# of a completion only what follows the last colon is given back.
+# bash splits the line at every character of COMP_WORDBREAKS, so `codex:gpt` is three words. The script joins them, and
+# returns only the part of a completion that follows the last colon.
 _BASH_WORDS = """\
     local words=() cword=$COMP_CWORD rest=$COMP_LINE before i
     for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
@@ -44,7 +44,7 @@ def completion(shell: str) -> None:
     """Print a script that completes counsel's commands in bash, zsh or fish.
 
     It completes commands, options and their choices, models, agents, servers, skills, jobs and conversations. zsh and
-    fish also show titles. Completing reads files only; it starts no daemon and asks no model.
+    fish also show titles. Completion reads files only; it starts no daemon and asks no model.
 
     \b
     eval "$(counsel completion bash)"     in ~/.bashrc (bash 4.4 or newer)
@@ -55,10 +55,10 @@ def completion(shell: str) -> None:
 
 
 def script(shell: str) -> str:
-    """click's script. Not its `source()`, which starts bash to look at its version."""
+    """click's script, without its `source()`, which starts bash to check the version."""
     kind = get_completion_class(shell)
     assert kind is not None
-    completer = kind(cli, {}, "counsel", COMPLETING)
+    completer = kind(cli, {}, "counsel", COMPLETION_VARIABLE)
     template = completer.source_template % completer.source_vars()
     if shell == "bash":
         template = _with_whole_words(template)
@@ -68,11 +68,11 @@ def script(shell: str) -> str:
 
 
 def _with_whole_words(template: str) -> str:
-    asked = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
+    assignment = 'COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD'
     before, separator, after = template.partition("    response=")
     assert separator
-    assert asked in after
-    after = after.replace(asked, 'COMP_WORDS="${words[*]}" COMP_CWORD=$cword')
+    assert assignment in after
+    after = after.replace(assignment, 'COMP_WORDS="${words[*]}" COMP_CWORD=$cword')
     body, end, rest = after.partition("    return 0\n")
     assert end
     return f"{before}{_BASH_WORDS}{separator}{body}{_BASH_COLONS}{end}{rest}"

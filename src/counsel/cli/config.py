@@ -34,22 +34,22 @@ def list_(*, as_json: bool) -> None:
 
     The environment wins over COUNSEL_HOME/.env, which wins over config.toml, which wins over the default.
     """
-    loaded = settings.load()
-    rows = [*_rows(loaded), *_table_rows(loaded)]
+    user_settings = settings.load()
+    rows = [*_rows(user_settings), *_table_rows(user_settings)]
     if as_json:
         output.document(
             {
-                "file": str(loaded.home / "config.toml"),
+                "file": str(user_settings.home / "config.toml"),
                 "settings": rows,
-                "problems": list(loaded.problems),
-                **({"team": loaded.team.url} if loaded.team else {}),
+                "problems": list(user_settings.problems),
+                **({"team": user_settings.team.url} if user_settings.team else {}),
             }
         )
         return
     output.table(
-        ("setting", "value", "from"), [(row["name"], _shown(row["value"]), _origin(row)) for row in rows]
+        ("setting", "value", "from"), [(row["name"], _text(row["value"]), _origin(row)) for row in rows]
     )
-    _report(loaded)
+    _report(user_settings)
 
 
 @config.command()
@@ -57,8 +57,8 @@ def list_(*, as_json: bool) -> None:
 @json_option
 def get(key: str, *, as_json: bool) -> None:
     """Print a setting's value."""
-    loaded = settings.load()
-    rows = [*_rows(loaded), *_table_rows(loaded)]
+    user_settings = settings.load()
+    rows = [*_rows(user_settings), *_table_rows(user_settings)]
     name = ".".join(config_file.path_of(key))
     row = next((row for row in rows if row["name"] == name), None)
     if row is None:
@@ -66,7 +66,7 @@ def get(key: str, *, as_json: bool) -> None:
     if as_json:
         output.document(row)
     else:
-        output.line(_shown(row["value"]))
+        output.line(_text(row["value"]))
 
 
 @config.command("set")
@@ -101,7 +101,7 @@ def edit() -> None:
     before = file.read_bytes() if file.exists() else b""
     text = before.decode("utf-8-sig", "replace")
     while True:
-        text = _edited(text)
+        text = _edit(text)
         if text.encode() == before:
             output.message("Nothing was changed.")
             return
@@ -120,7 +120,7 @@ def edit() -> None:
     output.message(f"saved {file}")
 
 
-def _edited(text: str) -> str:
+def _edit(text: str) -> str:
     result = click.edit(text, extension=".toml", require_save=False)
     return text if result is None else result
 
@@ -129,28 +129,28 @@ def _change(key: str, value: object, *, as_json: bool) -> None:
     path = config_file.path_of(key)
     home = settings.load().home
     changed = config_file.put(home, path, value)
-    loaded = settings.load()
+    user_settings = settings.load()
     name = ".".join(path)
     row = next(
-        (row for row in (*_rows(loaded), *_table_rows(loaded)) if row["name"] == name),
+        (row for row in (*_rows(user_settings), *_table_rows(user_settings)) if row["name"] == name),
         {"name": name, "value": None, "source": "default"},
     )
     if as_json:
         output.document({**row, "changed": changed, "file": str(home / "config.toml")})
         return
-    output.message(f"{name} = {_shown(row['value'])} ({_origin(row)})" if changed else "Nothing was changed.")
+    output.message(f"{name} = {_text(row['value'])} ({_origin(row)})" if changed else "Nothing was changed.")
     if row["source"] in {"environment", ".env"}:
         output.message(f"note: {row['where']} takes precedence over config.toml")
 
 
-def _rows(loaded: Settings) -> list[dict[str, Any]]:
+def _rows(user_settings: Settings) -> list[dict[str, Any]]:
     return [
         {
             "name": row.name,
-            "value": _value(getattr(loaded, row.name), secret=row.metadata["secret"]),
+            "value": _value(getattr(user_settings, row.name), secret=row.metadata["secret"]),
             "default": _value(row.default),
-            "source": _kind(loaded.source(row.name)),
-            "where": loaded.source(row.name),
+            "source": _kind(user_settings.source(row.name)),
+            "where": user_settings.source(row.name),
             "environment": row.metadata["env"],
             "description": row.metadata["description"],
         }
@@ -158,12 +158,12 @@ def _rows(loaded: Settings) -> list[dict[str, Any]]:
     ]
 
 
-def _table_rows(loaded: Settings) -> list[dict[str, Any]]:
+def _table_rows(user_settings: Settings) -> list[dict[str, Any]]:
     """The leaves of config.toml's tables. Keys and headers may hold secrets and are not shown."""
-    where = str(loaded.home / "config.toml")
+    where = str(user_settings.home / "config.toml")
     return [
         {"name": ".".join(path), "value": value, "default": None, "source": "config.toml", "where": where}
-        for name, table in loaded.tables.items()
+        for name, table in user_settings.tables.items()
         for path, value in _leaves((name,), table)
     ]
 
@@ -182,7 +182,7 @@ def _value(value: object, *, secret: bool = False) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -202,10 +202,10 @@ def _origin(row: dict[str, Any]) -> str:
     return f"environment ({row['environment']})" if row["source"] == "environment" else str(row["source"])
 
 
-def _report(loaded: Settings) -> None:
-    if loaded.team:
+def _report(user_settings: Settings) -> None:
+    if user_settings.team:
         output.message(
-            f"team: {loaded.team.url or 'a login that cannot be read'} (`counsel login --status`, `counsel logout`)"
+            f"team: {user_settings.team.url or 'a login that cannot be read'} (`counsel login --status`, `counsel logout`)"
         )
-    for problem in loaded.problems:
+    for problem in user_settings.problems:
         output.message(f"problem: {problem}")

@@ -10,12 +10,12 @@ UNCHANGED = "Nothing was changed."
 
 
 def confirm(question: str) -> None:
-    """Return if the answer is yes. Otherwise the command ends here."""
+    """Return if the answer is yes; otherwise exit the command."""
     try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:  # Ctrl-C or Ctrl-D; click has begun no new line
+        consent = click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-C or Ctrl-D; click does not end the line
         output.message(f"\n{UNCHANGED}")
         raise click.exceptions.Exit(130) from None
-    if not agreed:
+    if not consent:
         output.message(UNCHANGED)
         raise click.exceptions.Exit(1)

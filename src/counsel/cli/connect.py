@@ -24,7 +24,7 @@ T = TypeVar("T")
 async def engine(
     caller: Caller, *, standalone: bool = False, continues: bool = False
 ) -> AsyncIterator[Engine]:
-    """`continues`: interrupted jobs of this caller continue here, too. The daemon always does that."""
+    """Connect to an engine. `continues`: it also continues this caller's interrupted jobs, as the daemon always does."""
     if standalone:
         from counsel import logs
         from counsel.engine.engine import open_engine
@@ -46,7 +46,7 @@ async def engine(
 
 
 def run(work: Coroutine[object, object, T]) -> T:
-    """Run it to its end. A closed window (SIGHUP) and SIGTERM stop it in order, as Ctrl-C does."""
+    """Run the work to its end. A closed window (SIGHUP) and SIGTERM stop it in order, as Ctrl-C does."""
     signals = _StopSignals()
     try:
         return asyncio.run(signals.watch(work))
@@ -55,27 +55,27 @@ def run(work: Coroutine[object, object, T]) -> T:
 
 
 class Loop:
-    """An event loop that runs now and then, between a person's messages."""
+    """An event loop that runs while a message is answered, and stops while the person types."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
-        self._entered = AsyncExitStack()
+        self._contexts = AsyncExitStack()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._runner.run(self._entered.aclose())
+            self._runner.run(self._contexts.aclose())
         finally:
             self._runner.close()
 
     def enter(self, context: AbstractAsyncContextManager[T]) -> T:
-        """Open it until the loop is left."""
-        return self._runner.run(self._entered.enter_async_context(context))
+        """Enter the context until the loop closes."""
+        return self._runner.run(self._contexts.enter_async_context(context))
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """As `run` does, but Ctrl-C stops the work alone: it raises `Stopped`."""
+        """Like the function `run`, but Ctrl-C stops only the work: it raises `Stopped`."""
         signals = _StopSignals()
         try:
             return self._runner.run(signals.watch(work))
@@ -93,19 +93,19 @@ class _StopSignals:
     async def watch(self, work: Coroutine[object, object, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        wanted = (signal.SIGHUP, signal.SIGTERM)
-        installed = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]  # `nohup`
-        for number in installed:
-            loop.add_signal_handler(number, self._stop, number, task)
+        signals = (signal.SIGHUP, signal.SIGTERM)
+        handled = [signum for signum in signals if signal.getsignal(signum) is not signal.SIG_IGN]  # `nohup`
+        for signum in handled:
+            loop.add_signal_handler(signum, self._stop, signum, task)
         try:
             return await work
-        finally:  # a loop that does not run would swallow them
-            for number in installed:
-                loop.remove_signal_handler(number)
+        finally:  # a loop that is not running would swallow the signals
+            for signum in handled:
+                loop.remove_signal_handler(signum)
 
-    def _stop(self, number: signal.Signals, task: asyncio.Task[object]) -> None:
-        self.received = number
-        if number == signal.SIGHUP:
+    def _stop(self, signum: signal.Signals, task: asyncio.Task[object]) -> None:
+        self.received = signum
+        if signum == signal.SIGHUP:
             closed_window.write_nowhere(*self._terminals)
         task.cancel()
 

@@ -28,7 +28,7 @@ from counsel.results import ConsensusResult, Result
     "--judge",
     metavar="MODEL",
     shell_complete=completers.models,
-    help="Let a model that is not a member compare the answers: a model, `auto` (another vendor) or `none`. "
+    help="Let a model that is not a member compare the answers: its name, `auto` (another vendor) or `none`. "
     "Default: COUNSEL_JUDGE.",
 )
 @click.option(
@@ -41,21 +41,21 @@ from counsel.results import ConsensusResult, Result
 @click.option(
     "--refine",
     type=click.Choice(get_args(Refine)),
-    help="When models read each other's answers: always (default), on disagreement (needs choices or a judge), never.",
+    help="When models read each other's answers: always (default), on disagreement (needs choices or a judge) or never.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(1, 3),
     default=2,
     show_default=True,
-    help="Maximum number of rounds, including the first; they stop when no model changes its position.",
+    help="Maximum number of rounds, including the first; ends early when no model changes its position.",
 )
 @click.option(
     "--order",
     type=click.Choice(get_args(Order)),
     default="parallel",
     show_default=True,
-    help="sequential: the models answer in turn, and each reads the answers before its own.",
+    help="sequential: the models answer in turn, and each reads the earlier answers.",
 )
 @click.option("--role", "roles", multiple=True, metavar="MODEL=TEXT", help="Give a member a role.")
 @click.option(
@@ -69,7 +69,7 @@ from counsel.results import ConsensusResult, Result
 @click.option(
     "--feedback-prompt",
     metavar="TEXT",
-    help="Add this to the prompt with which each model refines its answer.",
+    help="Add this to the prompt that asks each model to refine its answer.",
 )
 @ask_options.options
 @live_output.plain_option
@@ -104,7 +104,7 @@ def consensus(
     caller, fields = ask_options.prepare(options)
     request = ConsensusRequest(
         prompt=text,
-        models=consensus_members.assigned(models, roles, stances, caller.settings),
+        models=consensus_members.assign_roles(models, roles, stances, caller.settings),
         check_models=True,
         judge=judge or DEFAULT_MODEL,
         choices=choices,
@@ -115,19 +115,19 @@ def consensus(
         cross_feedback_prompt=feedback_prompt,
         **fields,
     )
-    asking = ask_options.submit(
+    answer = ask_options.submit(
         request,
         caller,
-        _watched,
+        _watch_and_wait,
         standalone=standalone,
         background=options["background"],
         as_json=as_json,
     )
-    if result := connect.run(asking):
+    if result := connect.run(answer):
         show(result, plain=plain)
 
 
-async def _watched(engine: Engine, job_id: str) -> Result:
+async def _watch_and_wait(engine: Engine, job_id: str) -> Result:
     await watch(engine, job_id)
     return await engine.wait(job_id)
 

@@ -28,8 +28,8 @@ from counsel.requests import Engine
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_NARROWEST = 36  # characters of a column that can still be read
-_LONGEST = 100_000  # characters of a column on the largest screen
+_NARROWEST = 36  # characters; a narrower column is hard to read
+_LONGEST = 100_000  # characters; fills a column of the largest screen
 _LETTERS = re.compile(r"^[A-T]\n+", re.MULTILINE)
 _PHASES = {
     "initial": "first answer",
@@ -49,23 +49,23 @@ class Column:
 
 
 class Board:
-    """What each model is doing, from the events."""
+    """What each model is doing, according to the events."""
 
     most_lines = _LONGEST  # of each model's text
 
     def __init__(self) -> None:
         self.columns: dict[str, Column] = {}
         self._texts = TextFold(tail=_LONGEST)
-        self._answered: set[str] = set()  # who has, in this round
+        self._answered: set[str] = set()  # slots with an answer in this round
 
     def add(self, event: JobEvent) -> bool:
-        """True when something changed that a person without a live screen should read."""
+        """Return whether a person without a live screen should read the change."""
         is_news = isinstance(event, ModelStarted | Restarted | ModelFinished | ModelFailed)
         if isinstance(event, PhaseStarted):
             self._answered.clear()
             return False
         if isinstance(event, ModelStarted):
-            is_news = event.slot not in self._answered  # else an answer is about to be refused
+            is_news = event.slot not in self._answered  # a second start follows an answer that is refused
             phase = f"{_PHASES.get(event.phase, '')} …"
             self.columns[event.slot] = Column(event.model, phase, phase)
         elif event.slot not in self.columns:
@@ -85,7 +85,7 @@ class Board:
         return is_news
 
     def text(self, slot: str) -> str:
-        """The end of what the model has said; of a judge's JSON without the letters of answers, which stand alone."""
+        """The end of the model's text; a judge's JSON without the lines that are only an answer's letter."""
         text = self._texts.of(slot).text()
         return _LETTERS.sub("", text) if self.columns[slot].phase.startswith(_PHASES["verdict"]) else text
 
@@ -94,7 +94,7 @@ class Board:
         return f"{column.model}: {column.state}"
 
     def render(self, width: int, height: int) -> RenderableType:
-        """Side by side as many as fit, each showing the end of its text."""
+        """As many columns side by side as fit, each with the end of its text."""
         from rich.table import Table
 
         across = max(1, min(len(self.columns), width // _NARROWEST))
@@ -117,10 +117,10 @@ def _panel(column: Column, text: str, width: int, lines: int) -> RenderableType:
     from rich.text import Text
 
     end = output.printable(text[-width * lines :]).expandtabs(4).splitlines()
-    wrapped = [part for line in end for part in tables.fold(line, max(8, width))]
-    shown = Text("\n".join(wrapped[-lines:]))
+    rows = [part for line in end for part in tables.fold(line, max(8, width))]
+    body = Text("\n".join(rows[-lines:]))
     return Panel(
-        shown,
+        body,
         title=Text(output.sanitized(column.model)),
         subtitle=Text(output.sanitized(column.state), overflow="ellipsis"),
         height=lines + 2,
@@ -128,7 +128,7 @@ def _panel(column: Column, text: str, width: int, lines: int) -> RenderableType:
 
 
 class LiveBoard(LiveProgress):
-    """The board in the last rows of the terminal, removed when the models have finished or the person stops them."""
+    """The board in the last rows of the terminal. It disappears when the models finish or the person stops them."""
 
     def __init__(self, board: Board) -> None:
         super().__init__(sys.stderr)
@@ -145,7 +145,7 @@ class LiveBoard(LiveProgress):
 
 
 async def watch(engine: Engine, job_id: str, board: Board | None = None) -> None:
-    """Side by side on a terminal; elsewhere one line per change, on stderr."""
+    """Show the models side by side on a terminal; elsewhere print one line per change on stderr."""
     board = board or Board()
     if sys.stderr.isatty() and output.can_move_cursor() and not output.is_quiet():
         async with LiveBoard(board):

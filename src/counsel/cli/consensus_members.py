@@ -1,4 +1,4 @@
-"""`--role MODEL=TEXT` and `--stance MODEL=…`: which member of a consensus each is for."""
+"""`--role MODEL=TEXT` and `--stance MODEL=…`: roles and stances of the members of a consensus."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 STANCES = ("for", "against", "neutral")
 
 
-def assigned(
+def assign_roles(
     models: tuple[str, ...], roles: Sequence[str], stances: Sequence[str], settings: Settings
 ) -> tuple[str | Member, ...]:
-    """The members with their parts. For a model that is there several times, the first part is the first one's."""
+    """The members with their roles and stances. A model that is listed twice gets them in the order of the options."""
     if not roles and not stances:
         return models
-    from counsel.models import panels  # few questions give parts
+    from counsel.models import panels  # few questions assign roles
 
     members: list[dict[str, Any]] = [
         {"model": entry} if isinstance(entry, str) else dict(entry)
         for entry in panels.requested(models, settings)
     ]
     for name, text in _pairs(roles, "--role MODEL=TEXT"):
-        _give(members, name, "role", text)
+        _assign(members, name, "role", text)
     for name, text in _pairs(stances, "--stance MODEL=for|against|neutral"):
         if text.lower() not in STANCES:
             raise click.BadParameter(f"{text!r} is not a stance: use {', '.join(STANCES)}.")
-        _give(members, name, "stance", text.lower())
+        _assign(members, name, "stance", text.lower())
     return tuple(member["model"] if len(member) == 1 else cast(Member, member) for member in members)
 
 
@@ -44,14 +44,14 @@ def _pairs(values: Iterable[str], form: str) -> Iterable[tuple[str, str]]:
         yield name, text
 
 
-def _give(members: list[dict[str, Any]], name: str, part: str, text: str) -> None:
+def _assign(members: list[dict[str, Any]], name: str, part: str, text: str) -> None:
     model, _, number = name.partition("#")
-    same = [member for member in members if member["model"] == model]
+    matches = [member for member in members if member["model"] == model]
     if number.isdigit():
-        same = same[int(number) - 1 : int(number)]
-    free = [member for member in same if part not in member]
+        matches = matches[int(number) - 1 : int(number)]
+    free = [member for member in matches if part not in member]
     if not free:
-        known = ", ".join(dict.fromkeys(member["model"] for member in members))
-        problem = f"{name} has a {part} already" if same else f"{name} is not a member"
-        raise click.BadParameter(f"{problem}. The members are {known}.")
+        names = ", ".join(dict.fromkeys(member["model"] for member in members))
+        problem = f"{name} already has a {part}" if matches else f"{name} is not a member"
+        raise click.BadParameter(f"{problem}. The members are {names}.")
     free[0][part] = text

@@ -1,4 +1,4 @@
-"""The result of a consensus for people: verdict and answers, then what each model said first and what it changed."""
+"""The result of a consensus for people: verdict and answers, then each model's first answer and what it changed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from counsel.cli.wording import with_failures_in_cli_words
 from counsel.results import ConsensusResult, RefinedAnswer
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-_MOST_WORDS = 4_000  # of both texts: a comparison of more takes seconds
-_SIMILAR = 0.5  # of the words are the same: else the first answer is easier to read than the differences
+_MOST_WORDS = 4_000  # of both texts together: comparing more takes seconds
+_SIMILAR = 0.5  # share of equal words; below it the first answer is easier to read than the differences
 _HEADING = "## First answers"
 
 
 class Change(NamedTuple):
-    """A part of two texts; without a colour both have it."""
+    """A part of two texts; without a colour, both texts have it."""
 
     text: str
     colour: str = ""
 
 
 class Part(NamedTuple):
-    """What a model said first: the differences to its last answer, or the whole where little is left of it."""
+    """A model's first answer: its differences from the last one, or the whole text if they have little in common."""
 
     title: str
     changes: list[Change]
@@ -37,22 +37,22 @@ class Part(NamedTuple):
 
 
 def first_answers(result: ConsensusResult) -> str:
-    """What models said before they refined it, as text."""
+    """The models' answers before they refined them, as text."""
     parts = [f"{part.title}\n\n{part.text}" for part in _parts(result)]
     return "\n\n".join([_HEADING, *parts, *_unchanged(result)]) if result.refined_count else ""
 
 
 def first_rows(result: ConsensusResult, columns: int) -> list[Row]:
-    """The same for a terminal. Differences are no Markdown: half a block of code or of a table means nothing."""
+    """The same for a terminal. Differences are not rendered: half a code block or table is not valid Markdown."""
     from counsel.cli import markdown
 
-    shown = markdown.rows(_HEADING, columns)
+    rows = markdown.rows(_HEADING, columns)
     for part in _parts(result):
-        shown += [EMPTY, *markdown.rows(part.title, columns), EMPTY]
-        shown += _changed_rows(part.changes, columns) if part.changes else markdown.rows(part.whole, columns)
+        rows += [EMPTY, *markdown.rows(part.title, columns), EMPTY]
+        rows += _changed_rows(part.changes, columns) if part.changes else markdown.rows(part.whole, columns)
     for line in _unchanged(result):
-        shown += [EMPTY, *markdown.rows(line, columns)]
-    return shown
+        rows += [EMPTY, *markdown.rows(line, columns)]
+    return rows
 
 
 def _changed_rows(changes: Iterable[Change], columns: int) -> list[Row]:
@@ -107,23 +107,23 @@ def _changes(before: str, after: str) -> list[Change]:
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     if matcher.ratio() < _SIMILAR:
         return []
-    return list(_marked(matcher.get_opcodes(), old, new))
+    return list(_mark_changes(matcher.get_opcodes(), old, new))
 
 
-def _marked(
+def _mark_changes(
     codes: Iterable[tuple[str, int, int, int, int]], old: list[str], new: list[str]
 ) -> Iterator[Change]:
     for kind, start, end, first, last in codes:
-        removed, added = "".join(old[start:end]), "".join(new[first:last])
+        old_text, new_text = "".join(old[start:end]), "".join(new[first:last])
         if kind == "equal":
-            yield Change(removed)
+            yield Change(old_text)
             continue
-        if removed.strip():
-            yield Change(_by_line(removed, "[-", "-]"), "red")
-        if added.strip():
-            yield Change(_by_line(added, "{+", "+}"), "green")
-        elif not removed.strip():
-            yield Change(added)
+        if old_text.strip():
+            yield Change(_by_line(old_text, "[-", "-]"), "red")
+        if new_text.strip():
+            yield Change(_by_line(new_text, "{+", "+}"), "green")
+        elif not old_text.strip():
+            yield Change(new_text)
 
 
 def _by_line(text: str, begin: str, end: str) -> str:
@@ -131,7 +131,7 @@ def _by_line(text: str, begin: str, end: str) -> str:
 
 
 def show(result: ConsensusResult, *, plain: bool) -> None:
-    """On a terminal with the first answers; elsewhere the text of the result alone."""
+    """Print the result; on a terminal also the first answers."""
     output.whole_answer(with_failures_in_cli_words(result).content, plain=plain)
     if output.can_render() and not output.is_quiet() and result.refined_count:
         output.answer("\n")

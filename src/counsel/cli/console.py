@@ -26,15 +26,17 @@ REDIRECT = """<!doctype html>
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, 65535), help="Port (default: the last one, at first 3158).")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="Port (default: the last one used, initially 3158)."
+)
 @click.option("--no-browser", is_flag=True, help="Print the link; open no browser.")
 @click.option("--detach", is_flag=True, help="Return at once. The daemon serves the page until it is idle.")
-@click.option("--no-build", is_flag=True, help="Do not build the page first (only a checkout does).")
+@click.option("--no-build", is_flag=True, help="Do not build the page first (only a checkout builds it).")
 @json_option
 def console(*, port: int | None, no_browser: bool, detach: bool, no_build: bool, as_json: bool) -> None:
     """Open the console in your browser: ask, compare, follow jobs, manage servers and skills.
 
-    Prints a link that signs in once, within five minutes. The command stays until Ctrl-C and restarts the daemon if
+    Prints a link that signs in once, within five minutes. The command runs until Ctrl-C and restarts the daemon if
     it dies, so that an open page reconnects. --json prints the link and implies --no-browser and --detach.
     """
     if not no_build:
@@ -48,34 +50,34 @@ async def _open(caller: Caller, port: int, *, browser: bool, stay: bool, as_json
 
     engine = await daemon(caller)
     try:
-        opened = await engine.console_open(caller, port)
-        _show(opened, caller, browser=browser, as_json=as_json)
+        access = await engine.console_open(caller, port)
+        _show(access, caller, browser=browser, as_json=as_json)
         if stay:
             output.message("Ctrl-C ends this command; jobs continue.")
-            await _stay(engine, caller, opened)
+            await _stay(engine, caller, access)
     finally:
         await engine.close()
 
 
-async def _stay(engine: RemoteEngine, caller: Caller, opened: OpenConsole) -> None:
-    def restarted() -> None:
-        output.message("The daemon was restarted; open pages reconnect.")
+async def _stay(engine: RemoteEngine, caller: Caller, access: OpenConsole) -> None:
+    def report_restart() -> None:
+        output.message("The daemon was report_restart; open pages reconnect.")
 
     while True:
-        await engine.console_hold(caller, opened["port"], restarted)
-        opened = await engine.console_open(caller)
+        await engine.console_hold(caller, access["port"], report_restart)
+        access = await engine.console_open(caller)
         output.message("The port is taken; the console moved.")
-        _show(opened, caller, browser=False, as_json=False)
+        _show(access, caller, browser=False, as_json=False)
 
 
-def _show(opened: OpenConsole, caller: Caller, *, browser: bool, as_json: bool) -> None:
+def _show(access: OpenConsole, caller: Caller, *, browser: bool, as_json: bool) -> None:
     from counsel.http.console.sessions import LINK_SECONDS
 
-    link = f"{opened['url']}/login#{opened['key']}"
+    link = f"{access['url']}/login#{access['key']}"
     if as_json:
-        output.document({"url": f"{opened['url']}/", "link": link, "expires_in": LINK_SECONDS})
+        output.document({"url": f"{access['url']}/", "link": link, "expires_in": LINK_SECONDS})
         return
-    output.message("The console, signed in by this link (once, within five minutes):")
+    output.message("Open the console with this link (it signs in once, within five minutes):")
     output.line(f"  {link}")
     if browser and _has_browser(caller.env):
         _open_browser(caller.settings.home, link, caller.env)
@@ -85,7 +87,7 @@ def _show(opened: OpenConsole, caller: Caller, *, browser: bool, as_json: bool) 
 
 
 def _has_browser(env: Mapping[str, str]) -> bool:
-    """Whether a browser would appear where the user is: not on a server, not in an SSH session without a display."""
+    """Whether a browser would open where the user is: not on a server, not in an SSH session without a display."""
     if env.get("BROWSER"):
         return True
     display = bool(env.get("DISPLAY") or env.get("WAYLAND_DISPLAY"))
@@ -95,7 +97,7 @@ def _has_browser(env: Mapping[str, str]) -> bool:
 
 
 def _open_browser(home: Path, link: str, env: Mapping[str, str]) -> None:
-    """Open a private file that leads to the link: a browser's arguments are in the process list, which all users see."""
+    """Open a private file that redirects to the link: all users can see a browser's arguments in the process list."""
     from counsel import paths, run_paths, untrusted
 
     folder = Path(run_paths.run_folder(str(home))) / "console"
@@ -103,7 +105,7 @@ def _open_browser(home: Path, link: str, env: Mapping[str, str]) -> None:
     file = folder / "open.html"
     paths.write_private(str(file), REDIRECT.format(link=link).encode(), replace=True)
     try:
-        # a process of its own: what a browser prints does not belong here. -I: nothing is imported from this folder
+        # a separate process hides what the browser prints; -I imports nothing from the current folder
         subprocess.Popen(
             [sys.executable, "-I", "-m", "webbrowser", file.as_uri()],
             env=untrusted.absolute_paths(env),
@@ -114,14 +116,14 @@ def _open_browser(home: Path, link: str, env: Mapping[str, str]) -> None:
             start_new_session=True,
         )
     except OSError as error:
-        output.message(f"No browser could be started ({error.strerror}): open the link yourself.")
+        output.message(f"Cannot start a browser ({error.strerror}): open the link yourself.")
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _build_page(*, quiet: bool) -> None:
-    """In a checkout the page is built at its first use, and again when its source is newer. Failing is no reason to stop."""
+    """In a checkout, build the page at its first use and when its source is newer. A failure is only a warning."""
     from counsel.http.console import build
 
     source = build.checkout()
@@ -130,4 +132,4 @@ def _build_page(*, quiet: bool) -> None:
     try:
         build.build(source, build.TARGET, report=(lambda _: None) if quiet else output.message)
     except build.BuildFailed as error:
-        output.message(f"warning: the console cannot be built: {error}")
+        output.message(f"warning: cannot build the console: {error}")

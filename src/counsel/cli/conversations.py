@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def conversations() -> None:
     """List, show, search, export or delete conversations. Without a verb: the list.
 
-    ID is the beginning of a conversation's id or of one of its jobs, or `last`: the newest of this folder.
+    ID is the beginning of the id of a conversation or of one of its jobs, or `last`: the newest of this folder.
     """
 
 
@@ -39,8 +39,8 @@ def _limit(command: Callable[..., object]) -> Callable[..., object]:
 @json_option
 def list_(limit: int, as_json: bool) -> None:
     """List the newest conversations."""
-    with archive.reading() as stored:
-        _print(archive.run(stored.listed(limit)), as_json=as_json)
+    with archive.reading() as history:
+        _print(archive.run(history.listed(limit)), as_json=as_json)
 
 
 @conversations.command()
@@ -49,8 +49,8 @@ def list_(limit: int, as_json: bool) -> None:
 @json_option
 def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List conversations that contain all WORDS."""
-    with archive.reading() as stored:
-        _print(archive.run(stored.search(" ".join(words), limit)), as_json=as_json)
+    with archive.reading() as history:
+        _print(archive.run(history.search(" ".join(words), limit)), as_json=as_json)
 
 
 def _print(listing: ConversationList, *, as_json: bool) -> None:
@@ -82,17 +82,17 @@ def _print(listing: ConversationList, *, as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show a whole conversation."""
     name = ids.conversation(name, user.caller())
-    with archive.reading() as stored:
-        conversation = archive.run(stored.show(name))
+    with archive.reading() as history:
+        conversation = archive.run(history.show(name))
     if as_json:
         output.document(conversation)
         return
     if not conversation["history"]:
-        output.message("It has no messages yet.")
+        output.message("The conversation has no messages yet.")
     for message in read.parts(conversation, "history"):
-        about, role = read.part(message, "metadata"), read.text(message, "role")
-        model = read.text(about, "model") if role == "assistant" else ""
-        mark = f" · partial: {about['status']}" if about.get("partial") else ""
+        metadata, role = read.part(message, "metadata"), read.text(message, "role")
+        model = read.text(metadata, "model") if role == "assistant" else ""
+        mark = f" · partial: {metadata['status']}" if metadata.get("partial") else ""
         at = times.local(times.seconds(read.text(message, "at")))
         head = f"── {role} {model}".rstrip() + f" · {at}{mark}"
         output.turn(head, read.text(message, "content"), rendered=role == "assistant")
@@ -113,11 +113,11 @@ def export(name: str, folder: str | None, as_json: bool) -> None:
     caller = user.caller(roots=export_roots({"export": folder}))
     name = ids.conversation(name, caller)
     target = str(Path(folder).absolute()) if folder else None
-    written = archive.change(lambda stored: stored.export(name, target, caller))
+    export_folder = archive.change(lambda stored: stored.export(name, target, caller))
     if as_json:
-        output.document({"id": name, "folder": str(written)})
+        output.document({"id": name, "folder": str(export_folder)})
     else:
-        output.message(f"exported to {written}")
+        output.message(f"exported to {export_folder}")
 
 
 @conversations.command()
@@ -137,7 +137,7 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     names = tuple(dict.fromkeys(ids.conversation(name, caller, changes=True) for name in names))
     if not yes:
         for name in names:
-            output.message(ids.described(name, caller))
+            output.message(ids.description(name, caller))
         confirm(f"Delete {counted(len(names), 'conversation')} permanently?")
     archive.change(lambda stored: stored.delete(*names))
     if as_json:
@@ -152,9 +152,10 @@ def delete(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
 def share(name: str, as_json: bool) -> None:
     """Let your team read one of your conversations on its server.
 
-    Everyone there can read it, its images and what you add, until you unshare it. ID must be complete.
+    Everyone there can read the conversation, its images and what you add to it, until you unshare it. ID must be the
+    full id.
     """
-    _shared(name, on=True, as_json=as_json)
+    _set_sharing(name, on=True, as_json=as_json)
 
 
 @conversations.command()
@@ -162,14 +163,14 @@ def share(name: str, as_json: bool) -> None:
 @json_option
 def unshare(name: str, as_json: bool) -> None:
     """Stop sharing a conversation with your team."""
-    _shared(name, on=False, as_json=as_json)
+    _set_sharing(name, on=False, as_json=as_json)
 
 
-def _shared(name: str, *, on: bool, as_json: bool) -> None:
+def _set_sharing(name: str, *, on: bool, as_json: bool) -> None:
     login = user.caller().settings.team
     if login is None:
         raise InvalidArgument(
-            "Only conversations at a team's server can be shared.", hint="Run `counsel login URL` first."
+            "Only conversations on a team's server can be shared.", hint="Run `counsel login URL` first."
         )
     from counsel.cli import connect
     from counsel.models import team
@@ -182,13 +183,13 @@ def _shared(name: str, *, on: bool, as_json: bool) -> None:
         except NotFound:
             raise NotFound(
                 f"{login.url} has no conversation of yours with the id {name}.",
-                hint="Its console shows those that you had there, with their ids; those of this machine are not shared.",
+                hint="Its console lists your conversations there with their ids. Those on this machine cannot be shared.",
             ) from None
         finally:
             await transport.close()
 
-    shown = connect.run(ask())
-    sharing = shown.get("shared")
+    reply = connect.run(ask())
+    sharing = reply.get("shared")
     if as_json:
         output.document({"id": name, "shared": sharing})
     else:

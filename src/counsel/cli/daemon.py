@@ -39,11 +39,11 @@ def status(*, as_json: bool) -> None:
 @json_option
 def stop(*, as_json: bool) -> None:
     """Stop the daemon. Running jobs are saved and continue in the next one."""
-    stopped = asyncio.run(_stop())
+    was_running = asyncio.run(_stop())
     if as_json:
-        output.document({"stopped": stopped})
+        output.document({"stopped": was_running})
     else:
-        output.line("The daemon has stopped." if stopped else "No daemon is running.")
+        output.line("The daemon has stopped." if was_running else "No daemon is running.")
 
 
 async def _status() -> DaemonStatus | None:
@@ -71,9 +71,9 @@ async def _stop() -> bool:
 def _text(state: DaemonStatus | None) -> str:
     if state is None:
         return "No daemon is running. It starts on demand."
-    since = int((time.time() - state["started_at"]) / 60)
+    minutes = int((time.time() - state["started_at"]) / 60)
     lines = [
-        f"counsel {state['version']} has been running for {since} min: pid {state['pid']}",
+        f"counsel {state['version']} has been running for {minutes} min: pid {state['pid']}",
         f"  {state['socket']}",
     ]
     lines += [f"  {client['client']} (counsel {client['version']})" for client in state["clients"]]

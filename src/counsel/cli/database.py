@@ -1,4 +1,4 @@
-"""`counsel database`: see whether a PostgreSQL database fits this release, migrate it, bring history into it."""
+"""`counsel database`: check whether a PostgreSQL database fits this release, migrate it, import history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from counsel.errors import InvalidArgument
 ROWS = {
     "status": CommandRow("counsel.cli.database:status", "Show whether this release can use the database."),
     "migrate": CommandRow("counsel.cli.database:migrate", "Create or upgrade counsel's tables."),
-    "import": CommandRow("counsel.cli.database_import:import_", "Add a person's own history to it."),
+    "import": CommandRow("counsel.cli.database_import:import_", "Import a person's own history."),
 }
 
 
@@ -20,8 +20,8 @@ ROWS = {
 def database() -> None:
     """Prepare a PostgreSQL database that several servers share. Needs `pip install 'counsel[team]'`.
 
-    The address is COUNSEL_DATABASE, or the setting `database`, or --database. Passwords belong in the first two or in
-    ~/.pgpass: other users of this machine can see the command line.
+    The address is COUNSEL_DATABASE, the setting `database`, or --database. Put a password in one of the first two or
+    in ~/.pgpass: other users of this machine can see the command line.
     """
 
 
@@ -35,7 +35,7 @@ address_option = click.option(
 @json_option
 @click.pass_context
 def status(ctx: click.Context, *, url: str | None, as_json: bool) -> None:
-    """Show whether this release can use the database. Changes nothing; exits with 1 if it cannot."""
+    """Show whether this release can use the database. Changes nothing; exits with 1 if it cannot be used."""
     address = url_of(url)
     state = _administration().status(address)
     if as_json:
@@ -65,7 +65,7 @@ def status(ctx: click.Context, *, url: str | None, as_json: bool) -> None:
 def migrate(*, url: str | None, as_json: bool) -> None:
     """Create or upgrade counsel's tables, in one transaction.
 
-    Migrate first, then upgrade the servers one by one: servers of the earlier release keep running meanwhile.
+    Migrate first, then upgrade the servers one by one; servers of the earlier release keep running.
     """
     address = url_of(url)
     before, after = _administration().migrate(address)
@@ -81,7 +81,8 @@ def url_of(option: str | None) -> str:
     if url := option or user.caller().settings.database:
         return url
     raise InvalidArgument(
-        "No database is named.", hint="Set COUNSEL_DATABASE or pass --database postgresql://USER@HOST/NAME."
+        "No database is configured.",
+        hint="Set COUNSEL_DATABASE or pass --database postgresql://USER@HOST/NAME.",
     )
 
 

@@ -1,4 +1,4 @@
-"""`counsel database import`: bring a person's own history into the database that a team shares."""
+"""`counsel database import`: add a person's own history to a team's shared database."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def import_(
 ) -> None:
     """Add a person's conversations, finished jobs, images and usage from a SQLite database (FILE).
 
-    Without FILE and --home, your own database is read. It is never changed. A second import adds what is new since
-    the first; jobs that are still running are left out until they have ended.
+    Without FILE and --home, your own database is read. The source is never changed. A second import adds what is new
+    since the first; jobs that are still running are left out until they end.
     """
     if file and home:
-        raise click.UsageError("Name FILE or --home, not both.")
+        raise click.UsageError("Pass FILE or --home, not both.")
     address = database.url_of(url)
     report = _run(_source(file, home), address, person, dry_run=dry_run)
     if person and any(report.added) and not dry_run:
@@ -73,8 +73,8 @@ def _run(path: Path, url: str, person: str | None, *, dry_run: bool) -> ImportRe
     from counsel.engine.store import import_history
     from counsel.engine.team.people.names import folded
 
-    whose = None if person is None else folded(person)
-    return import_history(path, url, whose, dry_run=dry_run, progress=_Progress().show)
+    owner = None if person is None else folded(person)
+    return import_history(path, url, owner, dry_run=dry_run, progress=_Progress().show)
 
 
 class _Progress:
@@ -130,10 +130,10 @@ def _notes(report: ImportReport) -> Iterator[str]:
     if report.problem:
         yield f"warning: {report.problem}."
     if report.open_jobs:
-        yield f"{counted(len(report.open_jobs), 'job')} not added: not ended yet. Import again when they have."
-    for name, other in report.renamed.items():
-        yield f"{name} is in use by someone else: added as {other}."
+        yield f"{counted(len(report.open_jobs), 'job')} not added: still running. Import again when they end."
+    for name, new_name in report.renamed.items():
+        yield f"{name} is in use by someone else: added as {new_name}."
     for name in report.untagged:
         yield f"{name} was added without its tag, which another conversation of the same folder has."
     for name in report.diverged:
-        yield f"{name} was continued in both places: left as it is in the database."
+        yield f"{name} was continued in both places. The database keeps its own version."

@@ -1,4 +1,4 @@
-"""`--database URL` of commands that run for long: other users of the machine can read their command line."""
+"""`--database URL` of long-running commands, without a password: other users can read their command line."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ database_option = click.option(
 
 
 def use_database(url: str | None) -> None:
-    """From now on it is this process's setting, whatever the environment and the files say."""
+    """Make it this process's setting; it overrides the environment and the files."""
     if url is None:
         return
     if _has_password(url):
         raise InvalidArgument(
             "--database must not contain a password: other users of this machine can read the command line.",
-            hint="Put the whole URL into COUNSEL_DATABASE, or the password into a file that PGPASSFILE names.",
+            hint="Put the whole URL in COUNSEL_DATABASE, or the password in the file that PGPASSFILE names.",
         )
     os.environ["COUNSEL_DATABASE"] = url
 
@@ -31,6 +31,6 @@ def _has_password(url: str) -> bool:
     try:
         parts = urlsplit(url)
         in_url = bool(parts.password) or bool(parse_qs(parts.query).get("password"))
-    except ValueError:  # psycopg's own words could quote it
+    except ValueError:  # psycopg's error could quote the password
         in_url = True
     return in_url or re.search(r"(^|\s)password\s*=", url) is not None

@@ -24,7 +24,7 @@ TINY = "SmolLM2 (135 million parameters) is a tiny model for trying things out: 
 
 
 @click.command()
-@click.option("--prompt", multiple=True, help="Ask this instead of the demo's questions (repeatable).")
+@click.option("--prompt", multiple=True, help="Ask this instead of the demo's questions; repeatable.")
 @click.option(
     "--keep", is_flag=True, help="Ask nothing; keep the model running for other clients until Ctrl-C."
 )
@@ -34,9 +34,9 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
 
     The first run downloads the model (about 127 MB, checked against hashes) to COUNSEL_HOME/local.
     """
-    loaded = settings.load()
-    embedded.fetch(loaded.home, output.message)
-    with embedded.LocalModel(loaded.home) as model:
+    user_settings = settings.load()
+    embedded.fetch(user_settings.home, output.message)
+    with embedded.LocalModel(user_settings.home) as model:
         output.message(f"{TINY}\n")
         if keep:
             _keep(model, as_json=as_json)
@@ -44,7 +44,7 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
         answers = asyncio.run(
             _ask_all({**os.environ, **model.environment}, prompt or QUESTIONS, live=not as_json)
         )
-    offers = _offers(loaded)
+    offers = _offers(user_settings)
     if as_json:
         output.document({"model": "smollm2", "note": TINY, "answers": answers, "with_your_keys": offers})
     else:
@@ -54,7 +54,7 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
 async def _ask_all(
     environment: Mapping[str, str], questions: Sequence[str], *, live: bool
 ) -> list[dict[str, object]]:
-    """By the same path as any other model: nothing here knows that it is a local one."""
+    """Ask the local model in the same way as any other model."""
     async with Counsel(env=environment) as counsel:
         return [await (_ask_live if live else _ask)(counsel, question) for question in questions]
 
@@ -74,13 +74,14 @@ async def _ask_live(counsel: Counsel, question: str) -> dict[str, object]:
 
 
 def _keep(model: embedded.LocalModel, *, as_json: bool) -> None:
-    """Show how other programs reach it, and wait."""
+    """Print how other programs reach the model, and wait."""
     if as_json:
         output.document({"model": "smollm2", "note": TINY, "environment": model.environment})
     else:
         sys.stdout.writelines(f"export {name}={value}\n" for name, value in model.environment.items())
         output.message(
-            "With these variables set, `counsel ask -m smollm2 …` uses it, and auto may pick it. Ctrl-C stops it."
+            "With these variables set, `counsel ask -m smollm2 …` uses the model, and auto may pick it. "
+            "Ctrl-C stops it."
         )
     sys.stdout.flush()
     with suppress(KeyboardInterrupt):
@@ -101,5 +102,5 @@ def _suggest(offers: list[str]) -> None:
         output.message(f"  ({', '.join(offers)}; `counsel models` lists all models)")
     else:
         output.message(
-            "For large models set a key such as OPENAI_API_KEY; `counsel models --all` lists them."
+            "To ask large models, set a key such as OPENAI_API_KEY; `counsel models --all` lists them."
         )

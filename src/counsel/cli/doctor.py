@@ -32,7 +32,7 @@ def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json
     Exits with 1 if there is a problem; warnings do not affect the exit code.
     """
     user = caller.local_caller("cli")
-    findings = _repaired(user, yes=yes, as_json=as_json) if repair else []
+    findings = _repair(user, yes=yes, as_json=as_json) if repair else []
     findings += checks.examine(user, online=online)
     if as_json:
         output.document(checks.document(findings))
@@ -42,23 +42,23 @@ def doctor(ctx: click.Context, *, online: bool, repair: bool, yes: bool, as_json
         ctx.exit(1)
 
 
-def _repaired(caller: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
+def _repair(caller: Caller, *, yes: bool, as_json: bool) -> list[Finding]:
     from counsel.doctor.repair import repair
 
     def confirm(question: str) -> bool:
         if yes or as_json or not sys.stdin.isatty():
             return yes
-        agreed = click.confirm(question, err=True)
-        if not agreed:
+        consent = click.confirm(question, err=True)
+        if not consent:
             output.message("The database was not changed.")
-        return agreed
+        return consent
 
     return repair(caller, confirm)
 
 
-def _folded(text: str) -> list[str]:
-    """The text in lines that fit the terminal, between words; a longer word, such as a path, stays whole."""
-    import textwrap  # only people need it
+def _wrap(text: str) -> list[str]:
+    """Wrap the text to the terminal's width. A word that is longer, such as a path, stays whole."""
+    import textwrap  # not needed with --json
 
     width = output.width()
     if width is None:
@@ -70,10 +70,10 @@ def _print(findings: list[Finding]) -> None:
     for area, group in groupby(findings, key=lambda finding: finding.area):
         output.line(area)
         for finding in group:
-            for number, line in enumerate(_folded(finding.what)):
+            for number, line in enumerate(_wrap(finding.what)):
                 mark = " " if number else _MARKS[finding.level]
                 output.line(f"  {mark} {line}", colour=_COLOURS[finding.level])
-            for line in _folded(finding.todo) if finding.todo else ():
+            for line in _wrap(finding.todo) if finding.todo else ():
                 output.line(f"    {line}")
     counts = Counter(finding.level for finding in findings)
     output.line(f"\nproblems: {counts['problem']}, warnings: {counts['warn']}")

@@ -1,7 +1,6 @@
-"""`--json` documents: flat, with `id` for the job and `conversation` for its conversation.
+"""`--json` documents: flat, with `id` for the job and `conversation` for its conversation. Times are UTC.
 
-Keys of earlier releases that do not contradict this stay beside them (`job_id`, `continuation`, `metadata`, `progress`).
-Times are UTC.
+They also keep the keys of earlier releases that do not conflict (`job_id`, `continuation`, `metadata`, `progress`).
 """
 
 from __future__ import annotations
@@ -12,27 +11,32 @@ from counsel.results import Accepted, AnswerMetadata, Cancellation, JobList, Job
 
 
 def answer(result: Result) -> dict[str, object]:
-    """Of `ask` and `consensus`."""
-    return {"id": result.job_id, "conversation": result.continuation.id, **_about(result), **result.to_json()}
-
-
-def _about(result: Result) -> dict[str, object]:
-    metadata = result.metadata
-    about: dict[str, object] = {}
-    if isinstance(metadata, AnswerMetadata):
-        about = {"model": metadata.model, "provider": metadata.provider}
-    usage = metadata.usage
-    known = usage.total > 0
+    """The document of `ask` and `consensus`."""
     return {
-        **about,
-        "input_tokens": usage.input if known else None,
-        "output_tokens": usage.output if known else None,
-        "cost_usd": metadata.cost_usd if known or metadata.cost_usd else None,
+        "id": result.job_id,
+        "conversation": result.continuation.id,
+        **_usage_fields(result),
+        **result.to_json(),
+    }
+
+
+def _usage_fields(result: Result) -> dict[str, object]:
+    metadata = result.metadata
+    origin: dict[str, object] = {}
+    if isinstance(metadata, AnswerMetadata):
+        origin = {"model": metadata.model, "provider": metadata.provider}
+    usage = metadata.usage
+    has_usage = usage.total > 0
+    return {
+        **origin,
+        "input_tokens": usage.input if has_usage else None,
+        "output_tokens": usage.output if has_usage else None,
+        "cost_usd": metadata.cost_usd if has_usage or metadata.cost_usd else None,
     }
 
 
 def accepted(job: Accepted) -> dict[str, object]:
-    """Of `--background`: without the status line that agents read."""
+    """The document of `--background`, without the status line that agents read."""
     document: dict[str, object] = {
         "id": job.job_id,
         "conversation": job.continuation.id,
@@ -44,34 +48,34 @@ def accepted(job: Accepted) -> dict[str, object]:
 
 
 def jobs(newest: JobList) -> dict[str, object]:
-    return {"jobs": [_job(each) for each in newest.jobs]}
+    return {"jobs": [_job(job) for job in newest.jobs]}
 
 
 def _job(job: JobSummary) -> dict[str, object]:
-    shown = JobSummary.to_json(job)
+    document = JobSummary.to_json(job)
     counts = {"completed": job.completed, "total": job.total}
-    return {**shown, **job.outcome(), "id": job.job_id, "conversation": job.id, **counts}
+    return {**document, **job.outcome(), "id": job.job_id, "conversation": job.id, **counts}
 
 
 def status(job: JobStatus) -> dict[str, object]:
     """A job with its answer, as `ask` and `consensus` print it, or with its error."""
     document = _job(job)
     if job.result is not None:
-        shown = answer(job.result)
-        if "status" in shown:  # of a consensus; the job's is another one
-            shown["verdict"] = shown.pop("status")
-        document = {**shown, **document}
+        details = answer(job.result)
+        if "status" in details:  # the consensus's status, not the job's
+            details["verdict"] = details.pop("status")
+        document = {**details, **document}
     if job.error is not None:
-        shown = error(job.error)
-        if "status" in shown:  # of the vendor's HTTP answer
-            shown["http_status"] = shown.pop("status")
-        document = {**shown, **document}
-    more = {
+        details = error(job.error)
+        if "status" in details:  # the status of the vendor's HTTP response
+            details["http_status"] = details.pop("status")
+        document = {**details, **document}
+    extras = {
         name: value
         for name, value in job.content.items()
         if name in {"models_status", "partial", "final_summary", "history", "summary"}
     }
-    return document | more
+    return document | extras
 
 
 def cancelled(outcome: Cancellation, message: str) -> dict[str, object]:

@@ -29,23 +29,23 @@ def add(files: tuple[str, ...], as_json: bool) -> None:
     from counsel.agents.images import image_json, keep
 
     caller = user.caller()
-    loaded = [
-        _loaded(caller, Path(name).expanduser().absolute()) for name in files
+    sources = [
+        _load(caller, Path(name).expanduser().absolute()) for name in files
     ]  # all of them, before the first is stored
-    paths = [keep(caller.cwd, image) for image in loaded]
-    stored = [
+    paths = [keep(caller.cwd, image) for image in sources]
+    entries = [
         {"file": str(image.path), **image_json(image, path)}
-        for image, path in zip(loaded, paths, strict=True)
+        for image, path in zip(sources, paths, strict=True)
     ]
     if as_json:
-        output.document({"images": stored})
+        output.document({"images": entries})
         return
     for path in paths:
         output.line(str(path))
 
 
-def _loaded(caller: Caller, path: Path) -> Image:
-    """An image on the command line may be anywhere: its own folder is allowed for this read."""
+def _load(caller: Caller, path: Path) -> Image:
+    """Load an image. It may be anywhere: its own folder is allowed for this read."""
     from counsel.engine.context.allowed_folders import Folders
     from counsel.engine.context.images import load
 

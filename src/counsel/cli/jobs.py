@@ -1,4 +1,4 @@
-"""`counsel jobs` and `counsel cancel`: background work, seen from any window."""
+"""`counsel jobs` and `counsel cancel`: show, follow and stop jobs from any window."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from counsel.cli.consensus import show
 from counsel.cli.consensus_board import watch
 from counsel.cli.stopped import Stopped
 from counsel.errors import CounselError
-from counsel.job_events import Wait
 from counsel.mcp import render
 from counsel.requests import SEVERAL, Engine
 from counsel.results import AnswerMetadata, Cancellation, ConsensusResult, JobList, JobStatus, JobSummary
@@ -41,7 +40,7 @@ STATES = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-_DATE = re.compile(r"-20\d{6}$")  # of `claude-sonnet-4-5-20250929`
+_DATE = re.compile(r"-20\d{6}$")  # as in `claude-sonnet-4-5-20250929`
 _WIDE = 110  # columns that a terminal needs for all models of a consensus
 
 
@@ -51,7 +50,7 @@ _WIDE = 110  # columns that a terminal needs for all models of a consensus
     "--follow",
     is_flag=True,
     help="Show text as it arrives, until the job ends; in a pipe, the finished answer. "
-    "Without ID: the running job, or else the newest.",
+    "Without ID: a running job, else the newest.",
 )
 @click.option("--history", is_flag=True, help="Show the whole conversation.")
 @click.option(
@@ -76,7 +75,7 @@ def jobs(
 ) -> None:
     """List the newest jobs, or show one job: its progress, its partial text or its answer.
 
-    ID is the beginning of a job's id or of its conversation's, or `last`: the newest job of this folder.
+    ID is the beginning of the id of a job or of its conversation, or `last`: the newest job of this folder.
     """
     if stream and (as_json or not follow):
         raise click.UsageError("--stream needs --follow and cannot be combined with --json.")
@@ -84,22 +83,24 @@ def jobs(
         raise click.UsageError("--history needs the ID of a job.")
     caller = user.caller()
     if job_id is None and not follow:
-        connect.run(_newest(caller, limit, standalone=standalone, as_json=as_json))
+        connect.run(_show_newest(caller, limit, standalone=standalone, as_json=as_json))
     elif follow:
         mode = {"history": history, "stream": stream, "standalone": standalone}
-        connect.run(_to_the_end(job_id, caller, **mode, as_json=as_json))
+        connect.run(_show_until_end(job_id, caller, **mode, as_json=as_json))
     else:
-        connect.run(_so_far(job_id or "", caller, history=history, standalone=standalone, as_json=as_json))
+        connect.run(
+            _show_current(job_id or "", caller, history=history, standalone=standalone, as_json=as_json)
+        )
 
 
-async def _newest(caller: Caller, limit: int, *, standalone: bool, as_json: bool) -> None:
+async def _show_newest(caller: Caller, limit: int, *, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
         _list(await engine.recent(limit), as_json=as_json)
 
 
-async def _so_far(wanted: str, caller: Caller, *, history: bool, standalone: bool, as_json: bool) -> None:
+async def _show_current(name: str, caller: Caller, *, history: bool, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
-        job_id = await ids.job(engine, wanted, caller)
+        job_id = await ids.job(engine, name, caller)
         status = await engine.status(job_id, full_history=history)
     if as_json:
         output.document(documents.status(status))
@@ -107,15 +108,15 @@ async def _so_far(wanted: str, caller: Caller, *, history: bool, standalone: boo
         _show(status)
 
 
-async def _to_the_end(
-    wanted: str | None, caller: Caller, *, history: bool, stream: bool, standalone: bool, as_json: bool
+async def _show_until_end(
+    name: str | None, caller: Caller, *, history: bool, stream: bool, standalone: bool, as_json: bool
 ) -> None:
     async with connect.engine(caller, standalone=standalone, continues=True) as engine:
-        if wanted is None:
+        if name is None:
             job_id = await ids.newest_job(engine, caller)
         else:
-            job_id = await ids.job(engine, wanted, caller)
-        await _follow_or_leave(engine, job_id, stream=stream, as_json=as_json)
+            job_id = await ids.job(engine, name, caller)
+        await _follow_until_interrupted(engine, job_id, stream=stream, as_json=as_json)
         if as_json:
             output.document(documents.status(await engine.status(job_id, full_history=history)))
 
@@ -139,7 +140,7 @@ def _list(newest: JobList, *, as_json: bool) -> None:
 
 
 def _row(job: JobSummary, width: int | None) -> list[str]:
-    """A terminal gets the beginning of the id, which every command takes; a pipe gets the whole."""
+    """On a terminal with a short id, which every command accepts; in a pipe with the full id."""
     return [
         job.job_id if width is None else ids.short(job.job_id),
         times.ago(times.seconds(job.started_at)),
@@ -154,12 +155,12 @@ def _row(job: JobSummary, width: int | None) -> list[str]:
 def _state(job: JobSummary) -> str:
     if job.waiting_for:
         return "waiting"
-    done = f" {job.completed}/{job.total}" if job.is_open and job.total > 1 else ""
-    return STATES.get(job.status, job.status) + done
+    count = f" {job.completed}/{job.total}" if job.is_open and job.total > 1 else ""
+    return STATES.get(job.status, job.status) + count
 
 
 def _models(job: JobSummary, *, brief: bool) -> str:
-    """The model that answered; of a consensus, and while none has answered, those that are asked."""
+    """The model that answered; for a consensus, and before an answer, the models that are asked."""
     if job.model and brief:
         return _DATE.sub("", job.model.removeprefix(f"{job.provider}/"))
     if job.model:
@@ -170,18 +171,25 @@ def _models(job: JobSummary, *, brief: bool) -> str:
 
 
 def _with_outcome(job: JobStatus) -> JobStatus:
-    """The list has it from the database; of one job, its result or its error has it."""
-    about = job.result.metadata if job.result else None
-    if isinstance(about, AnswerMetadata):
+    """Add model and cost: a list has them from the database, a single job has them in its result or error."""
+    metadata = job.result.metadata if job.result else None
+    if isinstance(metadata, AnswerMetadata):
         return replace(
-            job, model=about.model, provider=about.provider, cost_usd=_known(about.usage, about.cost_usd)
+            job,
+            model=metadata.model,
+            provider=metadata.provider,
+            cost_usd=_cost_if_reported(metadata.usage, metadata.cost_usd),
         )
-    if about:
-        return replace(job, cost_usd=_known(about.usage, about.cost_usd), cost_complete=about.cost_complete)
+    if metadata:
+        return replace(
+            job,
+            cost_usd=_cost_if_reported(metadata.usage, metadata.cost_usd),
+            cost_complete=metadata.cost_complete,
+        )
     return replace(job, cost_usd=job.error.cost_usd) if job.error else job
 
 
-def _known(usage: Usage, cost: float | None) -> float | None:
+def _cost_if_reported(usage: Usage, cost: float | None) -> float | None:
     return cost if usage.total or cost else None
 
 
@@ -194,7 +202,7 @@ def _cost(job: JobSummary) -> str:
 # ── one job ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
+async def _follow_until_interrupted(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
     try:
         await _follow(engine, job_id, stream=stream, as_json=as_json)
     except asyncio.CancelledError:  # Ctrl-C
@@ -208,7 +216,7 @@ async def _follow_or_leave(engine: Engine, job_id: str, *, stream: bool, as_json
 async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -> None:
     job = await engine.status(job_id)
     if as_json:
-        await _until_done(engine, job.job_id)
+        await _wait(engine, job.job_id)
         return
     if not job.is_open:
         _show(job)
@@ -226,15 +234,11 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
         output.message(ask_options.footer(await ask_options.print_answer(engine, job.job_id, stream=stream)))
 
 
-async def _until_done(engine: Engine, job_id: str) -> None:
+async def _wait(engine: Engine, job_id: str) -> None:
     try:
         await engine.wait(job_id)
-    except CounselError:  # the status that is printed next says it
+    except CounselError:  # the status that is printed next has the error
         return
-
-
-def _waits(wait: Wait) -> str:
-    return f"waits for {wait.text}"
 
 
 def _show(job: JobStatus) -> None:
@@ -260,32 +264,32 @@ def _show(job: JobStatus) -> None:
 
 
 def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
-    """What a person wants to know of a job, on stderr: its answer alone is on stdout."""
-    started = times.seconds(job.started_at)
+    """The details of a job. They go to stderr: stdout has only the answer."""
+    started_at = times.seconds(job.started_at)
     yield "job", job.job_id
     yield "status", _progress(job)
     if job.waiting_for:
-        yield "", _waits(job.waiting_for)
+        yield "", f"waits for {job.waiting_for.text}"
     for state in job.models_status or ():
-        yield "", f"{state.model}: {_WORDS.get(state.status, state.status)}"
+        yield "", f"{state.model}: {_MODEL_STATES.get(state.status, state.status)}"
     yield "model", _models(job, brief=False)
     if cost := _cost(job):
-        yield "cost", cost + (" (+: at least, some prices are not known)" if cost.endswith("+") else "")
-    yield "started", f"{times.local(started)} ({times.ago(started)})"
+        yield "cost", cost + (" (+: at least; some prices are unknown)" if cost.endswith("+") else "")
+    yield "started", f"{times.local(started_at)} ({times.ago(started_at)})"
     yield "conversation", job.id
     if job.title:
         yield "title", " ".join(job.title.split())
 
 
-_WORDS = {"processing": "answering", "completed": "answered"}
+_MODEL_STATES = {"processing": "answering", "completed": "answered"}
 
 
 def _progress(job: JobStatus) -> str:
     state, duration = STATES.get(job.status, job.status), times.took(job.elapsed_seconds)
     if not job.is_open:
         return f"{state} after {duration}"
-    done = f", {job.completed} of {job.total} answered" if job.total > 1 else ""
-    return f"{state} for {duration}{done}"
+    count = f", {job.completed} of {job.total} answered" if job.total > 1 else ""
+    return f"{state} for {duration}{count}"
 
 
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────────────
@@ -294,7 +298,7 @@ def _progress(job: JobStatus) -> str:
 @click.command()
 @click.argument("job_id", metavar="ID", shell_complete=completers.running_jobs)
 @click.option(
-    "--member", metavar="NAME", help="Only this model of a consensus: its name or number, or `judge`."
+    "--member", metavar="NAME", help="Stop only this model of a consensus: its name or number, or `judge`."
 )
 @connect.standalone_option
 @json_option
@@ -306,11 +310,9 @@ def cancel(job_id: str, member: str | None, standalone: bool, as_json: bool) -> 
     connect.run(_cancel(job_id, member, user.caller(), standalone=standalone, as_json=as_json))
 
 
-async def _cancel(
-    wanted: str, member: str | None, caller: Caller, *, standalone: bool, as_json: bool
-) -> None:
+async def _cancel(name: str, member: str | None, caller: Caller, *, standalone: bool, as_json: bool) -> None:
     async with connect.engine(caller, standalone=standalone) as engine:
-        outcome = await engine.cancel(await ids.job(engine, wanted, caller, changes=True), member)
+        outcome = await engine.cancel(await ids.job(engine, name, caller, changes=True), member)
     message = _outcome(outcome, member or "")
     if as_json:
         output.document(documents.cancelled(outcome, message))
@@ -325,5 +327,5 @@ def _outcome(outcome: Cancellation, member: str) -> str:
     if outcome.cancelled_at:
         return f"Stopped {outcome.job_id}."
     if outcome.status == "processing":
-        return f"{outcome.job_id} was told to stop; the process that runs it has not answered yet."
+        return f"Asked the process that runs {outcome.job_id} to stop it; it has not answered yet."
     return f"Nothing to stop: {outcome.job_id} is {STATES.get(outcome.status, outcome.status)}."

@@ -1,4 +1,4 @@
-"""`counsel keys`: store, list and remove providers' keys. A key is never an argument: others could see it."""
+"""`counsel keys`: store, list and remove providers' keys. A key is never an argument: other users could see it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def keys() -> None:
     "--keychain",
     "in_keychain",
     is_flag=True,
-    help="Store it in the system's keychain (needs `counsel[keychain]`).",
+    help="Store the key in the system's keychain (needs `counsel[keychain]`).",
 )
 @click.option(
     "--check/--no-check", default=True, show_default=True, help="Ask the provider whether it accepts the key."
@@ -46,17 +46,17 @@ def keys() -> None:
 def set_(provider: str, *, in_keychain: bool, check: bool, as_json: bool) -> None:
     """Store a key, typed without echo or read from standard input.
 
-    It is written to COUNSEL_HOME/.env, which only you can read. Running daemons use it within a second.
+    The key is written to COUNSEL_HOME/.env, which only you can read. Running daemons use it within a second.
 
         pass show openai | counsel keys set openai
     """
     from counsel.models import provider_keys
 
-    loaded = settings.load()
-    row = provider_keys.row_of(provider, loaded)
-    key = provider_keys.parsed(_typed(row))
+    user_settings = settings.load()
+    row = provider_keys.row_of(provider, user_settings)
+    key = provider_keys.parsed(_read_key(row))
     accepted = _check(row, key) if check else None
-    where = provider_keys.store(row, key, loaded.home, in_keychain=in_keychain)
+    where = provider_keys.store(row, key, user_settings.home, in_keychain=in_keychain)
     if as_json:
         name = row.provider.key_envs[0]
         output.document(
@@ -65,9 +65,9 @@ def set_(provider: str, *, in_keychain: bool, check: bool, as_json: bool) -> Non
         return
     output.message(f"{row.provider.label}: the key is stored in {where}.")
     if not provider_keys.is_well_formed(row, key):
-        output.message(f"note: it does not look like a key of {row.provider.label}")
+        output.message(f"note: it does not look like a key from {row.provider.label}")
     if accepted is None and check:
-        output.message("note: it could not be checked; `counsel doctor --online` checks it later")
+        output.message("note: the key could not be checked; `counsel doctor --online` checks it later")
     if shadowing := provider_keys.shadowing(row, os.environ):
         output.message(f"note: {shadowing} is set in this shell and takes precedence here")
 
@@ -75,17 +75,17 @@ def set_(provider: str, *, in_keychain: bool, check: bool, as_json: bool) -> Non
 @keys.command("list")
 @json_option
 def list_(*, as_json: bool) -> None:
-    """Show which providers have a key, and where it is stored. Keys are never shown, only their last 4 characters."""
+    """Show which providers have a key, and where it is stored. Only the last 4 characters of a key are shown."""
     from counsel.models import provider_keys
 
-    loaded = settings.load()
-    rows = [_listed(row, loaded) for row in provider_keys.rows(loaded)]
+    user_settings = settings.load()
+    rows = [_key_fields(row, user_settings) for row in provider_keys.rows(user_settings)]
     if as_json:
-        output.document({"keys": rows, "problems": list(loaded.problems)})
+        output.document({"keys": rows, "problems": list(user_settings.problems)})
         return
     table = [(row["provider"], row["variable"], row["source"] or "not set", row["ends_with"]) for row in rows]
     output.table(("provider", "variable", "stored in", "ends with"), table)
-    for problem in loaded.problems:
+    for problem in user_settings.problems:
         output.message(f"problem: {problem}")
 
 
@@ -96,9 +96,9 @@ def remove(provider: str, *, as_json: bool) -> None:
     """Remove a provider's key from COUNSEL_HOME/.env and the keychain."""
     from counsel.models import provider_keys
 
-    loaded = settings.load()
-    row = provider_keys.row_of(provider, loaded)
-    removed, notes = provider_keys.remove(row, loaded.home)
+    user_settings = settings.load()
+    row = provider_keys.row_of(provider, user_settings)
+    removed, notes = provider_keys.remove(row, user_settings.home)
     for note in notes:
         output.message(f"note: {note}")
     if as_json:
@@ -109,29 +109,29 @@ def remove(provider: str, *, as_json: bool) -> None:
         output.message(f"note: {shadowing} is still set in this shell")
 
 
-def _listed(row: ProviderRow, loaded: Settings) -> dict[str, Any]:
+def _key_fields(row: ProviderRow, user_settings: Settings) -> dict[str, Any]:
     from counsel.models import provider_keys
 
     return {
         "provider": row.provider.name,
-        "variable": provider_keys.variable(row, loaded),
-        "source": provider_keys.source(row, loaded),
-        "ends_with": provider_keys.ending(row, loaded),
+        "variable": provider_keys.variable(row, user_settings),
+        "source": provider_keys.source(row, user_settings),
+        "ends_with": provider_keys.ending(row, user_settings),
         "well_formed": row.key_well_formed if row.key_source else None,
     }
 
 
-def _typed(row: ProviderRow) -> str:
+def _read_key(row: ProviderRow) -> str:
     from counsel.models import provider_keys
 
     if not sys.stdin.isatty():
         return sys.stdin.read(provider_keys.LONGEST + 1)
-    where = f" ({row.provider.key_url})" if row.provider.key_url else ""
-    return str(click.prompt(f"{row.provider.label} key{where}", hide_input=True, err=True))
+    url = f" ({row.provider.key_url})" if row.provider.key_url else ""
+    return str(click.prompt(f"{row.provider.label} key{url}", hide_input=True, err=True))
 
 
 def _check(row: ProviderRow, key: str) -> bool | None:
-    import asyncio  # only this needs it
+    import asyncio  # only the check needs it
 
     from counsel.models import provider_keys
 

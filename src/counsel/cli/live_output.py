@@ -1,8 +1,8 @@
 """An answer on stdout: live and as Markdown on a terminal, else the exact text when it is complete.
 
-What a pipe or a file has received cannot be taken back, and a model may fail after it has begun: there the answer is
-written when it is complete, unless `--stream` asks for live text. Where text is discarded later, a line behind it says
-so, and the answer starts again below that line.
+Text that a pipe or a file has received cannot be taken back, and a model may fail halfway: there the answer is written
+when it is complete, unless `--stream` asks for live text. If text is discarded later, a line below it says so, and the
+answer starts again below that line.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ _WAITS = frozenset({"turn", "slot"})
 
 
 def stream_option(command: Callable[..., object]) -> Callable[..., object]:
-    help_ = "Write text to a pipe or file as it arrives. If a call restarts, the discarded part stays there, marked."
+    help_ = (
+        "Write text to a pipe or file as it arrives. If a call restarts, the discarded part stays, marked."
+    )
     return click.option("--stream", is_flag=True, help=help_)(command)
 
 
 def plain_option(command: Callable[..., object]) -> Callable[..., object]:
-    help_ = "Show the text as it is, not rendered as Markdown."
+    help_ = "Print plain text instead of rendered Markdown."
     return click.option("--plain", is_flag=True, help=help_)(command)
 
 
@@ -53,10 +55,10 @@ class Writer(Protocol):
     def write(self, text: str) -> None: ...
 
     def finish(self) -> None:
-        """The text is complete."""
+        """End the complete text."""
 
     def break_off(self) -> None:
-        """No more of it arrives; the next line starts at the left."""
+        """End the line: no more text arrives."""
 
 
 class LiveAnswer:
@@ -90,7 +92,7 @@ class LiveAnswer:
             case ModelFinished():
                 progress.answers(event.at)
             case Restarted():
-                self._restarted(event)
+                self._restart(event)
             case Noticed() if event.kind_of in _NOTICES:
                 progress.note(f"… {in_cli_words(event.text)}")
             case Waiting(wait=wait) if wait and wait.reason in _WAITS:
@@ -101,12 +103,12 @@ class LiveAnswer:
                 pass
 
     def finish(self, answer: str) -> None:
-        """Write what is missing of the answer, or all of it behind a mark where something else was written."""
+        """Write the rest of the answer. If other text was written, mark that as discarded and write the whole answer."""
         self._match(answer)
         self._writer.finish()
 
     def fail(self, partial: str | None, job_id: str) -> None:
-        """The answer broke off: what arrived of it is not written as if it were one."""
+        """End an answer that failed: its partial text is not written as if it were an answer."""
         if self._written.length:
             self._writer.break_off()
         elif partial:
@@ -115,34 +117,34 @@ class LiveAnswer:
             output.message(f"The partial answer is kept: `counsel jobs {ids.short(job_id)}` shows it.")
 
     def stop(self) -> None:
-        """The person stopped it."""
+        """End an answer that the person stopped."""
         self._writer.break_off()
 
     def _text(self, text: str, offset: int) -> None:
         if offset == self._written.length:
             self._write(text)
-        else:  # from the start after another process took over, or once more
-            self._match(self._written.text()[:offset] + text, whole=False)
+        else:  # another process took over and starts from the beginning, or the text was sent twice
+            self._match(self._written.text()[:offset] + text, complete=False)
 
-    def _match(self, text: str, *, whole: bool = True) -> None:
-        written = self._written.text()
-        if not whole and written.startswith(text):
+    def _match(self, text: str, *, complete: bool = True) -> None:
+        previous = self._written.text()
+        if not complete and previous.startswith(text):
             return
-        if not text.startswith(written):
+        if not text.startswith(previous):
             self._mark("the call was repeated; the text above is discarded")
-            written = ""
-        self._write(text[len(written) :])
+            previous = ""
+        self._write(text[len(previous) :])
 
-    def _restarted(self, event: Restarted) -> None:
+    def _restart(self, event: Restarted) -> None:
         if not self._written.length:
             self._progress.note(f"… {render.restarted(event)}")
             return
-        kept = self._written.text()[: event.offset]
+        prefix = self._written.text()[: event.offset]
         self._mark(render.restarted(event))
-        self._write(kept)
+        self._write(prefix)
 
     def _mark(self, line: str) -> None:
-        """Behind the discarded text; on stderr, too, unless both are the same terminal."""
+        """Print the line below discarded text: on stderr, and on stdout unless both are terminals."""
         self._writer.break_off()
         if not (sys.stdout.isatty() and sys.stderr.isatty()):
             output.answer(f"[{output.sanitized(line)}]\n")
@@ -155,7 +157,7 @@ class LiveAnswer:
 
 
 class PlainWriter:
-    """The text as it is."""
+    """Writes the text unchanged."""
 
     def __init__(self) -> None:
         self._at_start = True
@@ -182,8 +184,8 @@ class RenderedAnswer(LiveProgress):
 
     def wait_for(self, model: str) -> None:
         super().wait_for(model)
-        # while the model is waited for: it takes 90 ms that would otherwise delay the first word
-        import counsel.cli.markdown  # noqa: F401 - read ahead of its use
+        # the import takes 90 ms: during the wait it does not delay the first word
+        import counsel.cli.markdown  # noqa: F401 - imported early
 
     def write(self, text: str) -> None:
         if self._stream is None:
@@ -194,7 +196,7 @@ class RenderedAnswer(LiveProgress):
 
     def fold(self, line: Row) -> None:
         if self._stream is None:
-            super().fold(line)  # between two parts of an answer it would be taken for a part of it
+            super().fold(line)  # inside an answer it would look like a part of it
 
     def draw(self) -> None:
         finished, live = self._frame()

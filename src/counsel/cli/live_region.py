@@ -22,11 +22,11 @@ from counsel.cli.tables import cells
 _BEGIN, _END = (
     "\x1b[?2026h",
     "\x1b[?2026l",
-)  # the terminal shows the frame when it is complete; others ignore it
+)  # synchronized output: a frame appears when it is complete; terminals without it ignore this
 
 
 class Row(NamedTuple):
-    text: str  # with its colours
+    text: str  # with escape sequences for colours
     cells: int
 
 
@@ -34,7 +34,7 @@ EMPTY = Row("", 0)
 
 
 def row(text: str, style: str = "") -> Row:
-    """A row of plain text; `style` as in an escape sequence, for example "2" for dimmed."""
+    """A row of plain text; `style` is the code of an escape sequence, for example "2" for dimmed."""
     return Row(f"\x1b[{style}m{text}\x1b[0m" if style else text, cells(text))
 
 
@@ -47,23 +47,23 @@ def window() -> tuple[int, int]:
 class LiveRegion:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._rows: list[Row] = [EMPTY]  # those that can be redrawn; the cursor is behind the last one
+        self._rows: list[Row] = [EMPTY]  # rows that can be redrawn; the cursor is at the end of the last one
         self._window = window()
 
     def draw(self, finished: Sequence[Row], live: Sequence[Row] = ()) -> None:
         """Write the finished rows, and below them the live ones, which the next frame replaces."""
-        size, before = window(), self._window
+        size, old_size = window(), self._window
         live = [*live[-size[1] :]] or [EMPTY]
         new = [*finished, *live]
         self._window = size
-        if size != before:
-            self._write(new, min(_height(self._rows, size, before) - 1, size[1]))
+        if size != old_size:
+            self._write(new, min(_height(self._rows, size, old_size) - 1, size[1]))
         elif new != self._rows:
             pairs = zip(
                 self._rows[:-1], new[:-1], strict=False
             )  # the last row is written again: the cursor is there
-            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-            self._write(new[same:], _height(self._rows[same:], size, before) - 1)
+            unchanged = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            self._write(new[unchanged:], _height(self._rows[unchanged:], size, old_size) - 1)
         self._rows = live
 
     def clear(self) -> None:
@@ -75,47 +75,47 @@ class LiveRegion:
 
     def _write(self, rows: Sequence[Row], up: int) -> None:
         start = f"\r\x1b[{up}A" if up else "\r"
-        body = "\n".join(map(self._erasing, rows))
+        body = "\n".join(map(self._with_erasure, rows))
         closed_window.write(self._stream, f"{_BEGIN}{start}{body}\x1b[J{_END}")
 
-    def _erasing(self, row: Row) -> str:
-        """Over what the rows below held. Behind a full row an erasure would take its last character."""
+    def _with_erasure(self, row: Row) -> str:
+        """The row, erasing old text. After a full row, erasing would take its last character: erase before it."""
         return f"{row.text}\x1b[K" if row.cells <= self._window[0] else f"\x1b[J{row.text}"
 
 
-def _height(rows: Sequence[Row], size: tuple[int, int], written: tuple[int, int]) -> int:
-    """Rows of the window that these take now. A row that was drawn for a wider window than it met takes several, too.
+def _height(rows: Sequence[Row], size: tuple[int, int], old_size: tuple[int, int]) -> int:
+    """The number of window rows that these rows occupy now; several for a row that is wider than the window.
 
-    Terminals wrap what a window that became narrower cannot hold; some cut it off instead.
+    Most terminals wrap rows that no longer fit when the window becomes narrower; some cut them off instead.
     """
-    columns = (size if _wraps_again(os.environ) else written)[0] + 1
+    columns = (size if _rewraps(os.environ) else old_size)[0] + 1
     return sum(max(1, -(-row.cells // columns)) for row in rows)
 
 
-def _wraps_again(env: Mapping[str, str]) -> bool:
-    """Whether the terminal wraps its rows again when its window changes: all but xterm, Linux' console and GNU screen."""
+def _rewraps(env: Mapping[str, str]) -> bool:
+    """Whether the terminal rewraps rows when its window changes: all but xterm, the Linux console and GNU screen."""
     return not (env.get("XTERM_VERSION") or env.get("STY")) and env.get("TERM") != "linux"
 
 
 @contextmanager
 def no_echo() -> Iterator[None]:
-    """Typed characters, and the `^C` of Ctrl-C, are not shown: they would break the live rows."""
+    """Hide typed characters and the `^C` of Ctrl-C: they would break the live rows."""
     file = _own_terminal()
     if file is None:
         yield
         return
-    before = termios.tcgetattr(file)
-    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    attributes = termios.tcgetattr(file)
+    quiet = [*attributes[:3], attributes[3] & ~termios.ECHO, *attributes[4:]]
     termios.tcsetattr(file, termios.TCSANOW, quiet)
     try:
         yield
     finally:
         with suppress(termios.error):  # the window was closed
-            termios.tcsetattr(file, termios.TCSANOW, before)
+            termios.tcsetattr(file, termios.TCSANOW, attributes)
 
 
 def _own_terminal() -> int | None:
-    """The terminal that this process reads from. One in the background would be stopped by changing it."""
+    """The terminal that this process reads from. None in the background: changing it would stop the process."""
     try:
         file = sys.stdin.fileno()
         return file if os.tcgetpgrp(file) == os.getpgrp() else None

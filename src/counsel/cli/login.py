@@ -19,7 +19,7 @@ from counsel.text import counted
 if TYPE_CHECKING:
     from counsel.team_login import TeamLogin
 
-SKEW = 300  # seconds between the two clocks that are worth a word
+MAX_SKEW = 300  # seconds; a larger difference between the clocks is reported
 
 
 @click.command(context_settings={"allow_extra_args": True})
@@ -38,13 +38,13 @@ def login(context: click.Context, url: str | None, *, token_stdin: bool, status:
     """
     if context.args:  # not shown: it may be the token
         raise click.UsageError(
-            "The token is not an argument: type it when asked, or pipe it (--token-stdin). If you just typed it here, "
-            "end it: other users of this machine could see it, and your shell may keep it."
+            "Do not pass the token as an argument: type it when asked, or pipe it (--token-stdin). If you just typed it "
+            "here, end it: other users of this machine could see it, and your shell may keep it."
         )
     if url is None:
         if not status and settings.load().team is None:
             raise InvalidArgument(
-                "Which server? No team was joined yet.", hint="counsel login https://team.example"
+                "This machine has not joined a team.", hint="Run `counsel login https://team.example`."
             )
         _status(as_json=as_json)
         return
@@ -53,50 +53,50 @@ def login(context: click.Context, url: str | None, *, token_stdin: bool, status:
     address = team_login.checked_url(url)
     token = _token(address, from_stdin=token_stdin)
     try:
-        about = _asked(team_login.TeamLogin(address, token))
+        info = _ask_server(team_login.TeamLogin(address, token))
     except CounselError as error:
-        raise _not_joined(error, address) from None
+        raise _join_error(error, address) from None
     home = settings.load().home
-    before = team_login.read(home)
-    joined = team_login.write(home, address, token, about)
+    previous = team_login.read(home)
+    membership = team_login.write(home, address, token, info)
     if as_json:
-        output.document(_document(joined, about))
+        output.document(_document(membership, info))
         return
-    if before is not None and before.url and before.url != address:
-        output.message(f"You have left {before.url}.")
-    output.message(f"You have joined {address}{_as_whom(joined)}: {_offer(about)}.")
-    output.message(f"The token is in {_place(joined, home)}.")
-    for note in _notes(joined, about):
+    if previous is not None and previous.url and previous.url != address:
+        output.message(f"You have left {previous.url}.")
+    output.message(f"You have joined {address}{_as_person(membership)}: {_offer(info)}.")
+    output.message(f"The token is in {_token_place(membership, home)}.")
+    for note in _notes(membership, info):
         output.message(f"note: {note}")
 
 
 @click.command()
 @json_option
 def logout(*, as_json: bool) -> None:
-    """Leave the team: questions are asked with this machine's own keys again.
+    """Leave the team: questions use this machine's own keys again.
 
-    Jobs that are running finish with the login they started with.
+    Running jobs finish with the login they started with.
     """
     from counsel import team_login
 
     home = settings.load().home
-    before = team_login.read(home)
+    previous = team_login.read(home)
     team_login.remove(home)
     if as_json:
-        output.document({"left": before.url if before else None})
+        output.document({"left": previous.url if previous else None})
         return
-    if before is None:
-        output.message("No team was joined. Nothing was changed.")
+    if previous is None:
+        output.message("This machine has not joined a team. Nothing was changed.")
         return
-    output.message(f"You have left {before.url or 'the team'}. Jobs that run now end with that login.")
+    output.message(f"You have left {previous.url or 'the team'}. Running jobs finish with that login.")
     output.message("note: the token itself is still valid: end it at the server if nobody else uses it")
 
 
-def _not_joined(error: CounselError, address: str) -> CounselError:
-    """Nobody has joined this server yet: advice for those who have would only confuse."""
+def _join_error(error: CounselError, address: str) -> CounselError:
+    """The error with a hint for a person who has not joined yet; the usual hints are for those who have."""
     if isinstance(error, AuthenticationFailed):
         error.message = f"{address} does not accept this token."
-        error.hint = "Check that all of it was typed, or get a new one. Nothing was changed."
+        error.hint = "Check that it is complete, or get a new one. Nothing was changed."
     elif error.fields.get("unreachable") or isinstance(error, TimedOut):
         error.hint = "Check the address, the network and the VPN. Nothing was changed."
     elif error.fields.get("status") == 404:
@@ -119,7 +119,7 @@ def _token(address: str, *, from_stdin: bool) -> str:
     return provider_keys.parsed(text, "token")
 
 
-def _asked(login_: TeamLogin) -> Mapping[str, object]:
+def _ask_server(login_: TeamLogin) -> Mapping[str, object]:
     import asyncio  # only these commands need it
 
     from counsel.models import team
@@ -136,110 +136,116 @@ def _asked(login_: TeamLogin) -> Mapping[str, object]:
 
 
 def _status(*, as_json: bool) -> None:
-    loaded = settings.load()
-    joined = loaded.team
-    if joined is None:
+    user_settings = settings.load()
+    membership = user_settings.team
+    if membership is None:
         if as_json:
             output.document({"joined": False})
         else:
-            output.message("No team was joined: questions are asked with this machine's own keys.")
+            output.message("This machine has not joined a team: questions use its own keys.")
         return
-    about, failure = None, None
+    info, failure = None, None
     try:
-        if not joined.problem:
-            about = _asked(joined)
-            _remember(joined, about)
+        if not membership.problem:
+            info = _ask_server(membership)
+            _remember(membership, info)
     except CounselError as error:
         failure = error
     if as_json:
-        output.document(_document(joined, about, failure))
+        output.document(_document(membership, info, failure))
     else:
-        _print_status(joined, about)
-    if failure is not None or joined.problem:
+        _print_status(membership, info)
+    if failure is not None or membership.problem:
         if failure is not None and not as_json:
             raise failure
-        if joined.problem and not as_json:
-            output.message(f"problem: {joined.problem}")
+        if membership.problem and not as_json:
+            output.message(f"problem: {membership.problem}")
         raise click.exceptions.Exit(1)
 
 
-def _remember(joined: TeamLogin, about: Mapping[str, object]) -> None:
+def _remember(membership: TeamLogin, info: Mapping[str, object]) -> None:
     from counsel import team_login
 
-    team_login.write_models(settings.load().home, joined.url, joined.person, about)
+    team_login.write_models(settings.load().home, membership.url, membership.person, info)
 
 
-def _print_status(joined: TeamLogin, about: Mapping[str, object] | None) -> None:
-    loaded = settings.load()
-    output.line(f"server   {joined.url or 'not known'}")
-    output.line(f"you      {joined.name or joined.person or 'the server has one person'}{_role(joined)}")
-    output.line(f"token    in {_place(joined, loaded.home)}")
-    output.line(f"offline  {loaded.team_offline} (team_offline)")
-    if about is not None:
-        output.line(f"answers  yes: {_offer(about)}")
-        for note in _notes(joined, about):
+def _print_status(membership: TeamLogin, info: Mapping[str, object] | None) -> None:
+    user_settings = settings.load()
+    output.line(f"server   {membership.url or 'unknown'}")
+    output.line(
+        f"you      {membership.name or membership.person or 'the server has one person'}{_role(membership)}"
+    )
+    output.line(f"token    in {_token_place(membership, user_settings.home)}")
+    output.line(f"offline  {user_settings.team_offline} (team_offline)")
+    if info is not None:
+        output.line(f"answers  yes: {_offer(info)}")
+        for note in _notes(membership, info):
             output.message(f"note: {note}")
 
 
 def _document(
-    joined: TeamLogin, about: Mapping[str, object] | None, failure: CounselError | None = None
+    membership: TeamLogin, info: Mapping[str, object] | None, failure: CounselError | None = None
 ) -> dict[str, object]:
-    own: dict[str, object] = {"id": joined.person, "name": joined.name, "role": joined.role}
-    person = read.part(about or {}, "person") or own
+    stored_person: dict[str, object] = {
+        "id": membership.person,
+        "name": membership.name,
+        "role": membership.role,
+    }
+    person = read.part(info or {}, "person") or stored_person
     return {
         "joined": True,
-        "url": joined.url,
+        "url": membership.url,
         "person": person if person.get("id") else None,
-        "token_in": "keychain" if joined.in_keychain else "file",
-        "reachable": about is not None,
-        "release": about["counsel"] if about else joined.release or None,
-        "models": len(read.values(about, "models")) if about else len(joined.models),
-        "problem": joined.problem or None,
+        "token_in": "keychain" if membership.in_keychain else "file",
+        "reachable": info is not None,
+        "release": info["counsel"] if info else membership.release or None,
+        "models": len(read.values(info, "models")) if info else len(membership.models),
+        "problem": membership.problem or None,
         "error": failure.as_dict() if failure else None,
     }
 
 
-def _offer(about: Mapping[str, object]) -> str:
-    return f"counsel {about['counsel']}, {counted(len(read.values(about, 'models')), 'model')}"
+def _offer(info: Mapping[str, object]) -> str:
+    return f"counsel {info['counsel']}, {counted(len(read.values(info, 'models')), 'model')}"
 
 
-def _as_whom(joined: TeamLogin) -> str:
-    return f" as {joined.name}{_role(joined)}" if joined.name else ""
+def _as_person(membership: TeamLogin) -> str:
+    return f" as {membership.name}{_role(membership)}" if membership.name else ""
 
 
-def _role(joined: TeamLogin) -> str:
-    return f" ({joined.role})" if joined.role else ""
+def _role(membership: TeamLogin) -> str:
+    return f" ({membership.role})" if membership.role else ""
 
 
-def _place(joined: TeamLogin, home: os.PathLike[str]) -> str:
-    return "the system's keychain" if joined.in_keychain else f"{os.fspath(home)}/team.json"
+def _token_place(membership: TeamLogin, home: os.PathLike[str]) -> str:
+    return "the system's keychain" if membership.in_keychain else f"{os.fspath(home)}/team.json"
 
 
-def _notes(joined: TeamLogin, about: Mapping[str, object]) -> list[str]:
+def _notes(membership: TeamLogin, info: Mapping[str, object]) -> list[str]:
     notes = []
-    if read.part(about, "person").get("role") == "read-only":
-        notes.append("your role is read-only: you can look, not ask")
-    if not about["models"]:
-        notes.append("the server offers you no model: it has no key of a provider")
-    if about["counsel"] != __version__:
-        notes.append(f"the server runs counsel {about['counsel']}, this is {__version__}")
-    skew = time.time() - (read.number(about, "time") or time.time())
-    if abs(skew) > SKEW:
+    if read.part(info, "person").get("role") == "read-only":
+        notes.append("your role is read-only: you can look, but not ask")
+    if not info["models"]:
+        notes.append("the server offers you no model: it has no provider's key")
+    if info["counsel"] != __version__:
+        notes.append(f"the server runs counsel {info['counsel']}, this machine {__version__}")
+    skew = time.time() - (read.number(info, "time") or time.time())
+    if abs(skew) > MAX_SKEW:
         notes.append(
             f"this machine's clock is {abs(skew) / 60:.0f} minutes {'ahead of' if skew > 0 else 'behind'} the server's"
         )
-    loaded = settings.load()
+    user_settings = settings.load()
     notes += [
-        f"{name} is set in this shell only: put it into {loaded.home}/.env for other programs"
+        f"{name} is set in this shell only: put it in {user_settings.home}/.env for other programs"
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")
-        if loaded.env.get(name) and loaded.source(name) == "environment"
+        if user_settings.env.get(name) and user_settings.source(name) == "environment"
     ]
-    if not joined.problem and _has_own_keys(loaded):
+    if not membership.problem and _has_own_keys(user_settings):
         notes.append("this machine's own keys are not used while you are logged in")
     return notes
 
 
-def _has_own_keys(loaded: settings.Settings) -> bool:
+def _has_own_keys(user_settings: settings.Settings) -> bool:
     from counsel.models import provider_keys
 
-    return any(provider_keys.source(row, loaded) for row in provider_keys.rows(loaded))
+    return any(provider_keys.source(row, user_settings) for row in provider_keys.rows(user_settings))

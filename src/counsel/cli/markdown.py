@@ -1,8 +1,8 @@
 """Markdown as rows of a terminal, also while it streams.
 
 `MarkdownStream` takes text as it arrives. A frame has the rows that no later text can change, which are written once,
-and those of the unfinished block, which the next frame replaces. Nothing of the text is lost: HTML, formulas and the
-addresses of links are shown as they are written.
+and those of the unfinished block, which the next frame replaces. No text is lost: HTML, formulas and the addresses of
+links are shown unchanged.
 
 Importing markdown-it and rich takes 90 ms: only a terminal pays for them.
 """
@@ -24,9 +24,9 @@ from rich.text import Text
 from counsel.cli import output, rich_rows
 from counsel.cli.live_region import Row
 
-WIDEST = 100  # columns of prose: longer lines are hard to read; tables and code take the whole window
-_LARGEST = 32 * 1024  # characters of one block; what is larger is shown as it is (code: in several parts)
-_DEEPEST = 60  # levels of nesting; the parser drops what is deeper, and takes longer for more
+WIDEST = 100  # columns of prose: longer lines are hard to read; tables and code use the whole window
+_LARGEST = 32 * 1024  # characters of a block; a larger one is shown unrendered (code: in several parts)
+_DEEPEST = 60  # levels of nesting; the parser drops deeper ones, and more levels take longer
 _TOO_DEEP = r"(?m)^(?:[ \t]*(?:>|[-*+][ \t]|\d+[.)][ \t])){16}"
 _DIM, _CODE = Style(dim=True), Style(color="cyan")
 _HEADINGS = {
@@ -40,7 +40,7 @@ _ALIGNMENTS = ("left", "center", "right")
 
 
 class Block(NamedTuple):
-    """A top-level block, or an item of a top-level list: an item that is followed by another one is finished."""
+    """A top-level block, or an item of a top-level list: an item is finished when another one follows."""
 
     node: SyntaxTreeNode
     line: int
@@ -49,7 +49,7 @@ class Block(NamedTuple):
 
     @property
     def renumber(self) -> int:
-        """The difference to the number that the text has: many models write `1.` before every item."""
+        """The difference from the number in the text: many models write `1.` before every item."""
         return 0 if self.number is None else self.number - int(self.node.info)
 
 
@@ -59,7 +59,7 @@ class Frame(NamedTuple):
 
 
 def rows(text: str, columns: int) -> list[Row]:
-    """A whole text."""
+    """The rows of a complete text."""
     stream = MarkdownStream()
     stream.add(text)
     return stream.frame(columns, 1, ended=True).finished
@@ -76,38 +76,38 @@ class MarkdownStream:
         self._renderer = Renderer(self._console)
         self._text = ""  # from the first unfinished block on
         self._gap = False  # before that block
-        self._renumber = 0  # where it continues a list: added to the number that is written there
+        self._renumber = 0  # added to the number in the text if the block continues a list
         self._written = 0  # rows of that block that are finished (of code)
 
     def add(self, text: str) -> None:
         self._text += output.printable(text)
 
     def frame(self, columns: int, height: int, *, ended: bool = False) -> Frame:
-        """What to write now. `height`: rows of the unfinished block that can be redrawn."""
+        """The rows to write now. `height`: rows of the unfinished block that can be redrawn."""
         finished: list[Text] = []
         try:
             finished += self._finish_blocks(columns)
-            unfinished, is_code = self._unfinished(columns)
+            unfinished, is_code = self._last_block(columns)
         except Exception:  # noqa: BLE001 - whatever a model wrote, it must be readable
-            unfinished, is_code = self._as_it_is(), False
+            unfinished, is_code = self._plain_lines(), False
         large = len(self._text) > _LARGEST
         if ended or (large and not is_code):
-            self._begin("", gap=False)
+            self._start_block("", gap=False)
             return Frame(rich_rows.rows(self._console, finished + unfinished), [])
-        if is_code and (over := len(unfinished) - height) > 0:
-            finished += unfinished[:over]
-            unfinished = unfinished[over:]
-            self._written += over
+        if is_code and (excess := len(unfinished) - height) > 0:
+            finished += unfinished[:excess]
+            unfinished = unfinished[excess:]
+            self._written += excess
             if large:
                 self._shorten_code()
-        live = [part for text in unfinished[-height:] for part in self._folded(text, columns)][-height:]
+        live = [part for text in unfinished[-height:] for part in self._wrap(text, columns)][-height:]
         return Frame(rich_rows.rows(self._console, finished), rich_rows.rows(self._console, live))
 
-    def _as_it_is(self) -> list[Text]:
+    def _plain_lines(self) -> list[Text]:
         return [*([Text()] if self._gap else []), *map(Text, self._text.rstrip("\n").split("\n"))]
 
     def _finish_blocks(self, columns: int) -> list[Text]:
-        """Every block but the last one. Half a line may still become anything: it decides nothing."""
+        """Render every block except the last. An incomplete line may still change its meaning: it ends no block."""
         if re.search(_TOO_DEEP, self._text):
             raise ValueError("nested too deeply")
         complete = self._text[: self._text.rfind("\n") + 1]
@@ -116,27 +116,27 @@ class MarkdownStream:
             return []
         texts = [text for block in blocks[:-1] for text in self._rows(block, columns)][self._written :]
         start = sum(map(len, complete.splitlines(keepends=True)[: blocks[-1].line]))
-        self._begin(self._text[start:], gap=blocks[-1].gap, renumber=blocks[-1].renumber)
+        self._start_block(self._text[start:], gap=blocks[-1].gap, renumber=blocks[-1].renumber)
         return texts
 
-    def _begin(self, text: str, *, gap: bool, renumber: int = 0) -> None:
+    def _start_block(self, text: str, *, gap: bool, renumber: int = 0) -> None:
         self._text, self._gap, self._renumber, self._written = text, gap, renumber, 0
 
-    def _unfinished(self, columns: int) -> tuple[list[Text], bool]:
-        """Its rows, and whether it is code, whose rows do not change."""
+    def _last_block(self, columns: int) -> tuple[list[Text], bool]:
+        """The rows of the unfinished block, and whether it is code, whose rows do not change."""
         if len(self._text) > _LARGEST and not self._text.startswith(("```", "~~~")):
-            return self._as_it_is(), False
+            return self._plain_lines(), False
         blocks = self._blocks(self._text)
         texts = [text for block in blocks for text in self._rows(block, columns)]
         return texts[self._written :], len(blocks) == 1 and blocks[0].node.type == "fence"
 
     def _shorten_code(self) -> None:
-        """A long block of code: what is written is dropped, and its first line opens the rest."""
+        """Drop the written lines of a long block of code; its first line opens the rest."""
         lines = self._text.splitlines(keepends=True)
         opening = 1 + self._gap  # rows: the gap, and the line itself
-        keep = self._written - opening
-        if keep > 0:
-            self._text = "".join([lines[0], *lines[1 + keep :]])
+        count = self._written - opening
+        if count > 0:
+            self._text = "".join([lines[0], *lines[1 + count :]])
             self._written = opening
 
     def _rows(self, block: Block, columns: int) -> list[Text]:
@@ -153,15 +153,15 @@ class MarkdownStream:
         ]
         return [blocks[0]._replace(gap=self._gap), *blocks[1:]] if blocks else []
 
-    def _folded(self, text: Text, columns: int) -> list[Text]:
-        """Lines of code are written whole, so that they can be copied; those that are redrawn must fit."""
+    def _wrap(self, text: Text, columns: int) -> list[Text]:
+        """Wrap a line that is redrawn. Finished lines of code are written whole, so that they can be copied."""
         return (
             [text] if text.cell_len <= columns else list(text.wrap(self._console, columns, overflow="fold"))
         )
 
 
 def _items(node: SyntaxTreeNode, lines: Sequence[str], renumber: int = 0) -> list[Block]:
-    """The block, or the items of the list that it is."""
+    """The block; for a list, its items."""
     if node.type not in {"bullet_list", "ordered_list"}:
         return [Block(node, _line(node), _gap_before(node, lines))]
     start = int(node.attrs.get("start", 1)) + renumber if node.type == "ordered_list" else None
@@ -176,13 +176,13 @@ def _line(node: SyntaxTreeNode) -> int:
 
 
 def _gap_before(node: SyntaxTreeNode, lines: Sequence[str]) -> bool:
-    """An empty line stands before it."""
+    """Whether an empty line precedes the node."""
     line = _line(node)
     return 0 < line <= len(lines) and not lines[line - 1].strip(" \t>")
 
 
 class Renderer:
-    """Blocks as lines of styled text, each as wide as `columns` at most, except lines of code."""
+    """Renders blocks as lines of styled text, at most `columns` wide except for code."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -214,32 +214,30 @@ class Renderer:
         return _prefixed(marker, indent, self._children(node, columns - marker.cell_len)) or [marker]
 
     def _children(self, node: SyntaxTreeNode, columns: int) -> list[Text]:
-        shown: list[Text] = []
+        lines: list[Text] = []
         end = None
         for child in node.children:
-            if end is not None and _line(child) > end:  # an empty line between them
-                shown.append(Text())
-            shown += self.block(child, max(columns, 8))
+            if end is not None and _line(child) > end:  # an empty line separates the two
+                lines.append(Text())
+            lines += self.block(child, max(columns, 8))
             end = child.map[1] if child.map else None
-        return shown
+        return lines
 
     def _list(self, node: SyntaxTreeNode, columns: int) -> list[Text]:
         start = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
-        shown = []
+        lines = []
         for index, item in enumerate(node.children):
-            shown += self.block(item, columns, None if start is None else start + index)
-        return shown
+            lines += self.block(item, columns, None if start is None else start + index)
+        return lines
 
     def _fence(self, node: SyntaxTreeNode) -> list[Text]:
-        """With its fences: a block of code is then clear without colours, too, and can be copied."""
+        """Code with its fences: it is recognizable without colours, and can be copied."""
         from rich.syntax import Syntax  # 40 ms
 
         code = node.content.removesuffix("\n")
         language = node.info.split(maxsplit=1)[0] if node.info.strip() else "text"
-        highlighted = Syntax(code, language, theme="ansi_dark").highlight(code)
-        lines = (
-            list(highlighted.split("\n", allow_blank=True))[: code.count("\n") + 1] if node.content else []
-        )
+        text = Syntax(code, language, theme="ansi_dark").highlight(code)
+        lines = list(text.split("\n", allow_blank=True))[: code.count("\n") + 1] if node.content else []
         first, last = node.map or (0, 0)
         closed = last - first > len(lines) + 1
         fence = Text(node.markup, _DIM)
@@ -279,7 +277,7 @@ class Renderer:
                 text.append(output.printable(node.content), style)
 
     def _append_link(self, text: Text, node: SyntaxTreeNode, style: Style) -> None:
-        """The address is shown: what a link leads to is not for the model to hide."""
+        """Append a link with its address: a model must not hide where a link leads."""
         address = str(node.attrs.get("href") or node.attrs.get("src") or "")
         start = len(text)
         for child in node.children:
@@ -289,5 +287,5 @@ class Renderer:
             text.append(f" ({address})" if label else address, style + _DIM)
 
 
-def _prefixed(first: Text, others: Text, lines: Sequence[Text]) -> list[Text]:
-    return [Text.assemble(others if index else first, line) for index, line in enumerate(lines)]
+def _prefixed(first: Text, rest: Text, lines: Sequence[Text]) -> list[Text]:
+    return [Text.assemble(rest if index else first, line) for index, line in enumerate(lines)]

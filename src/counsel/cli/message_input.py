@@ -15,17 +15,17 @@ _HISTORY_LINES = 1000
 
 
 class MessageInput:
-    """A message ends with its line, unless that ends with a backslash or a block of triple quotes is open."""
+    """Reads messages. A line is a message, unless it ends with a backslash or opens a block of triple quotes."""
 
     def __init__(self, history: Path) -> None:
         self.interactive = sys.stdin.isatty()
-        self._edited = self.interactive and sys.stdout.isatty()
+        self._editable = self.interactive and sys.stdout.isatty()
         self._history = history
-        if self._edited:
+        if self._editable:
             self._prepare_editing()
 
     def read(self) -> str | None:
-        """The next message without its marks; None at the end of the input. Raises KeyboardInterrupt at Ctrl-C."""
+        """The next message without backslashes and quotes; None at the end of the input. Ctrl-C: KeyboardInterrupt."""
         line = self._line(PROMPT)
         if line is None:
             return None
@@ -34,10 +34,10 @@ class MessageInput:
         lines = [line]
         while lines[-1].endswith("\\"):
             lines[-1] = lines[-1][:-1]
-            more = self._line(MORE)
-            if more is None:
+            next_line = self._line(MORE)
+            if next_line is None:
                 break
-            lines.append(more)
+            lines.append(next_line)
         return "\n".join(lines)
 
     def _block(self, first: str) -> str:
@@ -52,15 +52,15 @@ class MessageInput:
         return "\n".join(lines).strip("\n")
 
     def _line(self, prompt: str) -> str | None:
-        if self._edited:
-            return self._edited_line(prompt)
+        if self._editable:
+            return self._edit_line(prompt)
         if self.interactive:  # `input` would write the prompt to stdout, which is a pipe or a file
             sys.stderr.write(prompt)
             sys.stderr.flush()
         line = sys.stdin.readline()
         return line.removesuffix("\n") if line else None
 
-    def _edited_line(self, prompt: str) -> str | None:
+    def _edit_line(self, prompt: str) -> str | None:
         try:
             line = input(prompt)
         except EOFError:
@@ -71,9 +71,9 @@ class MessageInput:
     def _prepare_editing(self) -> None:
         try:
             import readline
-        except ImportError:  # a Python without it: the terminal's own editing remains
+        except ImportError:  # a Python without readline: the terminal's own editing remains
             return
-        # pasted lines are one message, and nothing in them is taken for a key
+        # a paste is one message, and no character in it acts as a key
         readline.parse_and_bind("set enable-bracketed-paste on")
         readline.set_auto_history(False)
         readline.set_history_length(_HISTORY_LINES)
@@ -85,7 +85,7 @@ class MessageInput:
                 readline.write_history_file(self._history)
 
     def _remember(self, line: str) -> None:
-        """At once: a window may be closed at any time, and two chats share the file."""
+        """Append the line at once: a window may be closed at any time, and two chats share the file."""
         with contextlib.suppress(ImportError, OSError):
             import readline
 
@@ -94,6 +94,6 @@ class MessageInput:
                 readline.append_history_file(1, self._history)
 
 
-def next_line() -> None:
-    """Behind `^C` or `^D`, which the terminal shows."""
+def end_line() -> None:
+    """End the line in which the terminal shows `^C` or `^D`."""
     output.message("")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--under",
     type=Number(min=0),
     metavar="DOLLARS",
-    help="Show only models whose input costs less, per million tokens.",
+    help="Show only models whose input costs less than this per million tokens.",
 )
 @click.option("--provider", metavar="P", help="Show only the models of this provider.")
 @click.option("--discover", "ask_servers", is_flag=True, help="Ask providers for their lists of models.")
@@ -49,26 +49,27 @@ def models(
     """List models by provider, newest first: context window, price, what they can do, aliases.
 
     TEXT is part of a model's name, alias or provider, such as `gpt` or `opus`. Prices are in dollars per million
-    tokens, input and output. Without a filter, models that are not available are left out if there are others; --json
-    lists them all.
+    tokens, input and output. Without a filter, unavailable models are left out if any are available; --json lists all.
     """
     if available and everything:
-        raise InvalidArgument("--available and --all exclude each other.", hint="Use one of them.")
-    catalog = _offered_now() if ask_servers else Catalog.load(settings.load())
+        raise InvalidArgument("--available and --all cannot be combined.", hint="Use one of them.")
+    catalog = _current_catalog() if ask_servers else Catalog.load(settings.load())
     provider = provider.strip().lower() if provider else None
     rows = _rows(catalog, provider)
     problems = list(catalog.problems)
     if ask_servers:
-        rows += _discovered(catalog, provider, problems)
+        rows += _discover(catalog, provider, problems)
     filters = list(_filters(catalog, text, vision=vision, under=under, available=available))
-    matching = [row for row in listing.newest_first(catalog, rows) if all(test(row) for test in filters)]
+    matches = [row for row in listing.newest_first(catalog, rows) if all(test(row) for test in filters)]
     if as_json:
-        output.document(listing.document(catalog, matching, problems))
+        output.document(listing.document(catalog, matches, problems))
         return
-    shown = matching if everything or provider or text else _available_if_any(matching)
-    if shown:
+    selection = matches if everything or provider or text else _available_if_any(matches)
+    if selection:
         labels = {row.provider.name: row.provider.label for row in catalog.providers()}
-        models_output.show(shown, labels, aliases=_aliases(catalog, text), hidden=len(matching) - len(shown))
+        models_output.show(
+            selection, labels, aliases=_aliases(catalog, text), hidden_count=len(matches) - len(selection)
+        )
     elif rows:
         output.message(_no_match(catalog, text, available=available))
     else:
@@ -82,10 +83,10 @@ def models(
 
 
 def _rows(catalog: Catalog, provider: str | None) -> list[ModelRow]:
-    """The models of the catalog, and unlisted ones that the user's aliases name."""
+    """The catalog's models, and unlisted ones that the user's aliases refer to."""
     if provider and not catalog.has_provider(provider):
-        known = ", ".join(row.provider.name for row in catalog.providers())
-        raise InvalidArgument(f"There is no provider {provider!r}.", hint=f"There are {known}.")
+        names = ", ".join(row.provider.name for row in catalog.providers())
+        raise InvalidArgument(f"There is no provider {provider!r}.", hint=f"The providers are {names}.")
     return catalog.models(provider) + [
         row for row in catalog.unlisted_by_alias() if provider in {None, row.model.provider}
     ]
@@ -96,7 +97,7 @@ def _filters(
 ) -> Iterable[Callable[[ModelRow], bool]]:
     labels = {row.provider.name: row.provider.label for row in catalog.providers()}
     for part in map(fold, text):
-        yield lambda row, part=part: any(part in name for name in _searched(row, labels))  # type: ignore[misc]
+        yield lambda row, part=part: any(part in name for name in _search_terms(row, labels))  # type: ignore[misc]
     if vision:
         yield lambda row: row.model.vision
     if available:
@@ -105,7 +106,7 @@ def _filters(
         yield lambda row: (price := prices.per_million(row.model)) is not None and price[0] < under
 
 
-def _searched(row: ModelRow, labels: dict[str, str]) -> list[str]:
+def _search_terms(row: ModelRow, labels: dict[str, str]) -> list[str]:
     provider = row.model.provider
     return [fold(name) for name in (row.model.id, *row.names, provider, labels.get(provider, ""))]
 
@@ -115,32 +116,32 @@ def _available_if_any(rows: list[ModelRow]) -> list[ModelRow]:
 
 
 def _aliases(catalog: Catalog, text: Sequence[str]) -> dict[str, str]:
-    """What the user's own names mean, and with a filter those without a version, such as `opus` and `opus-latest`."""
+    """The ids behind the user's aliases; with a filter, also behind names without a version such as `opus-latest`."""
     names = {alias.name for alias in catalog.aliases}
     if text:
         names |= {name for name in catalog.names() if not any(map(str.isdigit, name)) or name in text}
-    wanted = [name for name in sorted(names) if all(fold(part) in fold(name) for part in text)]
-    return {name: model.id for name in wanted if (model := _meaning(catalog, name)) and model.id != name}
+    matches = [name for name in sorted(names) if all(fold(part) in fold(name) for part in text)]
+    return {name: model.id for name in matches if (model := _meaning(catalog, name)) and model.id != name}
 
 
 def _meaning(catalog: Catalog, name: str) -> Model | None:
     try:
         return catalog.lookup(name)
-    except CounselError:  # a bad alias, which is among the problems
+    except CounselError:  # a bad alias; the catalog's problems have it
         return None
 
 
 def _no_match(catalog: Catalog, text: Sequence[str], *, available: bool) -> str:
-    wanted = " ".join(text)
-    nearest = catalog.nearest(wanted) if wanted else []
+    query = " ".join(text)
+    nearest = catalog.nearest(query) if query else []
     suggestion = f" {did_you_mean(nearest)}" if nearest else ""
     if available:
         suggestion += " Without --available, the list shows what each model needs."
-    return f"No {'available ' * available}model matches{f' {wanted!r}' if wanted else ''}.{suggestion}"
+    return f"No {'available ' * available}model matches{f' {query!r}' if query else ''}.{suggestion}"
 
 
-def _offered_now() -> Catalog:
-    """With the list that the team's server has now."""
+def _current_catalog() -> Catalog:
+    """The catalog with the team server's current list of models."""
     import asyncio
 
     from counsel.models import team
@@ -149,17 +150,17 @@ def _offered_now() -> Catalog:
     async def ask(login: TeamLogin) -> None:
         transport = Transport()
         try:
-            team.remember(loaded, login, await team.ask(transport, login, loaded.env))
+            team.remember(user_settings, login, await team.ask(transport, login, user_settings.env))
         finally:
             await transport.close()
 
-    loaded = settings.load()
-    if loaded.team and not loaded.team.problem:
-        asyncio.run(ask(loaded.team))
+    user_settings = settings.load()
+    if user_settings.team and not user_settings.team.problem:
+        asyncio.run(ask(user_settings.team))
     return Catalog.load(settings.load())
 
 
-def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> list[ModelRow]:
+def _discover(catalog: Catalog, provider: str | None, problems: list[str]) -> list[ModelRow]:
     """Models that the servers list and the catalog does not; a server that does not answer is added to `problems`."""
     import asyncio  # 30 ms that only --discover needs
 
@@ -170,8 +171,8 @@ def _discovered(catalog: Catalog, provider: str | None, problems: list[str]) -> 
         and not row.team
         and (row.provider.discover if provider is None else row.provider.name == provider)
     ]
-    models, failed = asyncio.run(_ask(catalog, providers))
-    problems += failed
+    models, failures = asyncio.run(_ask(catalog, providers))
+    problems += failures
     return [catalog.row(model) for model in models if not model.listed]
 
 
@@ -190,12 +191,12 @@ async def _ask(catalog: Catalog, providers: Sequence[str]) -> tuple[list[Model],
     finally:
         await transport.close()
     models: list[Model] = []
-    failed: list[str] = []
+    failures: list[str] = []
     for provider, answer in zip(providers, answers, strict=True):
         if isinstance(answer, CounselError):
-            failed.append(f"{provider} did not list its models: {answer}")
+            failures.append(f"{provider} did not list its models: {answer}")
         elif isinstance(answer, BaseException):
             raise answer
         else:
             models += answer
-    return models, failed
+    return models, failures

@@ -1,4 +1,4 @@
-"""How `counsel models` looks: on a terminal a line for each model below its provider, in a pipe one table."""
+"""The output of `counsel models`: on a terminal, models grouped by provider, one per line; in a pipe, one table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counsel.cli.tables import cells
 from counsel.models import prices
 from counsel.models.catalog import ModelRow
 
-# a letter for each ability, and what it means
+# the letter of each ability, and its meaning
 MARKS = {
     "vision": ("i", "images"),
     "web_search": ("w", "web search"),
@@ -28,18 +28,18 @@ _PIPE_COLUMNS = (
     "superseded by",
     "aliases",
 )
-_WIDE = 110  # columns from which aliases are shown beside each model
-_BESIDE = 46  # columns beside a name; a longer name moves its own line only
+_WIDE = 110  # columns that a terminal needs to show aliases beside each model
+_BESIDE = 46  # columns reserved beside a name; a longer name shifts only its own line
 _LEGEND = (
     f"{', '.join(f'{letter} {meaning}' for letter, meaning in MARKS.values())}; → superseded by",
-    "Prices are for a million tokens of input, and of output.",
+    "Prices are per million tokens of input and of output.",
 )
 
 
 def show(
-    rows: Sequence[ModelRow], labels: Mapping[str, str], *, aliases: Mapping[str, str], hidden: int
+    rows: Sequence[ModelRow], labels: Mapping[str, str], *, aliases: Mapping[str, str], hidden_count: int
 ) -> None:
-    """`aliases`: names whose meaning is shown below the list."""
+    """Print the models. `aliases` are listed below them."""
     width = output.width()
     if width is None:
         output.table(_PIPE_COLUMNS, [_pipe_cells(row) for row in rows])
@@ -52,8 +52,8 @@ def show(
         output.message("")
         for line in _LEGEND:
             output.message(line)
-    if hidden:
-        output.message(f"{hidden} more are not available: `counsel models --all` shows what they need.")
+    if hidden_count:
+        output.message(f"{hidden_count} more are not available: `counsel models --all` shows what they need.")
     if width is None:
         for need in dict.fromkeys(f"{row.model.provider}: {row.reason}" for row in rows if row.reason):
             output.message(need)
@@ -85,7 +85,7 @@ def _heading(label: str, row: ModelRow, width: int) -> str:
 
 
 def _lines(rows: Sequence[ModelRow], by_id: Mapping[str, ModelRow], width: int) -> list[str]:
-    """One line each. What does not fit beside a long name is left out, the least important first."""
+    """One line per model. Fields that do not fit beside a long name are left out, the least important first."""
     table = [[row.model.id, short(row.model.context), *_price(row), _marks(row)] for row in rows]
     longest = [max(map(cells, column)) for column in zip(*table, strict=True)]
     longest[0] = min(longest[0], max(12, width - _BESIDE))
@@ -108,19 +108,19 @@ def _lines(rows: Sequence[ModelRow], by_id: Mapping[str, ModelRow], width: int) 
 
 
 def _shorter(row: ModelRow, by_id: Mapping[str, ModelRow], space: int) -> str:
-    """An alias of the newer model, or the bare fact, if the id does not fit."""
+    """If the newer model's id does not fit: one of its aliases, or only that there is one."""
     newer = by_id.get(row.superseded_by)
     forms = [*(f"→ {name}" for name in (newer.names if newer else ())), "superseded", "→"]
     return next(("  " + form for form in forms if cells(form) <= space), "")
 
 
 def _names(row: ModelRow, space: int) -> str:
-    shown: list[str] = []
+    names: list[str] = []
     for name in row.names:
-        if cells(", ".join((*shown, name))) > space:
+        if cells(", ".join((*names, name))) > space:
             break
-        shown.append(name)
-    return "  " + ", ".join(shown) if shown else ""
+        names.append(name)
+    return "  " + ", ".join(names) if names else ""
 
 
 def _marks(row: ModelRow) -> str:

@@ -54,13 +54,13 @@ def test_a_part_is_for_a_member_of_the_users_own_panel(caller: Callable[..., Cal
     """On the command line, where no models are named."""
     for own in ("sonnet,gpt-5", "@duo"):
         settings = caller(COUNSEL_CONSENSUS_MODELS=own).settings
-        members = consensus_members.assigned(("auto",), ["sonnet=critic"], ["gpt-5=for"], settings)
+        members = consensus_members.assign_roles(("auto",), ["sonnet=critic"], ["gpt-5=for"], settings)
         assert {str(member) for member in members} == {
             "{'model': 'sonnet', 'role': 'critic'}",
             "{'model': 'gpt-5', 'stance': 'for'}",
         }
     with pytest.raises(click.BadParameter, match="opus is not a member"):
-        consensus_members.assigned(
+        consensus_members.assign_roles(
             ("auto",), ["opus=critic"], [], caller(COUNSEL_CONSENSUS_MODELS="sonnet,gpt-5").settings
         )
 
