@@ -162,7 +162,7 @@ def test_usage_fits_the_terminal_and_explains_its_marks(
     assert rows["codex"].count("?") == 3  # in, out, cost
     assert "$12.50+" in rows["anthropic/claude-sonnet-4-5-20250929"]
     assert rows["anthropic/claude-sonnet-4-5-20250929"].count("2M+" if columns == 80 else "2,000,000+") == 2
-    assert "the price of 3 calls is not known and not in the sum" in screen.text
+    assert "the price of 3 calls is unknown and not in the sum" in screen.text
     assert "2 calls did not report tokens" in screen.text
 
 

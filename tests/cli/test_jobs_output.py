@@ -240,7 +240,7 @@ def test_durations_in_words(seconds: float, text: str) -> None:
     ],
 )
 def test_long_titles_end_between_words(text: str, width: int, shown: str) -> None:
-    assert tables.ended(text, width) == shown
+    assert tables.ellipsized(text, width) == shown
 
 
 @pytest.mark.parametrize("group", ["servers", "skills", "conversations"])

@@ -30,7 +30,7 @@ NAMES = ("claude", "codex", "cursor")
     ],
 )
 def test_names_are_split_and_named_once(value: tuple[str, ...], names: tuple[str, ...]) -> None:
-    assert name_lists.known(NAMES)(CONTEXT, PARAMETER, value) == names
+    assert name_lists.parser(NAMES)(CONTEXT, PARAMETER, value) == names
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_names_are_split_and_named_once(value: tuple[str, ...], names: tuple[str
 )
 def test_an_unknown_or_empty_name_is_refused(value: tuple[str, ...], words: str) -> None:
     with pytest.raises(click.BadParameter, match=re.escape(words)):
-        name_lists.known(NAMES)(CONTEXT, PARAMETER, value)
+        name_lists.parser(NAMES)(CONTEXT, PARAMETER, value)
 
 
 def test_the_name_after_the_last_comma_is_completed() -> None:
-    complete = name_lists.completed(NAMES)
+    complete = name_lists.completer(NAMES)
     assert complete(CONTEXT, PARAMETER, "c") == ["claude", "codex", "cursor"]
     assert complete(CONTEXT, PARAMETER, "claude,co") == ["claude,codex"]
     assert complete(CONTEXT, PARAMETER, "x") == []
@@ -211,11 +211,11 @@ def test_a_terminal_without_a_cursor_gets_plain_lines(capsys: pytest.CaptureFixt
     lines = progress.LineProgress()
     for model in ("gpt", "gpt", "opus"):
         lines.wait_for(model)
-    lines.answers(5.0)
+    lines.end_thinking(5.0)
     lines.think("hm", 10.0)
     lines.think("hm", 11.0)
-    lines.answers(13.0)
-    lines.answers(14.0)
+    lines.end_thinking(13.0)
+    lines.end_thinking(14.0)
     lines.note("a notice")
     assert capsys.readouterr().err.splitlines() == [
         "waiting for gpt …",
@@ -258,10 +258,10 @@ def test_thinking_ends_as_one_line(clock: list[float]) -> None:
     live = progress.LiveProgress(stream)
     live.wait_for("gpt")
     clock[0] += 5
-    live.answers(105.0)
+    live.end_thinking(105.0)
     assert (live.status(), stream.getvalue()) == ([], "")
     live.think("hm", 105.0)
-    live.answers(109.0)
+    live.end_thinking(109.0)
     assert "thought for 4 s" in stream.getvalue()
     live.think("again", 110.0)
     assert [each.text for each in live.status()][1:] == ["\x1b[2m  again\x1b[0m"]

@@ -201,7 +201,7 @@ def test_the_board_of_a_review_is_as_small_as_what_it_says() -> None:
     for slot, model in enumerate(planted.MODELS):
         board.add(ModelStarted(slot, 0.0, str(slot), model, "review"))
         board.add(TextAdded(slot, 0.0, str(slot), '{"severity": "high"} {"severity"', 0, "review"))
-    shown = [row.text for row in rich_rows.rendered(Console(width=80), board.render(80, 24), 80)]
+    shown = [row.text for row in rich_rows.render(Console(width=80), board.render(80, 24), 80)]
     assert len(shown) == 6, "two rows of boxes with one line each"
     assert shown[1].count("2 findings so far") == 2
     assert "reviewing" in shown[2]

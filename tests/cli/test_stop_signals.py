@@ -60,5 +60,5 @@ def test_the_teams_server_is_asked_through_the_shells_proxy(
     monkeypatch.setattr(aiohttp, "ClientSession", Session)
     monkeypatch.setattr(user, "caller", lambda: SimpleNamespace(settings=SimpleNamespace(team=login)))
     with pytest.raises(AuthenticationFailed, match=r"team\.example did not answer"):
-        people_keys._asked("GET", "")
+        people_keys._request("GET", "")
     assert asked == [True]

@@ -96,7 +96,7 @@ def test_text_is_folded_between_words(text: str, width: int, lines: list[str]) -
     ],
 )
 def test_text_ends_after_its_first_words(text: str, width: int, ended: str) -> None:
-    assert tables.ended(text, width) == ended
+    assert tables.ellipsized(text, width) == ended
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -
     user.counsel("add", "y", "--everywhere", "--", "c")
     assert f"left out, not found here: {', '.join(AGENTS[name].label for name in others)} (" in user.err
     head = user.counsel("list").splitlines()[1].split()
-    assert head == ["SERVER", "CLAUDE", "VSCODE", "WHAT", "NOTES"]
+    assert head == ["SERVER", "CLAUDE", "VSCODE", "TARGET", "NOTES"]
     user.counsel("add", "y", "-a", "codex", "--", "c")  # a name always works
     assert "CODEX" in user.counsel("list").splitlines()[1].split()
 

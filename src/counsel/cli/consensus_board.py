@@ -141,7 +141,7 @@ class LiveBoard(LiveProgress):
         if not self._board.columns:
             return []
         columns, height = window()
-        return rich_rows.rendered(self._console, self._board.render(columns, height), columns)
+        return rich_rows.render(self._console, self._board.render(columns, height), columns)
 
 
 async def watch(engine: Engine, job_id: str, board: Board | None = None) -> None:

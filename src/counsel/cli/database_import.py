@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel.cli import database, json_option, output, user
-from counsel.cli.team_database import note
+from counsel.cli.team_database import log_change
 from counsel.text import counted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def import_(
     address = database.url_of(url)
     report = _run(_source(file, home), address, person, dry_run=dry_run)
     if person and any(report.added) and not dry_run:
-        note(person, f"history imported: {', '.join(_added(report))}", address)
+        log_change(person, f"history imported: {', '.join(_added(report))}", address)
     if as_json:
         output.document(_document(report, dry_run=dry_run))
         return

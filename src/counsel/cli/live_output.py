@@ -79,7 +79,7 @@ class LiveAnswer:
             async for event in events:
                 if isinstance(event, TextAdded):
                     if self._live:
-                        self._progress.answers(event.at)
+                        self._progress.end_thinking(event.at)
                         self._text(event.text, event.offset)
                 else:
                     self._report(event)
@@ -90,7 +90,7 @@ class LiveAnswer:
             case ThinkingAdded():
                 progress.think(event.text, event.at)
             case ModelFinished():
-                progress.answers(event.at)
+                progress.end_thinking(event.at)
             case Restarted():
                 self._restart(event)
             case Noticed() if event.kind_of in _NOTICES:
@@ -194,9 +194,9 @@ class RenderedAnswer(LiveProgress):
             self._stream = MarkdownStream()
         self._stream.add(text)
 
-    def fold(self, line: Row) -> None:
+    def collapse(self, line: Row) -> None:
         if self._stream is None:
-            super().fold(line)  # inside an answer it would look like a part of it
+            super().collapse(line)  # inside an answer it would look like a part of it
 
     def draw(self) -> None:
         finished, live = self._frame()

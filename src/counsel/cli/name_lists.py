@@ -10,23 +10,23 @@ import click
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
 
-def known(
+def parser(
     names: Collection[str],
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], tuple[str, ...]]:
     """`a,b` and `c` become a, b and c: known names, without duplicates."""
 
     def split(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-        listed = [part.strip() for item in value for part in item.split(",") if part.strip()]
-        if unknown := [name for name in listed if name not in names]:
+        values = [part.strip() for item in value for part in item.split(",") if part.strip()]
+        if unknown := [name for name in values if name not in names]:
             raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(names)}.")
-        if value and not listed:  # a script's empty variable must not mean all of them
+        if value and not values:  # a script's empty variable must not mean all of them
             raise click.BadParameter(f"it is empty; use one of {', '.join(names)}.")
-        return tuple(dict.fromkeys(listed))
+        return tuple(dict.fromkeys(values))
 
     return split
 
 
-def completed(names: Collection[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+def completer(names: Collection[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """For shell completion: completes the name after the last comma."""
 
     def candidates(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -43,8 +43,8 @@ def agents(names: Collection[str]) -> Callable[[Decorated], Decorated]:
         "-a",
         "agents",
         multiple=True,
-        callback=known(names),
-        shell_complete=completed(names),
+        callback=parser(names),
+        shell_complete=completer(names),
         metavar="AGENT",
         help=f"{', '.join(names)}; separate several with commas.",
     )

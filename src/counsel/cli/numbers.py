@@ -9,7 +9,7 @@ import click
 
 
 class Number(click.FloatRange):
-    """click's range lets `nan` through, and `inf` where there is no end: JSON has neither."""
+    """A number without `nan` and `inf`, which JSON lacks: click's range accepts both if it has no maximum."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)

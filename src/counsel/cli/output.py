@@ -1,7 +1,7 @@
 """What commands print: answers and JSON documents on stdout, messages for people on stderr.
 
 Colours and live lines appear on a terminal only. rich is imported only when there is a terminal.
-Text from elsewhere (prompts, answers, names of servers and skills, errors) is sanitized before it is shown on a terminal.
+Untrusted text (prompts, answers, names of servers and skills, errors) is sanitized before it is shown on a terminal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from counsel.cli.live_region import Row
 
-# Control characters (they move the cursor, change colours or the title), and those that reverse the order of letters.
+# Control characters (they move the cursor, change colours or the title), and those that change the text's direction.
 _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # compiled by `re` when first used
 _UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 _COMMAND = r"(?:\A|(?<=[\n\r]))\s*:(?=:)|#(?=#\[)"
@@ -33,7 +33,7 @@ _UNESCAPED = (
 
 
 def sanitized(text: str) -> str:
-    """Names, titles and messages without control characters."""
+    """A name, title or message without control characters."""
     return text if text.isprintable() else re.sub(_UNSAFE, "\ufffd", text)
 
 
@@ -43,19 +43,19 @@ def printable(text: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    """Of GitHub's runner, which takes a line that begins with `::`, or has `##[`, for a command (ActionCommand.cs there)."""
+    """Text in which GitHub's runner sees no command: a line that begins with `::` or has `##[` (its ActionCommand.cs)."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return text
     return re.sub(_COMMAND, "\\g<0>\u200b", text)
 
 
 def answer(text: str) -> None:
-    """A model's answer, or a file's text: exact in a pipe, without control characters on a terminal."""
+    """Print a model's answer or a file's text: exact in a pipe, without control characters on a terminal."""
     closed_window.write(sys.stdout, printable(text) if sys.stdout.isatty() else text)
 
 
 def whole_answer(text: str, *, plain: bool = False) -> None:
-    """An answer that is complete, and a newline: rendered as Markdown on a terminal."""
+    """Print a complete answer and a newline; on a terminal, rendered as Markdown."""
     if plain or not can_render():
         answer(text + "\n")
         return
@@ -65,14 +65,14 @@ def whole_answer(text: str, *, plain: bool = False) -> None:
     rows(markdown.rows(text, window()[0]))
 
 
-def rows(shown: Iterable[Row]) -> None:
-    """Rows of a terminal, as they are."""
-    sys.stdout.write("".join(f"{row.text}\n" for row in shown))
+def rows(screen_rows: Iterable[Row]) -> None:
+    """Print rows of a terminal unchanged."""
+    sys.stdout.write("".join(f"{row.text}\n" for row in screen_rows))
     sys.stdout.flush()
 
 
 def turn(head: str, text: str, *, rendered: bool) -> None:
-    """One message of a conversation below its head; an answer is rendered on a terminal."""
+    """Print one message of a conversation below its head; if `rendered`, as Markdown on a terminal."""
     answer(f"{head}\n")
     if rendered and can_render():
         whole_answer(text)
@@ -82,12 +82,12 @@ def turn(head: str, text: str, *, rendered: bool) -> None:
 
 
 def can_move_cursor() -> bool:
-    """The terminal understands more than lines of text."""
+    """Whether the terminal understands more than lines of text."""
     return os.environ.get("TERM") not in {"dumb", "unknown", "", None}
 
 
 def can_render() -> bool:
-    """Answers are rendered as Markdown."""
+    """Whether answers are rendered as Markdown."""
     return sys.stdout.isatty() and can_move_cursor()
 
 
@@ -96,7 +96,7 @@ def has_colours() -> bool:
 
 
 def line(text: str = "", colour: str = "") -> None:
-    """A line of a list, on stdout; in colour on a terminal, unless NO_COLOR is set."""
+    """Print a line of a list on stdout; in colour on a terminal, unless NO_COLOR is set."""
     text = sanitized(text)
     if colour and has_colours():
         text = f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
@@ -104,7 +104,7 @@ def line(text: str = "", colour: str = "") -> None:
 
 
 def diff(text: str) -> None:
-    """The exact changes of files, in colour where `line` has colours."""
+    """Print the exact changes of files; in colour where `line` has colours."""
     if has_colours():
         text = re.sub("(?m)^.+$", lambda match: _in_colour(printable(match[0])), text)
         sys.stdout.write(text)
@@ -112,13 +112,13 @@ def diff(text: str) -> None:
         answer(text)
 
 
-def _in_colour(changed: str) -> str:
-    start = next((start for start in _DIFF_COLOURS if changed.startswith(start)), "")
-    return f"\x1b[{_DIFF_COLOURS[start]}m{changed}\x1b[0m" if start else changed
+def _in_colour(text: str) -> str:
+    start = next((start for start in _DIFF_COLOURS if text.startswith(start)), "")
+    return f"\x1b[{_DIFF_COLOURS[start]}m{text}\x1b[0m" if start else text
 
 
 def document(value: object) -> None:
-    """One JSON document on stdout, in one write so that a reader never gets half of it."""
+    """Print one JSON document on stdout, in one write so that a reader never gets half of it."""
     sys.stdout.write(escaped(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
 
 
@@ -133,7 +133,7 @@ _quiet = False
 
 
 def set_quiet(quiet: bool) -> None:
-    """With `-q`, `message` writes nothing. `cli.run` ends it, so that errors are shown."""
+    """With `-q`, `message` writes nothing. `cli.run` resets it, so that errors are shown."""
     global _quiet  # noqa: PLW0603 - one command per process
     _quiet = quiet
 
@@ -143,7 +143,7 @@ def is_quiet() -> bool:
 
 
 def footer(text: str) -> None:
-    """The last line about an answer: dimmed on a terminal, and apart from it."""
+    """Print the last line about an answer; on a terminal, dimmed and below an empty line."""
     if can_render() and sys.stderr.isatty() and not _quiet:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
@@ -153,12 +153,12 @@ def footer(text: str) -> None:
 
 
 def message(text: str) -> None:
-    """A line for people, on stderr."""
+    """Print a line for people on stderr."""
     if _quiet:
         return
-    with contextlib.suppress(OSError):  # the reader of stdout has gone: the next write to it raises
-        sys.stdout.flush()  # keeps the order where both are the same terminal
-    with contextlib.suppress(OSError):  # stderr is closed: not a reason to fail
+    with contextlib.suppress(OSError):  # the reader of stdout is gone: the next write to it raises
+        sys.stdout.flush()  # keeps the order if both are the same terminal
+    with contextlib.suppress(OSError):  # a closed stderr is no reason to fail
         sys.stderr.write(without_commands(sanitized(text)) + "\n")
 
 
@@ -172,22 +172,22 @@ def width() -> int | None:
     """Columns of the terminal; None in a pipe."""
     if not sys.stdout.isatty():
         return None
-    import shutil  # it imports the archive formats: 3 ms that only a terminal needs
+    import shutil  # imports the archive formats: 3 ms that only a terminal needs
 
     return shutil.get_terminal_size().columns
 
 
 def message_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table for people, on stderr."""
+    """Print a table for people on stderr."""
     cells = [[sanitized(" ".join(cell.split())) for cell in row] for row in rows]
     for text in tables.lines(columns, cells, width() if sys.stderr.isatty() else None):
         message(text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, shortened: Sequence[str] = ()) -> None:
-    """A table that fits a terminal; in a pipe, aligned columns that are never cut.
+    """Print a table that fits the terminal; in a pipe, aligned columns that are never cut.
 
-    `shortened`: columns that end in `…` on a narrow terminal, instead of wrapping.
+    `shortened`: columns that end in `…` on a narrow terminal instead of wrapping.
     """
     cells = [[sanitized(" ".join(cell.split())) for cell in row] for row in rows]
     lines = tables.lines(columns, cells, width(), shortened)

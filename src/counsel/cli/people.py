@@ -12,7 +12,7 @@ from counsel import amounts
 from counsel.cli import json_option, output, times
 from counsel.cli.people_keys import keys
 from counsel.cli.people_limits import limit, limits
-from counsel.cli.team_database import note, stored
+from counsel.cli.team_database import log_change, run_in_store
 from counsel.errors import InvalidArgument
 from counsel.people import ROLES
 
@@ -28,7 +28,8 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def people() -> None:
     """Manage the people of a team's server and their tokens.
 
-    Runs where COUNSEL_DATABASE names the team's database. Admins without that use the console, or /api/team/people.
+    Run this where COUNSEL_DATABASE is the team's database. Admins without access to it use the console or
+    /api/team/people.
     """
 
 
@@ -56,18 +57,18 @@ _force = click.option("--force", is_flag=True, help="Do it even if this is the l
 @json_option
 def add(name: str, role: str | None, groups: tuple[str, ...], days: int | None, as_json: bool) -> None:
     """Add a person. Their token is shown once."""
-    made = _with(lambda directory: directory.add(name, role or "member", groups, days))
-    note(made.person.name, f"added as {made.person.role}, token {made.token.id}")
-    _print_token(made, as_json=as_json)
+    new_token = _in_directory(lambda directory: directory.add(name, role or "member", groups, days))
+    log_change(new_token.person.name, f"added as {new_token.person.role}, token {new_token.token.id}")
+    _print_token(new_token, as_json=as_json)
 
 
 @people.command("list")
 @json_option
 def list_(as_json: bool) -> None:
     """List everyone, with their tokens."""
-    records = _with(lambda directory: directory.listed())
+    records = _in_directory(lambda directory: directory.listed())
     if as_json:
-        output.document({"people": [_shown(record) for record in records]})
+        output.document({"people": [_person_document(record) for record in records]})
     elif not records:
         output.message("Nobody yet: `counsel people add NAME --role admin` adds the first.")
     else:
@@ -77,7 +78,7 @@ def list_(as_json: bool) -> None:
                 record.person.role,
                 ", ".join(record.person.groups),
                 str(len(record.tokens)),
-                _used(record),
+                _last_use(record),
                 "disabled" if record.disabled else "",
             ]
             for record in records
@@ -95,7 +96,9 @@ def disable(name: str, force: bool, as_json: bool) -> None:
     Their tokens and sessions stop working everywhere at once. Calls that a client waits for stop; background jobs
     finish and are stored. Nothing is deleted; `enable` lets them back in.
     """
-    _changed(_with(lambda directory: directory.disable(name, force=force)), "disabled", as_json=as_json)
+    _report_change(
+        _in_directory(lambda directory: directory.disable(name, force=force)), "disabled", as_json=as_json
+    )
 
 
 @people.command()
@@ -103,7 +106,7 @@ def disable(name: str, force: bool, as_json: bool) -> None:
 @json_option
 def enable(name: str, as_json: bool) -> None:
     """Let a disabled person back in, with the same tokens."""
-    _changed(_with(lambda directory: directory.enable(name)), "enabled", as_json=as_json)
+    _report_change(_in_directory(lambda directory: directory.enable(name)), "enabled", as_json=as_json)
 
 
 @people.command()
@@ -121,10 +124,12 @@ def change(
         raise click.UsageError("--no-groups removes the person from all groups: leave out --group.")
     if role is None and not groups and not no_groups:
         raise click.UsageError("Nothing to change: add --role, --group or --no-groups.")
-    chosen = groups if groups or no_groups else None
-    record = _with(lambda directory: directory.change(name, role=role, groups=chosen, force=force))
-    kept = f"groups: {', '.join(record.person.groups)}" if record.person.groups else "no groups"
-    _changed(record, f"now {record.person.role}, {kept}", as_json=as_json)
+    new_groups = groups if groups or no_groups else None
+    record = _in_directory(
+        lambda directory: directory.change(name, role=role, groups=new_groups, force=force)
+    )
+    group_text = f"groups: {', '.join(record.person.groups)}" if record.person.groups else "no groups"
+    _report_change(record, f"now {record.person.role}, {group_text}", as_json=as_json)
 
 
 @people.command()
@@ -137,15 +142,15 @@ def change(
 def rotate(name: str, days: int | None, overlap: str | None, as_json: bool) -> None:
     """Make a new token for a person and end all others."""
     seconds = _seconds(overlap) if overlap else 0.0
-    made = _with(lambda directory: directory.rotate(name, days=days, overlap=seconds))
-    note(made.person.name, f"rotated, token {made.token.id}")
-    _print_token(made, as_json=as_json)
+    new_token = _in_directory(lambda directory: directory.rotate(name, days=days, overlap=seconds))
+    log_change(new_token.person.name, f"rotated, token {new_token.token.id}")
+    _print_token(new_token, as_json=as_json)
 
 
 @people.command()
 @click.argument("name")
-@click.option("--label", default="", help="What it is for, such as a machine's name.")
-@click.option("--end", metavar="ID", help="End this token of theirs instead.")
+@click.option("--label", default="", help="What the token is for, such as a machine's name.")
+@click.option("--end", metavar="ID", help="End this token of the person instead.")
 @_days
 @json_option
 def token(name: str, label: str, end: str | None, days: int | None, as_json: bool) -> None:
@@ -156,13 +161,15 @@ def token(name: str, label: str, end: str | None, days: int | None, as_json: boo
     if end is not None:
         if label or days:
             raise click.UsageError("--end ends a token: leave out --label and --days.")
-        _changed(
-            _with(lambda directory: directory.end_token(name, end)), f"token {end} ended", as_json=as_json
+        _report_change(
+            _in_directory(lambda directory: directory.end_token(name, end)),
+            f"token {end} ended",
+            as_json=as_json,
         )
         return
-    made = _with(lambda directory: directory.add_token(name, days=days, label=label))
-    note(made.person.name, f"token {made.token.id} added")
-    _print_token(made, as_json=as_json)
+    new_token = _in_directory(lambda directory: directory.add_token(name, days=days, label=label))
+    log_change(new_token.person.name, f"token {new_token.token.id} added")
+    _print_token(new_token, as_json=as_json)
 
 
 @people.command()
@@ -175,7 +182,7 @@ def usage(since: str, as_json: bool) -> None:
     from counsel.engine.team.people import documents
 
     start = time.time() - _seconds(since)
-    rows = stored(lambda store: store.people.usage(start))
+    rows = run_in_store(lambda store: store.people.usage(start))
     if as_json:
         output.document({"people": [documents.used(row) for row in rows]})
         return
@@ -203,7 +210,7 @@ def usage(since: str, as_json: bool) -> None:
 @click.option(
     "--since", default="7d", show_default=True, metavar="TIME", help="How far back, such as `12h` or `30d`."
 )
-@click.option("--person", metavar="NAME", help="Only this person's records.")
+@click.option("--person", metavar="NAME", help="Show only this person's records.")
 @click.option(
     "-n",
     "--limit",
@@ -217,9 +224,9 @@ def audit(since: str, person: str | None, limit: int, as_json: bool) -> None:
     """Show who did what, when. Newest first."""
     from counsel.engine.team.people import documents, names
 
-    folded = names.folded(person) if person else None
+    subject = names.folded(person) if person else None
     start = time.time() - _seconds(since)
-    records = stored(lambda store: store.audit.read(start, folded, limit))
+    records = run_in_store(lambda store: store.audit.read(start, subject, limit))
     if as_json:
         output.document({"records": [documents.audited(record) for record in records]})
         return
@@ -239,49 +246,49 @@ def audit(since: str, person: str | None, limit: int, as_json: bool) -> None:
             ["when", "who", "what", "object", "from", "detail"], rows, shortened=("object", "detail")
         )
     else:
-        output.message("Nothing was recorded in that time.")
+        output.message("No records in that time.")
 
 
-def _with(work: Callable[[Directory], Awaitable[T]]) -> T:
+def _in_directory(work: Callable[[Directory], Awaitable[T]]) -> T:
     from counsel.engine.team.people.directory import Directory
 
-    return stored(lambda store: work(Directory(store.people)))
+    return run_in_store(lambda store: work(Directory(store.people)))
 
 
-# ── what is printed ──────────────────────────────────────────────────────────────────────────────────
+# ── output ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _changed(record: PersonRecord, what: str, *, as_json: bool) -> None:
-    note(record.person.name, what)
+def _report_change(record: PersonRecord, outcome: str, *, as_json: bool) -> None:
+    log_change(record.person.name, outcome)
     if as_json:
-        output.document(_shown(record))
+        output.document(_person_document(record))
     else:
-        output.message(f"{record.person.name}: {what}.")
+        output.message(f"{record.person.name}: {outcome}.")
 
 
-def _shown(record: PersonRecord) -> dict[str, object]:
+def _person_document(record: PersonRecord) -> dict[str, object]:
     from counsel.engine.team.people import documents
 
     return documents.person(record)
 
 
-def _print_token(made: NewToken, *, as_json: bool) -> None:
+def _print_token(new_token: NewToken, *, as_json: bool) -> None:
     from counsel.engine.team.people import documents
 
     if as_json:
-        output.document(documents.new_token(made))
+        output.document(documents.new_token(new_token))
         return
-    output.message(f"{made.person.name} ({made.person.role}). The token is shown this once:")
-    output.line(made.secret)
+    output.message(f"{new_token.person.name} ({new_token.person.role}). The token is shown this once:")
+    output.line(new_token.secret)
 
 
-def _used(record: PersonRecord) -> str:
-    used = [token.used for token in record.tokens if token.used]
-    return times.ago(max(used)) if used else "never"
+def _last_use(record: PersonRecord) -> str:
+    times_used = [token.used for token in record.tokens if token.used]
+    return times.ago(max(times_used)) if times_used else "never"
 
 
 def _seconds(text: str) -> float:
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isdecimal() or len(number) > 6:
-        raise InvalidArgument(f"{text[:40]!r} is not a length of time.", hint="Write 30m, 12h, 7d or 4w.")
+        raise InvalidArgument(f"{text[:40]!r} is not a duration.", hint="Use one such as 30m, 12h, 7d or 4w.")
     return float(int(number) * _UNITS[unit])

@@ -1,6 +1,6 @@
 """`counsel people keys`: vendors' keys that people bring to a team's server. A key is typed or piped, never an argument.
 
-With `counsel login` it is your own account at the server; with COUNSEL_DATABASE, on the server, anyone's (`--person`).
+After `counsel login`, the keys are those of your own account; on the server, with COUNSEL_DATABASE, anyone's (`--person`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import quote
 import click
 
 from counsel.cli import json_option, output, user
-from counsel.cli.team_database import note, stored
+from counsel.cli.team_database import log_change, run_in_store
 from counsel.errors import AuthenticationFailed, InvalidArgument, from_dict
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def keys() -> None:
 @json_option
 def set_(provider: str, person: str | None, as_json: bool) -> None:
     """Store a key, typed without echo or read from standard input."""
-    key = _typed(provider)
+    key = _read_key(provider)
 
     async def work(store: Store, identity: str) -> str:
         from counsel.engine.team.own_keys import OwnKeys
@@ -55,7 +55,7 @@ def set_(provider: str, person: str | None, as_json: bool) -> None:
 @_person
 @json_option
 def remove(provider: str, person: str | None, as_json: bool) -> None:
-    """Remove a key: the server's own is used again."""
+    """Remove a key; the server's own is used again."""
 
     async def work(store: Store, identity: str) -> str:
         from counsel.engine.team.own_keys import OwnKeys
@@ -70,17 +70,17 @@ def remove(provider: str, person: str | None, as_json: bool) -> None:
 @json_option
 def list_(person: str | None, as_json: bool) -> None:
     """List the providers for which you have stored a key of your own."""
-    if person is None and _login():
-        rows = {row["provider"]: row["stored_at"] for row in _asked("GET", "")["keys"] if row["stored_at"]}
+    if person is None and _has_login():
+        rows = {row["provider"]: row["stored_at"] for row in _request("GET", "")["keys"] if row["stored_at"]}
     else:
 
         async def work(store: Store) -> dict[str, str]:
             from counsel.engine.results import iso
 
-            listed = await store.person_keys.stored(await _identity(store, person))
-            return {provider: iso(at) for provider, at in listed.items()}
+            times_stored = await store.person_keys.stored(await _identity(store, person))
+            return {provider: iso(at) for provider, at in times_stored.items()}
 
-        rows = stored(work)
+        rows = run_in_store(work)
     if as_json:
         output.document({"keys": [{"provider": name, "stored_at": at} for name, at in rows.items()]})
     elif rows:
@@ -95,7 +95,7 @@ def list_(person: str | None, as_json: bool) -> None:
 def reseal() -> None:
     """Encrypt all keys again; run it on the server.
 
-    Keys that COUNSEL_SECRET_KEY_OLD encrypted are encrypted with COUNSEL_SECRET_KEY.
+    Keys that were encrypted with COUNSEL_SECRET_KEY_OLD are then encrypted with COUNSEL_SECRET_KEY.
     """
 
     async def work(store: Store) -> int:
@@ -103,28 +103,28 @@ def reseal() -> None:
 
         return await OwnKeys(store).reseal(user.caller().settings)
 
-    count = stored(work)
+    count = run_in_store(work)
     output.message(f"{count} encrypted again; COUNSEL_SECRET_KEY_OLD is no longer needed.")
 
 
 def _change(
-    method: str, provider: str, person: str | None, work: Any, body: Any, what: str, *, as_json: bool
+    method: str, provider: str, person: str | None, work: Any, body: Any, outcome: str, *, as_json: bool
 ) -> None:
-    if person is None and _login():
-        _asked(method, f"/{quote(provider, safe='')}", body)
+    if person is None and _has_login():
+        _request(method, f"/{quote(provider, safe='')}", body)
         name = provider
     else:
 
-        async def on(store: Store) -> str:
-            changed: str = await work(store, await _identity(store, person))
-            return changed
+        async def run_work(store: Store) -> str:
+            provider_name: str = await work(store, await _identity(store, person))
+            return provider_name
 
-        name = stored(on)
-        note(person or "", f"own key of {name} {what}")
+        name = run_in_store(run_work)
+        log_change(person or "", f"own key of {name} {outcome}")
     if as_json:
-        output.document({"provider": name, what: True})
+        output.document({"provider": name, outcome: True})
     else:
-        output.message(f"{name}: the key is {what}.")
+        output.message(f"{name}: the key is {outcome}.")
 
 
 async def _identity(store: Store, person: str | None) -> str:
@@ -132,18 +132,18 @@ async def _identity(store: Store, person: str | None) -> str:
 
     if person is None:
         raise InvalidArgument(
-            "Whose key is it?", hint="Add --person NAME, or join the server: counsel login."
+            "No person is given.", hint="Add --person NAME, or join the server with `counsel login`."
         )
     return (await Directory(store.people).find(person)).person.id
 
 
-def _login() -> bool:
+def _has_login() -> bool:
     settings = user.caller().settings
     return bool(settings.team) and not settings.database
 
 
-def _asked(method: str, path: str, body: object = None) -> Any:
-    """The team's server that this machine has joined."""
+def _request(method: str, path: str, body: object = None) -> Any:
+    """Send a request to the team's server that this machine has joined."""
     login = user.caller().settings.team
     assert login is not None
 
@@ -166,7 +166,7 @@ def _asked(method: str, path: str, body: object = None) -> Any:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise AuthenticationFailed(
                 f"{login.host} did not answer ({type(error).__name__}).",
-                hint="`counsel login --status` checks it.",
+                hint="`counsel login --status` checks the connection.",
             ) from None
         if answer.status == 401:
             raise AuthenticationFailed(
@@ -180,9 +180,9 @@ def _asked(method: str, path: str, body: object = None) -> Any:
     return asyncio.run(ask())
 
 
-def _typed(provider: str) -> str:
+def _read_key(provider: str) -> str:
     from counsel.models import provider_keys
 
     if not sys.stdin.isatty():
         return provider_keys.parsed(sys.stdin.read(provider_keys.LONGEST + 1))
-    return provider_keys.parsed(str(click.prompt(f"Your key of {provider}", hide_input=True, err=True)))
+    return provider_keys.parsed(str(click.prompt(f"Your {provider} key", hide_input=True, err=True)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counsel.cli import json_option, output, user
-from counsel.cli.team_database import note, stored
+from counsel.cli.team_database import log_change, run_in_store
 
 if TYPE_CHECKING:
     from counsel.engine.store.limits import Kind, LimitRow
@@ -34,8 +34,8 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--group", metavar="GROUP", help="All members of a group together.")
-@click.option("--provider", metavar="PROVIDER", help="The whole team's calls to a provider.")
+@click.option("--group", metavar="GROUP", help="Limit all members of a group together.")
+@click.option("--provider", metavar="PROVIDER", help="Limit the whole team's calls to a provider.")
 @click.option("--day", callback=_amount, metavar="USD", help="Maximum US dollars per day (UTC), or `none`.")
 @click.option("--month", callback=_amount, metavar="USD", help="Maximum US dollars per month, or `none`.")
 @click.option(
@@ -46,22 +46,22 @@ def _count(ctx: click.Context, param: click.Parameter, value: str | None) -> int
 def limit(name: str | None, group: str | None, provider: str | None, as_json: bool, **values: Any) -> None:
     """Limit a person, a group or a provider.
 
-    The limits apply to all servers together. Options that are left out stay as they are; `none` removes a limit.
-    Without options it shows what is set.
+    The limits apply to all servers together. A limit without an option stays unchanged; `none` removes it. Without
+    options, the command shows the current limits.
     """
-    chosen = [(kind, value) for kind, value in _kinds(name, group, provider) if value]
-    if len(chosen) != 1:
-        raise click.UsageError("Name a person, or one of --group and --provider.")
-    kind, subject = chosen[0]
+    subjects = [(kind, value) for kind, value in _kinds(name, group, provider) if value]
+    if len(subjects) != 1:
+        raise click.UsageError("Give one of NAME, --group and --provider.")
+    kind, subject = subjects[0]
     changes = {option: value for option, value in values.items() if value is not None}
-    row = stored(lambda store: _set(store, kind, subject or "", changes))
+    row = run_in_store(lambda store: _set(store, kind, subject or "", changes))
     if changes:
-        note(row.shown or row.name, f"limits of the {kind}: {_words(row)}")
+        log_change(row.shown or row.name, f"limits of the {kind}: {_summary(row)}")
     if as_json:
         output.document(_document(row))
     else:
-        output.message(f"{row.shown or row.name}: {_words(row)}.")
-    if kind == "group" and not stored(lambda store: _has_members(store, row.name)):
+        output.message(f"{row.shown or row.name}: {_summary(row)}.")
+    if kind == "group" and not run_in_store(lambda store: _has_members(store, row.name)):
         output.message(f"note: nobody is in the group {row.name} yet")
 
 
@@ -73,15 +73,13 @@ def _kinds(name: str | None, group: str | None, provider: str | None) -> list[tu
 @json_option
 def limits(as_json: bool) -> None:
     """List all limits."""
-    rows = stored(lambda store: store.limits.listed())
+    rows = run_in_store(lambda store: store.limits.listed())
     if as_json:
         output.document({"limits": [_document(row) for row in rows]})
     elif not rows:
         output.message("No limits: `counsel people limit NAME --day USD` sets one.")
     else:
-        table = [
-            [row.kind, row.shown or row.name, *(_shown(value) for value in _values(row))] for row in rows
-        ]
+        table = [[row.kind, row.shown or row.name, *(_cell(value) for value in _values(row))] for row in rows]
         output.table(
             ["", "name", "usd/day", "usd/month", "per minute", "at once"], table, shortened=("name",)
         )
@@ -91,14 +89,14 @@ async def _set(store: Store, kind: Kind, subject: str, changes: dict[str, Any]) 
     from counsel.engine.team.limits import checked
 
     settings = user.caller().settings
-    wanted = await checked(
+    target = await checked(
         store, settings, kind=kind, name=subject, day=None, month=None, per_minute=None, at_once=None
     )
     rows = {(row.kind, row.name): row for row in await store.limits.listed()}
-    before = rows.get((kind, wanted.name), wanted)
+    current = rows.get((kind, target.name), target)
     if not changes:
-        return before
-    fields = {name: getattr(before, name) for name in ("day", "month", "per_minute", "at_once")}
+        return current
+    fields = {name: getattr(current, name) for name in ("day", "month", "per_minute", "at_once")}
     fields |= {name: None if value == _NONE else value for name, value in changes.items()}
     row = await checked(store, settings, kind=kind, name=subject, **fields)
     await store.limits.set(row)
@@ -113,13 +111,13 @@ def _values(row: LimitRow) -> tuple[float | None, ...]:
     return row.day, row.month, row.per_minute, row.at_once
 
 
-def _words(row: LimitRow) -> str:
+def _summary(row: LimitRow) -> str:
     names = ("${:g} a day", "${:g} a month", "{:g} calls a minute", "{:g} calls at once")
     parts = [name.format(value) for name, value in zip(names, _values(row), strict=True) if value is not None]
     return ", ".join(parts) or "no limits"
 
 
-def _shown(value: float | None) -> str:
+def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 

@@ -1,7 +1,7 @@
-"""What a person sees while a model is asked: who is waited for, and what it thinks.
+"""What a person sees while a model works: that counsel waits for it, and its thinking.
 
-On a terminal these are live rows, which end as one line (`thought for 12 s`); on a terminal without cursor movement
-(`TERM=dumb`) plain lines; elsewhere nothing but notices.
+On a terminal these are live rows, replaced at the end by one line (`thought for 12 s`); on a terminal without cursor
+movement (`TERM=dumb`) plain lines; elsewhere only notices.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from counsel.cli.live_region import LiveRegion, Row, no_echo, row, window
 from counsel.text import TextTail
 
 _TICK = 0.08  # seconds between two frames
-_PAUSE = 4  # times as long as a frame took: long answers must not keep a processor busy
+_PAUSE = 4  # a pause is this many times as long as a frame took: long answers must not keep a processor busy
 _DIM = "2"
 _THOUGHTS = 6  # rows of thinking
 _LONGEST_THOUGHT = 8_000  # characters of thinking that are kept
 
 
 def progress() -> Progress:
-    """For stderr."""
+    """The progress display for stderr."""
     if not sys.stderr.isatty() or output.is_quiet():
         return Progress()
     return LiveProgress(sys.stderr) if output.can_move_cursor() else LineProgress()
 
 
 class Progress:
-    """Nothing but notices, as lines on stderr."""
+    """Only notices, as lines on stderr."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -40,13 +40,13 @@ class Progress:
         self.stop()
 
     def wait_for(self, model: str) -> None:
-        """The model was asked."""
+        """Show that counsel waits for the model."""
 
     def think(self, text: str, at: float) -> None:
-        """It thinks."""
+        """Show thinking."""
 
-    def answers(self, at: float) -> None:
-        """It no longer thinks: its answer begins, or it has ended."""
+    def end_thinking(self, at: float) -> None:
+        """End the thinking: the answer begins or the call has ended."""
 
     def note(self, line: str) -> None:
         output.message(line)
@@ -57,27 +57,27 @@ class Progress:
 
 class LineProgress(Progress):
     def __init__(self) -> None:
-        self._since = 0.0
-        self._waits_for = ""
+        self._thinking_since = 0.0
+        self._model = ""
 
     def wait_for(self, model: str) -> None:
-        if model != self._waits_for:  # a model that is asked again was announced by a notice
-            self._waits_for = model
+        if model != self._model:  # a notice already announces a retry of the same model
+            self._model = model
             output.message(f"waiting for {model} …")
 
     def think(self, text: str, at: float) -> None:  # noqa: ARG002 (Progress)
-        if not self._since:
-            self._since = at
+        if not self._thinking_since:
+            self._thinking_since = at
             output.message("thinking …")
 
-    def answers(self, at: float) -> None:
-        if self._since:
-            output.message(thought_for(at - self._since))
-            self._since = 0.0
+    def end_thinking(self, at: float) -> None:
+        if self._thinking_since:
+            output.message(thought_for(at - self._thinking_since))
+            self._thinking_since = 0.0
 
 
 class LiveProgress(Progress):
-    """Live rows at the end of the terminal, drawn by a task of their own."""
+    """Live rows at the end of the terminal, drawn by their own task."""
 
     def __init__(self, stream: TextIO) -> None:
         self.region = LiveRegion(stream)
@@ -107,10 +107,10 @@ class LiveProgress(Progress):
         self._thinking_since = self._thinking_since or at
         self._thoughts.put(self._thoughts.length, text)
 
-    def answers(self, at: float) -> None:
+    def end_thinking(self, at: float) -> None:
         self._model = ""
         if self._thinking_since and not output.is_quiet():
-            self.fold(row(thought_for(at - self._thinking_since), _DIM))
+            self.collapse(row(thought_for(at - self._thinking_since), _DIM))
             self._thinking_since = 0.0
             self._thoughts = TextTail(_LONGEST_THOUGHT)
 
@@ -124,37 +124,37 @@ class LiveProgress(Progress):
         self.region.clear()
 
     def forget(self) -> None:
-        """Nothing is waited for any more."""
+        """Stop showing a wait or thinking."""
         self._model, self._thinking_since = "", 0.0
 
-    def fold(self, line: Row) -> None:
-        """One line in place of the thinking."""
+    def collapse(self, line: Row) -> None:
+        """Replace the thinking with one line."""
         self.region.draw([line])
 
     def draw(self) -> None:
         self.region.draw([], self.status())
 
     def status(self) -> list[Row]:
-        """The live rows: a model that is waited for, or what it thinks."""
+        """The live rows: the wait for a model, or its thinking."""
         if output.is_quiet():
             return []
-        waited = int(time.monotonic() - self._asked_at)
+        elapsed = int(time.monotonic() - self._asked_at)
         if self._thinking_since:
             columns = window()[0]
             lines = output.sanitized(" ".join(self._thoughts.text().split()))
-            shown = tables.fold(lines, columns - 2)[-_THOUGHTS:] if lines else []
-            return [row("thinking …", _DIM), *(row(f"  {line}", _DIM) for line in shown)]
-        if self._model and waited:
-            return [row(f"waiting for {self._model} … {waited} s", _DIM)]
+            thought_lines = tables.fold(lines, columns - 2)[-_THOUGHTS:] if lines else []
+            return [row("thinking …", _DIM), *(row(f"  {line}", _DIM) for line in thought_lines)]
+        if self._model and elapsed:
+            return [row(f"waiting for {self._model} … {elapsed} s", _DIM)]
         return []
 
     async def _tick(self) -> None:
         while True:
-            began = time.monotonic()
+            start = time.monotonic()
             self.draw()
-            await asyncio.sleep(max(_TICK, _PAUSE * (time.monotonic() - began)))
+            await asyncio.sleep(max(_TICK, _PAUSE * (time.monotonic() - start)))
 
 
 def thought_for(seconds: float) -> str:
-    whole = max(1, round(seconds))
-    return f"thought for {whole} s" if whole < 120 else f"thought for {whole // 60} min"
+    count = max(1, round(seconds))
+    return f"thought for {count} s" if count < 120 else f"thought for {count // 60} min"

@@ -1,4 +1,4 @@
-"""`counsel review`: several models read a change; each finding is checked by a model that did not make it."""
+"""`counsel review`: several models read a change; another model checks each finding."""
 
 from __future__ import annotations
 
@@ -29,32 +29,34 @@ FAILED = 3  # exit code: there was no review
 
 @click.command()
 @click.argument("base", required=False, metavar="[BASE]")
-@click.option("--staged", is_flag=True, help="Review what is staged.")
+@click.option("--staged", is_flag=True, help="Review the staged changes.")
 @click.option(
     "--diff",
     "diff_file",
     metavar="FILE|-",
-    help="Review this unified diff; -: from standard input.",
+    help="Review the unified diff in this file; - is standard input.",
 )
 @ask_options.members
-@click.option("--focus", metavar="TEXT", help="What to look at especially.")
+@click.option("--focus", metavar="TEXT", help="What the reviewers should focus on.")
 @click.option(
     "--context",
     type=click.IntRange(0, 10_000),
     default=30,
     show_default=True,
-    help="Unchanged lines around each change that are sent beside its function, where they fit; 0: the change alone.",
+    help="Unchanged lines to send around each change, besides its function, if they fit; 0 sends the change alone.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(SEVERITIES),
-    help="Exit with 1 if a finding of this severity or worse stands: nobody disputed it, and its place exists.",
+    help="Exit with 1 if a finding of this severity or worse stands: it is not disputed, and its place exists.",
 )
-@click.option("--fail-on-disputed", is_flag=True, help="For --fail-on, disputed findings count, too.")
+@click.option("--fail-on-disputed", is_flag=True, help="Count disputed findings for --fail-on, too.")
 @click.option(
-    "--sarif", metavar="FILE|-", help="Write SARIF 2.1.0, for code scanning; -: instead of the text."
+    "--sarif",
+    metavar="FILE|-",
+    help="Write SARIF 2.1.0 for code scanning to this file; - prints it instead of the text.",
 )
-@click.option("--github", is_flag=True, help="Print workflow commands, which GitHub shows beside the code.")
+@click.option("--github", is_flag=True, help="Print workflow commands, which GitHub shows next to the code.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort.")
 @ask_options.max_cost
 @click.option("--background", is_flag=True, help="Return immediately; `counsel jobs ID` shows the review.")
@@ -62,23 +64,23 @@ FAILED = 3  # exit code: there was no review
     "--cwd",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="The repository, or a folder in it.",
+    help="Review this repository; a folder in it is enough.",
 )
 @ask_options.quiet
 @connect.standalone_option
 @json_option
 @click.pass_context
 def review(ctx: click.Context, /, **options: Any) -> None:
-    """Several models review a change, each alone; then each finding is checked by a model that did not make it.
+    """Have several models review a change independently; another model then checks each finding.
 
-    BASE is a commit or branch: the review covers what HEAD has changed since it branched off BASE. Without BASE: the
-    working tree against HEAD, or, if nothing has changed there, HEAD since it branched off the default branch.
+    BASE is a commit or branch: the review covers the changes on HEAD since it branched off BASE. Without BASE: the
+    changes of the working tree or, if there are none, those on HEAD since it branched off the default branch.
 
     Exit codes: 0, 1 (--fail-on), 2 (usage), 3 (the review failed).
     """
     _check(options)
     try:
-        result = _reviewed(options)
+        result = _run_review(options)
         if result is None:  # in the background
             return
         _print(result, options)
@@ -100,34 +102,36 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError("--fail-on-disputed needs --fail-on.")
     sarif = options["sarif"]
     if sarif and sarif != "-" and (Path(sarif).is_dir() or not Path(sarif).absolute().parent.is_dir()):
-        raise click.UsageError(f"--sarif {sarif}: this file cannot be written.")
-    late = [name for name in ("fail_on", "sarif", "github") if options[name]]
-    if options["background"] and late:
-        raise click.UsageError(f"--background has no result yet: leave out --{late[0].replace('_', '-')}.")
+        raise click.UsageError(f"--sarif {sarif}: cannot write this file.")
+    result_options = [name for name in ("fail_on", "sarif", "github") if options[name]]
+    if options["background"] and result_options:
+        raise click.UsageError(
+            f"--background has no result yet: leave out --{result_options[0].replace('_', '-')}."
+        )
 
 
-def _reviewed(options: dict[str, Any]) -> ReviewResult | None:
+def _run_review(options: dict[str, Any]) -> ReviewResult | None:
     from counsel.engine.consult.review import source
 
     caller = user.caller(options["cwd"])
     change = _change(options, caller)
     _report(change)
     if not change.diff:
-        return _nothing(change)
+        return _empty_review(change)
     if change.root:
         caller = replace(caller, cwd=change.root)
     effort = options["effort"] or caller.settings.default_effort or None
     fields = {"reasoning_effort": effort, "max_cost_usd": options["max_cost"], "check_models": True}
     request = source.request(change, options["models"], options["focus"], **fields)
-    asking = ask_options.submit(
+    call = ask_options.submit(
         request,
         caller,
-        _watched,
+        _watch_and_wait,
         standalone=options["standalone"],
         background=options["background"],
         as_json=options["as_json"] and options["background"],
     )
-    result = connect.run(asking)
+    result = connect.run(call)
     return result if isinstance(result, ReviewResult) else None
 
 
@@ -139,10 +143,10 @@ def _change(options: dict[str, Any], caller: Caller) -> Change:
         if text.strip() and not source.is_diff(text):
             raise InvalidArgument(
                 f"--diff {options['diff_file']} is not a unified diff.",
-                hint="Nothing was sent. Write one with `git diff`, without --stat or --name-only.",
+                hint="Nothing was sent. Create one with `git diff`, without --stat or --name-only.",
             )
-        about = "the diff on standard input" if options["diff_file"] == "-" else options["diff_file"]
-        return source.from_text(text, about, caller, context=options["context"])
+        label = "the diff on standard input" if options["diff_file"] == "-" else options["diff_file"]
+        return source.from_text(text, label, caller, context=options["context"])
     return source.from_git(caller, base=options["base"], staged=options["staged"], context=options["context"])
 
 
@@ -155,7 +159,7 @@ def _text(name: str, caller: Caller) -> str:
 
 
 def _report(change: Change) -> None:
-    """What is compared, and what is not part of it."""
+    """Print what is reviewed, and what is left out."""
     if change.files:
         output.message(f"Reviewing {change.about}: {change.counts}.")
     for note in change.notes:
@@ -166,12 +170,12 @@ def _report(change: Change) -> None:
         output.message(line)
 
 
-def _nothing(change: Change) -> ReviewResult:
+def _empty_review(change: Change) -> ReviewResult:
     left_out = len({entry.file for entry in change.left_out})
     why = "no changes"
     if left_out:
-        all_ = "the only changed file was" if left_out == 1 else f"all {left_out:,} changed files were"
-        why = f"{all_} left out"
+        subject = "the only changed file was" if left_out == 1 else f"all {left_out:,} changed files were"
+        why = f"{subject} left out"
     output.message(f"Nothing to review ({change.about}): {why}.")
     return ReviewResult(
         status="review_complete",
@@ -221,7 +225,7 @@ def _print(result: ReviewResult, options: dict[str, Any]) -> None:
 
 
 def show(result: Result) -> None:
-    """The review as text, wrapped for the terminal, on stdout; what it cost on stderr."""
+    """Print the review as text, wrapped for the terminal, on stdout, and its cost on stderr."""
     if isinstance(result, ReviewResult):
         from counsel.results import review_text
 
@@ -236,7 +240,7 @@ def show(result: Result) -> None:
 
 
 class ReviewBoard(Board):
-    """Members answer in JSON: a person reads how many findings there are."""
+    """Members answer in JSON, so a person sees only the number of findings."""
 
     most_lines = 1
 
@@ -248,7 +252,7 @@ class ReviewBoard(Board):
         return f"{counted(findings, 'finding')} so far" if findings else ""
 
 
-async def _watched(engine: Engine, job_id: str) -> Result:
+async def _watch_and_wait(engine: Engine, job_id: str) -> Result:
     await watch(engine, job_id)
     return await engine.wait(job_id)
 

@@ -41,13 +41,13 @@ def serve(host: str | None, port: int | None, transport: str | None, database: s
 
 
 def _check_login(settings: Settings, host: str) -> None:
-    """Everyone who has this server's token would ask in this person's name."""
+    """Refuse to serve others after `counsel login`: they would ask in this person's name."""
     from counsel.team_login import is_loopback
 
     if settings.team and not is_loopback(host):
         raise ConfigInvalid(
-            f"This counsel has joined {settings.team.host}: it does not listen on {host} for others.",
-            hint="Others join that server themselves. `counsel logout` leaves it; 127.0.0.1 is for you alone.",
+            f"This machine has joined {settings.team.host}: counsel does not listen on {host} for others.",
+            hint="Others can join that server themselves. Run `counsel logout` first, or listen on 127.0.0.1.",
         )
 
 
@@ -60,15 +60,17 @@ async def _serve(settings: Settings, host: str, port: int) -> None:
     logs.setup(settings, stderr=True)
     tracing.setup(settings)
 
-    def announce(at: str, number: int) -> None:
+    def announce(bound_host: str, bound_port: int) -> None:
         logs.announce(
             settings,
-            f"counsel is listening on {http.address(at, number)}/mcp ({_token(settings)}). Ctrl-C stops it.",
+            f"counsel is listening on {http.address(bound_host, bound_port)}/mcp ({_token(settings)}). Ctrl-C stops it.",
         )
-        logs.announce(settings, _console(settings, settings.public_url or http.address(at, number)))
+        logs.announce(
+            settings, _console(settings, settings.public_url or http.address(bound_host, bound_port))
+        )
 
     async def open_engine(home: Path) -> LocalEngine:
-        from counsel.daemon.server import GARBAGE, whole_engine  # when it listens
+        from counsel.daemon.server import GARBAGE, whole_engine  # imported once the server listens
 
         gc.set_threshold(GARBAGE)
         return await whole_engine(home)
@@ -86,12 +88,12 @@ def _token(settings: Settings) -> str:
 
 
 def _console(settings: Settings, url: str) -> str:
-    """With a link only for a person: a key does not belong in a log."""
+    """The console's address; with a sign-in link only on a terminal: a key does not belong in a log."""
     from counsel.http import auth
     from counsel.http.console.sessions import ConsoleSessions
 
     if sys.stderr.isatty() and not settings.database:
-        with suppress(CounselError):  # nothing can be stored: the token still signs in
+        with suppress(CounselError):  # the link cannot be stored; the token still signs in
             key = ConsoleSessions(settings.home, auth.token(settings)).new_link(str(Path.cwd()))
-            return f"Console, signed in by this link (once, within five minutes):\n  {url}/login#{key}"
+            return f"Open the console with this link (it signs in once, within five minutes):\n  {url}/login#{key}"
     return f"Console: {url}/ (sign in with {'your' if settings.database else 'the'} token)."

@@ -39,12 +39,12 @@ def list_(
     agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
     """List all servers of all agents: scope, file, what is shadowed and what differs between agents."""
-    here = _here(project)
-    listed = here.listing(agents or WITH_SERVERS, scope)
+    service = _service(project)
+    listing = service.listing(agents or WITH_SERVERS, scope)
     if as_json:
-        output.document(listed.as_dict(reveal=reveal))
+        output.document(listing.as_dict(reveal=reveal))
     else:
-        printing.print_listing(listed, agents or here.present("project"), reveal=reveal)
+        printing.print_listing(listing, agents or service.present("project"), reveal=reveal)
 
 
 @servers.command()
@@ -55,7 +55,7 @@ def show(
     name: str, agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
     """Show one server, wherever it is configured."""
-    matches = _here(project).find(name, agents or WITH_SERVERS, scope)
+    matches = _service(project).find(name, agents or WITH_SERVERS, scope)
     rows = [row.as_dict(reveal=reveal) for row in matches]
     if as_json:
         output.document({"servers": rows})
@@ -106,7 +106,7 @@ def add(
         new = [fields.patched(server, values, literal=literal) for server in new]
     else:
         new, origin = [option.from_flags(name, values, literal=literal)], None
-    done = _here(project).add(
+    outcome = _service(project).add(
         new,
         agents or None,
         scope or "user",
@@ -115,7 +115,7 @@ def add(
         notes=fields.reference_notes(values, literal=literal),
         dry_run=dry_run,
     )
-    printing.print_applied(done, as_json=as_json)
+    printing.print_applied(outcome, as_json=as_json)
 
 
 @servers.command()
@@ -143,11 +143,11 @@ def update(
     as_json: bool,
     **flags: object,
 ) -> None:
-    """Change these fields of a server; all others stay as they are."""
+    """Change fields of a server; all others stay unchanged."""
     values = option.fields_of(flags)
-    for field, removed in (("env", remove_env), ("headers", remove_header)):
-        if removed:
-            values[field] = {**dict.fromkeys(removed), **values.get(field, {})}
+    for field, names in (("env", remove_env), ("headers", remove_header)):
+        if names:
+            values[field] = {**dict.fromkeys(names), **values.get(field, {})}
     values = {**dict.fromkeys(option.UNSET[name] for name in unset), **values}
     if not values:
         raise click.UsageError("Nothing to change: give a field, such as --url or -e NAME=value.")
@@ -155,10 +155,10 @@ def update(
     def change(server: Server) -> Server:
         return fields.patched(server, values, literal=literal)
 
-    chosen = option.chosen_agents(agents, everywhere=everywhere)
+    targets = option.chosen_agents(agents, everywhere=everywhere)
     notes = fields.reference_notes(values, literal=literal)
-    done = _here(project).update(name, change, chosen, scope, notes=notes, dry_run=dry_run)
-    printing.print_applied(done, as_json=as_json)
+    outcome = _service(project).update(name, change, targets, scope, notes=notes, dry_run=dry_run)
+    printing.print_applied(outcome, as_json=as_json)
 
 
 @servers.command()
@@ -176,8 +176,8 @@ def remove(
     as_json: bool,
 ) -> None:
     """Remove a server."""
-    chosen = option.chosen_agents(agents, everywhere=everywhere)
-    printing.print_applied(_here(project).remove(name, chosen, scope, dry_run=dry_run), as_json=as_json)
+    targets = option.chosen_agents(agents, everywhere=everywhere)
+    printing.print_applied(_service(project).remove(name, targets, scope, dry_run=dry_run), as_json=as_json)
 
 
 @servers.command()
@@ -197,8 +197,10 @@ def rename(
     as_json: bool,
 ) -> None:
     """Rename a server; nothing else about its entry changes."""
-    chosen = option.chosen_agents(agents, everywhere=everywhere)
-    printing.print_applied(_here(project).rename(name, to, chosen, scope, dry_run=dry_run), as_json=as_json)
+    targets = option.chosen_agents(agents, everywhere=everywhere)
+    printing.print_applied(
+        _service(project).rename(name, to, targets, scope, dry_run=dry_run), as_json=as_json
+    )
 
 
 @servers.command(short_help="Copy a server to other agents or scopes.")
@@ -212,7 +214,7 @@ def rename(
     "-s",
     type=click.Choice(SCOPES),
     default=None,
-    help="Scope of destinations that name none.",
+    help="Scope of destinations without one.",
 )
 @option.project
 @click.option("--replace", "replaces", is_flag=True, help="Replace an existing server of the same name.")
@@ -240,14 +242,14 @@ def copy(
         for destination in argument.split(",")
     ]
     agent, from_scope = option.agent_and_scope(source, None)
-    done = _here(project).copy(
+    outcome = _service(project).copy(
         name,
         (agent, from_scope),
         [(to_agent, to_scope or "user") for to_agent, to_scope in destinations],
         replace=replaces,
         dry_run=dry_run,
     )
-    printing.print_applied(done, as_json=as_json)
+    printing.print_applied(outcome, as_json=as_json)
 
 
 def _switch(*, enabled: bool) -> Callable[..., None]:
@@ -260,9 +262,9 @@ def _switch(*, enabled: bool) -> Callable[..., None]:
         dry_run: bool,
         as_json: bool,
     ) -> None:
-        chosen = option.chosen_agents(agents, everywhere=everywhere)
-        done = _here(project).switch(name, enabled, chosen, scope, dry_run=dry_run)
-        printing.print_applied(done, as_json=as_json)
+        targets = option.chosen_agents(agents, everywhere=everywhere)
+        outcome = _service(project).switch(name, enabled, targets, scope, dry_run=dry_run)
+        printing.print_applied(outcome, as_json=as_json)
 
     return command
 
@@ -306,7 +308,7 @@ def check(
     from counsel.cli import servers_check
 
     ok = servers_check.run(
-        _here(project),
+        _service(project),
         name,
         agents or WITH_SERVERS,
         scope,
@@ -320,18 +322,18 @@ def check(
 
 @servers.command()
 @click.argument("id", required=False)
-@click.option("--list", "listed", is_flag=True, help="List the changes that can be undone.")
+@click.option("--list", "as_list", is_flag=True, help="List the changes that can be undone.")
 @option.dry_run
 @json_option
-def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  # noqa: A002 - the option's name
+def undo(id: str | None, as_list: bool, dry_run: bool, as_json: bool) -> None:  # noqa: A002 - the option's name
     """Undo the last change, or the one with this ID, and nothing else."""
-    here = _here(None)
-    if listed:
-        printing.print_history(here, as_json=as_json)
+    service = _service(None)
+    if as_list:
+        printing.print_history(service, as_json=as_json)
         return
-    operation, plan, done = here.undo(id, dry_run=dry_run)
+    operation, plan, undo_id = service.undo(id, dry_run=dry_run)
     if as_json:
-        output.document({"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=done)})
+        output.document({"undone": operation.as_dict(), **plan.as_dict(dry_run=dry_run, operation=undo_id)})
         return
     printing.print_diffs(plan, dry_run=dry_run)
     if not any(write.changes for write in plan.writes):
@@ -339,14 +341,14 @@ def undo(id: str | None, listed: bool, dry_run: bool, as_json: bool) -> None:  #
     output.line(f"{'Would undo' if dry_run else 'Undone'}: {operation.what} ({operation.id})")
 
 
-def _here(project: Path | None) -> Servers:
+def _service(project: Path | None) -> Servers:
     """`Servers.here`, without the settings that these commands do not need."""
     folder = Path(os.path.abspath(project or paths.current_folder()))  # noqa: PTH100 - keeps links, as the clients do
     return Servers(workspace_of(os.environ, folder), Path(home(os.environ)), _reader)
 
 
 def _reader() -> Reader:
-    """Referenced until the process ends: freeing the objects of a large file costs 10 ms."""
+    """A reader that stays referenced until the process ends: freeing the objects of a large file costs 10 ms."""
     _readers.append(Reader())
     return _readers[-1]
 

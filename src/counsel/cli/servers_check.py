@@ -17,7 +17,7 @@ _MARKS = {"ok": "ok", "failed": "FAILED", "timeout": "TIMEOUT", "disabled": "off
 
 
 def run(
-    here: Servers,
+    service: Servers,
     name: str | None,
     agents: Collection[str],
     scope: str | None,
@@ -26,36 +26,36 @@ def run(
     trust_folder: bool,
     as_json: bool,
 ) -> bool:
-    """Whether every enabled server answered."""
-    rows, skipped = rows_to_check(here, name, agents, scope, trust_folder=trust_folder)
+    """Check the servers; return whether every enabled one answered."""
+    rows, skipped = rows_to_check(service, name, agents, scope, trust_folder=trust_folder)
     if rows and sys.stderr.isatty() and not as_json:
         output.message(f"Connecting to {counted(len(rows), 'server')} …")
     try:
         progress = None if as_json else _print
-        checks = check(rows, here.workspace, timeout, progress, trust_folder=trust_folder)
-        results = asyncio.run(_ending_cleanly(checks))
+        checks = check(rows, service.workspace, timeout, progress, trust_folder=trust_folder)
+        results = asyncio.run(_end_servers_on_signals(checks))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if as_json:
         output.document({"checks": [result.as_dict() for result in (*results, *skipped)]})
-        return _fine(results)
+        return _all_ok(results)
     for result in skipped:
         _print(result)
     if not rows and not skipped:
         output.message("No agent has an MCP server in this folder.")
-    return _fine(results)
+    return _all_ok(results)
 
 
-def _fine(results: Sequence[CheckResult]) -> bool:
+def _all_ok(results: Sequence[CheckResult]) -> bool:
     return all(result.status in {"ok", "disabled"} for result in results)
 
 
-async def _ending_cleanly(checks: Coroutine[object, object, list[CheckResult]]) -> list[CheckResult]:
-    """On SIGTERM or SIGHUP, end the servers that were started first."""
+async def _end_servers_on_signals(checks: Coroutine[object, object, list[CheckResult]]) -> list[CheckResult]:
+    """Run the checks. On SIGTERM or SIGHUP, end the started servers first."""
     task = asyncio.current_task()
-    assert task is not None  # a coroutine runs in one
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    assert task is not None  # a coroutine runs in a task
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(signum, task.cancel)
     return await checks
 
 

@@ -29,16 +29,14 @@ UNSET = {
 
 
 def _pairs(
-    separator: str, expected: str
+    separator: str, form: str
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
     def parse(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
         pairs: dict[str, str] = {}
         for argument in value:
             key, sign, rest = argument.partition(separator)
             if not sign or not key.strip():
-                raise click.BadParameter(
-                    f"expected {expected}."
-                )  # not the value itself: it may hold a secret
+                raise click.BadParameter(f"expected {form}.")  # not the value itself: it may hold a secret
             pairs[key.strip()] = rest.strip() if separator == ":" else rest
         return pairs
 
@@ -56,22 +54,24 @@ def together(*options: Callable[[Decorated], Decorated]) -> Callable[[Decorated]
 
 agent = name_lists.agents(WITH_SERVERS)
 everywhere = click.option(
-    "--everywhere", is_flag=True, help="Every client that is installed or has files here; all or none."
+    "--everywhere",
+    is_flag=True,
+    help="All clients that are installed or have files here: all of them change, or none.",
 )
 scope = click.option(
     "--scope",
     "-s",
     type=click.Choice(SCOPES),
     default=None,
-    help="Scope of the server's entry; a new one goes to user.",
+    help="Scope of the server's entry; a new entry goes to user.",
 )
 any_scope = click.option(
-    "--scope", "-s", type=click.Choice(EVERY_SCOPE), default=None, help="Only servers of this scope."
+    "--scope", "-s", type=click.Choice(EVERY_SCOPE), default=None, help="Use only servers of this scope."
 )
 project = click.option(
     "--project",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
-    help="The project's folder [this one].",
+    help="The project's folder [the current one].",
 )
 dry_run = click.option("--dry-run", is_flag=True, help="Show the exact changes; write nothing.")
 reveal = click.option("--reveal", is_flag=True, help="Show secrets unmasked.")
@@ -129,12 +129,12 @@ def chosen_agents(agents: tuple[str, ...], *, everywhere: bool) -> tuple[str, ..
 
 
 def agent_and_scope(text: str, scope: str | None) -> tuple[str, str | None]:
-    agent, _, named = text.strip().partition(":")
+    agent, _, scope_name = text.strip().partition(":")
     if agent not in WITH_SERVERS:
         raise click.UsageError(f"{agent!r} is not an agent; agents: {', '.join(WITH_SERVERS)}.")
-    if named and named not in EVERY_SCOPE:
-        raise click.UsageError(f"{named!r} is not a scope; scopes: {', '.join(EVERY_SCOPE)}.")
-    return agent, named or scope
+    if scope_name and scope_name not in EVERY_SCOPE:
+        raise click.UsageError(f"{scope_name!r} is not a scope; scopes: {', '.join(EVERY_SCOPE)}.")
+    return agent, scope_name or scope
 
 
 def from_flags(name: str | None, values: Mapping[str, object], *, literal: bool) -> Server:
@@ -161,8 +161,8 @@ def read(source: TextIO) -> str:
 
 
 def fields_of(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags in use, as the fields of a server."""
-    used = {key: value for key, value in flags.items() if value not in (None, (), {})}
-    if command := used.pop("command", None):
-        used |= {"command": command[0], "args": command[1:]}
-    return used
+    """The flags that were given, as the fields of a server."""
+    values = {key: value for key, value in flags.items() if value not in (None, (), {})}
+    if command := values.pop("command", None):
+        values |= {"command": command[0], "args": command[1:]}
+    return values

@@ -18,42 +18,44 @@ if TYPE_CHECKING:
     from counsel.servers.plan import Plan
 
 
-def print_listing(listed: Listing, clients: Collection[str], *, reveal: bool) -> None:
-    """One column for each of these clients, and for each other client that has a server."""
-    columns = [name for name in AGENTS if name in clients or any(row.agent == name for row in listed.servers)]
+def print_listing(listing: Listing, clients: Collection[str], *, reveal: bool) -> None:
+    """Print a table with one column for each of these clients, and for each other client that has a server."""
+    columns = [
+        name for name in AGENTS if name in clients or any(row.agent == name for row in listing.servers)
+    ]
     groups: dict[str, list[ListedServer]] = defaultdict(list)
-    for row in listed.servers:
+    for row in listing.servers:
         groups[row.scope].append(row)
-    if not listed.servers:
+    if not listing.servers:
         output.message("No agent has an MCP server in this folder.")
     for scope in EVERY_SCOPE:
         if groups[scope]:
             output.line(f"{scope.capitalize()}")
             output.table(
-                ["server", *columns, "what", "notes"], _matrix(groups[scope], columns, reveal=reveal)
+                ["server", *columns, "target", "notes"], _matrix(groups[scope], columns, reveal=reveal)
             )
             for path in dict.fromkeys(str(row.table.target.path) for row in groups[scope]):
                 output.line(f"  {path}")
             output.line()
     _print_waiting(listed)
-    _print_problems(listed)
+    _print_problems(listing)
 
 
 def _matrix(rows: list[ListedServer], columns: list[str], *, reveal: bool) -> list[list[str]]:
     by_name: dict[str, list[ListedServer]] = defaultdict(list)
     for row in rows:
         by_name[row.server.name].append(row)
-    return [_row(name, same, columns, reveal=reveal) for name, same in by_name.items()]
+    return [_row(name, namesakes, columns, reveal=reveal) for name, namesakes in by_name.items()]
 
 
 def _row(name: str, rows: list[ListedServer], columns: list[str], *, reveal: bool) -> list[str]:
-    used = min(rows, key=lambda row: (row.shadowed_by is not None, row.waits_for == "trust"))
-    first = used.as_dict(reveal=reveal)
-    what = first["url"] or " ".join([first["command"] or "", *first["args"]])
+    active = min(rows, key=lambda row: (row.shadowed_by is not None, row.waits_for == "trust"))
+    entry = active.as_dict(reveal=reveal)
+    target = entry["url"] or " ".join([entry["command"] or "", *entry["args"]])
     cells = [" ".join(_cell(row) for row in rows if row.agent == agent) for agent in columns]
-    notes = [f"differs: {', '.join(used.drift)}"] if used.drift else []
+    notes = [f"differs: {', '.join(active.drift)}"] if active.drift else []
     notes += [f"{row.agent}: shadowed by {row.shadowed_by}" for row in rows if row.shadowed_by]
-    return [name, *cells, f"{first['transport']} {what}", "; ".join(notes)]
+    return [name, *cells, f"{entry['transport']} {target}", "; ".join(notes)]
 
 
 _WORDS = {"trust": "untrusted", "approval": "pending"}
@@ -70,26 +72,26 @@ def _print_waiting(listed: Listing) -> None:
         output.message(f"{_WORDS[waits_for]}: {FORMATS[agent].waiting[waits_for]}")
 
 
-def _print_problems(listed: Listing) -> None:
-    for problem in listed.problems:
+def _print_problems(listing: Listing) -> None:
+    for problem in listing.problems:
         output.message(f"problem: {problem_text(problem)}")
 
 
-def print_applied(done: Applied, *, as_json: bool) -> None:
+def print_applied(applied: Applied, *, as_json: bool) -> None:
     if as_json:
-        output.document(done.as_dict())
+        output.document(applied.as_dict())
         return
-    print_diffs(done.plan, dry_run=done.dry_run)
-    for result in done.plan.results:
-        outcome = f"would be {result.action}" if done.dry_run else result.action
+    print_diffs(applied.plan, dry_run=applied.dry_run)
+    for result in applied.plan.results:
+        outcome = f"would be {result.action}" if applied.dry_run else result.action
         output.line(f"{AGENTS[result.agent].label}: {result.name} {outcome} ({result.scope}, {result.path})")
         for warning in result.warnings:
             output.message(f"  note: {warning}")
-    if done.left_out:
-        absent = ", ".join(AGENTS[name].label for name in done.left_out)
+    if applied.left_out:
+        absent = ", ".join(AGENTS[name].label for name in applied.left_out)
         output.message(f"left out, not found here: {absent} (use --agent to add one anyway)")
-    if done.id:
-        output.message(f"Undo with: counsel servers undo {done.id}")
+    if applied.id:
+        output.message(f"Undo with: counsel servers undo {applied.id}")
 
 
 def print_diffs(plan: Plan, *, dry_run: bool) -> None:
@@ -98,8 +100,8 @@ def print_diffs(plan: Plan, *, dry_run: bool) -> None:
             output.diff(write["diff"])
 
 
-def print_history(here: Servers, *, as_json: bool) -> None:
-    operations = here.history()
+def print_history(service: Servers, *, as_json: bool) -> None:
+    operations = service.history()
     if as_json:
         output.document({"operations": [operation.as_dict() for operation in operations]})
         return
@@ -128,7 +130,7 @@ def _plain(value: object) -> str:
 
 
 def _word(value: object) -> str:
-    """In quotes where it would read as several words, or as none."""
+    """The value, in quotes if it would read as several words or as none."""
     if isinstance(value, str) and value and value.isprintable() and not any(map(value.__contains__, " \"',")):
         return value
     return json.dumps(value, ensure_ascii=False)

@@ -15,12 +15,12 @@ from counsel.cli.confirm import confirm
 if TYPE_CHECKING:
     from counsel.cli.setup_plan import Step
 
-_DONE = {
+_OUTCOMES = {
     "added": "registered in {}",
     "updated": "updated in {}",
     "unchanged": "already registered in {}",
     "removed": "removed from {}",
-    "absent": "no entry of counsel in {}",
+    "absent": "no counsel entry in {}",
 }
 
 
@@ -49,18 +49,18 @@ def setup(
     """
     from counsel.cli.setup_plan import Setup
 
-    work = Setup(user.caller().settings)
-    steps = work.plan(agents, remove=remove)
-    changing = [step for step in steps if step.changes]
+    planner = Setup(user.caller().settings)
+    steps = planner.plan(agents, remove=remove)
+    pending = [step for step in steps if step.changes]
     if not as_json:
         _show(steps)
         if not remove:
             _warn_about_cache(steps)
-    if changing and not dry_run:
+    if pending and not dry_run:
         if not yes:
-            _ask(len(changing), as_json=as_json)
-        for step in changing:
-            work.apply(step, remove=remove)
+            _ask(len(pending), as_json=as_json)
+        for step in pending:
+            planner.apply(step, remove=remove)
     if not (remove or dry_run or no_check):
         _check(steps, as_json=as_json)
     if as_json:
@@ -84,7 +84,7 @@ def _warn_about_cache(steps: list[Step]) -> None:
 
     if in_cache(sys.executable) and any(step.changes for step in steps):
         output.message(
-            f"warning: {sys.executable} is in a cache: once that is cleared, the agents cannot start counsel."
+            f"warning: {sys.executable} is in a cache: once it is cleared, the agents cannot start counsel."
         )
         output.message(
             "  Install counsel first (uv tool install, pipx install), then run its `counsel setup`."
@@ -94,7 +94,7 @@ def _warn_about_cache(steps: list[Step]) -> None:
 def _ask(count: int, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         raise click.UsageError(
-            "No terminal to confirm on, so nothing was written. Use --yes, or --dry-run to see the changes."
+            "Nothing was written: there is no terminal to confirm on. Use --yes, or --dry-run to see the changes."
         )
     confirm(f"Write {'this change' if count == 1 else f'these {count} changes'}?")
 
@@ -119,7 +119,7 @@ def _outcome(step: Step, *, dry_run: bool) -> str:
         return f"not changed. {step.error}"
     if step.action == "not installed":
         return f"not installed. {step.message}"
-    outcome = _DONE[step.action].format(step.path)
+    outcome = _OUTCOMES[step.action].format(step.path)
     if dry_run and step.changes:
         return f"would be {outcome}"
     return f"{outcome}. {step.message}" if step.message else outcome

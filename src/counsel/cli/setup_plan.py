@@ -1,8 +1,8 @@
 """`counsel setup`: counsel's own entry in every installed agent, written by servers/.
 
-Which variables an agent passes to its MCP servers was measured (docs/use/setup.md): Claude Code all, Gemini CLI all but
-those that look like secrets, Codex and Cursor only those that the entry names. So the entries name the variables that
-counsel needs (keys, addresses, who asked whom), by reference: no value is ever written.
+Which variables an agent passes to its MCP servers was measured (docs/use/setup.md): Claude Code passes all, Gemini CLI
+all but those that look like secrets, Codex and Cursor only those that the entry names. So the entries name the
+variables that counsel needs (keys, addresses, who asked whom), by reference: no value is ever written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _AGENTS = (
     "GEMINI_CLI_HOME",
     "CURSOR_API_KEY",
 )
-# How counsel reaches providers, and settings without a COUNSEL_ name. COUNSEL_ settings are named once they are set.
+# How counsel reaches providers, and settings without a COUNSEL_ name. COUNSEL_ settings are named only if they are set.
 _NETWORK = (
     *(
         name
@@ -57,11 +57,13 @@ _NETWORK = (
     "MAX_MCP_OUTPUT_TOKENS",
     "LOG_LEVEL",
 )
-_NEVER_NAMED = frozenset({"COUNSEL_HOME", "CLIENT_CWD", "MCP_TRANSPORT"})  # written literally; a client's own
+_NEVER_NAMED = frozenset(
+    {"COUNSEL_HOME", "CLIENT_CWD", "MCP_TRANSPORT"}
+)  # the first is written literally, the others belong to a client
 _SECRET = ("_KEY", "_TOKEN", "_TOKENS")  # Gemini CLI withholds MAX_MCP_OUTPUT_TOKENS and certificates, too
 
 
-# Which variables an entry must name: those that the client does not pass on by itself.
+# Which variables an entry must name: those that the client does not pass on.
 _MISSING: dict[HandsOn, Callable[[str], bool]] = {
     "all": lambda _: False,
     "no secrets": lambda name: name.endswith(_SECRET) or "_CERT" in name,
@@ -111,21 +113,21 @@ class Step:
 
 
 def server(agent: Agent, settings: Settings) -> Server:
-    """counsel as this agent should start it, never importing a module from the agent's working folder: `-P` keeps Python
-    from looking there, `-E` ignores a PYTHONPATH, whose empty entries mean the same."""
+    """The entry with which this agent starts counsel. It imports no module from the agent's working folder: `-P` keeps
+    Python from looking there, and `-E` ignores a PYTHONPATH, whose empty entries mean that folder."""
     flags = ("-P",) if _needs_pythonpath(settings.env) else ("-E", "-P")
     return Server(
         name=NAME,
         command=sys.executable,
         args=(*flags, "-m", NAME, "stdio", "--as", agent.name),
-        env={**_table(settings), **_references(agent, settings)},
+        env={**_home_variable(settings), **_references(agent, settings)},
     )
 
 
 def _needs_pythonpath(env: Mapping[str, str]) -> bool:
     """Whether this counsel is found only through PYTHONPATH."""
-    above = str(Path(__file__).parents[1])
-    return above in env.get("PYTHONPATH", "").split(os.pathsep)
+    source_folder = str(Path(__file__).parents[1])
+    return source_folder in env.get("PYTHONPATH", "").split(os.pathsep)
 
 
 def in_cache(python: str) -> bool:
@@ -136,21 +138,21 @@ def in_cache(python: str) -> bool:
     )
 
 
-def _table(settings: Settings) -> dict[str, str]:
-    """COUNSEL_HOME, unless it is the default that a front derives from HOME."""
-    user = settings.env.get("HOME") or str(Path.home())
-    own = str(settings.home)
-    return {} if own == places.home({"HOME": user}) else {"COUNSEL_HOME": own}
+def _home_variable(settings: Settings) -> dict[str, str]:
+    """COUNSEL_HOME, unless it is the default, which a front derives from HOME."""
+    user_home = settings.env.get("HOME") or str(Path.home())
+    counsel_home = str(settings.home)
+    return {} if counsel_home == places.home({"HOME": user_home}) else {"COUNSEL_HOME": counsel_home}
 
 
 def _references(agent: Agent, settings: Settings) -> dict[str, str]:
-    """References to variables. An unset one must reach counsel as empty, not as `${NAME}`; Codex leaves it out by itself."""
+    """References to variables. An unset one must reach counsel empty, not as `${NAME}`; Codex leaves it out."""
     default = ":-" if FORMATS[agent.name].syntax.expands else ""
     missing = _MISSING[agent.hands_on]
     # An empty SSL_CERT_FILE would leave OpenSSL, and every agent that counsel starts, without certificates.
     empty = {name for name in _NETWORK if not settings.own_env.get(name)} if default else set()
-    wanted = (name for name in _variables(settings) if missing(name) and name not in empty)
-    return {name: f"${{{name}{default}}}" for name in wanted}
+    names = (name for name in _variables(settings) if missing(name) and name not in empty)
+    return {name: f"${{{name}{default}}}" for name in names}
 
 
 def _variables(settings: Settings) -> list[str]:
@@ -183,15 +185,15 @@ class Setup:
         return [self._step(agent, remove=remove) for agent in agents]
 
     def apply(self, step: Step, *, remove: bool = False) -> None:
-        what = (_REMOVED if remove else _ADDED).format(step.agent.name)
+        label = (_REMOVED if remove else _ADDED).format(step.agent.name)
         try:
-            step.operation = self.servers.undo_log.apply(step.writes, what)
+            step.operation = self.servers.undo_log.apply(step.writes, label)
         except CounselError as error:
             step.action, step.error = "refused", error
 
     def _step(self, agent: Agent, *, remove: bool) -> Step:
         program = locate(agent, self.env)
-        if program is None and not remove and not self._used(agent):
+        if program is None and not remove and not self._has_files(agent):
             return Step(agent, None, "not installed", message=f"Install it: {agent.install}")
         path = _user_table(agent, self.servers).target.path
         try:
@@ -200,16 +202,16 @@ class Setup:
             return Step(agent, program, "refused", path, error=error)
         return Step(agent, program, action, path, writes)
 
-    def _used(self, agent: Agent) -> bool:
+    def _has_files(self, agent: Agent) -> bool:
         """An application without a program on PATH (VS Code on macOS) is detected by its files."""
         return "ask" not in agent.can and is_present(agent.name, self.servers.workspace)
 
-    # ── in ──
+    # ── adding ──
 
     def _entry(self, agent: Agent) -> tuple[str, list[PlannedWrite]]:
-        wanted, existing = server(agent, self.settings), self._existing(agent)
+        entry, existing = server(agent, self.settings), self._existing(agent)
         if existing is None:
-            plan = self.servers.add([wanted], [agent.name], "user", dry_run=True).plan
+            plan = self.servers.add([entry], [agent.name], "user", dry_run=True).plan
             return "added", plan.writes
         if not is_ours(existing.server):
             raise Conflict(
@@ -217,13 +219,13 @@ class Setup:
                 hint=f"Rename or remove it: counsel servers remove {NAME} --agent {agent.name} --scope user",
                 file=str(existing.table.target.path),
             )
-        plan = self.servers.update(NAME, _renewal(wanted), [agent.name], "user", dry_run=True).plan
+        plan = self.servers.update(NAME, _update_to(entry), [agent.name], "user", dry_run=True).plan
         return plan.results[0].action, plan.writes
 
     def _existing(self, agent: Agent) -> ListedServer | None:
-        listed = self.servers.listing([agent.name], "user")
+        listing = self.servers.listing([agent.name], "user")
         broken = [
-            row for row in listed.problems if row.get("name") in (None, NAME) and not row.get("editable")
+            row for row in listing.problems if row.get("name") in (None, NAME) and not row.get("editable")
         ]
         if broken:
             raise from_dict(
@@ -234,46 +236,48 @@ class Setup:
                     "file": broken[0]["path"],
                 }
             )
-        return next((row for row in listed.servers if row.server.name == NAME and row.table.writable), None)
+        return next((row for row in listing.servers if row.server.name == NAME and row.table.writable), None)
 
-    # ── out ──
+    # ── removing ──
 
     def _removal(self, agent: Agent) -> tuple[str, list[PlannedWrite]]:
-        """Restores the earlier bytes if the file was not written since; else removes the entry alone."""
+        """Restore the earlier bytes if the file was not written since; else remove only the entry."""
         existing = self._existing(agent)
         if existing is None or not is_ours(existing.server):
             return "absent", []
         path = existing.table.target.path
         try:
-            return "removed", [self.servers.undo_log.rewind(self._done(agent), path)]
+            return "removed", [self.servers.undo_log.rewind(self._own_changes(agent), path)]
         except (Conflict, NotFound):
             plan = self.servers.remove(NAME, [agent.name], "user", dry_run=True).plan
             return "removed", plan.writes
 
-    def _done(self, agent: Agent) -> list[Operation]:
+    def _own_changes(self, agent: Agent) -> list[Operation]:
         """The changes of `counsel setup` that are still in place, newest first."""
         history = self.servers.history()
-        undone = {operation.undoes for operation in history}
+        undone_ids = {operation.undoes for operation in history}
         in_place: list[Operation] = []
         for operation in history:
             if operation.what == _REMOVED.format(agent.name):
                 break
-            if operation.what == _ADDED.format(agent.name) and operation.id not in undone:
+            if operation.what == _ADDED.format(agent.name) and operation.id not in undone_ids:
                 in_place.append(operation)
         return in_place
 
 
-def _renewal(wanted: Server) -> Callable[[Server], Server]:
-    """Changes only what must change in an existing entry: the user's own variables and fields stay."""
+def _update_to(entry: Server) -> Callable[[Server], Server]:
+    """Change only what must change in an existing entry; the user's own variables and fields stay."""
 
     def change(old: Server) -> Server:
         variables = {name: value for name, value in old.env.items() if name != "COUNSEL_HOME"}
-        own = {
+        user_values = {
             name: value
             for name, value in variables.items()
             if name in _NETWORK and not is_unexpanded(name, value)
         }
-        return old.replaced(command=wanted.command, args=wanted.args, env={**variables, **wanted.env, **own})
+        return old.replaced(
+            command=entry.command, args=entry.args, env={**variables, **entry.env, **user_values}
+        )
 
     return change
 

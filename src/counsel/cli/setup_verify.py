@@ -1,7 +1,7 @@
-"""Does each agent connect to counsel? The agents themselves are asked, each through its own interface.
+"""Whether each agent connects to counsel, according to the agent itself.
 
-Claude Code and Gemini CLI connect when they list their servers; Codex reports through its app-server. The
-entries of the others are started as those clients would start them.
+Claude Code and Gemini CLI connect when they list their servers; Codex reports through its app-server. The entries of
+other clients are started as those clients would start them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from counsel.types import Json
 SECONDS = 60.0
 _Verdict: TypeAlias = tuple[bool, str]
 _TRUSTED = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
-_ELSEWHERE = (
+_NOT_IN_THIS_FOLDER = (
     "Gemini CLI connects, but not in this folder: it disables all MCP servers in folders that it does not trust. "
     "Start `gemini` here once and trust the folder."
 )
-_AGAIN = "`{}` shows more; `counsel servers check counsel` starts the entry itself."
+_HINT = "`{}` shows more; `counsel servers check counsel` starts the entry itself."
 
 
 async def check(steps: list[Step], env: Mapping[str, str], seconds: float = SECONDS) -> None:
@@ -50,7 +50,7 @@ def has_entry(step: Step) -> bool:
 async def _check_agent(step: Step, env: Mapping[str, str], seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
-            step.connected, step.message = await _CHECKS.get(step.agent.name, _started)(step, env)
+            step.connected, step.message = await _CHECKS.get(step.agent.name, _start_entry)(step, env)
     except TimeoutError:
         step.connected = False
         step.message = f"{step.agent.label} did not report within {seconds:g} s whether it connects."
@@ -60,17 +60,17 @@ async def _check_agent(step: Step, env: Mapping[str, str], seconds: float) -> No
 
 
 async def _claude(step: Step, env: Mapping[str, str]) -> _Verdict:
-    line = _line(await _listed(step, env))
+    line = _line(await _mcp_list(step, env))
     if "Connected" in line:
         return True, "Claude Code connects."
-    return False, f"Claude Code says: {line or 'no line about counsel'}. {_AGAIN.format('claude mcp list')}"
+    return False, f"Claude Code says: {line or 'no line about counsel'}. {_HINT.format('claude mcp list')}"
 
 
 async def _gemini(step: Step, env: Mapping[str, str]) -> _Verdict:
-    line = _line(await _listed(step, {**env, **_TRUSTED}))
+    line = _line(await _mcp_list(step, {**env, **_TRUSTED}))
     if line.endswith("- Connected"):
-        return True, "Gemini CLI connects." if _gemini_trusts_this_folder(env) else _ELSEWHERE
-    return False, f"Gemini CLI says: {line or 'no line about counsel'}. {_AGAIN.format('gemini mcp list')}"
+        return True, "Gemini CLI connects." if _gemini_trusts_this_folder(env) else _NOT_IN_THIS_FOLDER
+    return False, f"Gemini CLI says: {line or 'no line about counsel'}. {_HINT.format('gemini mcp list')}"
 
 
 def _gemini_trusts_this_folder(env: Mapping[str, str]) -> bool:
@@ -83,11 +83,11 @@ async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
     if not missing:
         return True, f"Codex connects and sees {len(TOOLS)} tools."
     why = str(status.get("toolsError") or f"it does not see {', '.join(sorted(missing))}").split(" [", 1)[0]
-    return False, f"Codex says: {why[:300]}. {_AGAIN.format('codex mcp get counsel')}"
+    return False, f"Codex says: {why[:300]}. {_HINT.format('codex mcp get counsel')}"
 
 
-async def _started(step: Step, env: Mapping[str, str]) -> _Verdict:
-    """The entry, started as the client would start it."""
+async def _start_entry(step: Step, env: Mapping[str, str]) -> _Verdict:
+    """Start the entry as the client would."""
     servers, label = Servers.here(env=env), step.agent.label
     (row, *_rest) = servers.find(NAME, [step.agent.name], "user")
     result = await servers_check.check_one(row, servers.workspace, SECONDS)
@@ -113,18 +113,18 @@ def _line(output: str) -> str:
     return next((line for line in lines if line.lstrip("✓✔✗✘○… ").startswith(f"{NAME}:")), "")
 
 
-async def _listed(step: Step, env: Mapping[str, str]) -> str:
+async def _mcp_list(step: Step, env: Mapping[str, str]) -> str:
     process = await _start(step, env, "mcp", "list")
     try:
         output, _ = await process.communicate()
     finally:
-        await _end(process)
+        await _kill(process)
     return output.decode(errors="replace")
 
 
 async def _codex_status(step: Step, env: Mapping[str, str]) -> Json:
     process = await _start(step, env, "app-server", stderr=asyncio.subprocess.DEVNULL)
-    assert process.stdin is not None  # asked for below
+    assert process.stdin is not None  # `_start` opens both
     assert process.stdout is not None
     requests = (
         {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": NAME, "version": "1"}}},
@@ -137,12 +137,12 @@ async def _codex_status(step: Step, env: Mapping[str, str]) -> Json:
             answer = json.loads(line)
             if answer.get("id") == 2:
                 rows = (answer.get("result") or {}).get("data") or []
-                refused = {
+                failure = {
                     "toolsError": (answer.get("error") or {}).get("message") or "it has no such server"
                 }
-                return next((dict(row) for row in rows if row.get("name") == NAME), refused)
+                return next((dict(row) for row in rows if row.get("name") == NAME), failure)
     finally:
-        await _end(process)
+        await _kill(process)
     raise ValueError("it ended")
 
 
@@ -152,8 +152,8 @@ async def _start(
     *args: str,
     stderr: int = asyncio.subprocess.STDOUT,
 ) -> asyncio.subprocess.Process:
-    """In an empty folder: an agent starts all servers of the user to answer, and in its working folder they would import
-    modules from there."""
+    """Start the agent in an empty folder. To answer, it starts all of the user's servers, and those would import modules
+    from its working folder."""
     empty = str(start_folder.empty_folder(workspace_of(env, paths.current_folder()), step.agent.name))
     return await asyncio.create_subprocess_exec(
         str(step.program),
@@ -168,8 +168,8 @@ async def _start(
     )
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """With all its children: a client that hangs must not stay."""
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill the process with all its children: a client that hangs must not stay."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

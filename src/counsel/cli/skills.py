@@ -29,7 +29,7 @@ MARKS = {"own": "yes", "shared": "shared", "missing": "-"}
 @click.group(cls=ListingGroup)
 def skills() -> None:
     """List, check and share the skills of all agents. Without a verb: the list."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may hold bytes that are not UTF-8
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may contain bytes that are not UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
@@ -37,24 +37,24 @@ _agents = click.option(
     "--agent",
     "agents",
     multiple=True,
-    callback=names.known(WITH_SKILLS),
-    shell_complete=names.completed(WITH_SKILLS),
+    callback=names.parser(WITH_SKILLS),
+    shell_complete=names.completer(WITH_SKILLS),
     metavar="AGENT",
-    help=f"Only these: {', '.join(WITH_SKILLS)}.",
+    help=f"Use only these agents: {', '.join(WITH_SKILLS)}.",
 )
 _scopes = click.option(
     "--scope",
     "scopes",
     multiple=True,
-    callback=names.known(SCOPES),
-    shell_complete=names.completed(SCOPES),
+    callback=names.parser(SCOPES),
+    shell_complete=names.completer(SCOPES),
     metavar="SCOPE",
-    help=f"Only these: {', '.join(SCOPES)}.",
+    help=f"Use only these scopes: {', '.join(SCOPES)}.",
 )
 _project = click.option(
     "--project", type=click.Path(file_okay=False), help="The project's folder instead of the current one."
 )
-_dry = click.option("--dry-run", is_flag=True, help="Show what would happen; change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show what would happen; change nothing.")
 
 
 @skills.command("list", short_help="List the skills that each agent would load here.")
@@ -82,13 +82,13 @@ def list_(
         output.table(
             ("agent", "scope", "skill", "state", "description"), [_line(skill) for skill in listing.skills]
         )
-    _remarks(listing)
+    _print_notes(listing)
     if not listing.skills:
         output.message("No skill matches." if text or agents or scopes else "No skill found here.")
 
 
 def _document(listing: Listing) -> None:
-    """One skill per line: indented JSON takes Python four times as long."""
+    """Print one skill per line: indented JSON takes Python four times as long."""
     lines = ",\n".join("    " + json.dumps(skill.as_dict(), ensure_ascii=False) for skill in listing.skills)
     problems = json.dumps(list(listing.problems), ensure_ascii=False)
     sys.stdout.write(output.escaped(f'{{\n  "skills": [\n{lines}\n  ],\n  "problems": {problems}\n}}\n'))
@@ -111,13 +111,13 @@ def _state(skill: Skill) -> str:
     return ", ".join(("ok", *codes)) if codes else "ok"
 
 
-def _short(text: str, most: int = 72) -> str:
+def _short(text: str, limit: int = 72) -> str:
     line = output.sanitized(" ".join(text.split()))
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def _remarks(listing: Listing) -> None:
-    """Why some are not loaded, one line each."""
+def _print_notes(listing: Listing) -> None:
+    """Print why skills are not loaded, one line each."""
     for skill in listing.skills:
         for note in skill.notes:
             output.message(output.sanitized(f"{skill.agent} {skill.path}: {note.message}"))
@@ -167,28 +167,28 @@ def show(
     """
     from counsel.skills.show import show_skill
 
-    shown = show_skill(name, agents=agents, scopes=scopes, project=project)
+    details = show_skill(name, agents=agents, scopes=scopes, project=project)
     if as_json:
-        output.document(shown.as_dict())
+        output.document(details.as_dict())
     elif sys.stdout.isatty():
-        _render(shown)
+        _render(details)
     else:
-        output.answer(_page(shown) + "\n" + shown.header.body.strip("\n") + "\n")
+        output.answer(_page(details) + "\n" + details.header.body.strip("\n") + "\n")
 
 
-def _render(shown: SkillDetails) -> None:
+def _render(details: SkillDetails) -> None:
     from rich.markdown import Markdown
     from rich.rule import Rule
     from rich.text import Text
 
     console = output.console()
-    console.print(Text(_page(shown)))
+    console.print(Text(_page(details)))
     console.print(Rule(style="dim"))
-    console.print(Markdown(output.sanitized(shown.header.body)))
+    console.print(Markdown(output.sanitized(details.header.body)))
 
 
-def _page(shown: SkillDetails) -> str:
-    skill = shown.skill
+def _page(details: SkillDetails) -> str:
+    skill = details.skill
     facts = {
         "skill": skill.name,
         "agent": f"{skill.agent} ({skill.scope}), {skill.state}",
@@ -196,30 +196,31 @@ def _page(shown: SkillDetails) -> str:
         "path": str(skill.path),
         "links to": str(skill.real) if skill.real != skill.path else None,
         "plugin": f"{skill.plugin} {skill.version or ''}".strip() if skill.plugin else None,
-        "describes": shown.header.text("description") or None,
-        "tools": ", ".join(shown.tools) or None,
-        "license": shown.header.text("license") or None,
+        "describes": details.header.text("description") or None,
+        "tools": ", ".join(details.tools) or None,
+        "license": details.header.text("license") or None,
     }
     lines = [f"{key + ':':<11}{' '.join(value.split())}" for key, value in facts.items() if value]
     lines += [f"problem:   {note.message}" for note in skill.notes]
     lines += [
-        f"also:      {other.agent} ({other.scope}) {other.path}, {other.state}" for other in shown.others
+        f"also:      {duplicate.agent} ({duplicate.scope}) {duplicate.path}, {duplicate.state}"
+        for duplicate in details.others
     ]
-    lines += [f"file:      {path} ({counted(size, 'byte')})" for path, size in shown.files]
-    wrong = [finding for finding in shown.findings if not finding.ok]
-    lines += [f"fix:       {finding.message}. {finding.fix}" for finding in wrong]
-    if not wrong:
+    lines += [f"file:      {path} ({counted(size, 'byte')})" for path, size in details.files]
+    violations = [finding for finding in details.findings if not finding.ok]
+    lines += [f"fix:       {finding.message}. {finding.fix}" for finding in violations]
+    if not violations:
         lines.append("check:     follows the agentskills.io rules")
     return output.sanitized("\n".join(lines))
 
 
-@skills.command(short_help="Share a skill with other agents, or undo that.")
+@skills.command(short_help="Share a skill with other agents, or stop sharing it.")
 @click.argument("name", shell_complete=completers.skills)
 @click.option(
     "--to",
     multiple=True,
-    callback=names.known(WITH_SKILLS),
-    shell_complete=names.completed(WITH_SKILLS),
+    callback=names.parser(WITH_SKILLS),
+    shell_complete=names.completer(WITH_SKILLS),
     metavar="AGENT",
     help="The agents to share with, separated by commas.",
 )
@@ -232,9 +233,9 @@ def _page(shown: SkillDetails) -> str:
 @click.option("--copy", is_flag=True, help="Copy instead of linking.")
 @click.option("--remove", is_flag=True, help="Remove what was shared, and nothing else.")
 @click.option(
-    "--yes", is_flag=True, help="Replace what is in the way without asking; it is moved to the backups."
+    "--yes", is_flag=True, help="Replace conflicting files without asking; they are moved to the backups."
 )
-@_dry
+@_dry_run
 @_project
 @json_option
 def share(
@@ -254,34 +255,36 @@ def share(
     from counsel.skills.unshare import unshare_skill
 
     if remove:
-        done = unshare_skill(name, to=() if everywhere else to, scope=scope, dry_run=dry_run, project=project)
-        _report(done, dry_run=dry_run, as_json=as_json)
+        sharing = unshare_skill(
+            name, to=() if everywhere else to, scope=scope, dry_run=dry_run, project=project
+        )
+        _report(sharing, dry_run=dry_run, as_json=as_json)
         return
     if bool(to) == everywhere:
         raise click.UsageError(f"Name the agents: --to AGENT ({', '.join(WITH_SKILLS)}) or --everywhere.")
     options: dict[str, Any] = {"to": to, "scope": scope or "user", "copy": copy, "project": project}
     plan = share_skill(name, **options, dry_run=True)
     if not dry_run:
-        replace_existing = yes or _confirmed(plan.steps, ask=not as_json)
+        replace_existing = yes or _confirm_conflicts(plan.steps, ask=not as_json)
         plan = share_skill(name, **options, replace_existing=replace_existing)
     _report(plan, dry_run=dry_run, as_json=as_json)
 
 
-def _confirmed(steps: Sequence[Step], *, ask: bool) -> bool:
-    """Ask about what is in the way; without a terminal, `share_skill` refuses."""
-    blocked = [step for step in steps if step.blocked]
-    if not blocked or not (ask and sys.stdin.isatty() and sys.stderr.isatty()):
+def _confirm_conflicts(steps: Sequence[Step], *, ask: bool) -> bool:
+    """Ask whether to replace what is in the way; without a terminal, `share_skill` refuses."""
+    conflicts = [step for step in steps if step.blocked]
+    if not conflicts or not (ask and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    for step in blocked:
+    for step in conflicts:
         output.message(step.message)
-    note = " What is replaced is moved to the backups." if any(s.fate == "replace" for s in blocked) else ""
+    note = " Replaced files are moved to the backups." if any(s.fate == "replace" for s in conflicts) else ""
     confirm(f"Continue?{note}")
     return True
 
 
 @skills.command()
 @click.argument("identity", required=False, metavar="[ID]")
-@_dry
+@_dry_run
 @json_option
 def undo(*, identity: str | None, dry_run: bool, as_json: bool) -> None:
     """Undo the last `share`, or the one with this ID."""
@@ -302,22 +305,22 @@ FATES = {
 }
 
 
-def _report(done: Sharing, *, dry_run: bool, as_json: bool) -> None:
+def _report(sharing: Sharing, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        output.document({**done.as_dict(), "dry_run": dry_run})
+        output.document({**sharing.as_dict(), "dry_run": dry_run})
         return
     rows = [
         (", ".join(step.agents), _fate(step, dry_run=dry_run), str(step.path), step.message)
-        for step in done.steps
+        for step in sharing.steps
     ]
-    output.table(("for", "what", "where", "remark"), rows)
-    for step in done.steps:
+    output.table(("agents", "action", "path", "note"), rows)
+    for step in sharing.steps:
         if step.backup:
             output.message(f"{step.path}: the previous content is in {step.backup}")
-    for warning in done.warnings:
+    for warning in sharing.warnings:
         output.message(warning)
-    if done.id and any(step.fate in {"shared", "replaced"} for step in done.steps):
-        output.message(f"Undo with: counsel skills undo {done.id}")
+    if sharing.id and any(step.fate in {"shared", "replaced"} for step in sharing.steps):
+        output.message(f"Undo with: counsel skills undo {sharing.id}")
 
 
 def _fate(step: Step, *, dry_run: bool) -> str:

@@ -1,4 +1,4 @@
-"""A job that was stopped with Ctrl-C or by closing the window: what is kept of it."""
+"""What is kept of a job that was stopped with Ctrl-C or by closing the window."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from counsel.text import counted
 
 
 class Stopped(Exception):
-    """The person stopped the command, and knows what became of its job."""
+    """The person stopped the command, and a message has said what is kept of its job."""
 
 
 def summary(job: JobStatus) -> str:
-    """What is kept, and the command that shows it."""
+    """The line that says what is kept, with the command that shows it."""
     from counsel.cli import ids  # few jobs are stopped
 
-    kept = _kept(job)
+    outcome = _kept_text(job)
     return (
-        f"Stopped. {kept}: counsel jobs {ids.short(job.job_id)}"
-        if kept
+        f"Stopped. {outcome}: counsel jobs {ids.short(job.job_id)}"
+        if outcome
         else "Stopped before an answer arrived."
     )
 
 
-def _kept(job: JobStatus) -> str:
+def _kept_text(job: JobStatus) -> str:
     if job.result:  # it finished before it could be stopped
         return "The answer is kept"
     states = [state for state in job.models_status or () if state.slot != "judge"]
@@ -33,5 +33,5 @@ def _kept(job: JobStatus) -> str:
         return "The answer is kept" if answers else "The partial answer is kept" if partial else ""
     if not answers and not partial:
         return ""
-    kept = f"{answers} of {counted(len(states), 'answer')} kept"
-    return f"{kept}, and partial text" if partial else kept
+    text = f"{answers} of {counted(len(states), 'answer')} kept"
+    return f"{text}, and partial text" if partial else text

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def stored(work: Callable[[Store], Awaitable[T]], url: str = "") -> T:
-    """`url`: another database than the setting's."""
+def run_in_store(work: Callable[[Store], Awaitable[T]], url: str = "") -> T:
+    """Run work in the team's database: `url`, else the setting's."""
     from counsel.engine.store import open_store
 
     settings = user.caller().settings
     database = url or settings.database
     if not database:
         raise InvalidArgument(
-            "No database is named.",
+            "No database is configured.",
             hint="Set COUNSEL_DATABASE to the team's PostgreSQL database, or use the server's /api/team/people.",
         )
 
@@ -37,8 +37,8 @@ def stored(work: Callable[[Store], Awaitable[T]], url: str = "") -> T:
     return asyncio.run(run())
 
 
-def note(name: str, detail: str, url: str = "") -> None:
-    """Whoever can write to the database is its operator."""
+def log_change(name: str, detail: str, url: str = "") -> None:
+    """Add a record to the audit log, in the operator's name."""
     from counsel.engine.team.audit import Audit, Sender
     from counsel.people import OPERATOR
 
@@ -47,4 +47,4 @@ def note(name: str, detail: str, url: str = "") -> None:
         audit_log.note(Sender(OPERATOR, "", "command line"), "people changed", name, detail)
         await store.flush()
 
-    stored(write, url)
+    run_in_store(write, url)

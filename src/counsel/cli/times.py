@@ -1,4 +1,4 @@
-"""Moments and durations as people read them, in local time."""
+"""Times and durations as people read them, in local time."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import time
 from datetime import datetime
 
 _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
-_OLD = 60 * 86_400  # seconds after which a date says more
+_OLD = 60 * 86_400  # seconds; beyond this, a date says more
 
 
 def seconds(iso: str) -> float:
-    """Of a document's `2026-11-16T02:03:04.000Z`."""
+    """The Unix time of a document's `2026-11-16T02:03:04.000Z`."""
     return datetime.fromisoformat(iso).timestamp()
 
 
 def ago(at: float) -> str:
-    """`2 min ago`; `just now` also for a clock that is behind; a date for what is old."""
-    passed = time.time() - at
-    if passed < 5:
+    """`2 min ago`; `just now` also for a time in the future (a clock that is behind); a date after 60 days."""
+    age = time.time() - at
+    if age < 5:
         return "just now"
-    if passed > _OLD:
+    if age > _OLD:
         return time.strftime("%Y-%m-%d", time.localtime(at))
-    size, name = next((size, name) for size, name in _UNITS if passed >= size)
-    count = int(passed // size)
+    size, name = next((size, name) for size, name in _UNITS if age >= size)
+    count = int(age // size)
     return f"{count} {name}{'s' if name == 'day' and count > 1 else ''} ago"
 
 

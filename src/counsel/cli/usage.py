@@ -16,7 +16,7 @@ from counsel.text import counted
 if TYPE_CHECKING:
     from counsel.engine.history.documents import BudgetReport, By, UsageSum, UsageSummary
 
-_WIDE = 110  # columns that a terminal needs for all of them
+_WIDE = 110  # width that a terminal needs for all columns
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -28,7 +28,9 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 
 
 @click.command()
-@click.option("--since", default="7d", show_default=True, callback=_seconds, help="Period: 30m, 12h, 7d, 4w.")
+@click.option(
+    "--since", default="7d", show_default=True, callback=_seconds, help="Period, such as 30m, 12h, 7d or 4w."
+)
 @click.option(
     "--by",
     type=click.Choice(["model", "provider", "day", "project", "client", "tool"]),
@@ -48,7 +50,7 @@ def usage(since: int, by: By, as_json: bool) -> None:
         _print(summary, by)
         _print_budgets(budgets)
         if login := user.caller().settings.team:
-            output.message(f"Costs of calls through the team server {login.host} are as it computed them.")
+            output.message(f"Costs of calls through the team server {login.host} were computed there.")
 
 
 def _print(report: UsageSummary, by: By) -> None:
@@ -69,7 +71,7 @@ def _print(report: UsageSummary, by: By) -> None:
 
 
 def _print_budgets(budgets: list[BudgetReport]) -> None:
-    """What is left, for people who have set budgets."""
+    """Print what is left of each budget, if there are any."""
     if not budgets:
         return
     rows = [
@@ -84,7 +86,7 @@ def _print_budgets(budgets: list[BudgetReport]) -> None:
         for entry in budgets
     ]
     output.table(["budget", "limit", "spent", "reserved", "left", "until"], rows)
-    output.message("Agents have no prices: no budget counts them.")
+    output.message("Agents have no prices, so no budget counts them.")
 
 
 def _dollars(usd: float) -> str:
@@ -93,27 +95,27 @@ def _dollars(usd: float) -> str:
 
 def _row(name: str, group: UsageSum, *, narrow: bool) -> list[str]:
     times = group["response_ms"]
-    failed = sum(group["errors"].values())
-    answered = group["calls"] - failed
-    known = answered - group["calls_without_usage"]
+    failures = sum(group["errors"].values())
+    answers = group["calls"] - failures
+    with_usage = answers - group["calls_without_usage"]
     price = amounts.dollars(group["cost_usd"], complete=not group["calls_without_price"])
     sums = [
-        amounts.count(tokens, reported=known, calls=answered, brief=narrow)
+        amounts.count(tokens, reported=with_usage, calls=answers, brief=narrow)
         for tokens in (group["input_tokens"], group["output_tokens"])
     ]
     if narrow:
         return [name, str(group["calls"]), *sums, price, _time(times["p95"])]
-    return [name, str(group["calls"]), str(failed), *sums, price, _time(times["p50"]), _time(times["p95"])]
+    return [name, str(group["calls"]), str(failures), *sums, price, _time(times["p50"]), _time(times["p95"])]
 
 
 def _notes(total: UsageSum, *, narrow: bool) -> Iterator[str]:
-    """What the marks in the table mean, where there are any."""
-    if unpriced := total["calls_without_price"]:
-        yield f"?, +: the price of {_calls(unpriced)} is not known and not in the sum."
-    if unreported := total["calls_without_usage"]:
-        yield f"?, +: {_calls(unreported)} did not report tokens."
-    if narrow and (failed := sum(total["errors"].values())):
-        yield f"{_calls(failed)} failed."
+    """The meaning of the marks in the table, if it has any."""
+    if without_price := total["calls_without_price"]:
+        yield f"?, +: the price of {_calls(without_price)} is unknown and not in the sum."
+    if without_usage := total["calls_without_usage"]:
+        yield f"?, +: {_calls(without_usage)} did not report tokens."
+    if narrow and (count := sum(total["errors"].values())):
+        yield f"{_calls(count)} failed."
 
 
 def _calls(number: int) -> str:

@@ -12,12 +12,12 @@ from counsel.cli import output
 
 
 def caller(cwd: str | None = None, roots: tuple[Path, ...] = ()) -> Caller:
-    """The user of this shell. `roots`: folders that the command line names. Each problem is reported once per command."""
+    """The user of this shell. `roots`: folders from the command line. Each problem is reported once per command."""
     user = local_caller("cli", cwd=Path(cwd) if cwd else None)
     context = click.get_current_context(silent=True)
-    reported = context.find_root().meta.setdefault(__name__, set()) if context else set()
+    reports = context.find_root().meta.setdefault(__name__, set()) if context else set()
     for problem in user.settings.problems:
-        if problem not in reported:
+        if problem not in reports:
             output.message(f"warning: {problem}")
-        reported.add(problem)
+        reports.add(problem)
     return replace(user, roots=roots)

@@ -1,6 +1,6 @@
 """The engine's hints in the command line's words. Agents read the same errors with the names of their tools' arguments.
 
-Whole phrases are replaced, never single words: a file or a model that a user named may be called like an argument.
+Whole phrases are replaced, never single words: a user's file or model may have the name of an argument.
 `tests/cli/test_wording.py` finds phrases that are missing here.
 """
 
@@ -44,7 +44,7 @@ def in_cli_words(text: str) -> str:
 
 
 def with_failures_in_cli_words(result: Several) -> Several:
-    """Its text names who failed and why; what models answered stays as it is."""
+    """The result with its failures in the command line's words; the models' answers stay unchanged."""
     from counsel.results import ConsensusResult
 
     failed = tuple(replace(failure, error=_in_cli_words(failure.error)) for failure in result.failed)
@@ -57,7 +57,7 @@ def with_failures_in_cli_words(result: Several) -> Several:
 
 
 def _in_cli_words(error: CounselError) -> CounselError:
-    worded = error.copy()
-    worded.message = in_cli_words(error.message)
-    worded.hint = in_cli_words(error.hint) if error.hint else None
-    return worded
+    copy = error.copy()
+    copy.message = in_cli_words(error.message)
+    copy.hint = in_cli_words(error.hint) if error.hint else None
+    return copy

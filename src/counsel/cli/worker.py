@@ -1,4 +1,4 @@
-"""`counsel worker`: runs jobs of a team, and serves nobody."""
+"""`counsel worker`: run a team's jobs, without serving clients."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from counsel.settings import Settings, load
 @click.option(
     "--probe-port",
     type=click.IntRange(0, 65535),
-    help="Answer /health, /ready and /metrics there (default: COUNSEL_PROBE_PORT).",
+    help="Answer /health, /ready and /metrics on this port (default: COUNSEL_PROBE_PORT).",
 )
 @database_option
 def worker(concurrency: int | None, probe_port: int | None, database: str | None) -> None:
-    """Run jobs of a team: more capacity for the servers that share its database.
+    """Run a team's jobs: adds capacity to the servers that share its database.
 
-    SIGTERM lets its jobs finish for COUNSEL_DRAIN_SECONDS; the others continue on other servers. A second signal ends it
-    at once.
+    After SIGTERM, its jobs have COUNSEL_DRAIN_SECONDS to finish; unfinished ones continue on other servers. A second
+    signal ends it at once.
     """
     use_database(database)
     if concurrency is not None:
@@ -40,7 +40,7 @@ def worker(concurrency: int | None, probe_port: int | None, database: str | None
         output.message(f"warning: {problem}")
     if not settings.database:
         raise InvalidArgument(
-            "A worker needs the database of a team.",
+            "A worker needs a team's database.",
             hint="Set COUNSEL_DATABASE, or pass --database postgresql://USER@HOST/NAME.",
         )
     asyncio.run(_run(settings, probe_port))
@@ -65,7 +65,7 @@ async def _run(settings: Settings, port: int | None) -> None:
         await stopping.wait()
         logs.announce(
             settings,
-            f"counsel worker takes no more jobs; those that run have {settings.drain_seconds} seconds to finish.",
+            f"counsel worker takes no more jobs; running ones have {settings.drain_seconds} seconds to finish.",
         )
         await until_hurried(engine.drain(settings.drain_seconds), hurry)
         if probes is not None:
@@ -79,14 +79,14 @@ def _handle_signals(stopping: asyncio.Event, hurry: asyncio.Event) -> None:
     def handle() -> None:
         (hurry if stopping.is_set() else stopping).set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, handle)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signum, handle)
 
 
 async def _probes(
     engine: LocalEngine, settings: Settings, port: int | None, stopping: asyncio.Event
 ) -> asyncio.Server | None:
-    """For an orchestrator and Prometheus; nothing else is answered."""
+    """Serve probes for an orchestrator and Prometheus, and nothing else."""
     if port is None and not settings.probe_port:
         return None
     from counsel import logs

@@ -24,10 +24,10 @@ from counsel.cli import setup_verify
 async def test_only_a_connection_is_a_success(
     monkeypatch: pytest.MonkeyPatch, check: str, line: str, connects: bool
 ) -> None:
-    async def listed(_step: Any, _env: Any) -> str:
+    async def mcp_list(_step: Any, _env: Any) -> str:
         return f"other: x - Connected\n{line}\n"
 
-    monkeypatch.setattr(setup_verify, "_listed", listed)
+    monkeypatch.setattr(setup_verify, "_mcp_list", mcp_list)
     verdict = await getattr(setup_verify, check)(None, {})
     assert verdict[0] is connects
     if not connects:
@@ -41,7 +41,7 @@ async def test_a_command_that_hangs_is_ended_with_its_children() -> None:
     assert process.stdout
     async with asyncio.timeout(20):
         assert await process.stdout.readline() == b"ready\n"
-        await setup_verify._end(process)
+        await setup_verify._kill(process)
         assert process.returncode == -9
         assert await process.stdout.read() == b""  # at an end only when the child, too, has closed it
-    await setup_verify._end(process)  # gone already
+    await setup_verify._kill(process)  # gone already
