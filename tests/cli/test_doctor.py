@@ -556,6 +556,6 @@ def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: 
 def test_a_budget_of_an_unknown_provider_limits_nothing_and_is_named(env: dict[str, str]) -> None:
     findings = examine(env, "budgets", COUNSEL_BUDGET_DAY_OPENIA="2", COUNSEL_BUDGET_MONTH_OPENAI="9")
     warning = only(findings, "warn")
-    assert warning.what == "the day's budget for openia limits nothing: there is no provider of that name"
+    assert warning.what == "the day's budget for openia limits nothing: there is no such provider"
     assert "openai" in warning.todo
     assert len(findings) == 1

@@ -45,8 +45,8 @@ def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_p
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "line 2: no JSON"),
-        ("[" * 100_000, "line 2: no JSON"),
+        ("{", "line 2: not JSON"),
+        ("[" * 100_000, "line 2: not JSON"),
         ("[1]", "line 2: not a JSON object"),
         (good(question=" "), '"question" is missing'),
         (good(choices="ab"), '"choices" is not a list'),
@@ -55,10 +55,10 @@ def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_p
         (good(choices=["4", "4"]), "'4' appears twice"),
         (good(choices=["a", "A"], answer="a"), "'a' appears twice"),
         (good(choices=["a", "a "], answer="a"), "'a' appears twice"),
-        (good(answer="5"), "none of the choices: '5'"),
-        (good(answer="c"), "none of the choices"),
-        (good(answer="3 or 4"), "none of the choices: '3 or 4'"),
-        (good(answer=4), "none of the choices"),
+        (good(answer="5"), "not one of the choices: '5'"),
+        (good(answer="c"), "not one of the choices"),
+        (good(answer="3 or 4"), "not one of the choices: '3 or 4'"),
+        (good(answer=4), "not one of the choices"),
         (good(id="1"), "the id '1' is used twice"),
     ],
 )

@@ -81,7 +81,7 @@ async def test_each_question_is_a_job_of_its_own() -> None:
     engine = Engine()
     evaluation, done = await evaluated(engine, count=2, at_once=3)
     assert [each.question.id for each in done] == ["0", "1"]
-    assert evaluation.stopped is None
+    assert evaluation.stop_reason is None
     request = engine.requests[0]
     assert (request.prompt, request.models, request.choices) == (
         "question 0",
@@ -136,7 +136,7 @@ async def test_a_question_that_needs_more_than_its_share_is_asked_alone() -> Non
     engine = Dear()
     evaluation, done = await evaluated(engine, most=1.0, at_once=4, count=6)
     assert [type(each) for each in done] == [Trial] * 4 + [Failed]
-    assert isinstance(evaluation.stopped, BudgetExceeded), "four have cost half of the limit"
+    assert isinstance(evaluation.stop_reason, BudgetExceeded), "four have cost half of the limit"
     assert [request.max_cost_usd for request in engine.requests[4:]] == [1.0, 0.875, 0.75, 0.625, 0.5]
 
 
@@ -152,7 +152,7 @@ async def test_an_answer_that_lacks_members_for_lack_of_money_is_no_measurement(
     engine = Engine(answered(0.5, lost))
     evaluation, done = await evaluated(engine, most=1.0)
     assert [type(each) for each in done] == [Failed]
-    assert isinstance(evaluation.stopped, BudgetExceeded)
+    assert isinstance(evaluation.stop_reason, BudgetExceeded)
     crowded = Engine(answered(0.5, lost))
     evaluation, done = await evaluated(crowded, most=1.0, at_once=2, count=2)
     assert [type(each) for each in done] == [Trial, Trial]
@@ -173,7 +173,7 @@ async def test_a_panel_that_cannot_be_asked_ends_it_at_once() -> None:
 
     refusals: list[CounselError] = [ContextLengthExceeded("It is too long."), ModelNotFound("There is none.")]
     evaluation, done = await evaluated(Refusing())
-    assert isinstance(evaluation.stopped, ModelNotFound), (
+    assert isinstance(evaluation.stop_reason, ModelNotFound), (
         "a question that is too long says nothing of the others"
     )
     assert len(done) == 2
@@ -183,7 +183,7 @@ async def test_a_budget_that_is_used_up_ends_it() -> None:
     engine = Engine(answered(), BudgetExceeded("Nothing is left."))
     evaluation, done = await evaluated(engine)
     assert [type(each) for each in done] == [Trial, Failed]
-    assert isinstance(evaluation.stopped, BudgetExceeded)
+    assert isinstance(evaluation.stop_reason, BudgetExceeded)
     assert len(engine.requests) == 2
 
 
@@ -192,10 +192,10 @@ async def test_three_failures_in_a_row_end_it_and_fewer_do_not() -> None:
         return UpstreamError("It broke.")
 
     evaluation, done = await evaluated(Engine(broken(), broken(), answered(), broken(), broken(), answered()))
-    assert evaluation.stopped is None
+    assert evaluation.stop_reason is None
     assert len(done) == 6
     evaluation, done = await evaluated(Engine(broken(), broken(), last := broken()))
-    assert evaluation.stopped is last
+    assert evaluation.stop_reason is last
     assert len(done) == 3
 
 

@@ -45,5 +45,5 @@ def _sections() -> Iterator[str]:
 def _shown(template: str) -> str:
     """Fields as capitals: {path} → *PATH*. A field alone depends on the provider or agent."""
     if re.fullmatch(r"\{\w+\}", template):
-        return "*the next line says it*"
+        return "*see the next line*"
     return re.sub(r"\{(\w+)(?::[^}]*)?\}", lambda match: f"*{match[1].upper()}*", template)

@@ -204,7 +204,7 @@ def _report(
 ) -> None:
     from counsel.evaluation import scoring
 
-    stop = evaluation.stopped if evaluation else None
+    stop_reason = evaluation.stop_reason if evaluation else None
     scores, changes = scoring.scores(trials), scoring.changes(trials)
     if as_json:
         output.document(
@@ -212,7 +212,7 @@ def _report(
                 "panel": _panel_fields(panel),
                 "questions": len(trials),
                 "failed": [{"id": failure.question.id, **failure.error.as_dict()} for failure in failed],
-                "stopped": stop.as_dict() if stop else None,
+                "stopped": stop_reason.as_dict() if stop_reason else None,
                 "ways": [_way(score) for score in scores],
                 "refinement": {
                     "fixed": changes.fixed,
@@ -226,9 +226,9 @@ def _report(
         if trials:
             output.table(["way", "right", "95%", "cost", "time"], map(_row, scores))
             _print_notes(scores, changes)
-        if stop:
-            output.message(_why_it_stopped(stop))
-    if failed or stop:
+        if stop_reason:
+            output.message(_why_it_stopped(stop_reason))
+    if failed or stop_reason:
         raise click.exceptions.Exit(1)
 
 

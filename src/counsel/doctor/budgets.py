@@ -1,4 +1,4 @@
-"""`counsel doctor`: budgets that are used up, and those that limit nothing."""
+"""`counsel doctor`: budgets that are used up, and budgets of unknown providers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from counsel.paths import exists
 from counsel.setting_values import env_name
 from counsel.settings import Settings
 
-_LEAST = 0.0001  # dollars: less is nothing
+_MIN_LEFT = 0.0001  # dollars; with less left, a budget is used up
 
 
 def budgets(caller: Caller) -> Iterator[Finding]:
     settings = caller.settings
-    yield from _of_nobody(settings)
+    yield from _unknown_providers(settings)
     if not budgets_.apply(settings) or not (settings.database or exists(settings.home / DATABASE)):
         return
     import asyncio  # few users have budgets
 
     entries = asyncio.run(_report(settings))
     for row, entry in zip(budgets_.current(settings, time.time()), entries, strict=True):
-        if entry["left_usd"] < _LEAST:
+        if entry["left_usd"] < _MIN_LEFT:
             yield finding(
                 "budgets.used_up",
                 title=row.title,
@@ -39,15 +39,15 @@ def budgets(caller: Caller) -> Iterator[Finding]:
             )
 
 
-def _of_nobody(settings: Settings) -> Iterator[Finding]:
-    """A name that is misspelt protects from nothing, and nobody would see it."""
+def _unknown_providers(settings: Settings) -> Iterator[Finding]:
+    """Report a budget with a misspelt name: it limits nothing, and nothing else would show it."""
     if not settings.provider_budgets:
         return
     names = [row.provider.name for row in Catalog.load(settings).providers()]
-    known = {env_name(name) for name in names}
+    env_names = {env_name(name) for name in names}
     for row in budgets_.current(settings, time.time()):
-        if row.provider and env_name(row.provider) not in known:
-            yield finding("budgets.unknown_provider", title=row.title, known=", ".join(names))
+        if row.provider and env_name(row.provider) not in env_names:
+            yield finding("budgets.unknown_provider", title=row.title, providers=", ".join(names))
 
 
 async def _report(settings: Settings) -> list[BudgetReport]:

@@ -1,7 +1,7 @@
 """What is set up, what is wrong, and how to fix it. Reads only: changes nothing and shows no key.
 
-A check is a function in `CHECKS`: it takes the caller and yields findings. A check that fails becomes a finding
-itself, so that one failure never hides the others. `messages.py` has the sentences.
+A check is a function in `CHECKS`: it takes the caller and yields findings. If a check raises, the error becomes a
+finding, so that one failure never hides the others. `messages.py` has the sentences.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ OLDEST_PYTHON = (3, 11)
 
 
 def examine(caller: Caller, *, online: bool = False) -> list[Finding]:
-    """Every finding, in the order of the checks."""
+    """Run every check; return the findings in the order of the checks."""
     redaction.protect(caller.settings)
     findings = [entry for name, check in CHECKS.items() for entry in _run(name, check, caller)]
-    return findings + _reached(caller) if online else findings
+    return findings + _test_connections(caller) if online else findings
 
 
-def _reached(caller: Caller) -> list[Finding]:
+def _test_connections(caller: Caller) -> list[Finding]:
     import asyncio  # for --online only
 
     from counsel.doctor.online import reach
@@ -43,7 +43,7 @@ def _reached(caller: Caller) -> list[Finding]:
 
 
 def document(findings: list[Finding]) -> dict[str, object]:
-    """What `counsel doctor --json` prints and `/api/doctor` returns."""
+    """The document that `counsel doctor --json` prints and `/api/doctor` returns."""
     counts = Counter[str](entry.level for entry in findings)
     return {
         "level": worst(findings),
@@ -60,9 +60,9 @@ def worst(findings: list[Finding]) -> Level:
 def _run(name: str, check: Callable[[Caller], Iterator[Finding]], caller: Caller) -> Iterator[Finding]:
     try:
         yield from check(caller)
-    except Exception as error:  # noqa: BLE001 - see the module's first lines
-        what = redaction.redact(f"the check failed: {type(error).__name__}: {error}")
-        yield Finding(name, "problem", what, "Please report this.")
+    except Exception as error:  # noqa: BLE001 - see the module's docstring
+        message = redaction.redact(f"the check failed: {type(error).__name__}: {error}")
+        yield Finding(name, "problem", message, "Please report this.")
 
 
 def versions(_caller: Caller) -> Iterator[Finding]:
@@ -77,50 +77,50 @@ def versions(_caller: Caller) -> Iterator[Finding]:
     if sys.version_info < OLDEST_PYTHON:
         yield finding("versions.python", python=python)
     versions = {name: packages.version(name) for name in packages.required()}
-    installed = [f"{name} {version}" for name, version in versions.items() if version]
-    yield finding("versions.packages", packages=", ".join(installed))
+    lines = [f"{name} {version}" for name, version in versions.items() if version]
+    yield finding("versions.packages", packages=", ".join(lines))
     if missing := [name for name, version in versions.items() if not version]:
         yield finding("versions.missing", packages=", ".join(missing))
 
 
 def settings(caller: Caller) -> Iterator[Finding]:
-    """What differs from the defaults, with where it was set."""
-    loaded = caller.settings
+    """Settings that differ from the defaults, with their sources."""
+    user_settings = caller.settings
     for row in settings_.rows():
-        if (source := loaded.source(row.name)) != "default":
-            value = "set" if row.metadata["secret"] else _value(getattr(loaded, row.name))
+        if (source := user_settings.source(row.name)) != "default":
+            value = "set" if row.metadata["secret"] else _value(getattr(user_settings, row.name))
             yield finding("settings.value", name=row.name, value=value, source=source)
-    for problem in () if run_paths.home_problem(caller.env) else loaded.problems:
+    for problem in () if run_paths.home_problem(caller.env) else user_settings.problems:
         yield finding("settings.bad", problem=problem)
 
 
 def _value(value: object) -> str:
-    shown = ", ".join(value) if isinstance(value, tuple) else str(value)
-    return redaction.redact(shown)
+    text = ", ".join(value) if isinstance(value, tuple) else str(value)
+    return redaction.redact(text)
 
 
 def agents(caller: Caller) -> Iterator[Finding]:
     for driver in registry.askable_agents().values():
-        label, installed = driver.agent.label, driver.probe(caller)
-        if installed.path is None:
-            yield finding("agents.off", label=label, command=driver.agent.command, reason=installed.reason)
+        label, program = driver.agent.label, driver.probe(caller)
+        if program.path is None:
+            yield finding("agents.off", label=label, command=driver.agent.command, reason=program.reason)
             continue
-        key = {True: "agents.ok", False: "agents.login", None: "agents.unknown"}[installed.logged_in]
-        yield finding(key, label=label, program=_program(installed), reason=installed.reason)
+        key = {True: "agents.ok", False: "agents.login", None: "agents.unknown"}[program.logged_in]
+        yield finding(key, label=label, program=_program(program), reason=program.reason)
 
 
 def _program(program: Installed) -> str:
     return f"{program.path} {program.version or ''}".strip()
 
 
-def registered(caller: Caller) -> Iterator[Finding]:
+def registrations(caller: Caller) -> Iterator[Finding]:
     """counsel's entries in the agents' files, and files that cannot be read."""
     from counsel.agents.self_entry import is_ours
-    from counsel.servers import Servers  # the other checks work without it
+    from counsel.servers import Servers  # the other checks do not need it
     from counsel.servers.listing import problem_text
 
-    seen = Servers.here(caller.cwd, caller.env).listing()
-    ours = [entry for entry in seen.servers if is_ours(entry.server) and entry.shadowed_by is None]
+    listing = Servers.here(caller.cwd, caller.env).listing()
+    ours = [entry for entry in listing.servers if is_ours(entry.server) and entry.shadowed_by is None]
     broken = {entry.agent: _start_problem(entry.server.command, caller) for entry in ours}
     labels = dict.fromkeys(AGENTS[agent].label for agent, key in broken.items() if not key)
     if labels:
@@ -130,12 +130,12 @@ def registered(caller: Caller) -> Iterator[Finding]:
     for entry in ours:
         if key := _start_problem(entry.server.command, caller):
             yield finding(key, agent=AGENTS[entry.agent].label, program=entry.server.command)
-    for problem in seen.problems:
+    for problem in listing.problems:
         yield finding("setup.unreadable", problem=redaction.redact(problem_text(problem)))
 
 
 def _start_problem(command: str, caller: Caller) -> str:
-    """The message for a program that cannot be started; "" if it can."""
+    """The message's key for a program that cannot be started; "" if it can."""
     import shutil  # few entries name a program without its path
 
     if Path(command).is_absolute():
@@ -154,5 +154,5 @@ CHECKS: dict[str, Callable[[Caller], Iterator[Finding]]] = {
     "models": models.models,
     "providers": models.providers,
     "agents": agents,
-    "setup": registered,
+    "setup": registrations,
 }

@@ -20,7 +20,7 @@ from counsel.paths import exists, isdir
 from counsel.text import counted
 
 DATABASE_SECONDS = 10.0
-DAEMON_SECONDS = 3.0  # for an answer of the daemon
+DAEMON_SECONDS = 3.0  # to wait for the daemon's answer
 
 
 def home(caller: Caller) -> Iterator[Finding]:
@@ -38,31 +38,31 @@ def home(caller: Caller) -> Iterator[Finding]:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be written there; of a folder that does not exist, whether it can be made."""
+    """Whether the folder can be written to or, if it does not exist, created."""
     nearest = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
     return isdir(nearest) and os.access(nearest, os.W_OK | os.X_OK)
 
 
 def _modes(folder: Path) -> Iterator[Finding]:
-    """In a private folder the modes of files do not matter; in an open one each does."""
+    """Check modes and owners. In a private folder, the modes of files do not matter; in an open one, each does."""
     entries = list(home_entries(folder))
-    foreign = next((path for path, about in entries if about.st_uid != os.geteuid()), None)
+    foreign = next((path for path, status in entries if status.st_uid != os.geteuid()), None)
     if foreign:
         yield finding("home.foreign", path=foreign, uid=os.geteuid(), folder=folder)
-    loose = [(path, about.st_mode) for path, about in entries if stat.S_IMODE(about.st_mode) & 0o077]
+    loose = [(path, status.st_mode) for path, status in entries if stat.S_IMODE(status.st_mode) & 0o077]
     if not loose or loose[0][0] != folder:
         return
     for path, mode in loose[:20]:
-        wanted = "700" if stat.S_ISDIR(mode) else "600"
-        yield finding("home.open", path=path, mode=f"{stat.S_IMODE(mode):o}", wanted=wanted)
+        private_mode = "700" if stat.S_ISDIR(mode) else "600"
+        yield finding("home.open", path=path, mode=f"{stat.S_IMODE(mode):o}", private_mode=private_mode)
 
 
 def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The folder, then everything in it, without what a running daemon deletes meanwhile."""
+    """The folder, then everything in it, except files that a running daemon deletes meanwhile."""
     for path in (folder, *sorted(folder.rglob("*"))):
         with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISLNK((about := path.lstat()).st_mode):
-                yield path, about
+            if not stat.S_ISLNK((status := path.lstat()).st_mode):
+                yield path, status
 
 
 def database(caller: Caller) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def database(caller: Caller) -> Iterator[Finding]:
 
 
 def _shared(url: str) -> Finding:
-    """A PostgreSQL database. A file in the home folder is not used then."""
+    """Check a PostgreSQL database. A database file in the home folder is then not used."""
     try:
         state = administration().status(url)
     except CounselError as error:
@@ -107,27 +107,27 @@ def _integrity(path: Path) -> Finding:
 def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
     """The database's size, its backups, and damaged files that were moved aside."""
     log_bytes = database_files.size(database_files.beside(path)[0])
-    bound = f"at most {limit:,}" if limit else "no limit"
+    limit_text = f"at most {limit:,}" if limit else "no limit"
     yield Finding(
         "database",
         "info",
-        f"{database_files.size(path):,} bytes, log {log_bytes:,} bytes, {bound} (COUNSEL_MAX_DATABASE_BYTES)",
+        f"{database_files.size(path):,} bytes, log {log_bytes:,} bytes, {limit_text} (COUNSEL_MAX_DATABASE_BYTES)",
     )
     copies = backups.listed(path)
     if copies:
-        made = time.strftime("%Y-%m-%d %H:%M %z", time.localtime(database_files.changed(copies[0])))
+        newest = time.strftime("%Y-%m-%d %H:%M %z", time.localtime(database_files.changed(copies[0])))
         yield Finding(
             "database",
             "info",
-            f"{counted(len(copies), 'backup')}, the newest from {made}: {copies[0].parent}",
+            f"{counted(len(copies), 'backup')}, the newest from {newest}: {copies[0].parent}",
         )
-    for moved in recovery.damaged_files(path):
-        todo = "Its readable rows were copied to the new database. Delete it when nothing is missing."
-        yield Finding("database", "warn", f"{moved} is a damaged database that was moved aside", todo)
+    for damaged_file in recovery.damaged_files(path):
+        todo = "Its readable rows were copied to the new database. Delete it if nothing is missing."
+        yield Finding("database", "warn", f"{damaged_file} is a damaged database that was moved aside", todo)
 
 
 def daemon(caller: Caller) -> Iterator[Finding]:
-    """A socket that refuses was left behind by a daemon that was killed, and is harmless."""
+    """Check the daemon. A socket that refuses connections is harmless: a killed daemon left it behind."""
     path = run_paths.existing_socket(str(caller.settings.home))
     if path is None:
         yield finding("daemon.none")
@@ -138,18 +138,18 @@ def daemon(caller: Caller) -> Iterator[Finding]:
         probe.settimeout(DAEMON_SECONDS)
         try:
             probe.connect(path)
-            with contextlib.suppress(BrokenPipeError):  # it has refused us already
-                probe.sendall(b"@{}\n")  # no hello: a living daemon says so
-            answered = bool(probe.recv(1))
+            with contextlib.suppress(BrokenPipeError):  # the daemon has already refused the connection
+                probe.sendall(b"@{}\n")  # not a valid hello: a living daemon answers with an error
+            has_answer = bool(probe.recv(1))
         except ConnectionRefusedError:
             yield finding("daemon.left", path=path)
         except OSError as error:
             yield finding("daemon.silent", path=path, reason=error.strerror or error)
         else:
-            closed = "it closed the connection"
-            yield finding("daemon.ok" if answered else "daemon.silent", path=path, reason=closed)
+            reason = "it closed the connection"
+            yield finding("daemon.ok" if has_answer else "daemon.silent", path=path, reason=reason)
 
 
 def daemon_runs(caller: Caller) -> bool:
-    """Also when it does not answer: then its database must not be touched either."""
+    """Whether a daemon runs, even if it does not answer: its database must not be touched then, either."""
     return any(entry.level in {"ok", "problem"} for entry in daemon(caller))

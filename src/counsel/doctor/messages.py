@@ -1,6 +1,6 @@
-"""Everything that `counsel doctor` can say: one table. docs/use/troubleshooting.md is generated from it.
+"""Every message of `counsel doctor`, in one table. docs/use/troubleshooting.md is generated from it.
 
-A sentence is true in every state in which it is shown: `ok` is for what was tested and works, `info` for facts that were
+A message is true in every state in which it is shown: `ok` is for what was tested and works, `info` for facts that were
 not tested, `off` for what is not set up.
 """
 
@@ -28,10 +28,10 @@ class Message(NamedTuple):
     level: Level
     what: str
     todo: str = ""
-    example: str = ""  # for the documentation, if the message consists of another one
+    example: str = ""  # for the documentation, if the message only passes on another one
 
 
-# area.name → level, what is found, what to do; {fields} are filled in
+# area.name → level, finding, what to do; {fields} are filled in
 MESSAGES: dict[str, Message] = {
     "versions.program": Message("ok", "counsel {counsel}, Python {python}, {system}, SQLite {sqlite}"),
     "versions.python": Message("problem", "Python {python} is too old", "Install Python 3.11 or newer."),
@@ -47,12 +47,12 @@ MESSAGES: dict[str, Message] = {
     "budgets.used_up": Message(
         "warn",
         "{title} of {limit} is used up: {spent} spent",
-        "Calls that cost something are refused until {until}. To spend more, raise {setting}.",
+        "Paid calls are refused until {until}. To spend more, raise {setting}.",
     ),
     "budgets.unknown_provider": Message(
         "warn",
-        "{title} limits nothing: there is no provider of that name",
-        "Correct it; the providers are {known}.",
+        "{title} limits nothing: there is no such provider",
+        "Correct the name; the providers are {providers}.",
     ),
     "home.unusable": Message(
         "problem",
@@ -74,11 +74,11 @@ MESSAGES: dict[str, Message] = {
     "home.ok": Message("ok", "{folder} is writable"),
     "home.foreign": Message("problem", "{path} belongs to another user", "sudo chown -R {uid} '{folder}'"),
     "home.open": Message(
-        "problem", "{path} is accessible to other users (mode {mode})", "chmod {wanted} '{path}'"
+        "problem", "{path} is accessible to other users (mode {mode})", "chmod {private_mode} '{path}'"
     ),
     "database.none": Message("off", "no database yet; the first question creates it"),
     "database.memory": Message(
-        "off", "no database: {folder} cannot be written", "Answers work; nothing is kept of them."
+        "off", "no database: {folder} cannot be written", "Questions are answered, but nothing is stored."
     ),
     "database.missing": Message(
         "warn",
@@ -110,7 +110,7 @@ MESSAGES: dict[str, Message] = {
     "daemon.none": Message("off", "not running; the next question or MCP client starts it"),
     "daemon.left": Message(
         "off",
-        "not running; {path} is left of an earlier one, and the next question or MCP client replaces it",
+        "not running; {path} is left over from an earlier one, and the next question or MCP client replaces it",
     ),
     "daemon.ok": Message("ok", "running ({path})"),
     "daemon.silent": Message(
@@ -118,7 +118,7 @@ MESSAGES: dict[str, Message] = {
         "{path} does not answer: {reason}",
         "Try again. If it stays silent, end its process (`lsof -t '{path}'` shows which); the next question or MCP client starts another.",
     ),
-    "models.known": Message("info", "{known} known, {available} of providers that are set up"),
+    "models.known": Message("info", "{count} known, {available} from providers that are set up"),
     "models.bad": Message(
         "problem",
         "{problem}",
@@ -135,13 +135,14 @@ MESSAGES: dict[str, Message] = {
         "auto_order names no model that can be asked ({source}): `auto` cannot answer",
         "Add a model of a provider that is set up, or remove the setting.",
     ),
-    "team.none": Message("off", "no team was joined; questions are asked with this machine's own keys"),
+    "team.none": Message("off", "no team joined; questions use this machine's own keys"),
     "team.joined": Message(
         "info",
-        "joined {url}{person}: models of providers with a key are asked there; not tested (`counsel doctor --online` does)",
+        "joined {url}{person}: models of providers with a key are asked there; "
+        "not tested (`counsel doctor --online` tests it)",
     ),
     "team.offline": Message(
-        "info", "when it cannot be reached, this machine's own keys are used (team_offline = local)"
+        "info", "when the server cannot be reached, this machine's own keys are used (team_offline = local)"
     ),
     "team.bad": Message(
         "problem",
@@ -156,7 +157,7 @@ MESSAGES: dict[str, Message] = {
     "providers.team": Message("info", "{label}: through the team server"),
     "providers.off": Message("off", "{label}: not set up", "{reason}"),
     "providers.key": Message(
-        "info", "{label}: key from {source}{address}; not tested (`counsel doctor --online` does)"
+        "info", "{label}: key from {source}{address}; not tested (`counsel doctor --online` tests it)"
     ),
     "providers.form": Message(
         "warn", "{label}: {source} does not look like a key of this provider{address}", "{compare}"
@@ -190,7 +191,7 @@ MESSAGES: dict[str, Message] = {
     "setup.unreadable": Message(
         "warn",
         "{problem}",
-        "Correct it by hand; the agent may refuse to start otherwise.",
+        "Correct it by hand; otherwise the agent may refuse to start.",
         "~/.codex/config.toml: line 1: …",
     ),
     "online.none": Message("off", "no provider is set up"),
@@ -204,5 +205,5 @@ MESSAGES: dict[str, Message] = {
 
 
 def finding(key: str, **fields: object) -> Finding:
-    level, what, todo, _ = MESSAGES[key]
-    return Finding(key.partition(".")[0], level, what.format(**fields), todo.format(**fields))
+    level, template, todo_template, _ = MESSAGES[key]
+    return Finding(key.partition(".")[0], level, template.format(**fields), todo_template.format(**fields))

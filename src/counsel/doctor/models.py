@@ -17,8 +17,8 @@ _CONNECT = 1.0  # seconds for a connection to this machine
 
 def models(caller: Caller) -> Iterator[Finding]:
     catalog = Catalog.load(caller.settings)
-    known, available = catalog.counts()
-    yield finding("models.known", known=known, available=available)
+    count, available = catalog.counts()
+    yield finding("models.known", count=count, available=available)
     for problem in catalog.problems:
         config = caller.settings.home / "config.toml"
         yield finding("models.bad", problem=redaction.redact(problem), config=config)
@@ -27,7 +27,7 @@ def models(caller: Caller) -> Iterator[Finding]:
 
 
 def _order(catalog: Catalog, caller: Caller) -> Iterator[Finding]:
-    """Entries of the user's order that match no model; `auto` fails if none can be asked."""
+    """Report entries of the user's order that match no model; if none can be asked, `auto` fails."""
     source = caller.settings.source("auto_order")
     entries = auto.explain(catalog, auto.Needs(), caller.settings.auto_order)
     for entry in entries:
@@ -65,8 +65,8 @@ def _provider(row: ProviderRow) -> Finding:
     label, key_url, url = row.provider.label, row.provider.key_url, redaction.redact(row.base_url)
     if not row.available:
         return finding("providers.off", label=label, reason=row.reason)
-    own = row.base_url_source != "default"
-    address = f", address {url} ({row.base_url_source})" if own else ""
+    has_own_address = row.base_url_source != "default"
+    address = f", address {url} ({row.base_url_source})" if has_own_address else ""
     if not row.key_well_formed:
         compare = f"Compare it with the key at {key_url}." if key_url else "Check the key."
         return finding("providers.form", label=label, source=row.key_source, address=address, compare=compare)
@@ -74,7 +74,7 @@ def _provider(row: ProviderRow) -> Finding:
         if _listens(row.base_url) and not row.key_source:
             return finding("providers.listens", label=label, url=url)
         if not _listens(row.base_url):
-            source = row.base_url_source if own else "config.toml"
+            source = row.base_url_source if has_own_address else "config.toml"
             return finding("providers.silent", label=label, url=url, source=source)
     if row.key_source:
         return finding("providers.key", label=label, source=row.key_source, address=address)

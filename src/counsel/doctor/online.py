@@ -1,4 +1,4 @@
-"""`counsel doctor --online`: can each provider be reached, and does it accept the key?"""
+"""`counsel doctor --online`: whether each provider can be reached and accepts the key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1
 
 
 async def reach(caller: Caller) -> list[Finding]:
-    """Request the models of every provider that is set up, concurrently."""
+    """Request the list of models from every provider that is set up, concurrently."""
     from counsel.models.transport import Transport  # aiohttp is for --online only
 
     catalog = Catalog.load(caller.settings)
@@ -45,7 +45,7 @@ async def reach(caller: Caller) -> list[Finding]:
 
 async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
     provider = endpoint.provider
-    began = time.monotonic()
+    start = time.monotonic()
     try:
         await transport.get_json(endpoint, _path(endpoint), ONLINE)
     except AuthenticationFailed as error:
@@ -58,18 +58,18 @@ async def _reach(transport: Transport, endpoint: Endpoint) -> Finding:
         return finding(
             "online.failed", label=provider.label, problem=redaction.redact(error.message), hint=hint
         )
-    # a server of the user's own may list its models to everybody
-    tested = endpoint.key and provider.name in shipped().providers
-    accepted = ", key accepted" if tested else ""
-    return finding("online.ok", label=provider.label, seconds=time.monotonic() - began, accepted=accepted)
+    # a user's own server may list its models without checking the key
+    key_was_tested = endpoint.key and provider.name in shipped().providers
+    suffix = ", key accepted" if key_was_tested else ""
+    return finding("online.ok", label=provider.label, seconds=time.monotonic() - start, accepted=suffix)
 
 
 async def _reach_team(transport: Transport, login: TeamLogin, caller: Caller) -> Finding:
-    from counsel.models import team  # few homes have joined one
+    from counsel.models import team  # few users have joined a team
 
-    began = time.monotonic()
+    start = time.monotonic()
     try:
-        about = await team.ask(transport, login, caller.env)
+        info = await team.ask(transport, login, caller.env)
     except CounselError as error:
         return finding(
             "team.failed", problem=redaction.redact(error.message), hint=error.hint or "Try again."
@@ -77,9 +77,9 @@ async def _reach_team(transport: Transport, login: TeamLogin, caller: Caller) ->
     return finding(
         "team.reached",
         host=login.host,
-        seconds=time.monotonic() - began,
-        release=about["counsel"],
-        models=len(json_reader.values(about, "models")),
+        seconds=time.monotonic() - start,
+        release=info["counsel"],
+        models=len(json_reader.values(info, "models")),
     )
 
 

@@ -1,7 +1,7 @@
 """The packages that counsel needs, and their versions, from the files that pip and uv write.
 
-`importlib.metadata` gives the same and takes 22 ms of CPU, mostly for its e-mail parser; it is used where a package is not
-in a folder.
+`importlib.metadata` returns the same but takes 22 ms of CPU, mostly for its e-mail parser; it is used for packages that
+are not in a folder.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 
 def required() -> list[str]:
-    """As the package names them, without its extras. [] where it runs from a folder on PYTHONPATH."""
+    """Names of the required packages, without extras; [] if counsel runs from a folder on PYTHONPATH."""
     lines = [line for line in _fields("counsel", "Requires-Dist") if "extra ==" not in line]
     return [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in lines]
 
 
 def version(name: str) -> str | None:
-    """None: it is not installed."""
+    """The package's version; None if it is not installed."""
     return next(iter(_fields(name, "Version")), None)
 
 
@@ -31,7 +31,7 @@ def _fields(name: str, field: str) -> list[str]:
 
 @cache
 def _headers(name: str) -> list[str]:
-    """The metadata above its first empty line, where the description begins."""
+    """The lines of the package's metadata before the first empty line, where the description begins."""
     folder = _folders().get(name)
     try:
         text = (folder / "METADATA").read_text("utf-8") if folder else _text_elsewhere(name)
@@ -41,7 +41,7 @@ def _headers(name: str) -> list[str]:
 
 
 def _text_elsewhere(name: str) -> str:
-    """Of a package in a zip file, or behind an importer of its own."""
+    """The metadata of a package in a zip file or with its own importer."""
     from importlib import metadata
 
     try:
@@ -52,7 +52,7 @@ def _text_elsewhere(name: str) -> str:
 
 @cache
 def _folders() -> dict[str, Path]:
-    """The first in the order of the module path, as imports find it."""
+    """Each package's metadata folder: the first on the module path, as for imports."""
     folders: dict[str, Path] = {}
     for entry in filter(None, sys.path):
         for folder in _dist_infos(entry):

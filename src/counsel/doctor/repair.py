@@ -25,7 +25,7 @@ Confirm = Callable[[str], bool]  # asks the user a question
 
 
 def repair(caller: Caller, confirm: Confirm) -> list[Finding]:
-    """What was done, and what was not done and why."""
+    """Repair the home, and report what was done, and what was not and why."""
     home = caller.settings.home
     if not isdir(home):
         return [Finding("repair", "ok", f"{home} does not exist: nothing to repair")]
@@ -55,10 +55,10 @@ def _steps(home: Path, confirm: Confirm) -> Iterator[Finding]:
 
 
 def _modes(home: Path) -> Iterator[Finding]:
-    for path, about in home_entries(home):
-        wanted = 0o700 if stat.S_ISDIR(about.st_mode) else 0o600
-        if about.st_uid == os.geteuid() and stat.S_IMODE(about.st_mode) & 0o077:
-            path.chmod(stat.S_IMODE(about.st_mode) & wanted)
+    for path, status in home_entries(home):
+        private_mode = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & 0o077:
+            path.chmod(stat.S_IMODE(status.st_mode) & private_mode)
             yield Finding("repair", "ok", f"{path} is now private to its owner")
 
 
@@ -70,31 +70,31 @@ def _database(path: Path, confirm: Confirm) -> Iterator[Finding]:
         elif not confirm(f"{path} is missing. Restore the backup {newest.name}?"):
             yield Finding("repair", "warn", f"{path} is missing", f"`--yes` restores {newest.name}.")
         else:
-            yield _replaced(path, "it was missing")
+            yield _replace(path, "it was missing")
         return
-    with closing(files.OpenFile(path)) as opened:
-        damage = recovery.examine(opened, thorough=True)
+    with closing(files.OpenFile(path)) as handle:
+        damage = recovery.examine(handle, thorough=True)
     if damage is None:
         yield Finding("repair", "ok", f"{path} is intact")
     elif confirm(f"{path} is damaged ({damage}). Move it aside and build a new one from its readable rows?"):
-        yield _replaced(path, damage)
+        yield _replace(path, damage)
     else:
         todo = "`--yes` moves it aside and builds a new one from its readable rows and the newest backup."
         yield Finding("repair", "problem", f"{path} is damaged: {damage}", todo)
 
 
-def _replaced(path: Path, why: str) -> Finding:
+def _replace(path: Path, why: str) -> Finding:
     with closing(opening.on_disk(path, cause=why)) as place:
         return Finding("repair", "ok", place.problem or f"another process has already replaced {path}")
 
 
 def _compact(path: Path) -> Iterator[Finding]:
     """Return free pages and the write-ahead log to the file system."""
-    saved = maintenance.compact(path)
-    if saved > 0:
-        yield Finding("repair", "ok", f"freed {counted(saved, 'byte')} on disk")
+    byte_count = maintenance.compact(path)
+    if byte_count > 0:
+        yield Finding("repair", "ok", f"freed {counted(byte_count, 'byte')} on disk")
 
 
 def _backup(path: Path) -> Iterator[Finding]:
-    if backups.due(path) and (made := backups.make(path)):
-        yield Finding("repair", "ok", f"backed up to {made}")
+    if backups.due(path) and (backup := backups.make(path)):
+        yield Finding("repair", "ok", f"backed up to {backup}")

@@ -1,4 +1,4 @@
-"""What an evaluation will cost, roughly: a person reads it before anything is spent."""
+"""A rough estimate of an evaluation's cost, shown before anything is spent."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _FRAME = 300  # tokens of our own prompts
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    calls: int  # at most, if nobody has to be asked twice
+    calls: int  # at most, without repeated calls
     cost_usd: float
-    unpriced: tuple[str, ...]  # models whose price is not known: agents, other servers
+    unpriced: tuple[str, ...]  # models whose price is unknown: agents, other servers
 
 
 def estimate(
     questions: Sequence[Question], panel: Panel, models: Sequence[str], catalog: Catalog
 ) -> Estimate:
-    """`models`: the members by their own names, behind `auto` and panels."""
+    """Estimate the cost. `models`: the members' own names, with `auto` and panels expanded."""
     members = len(models)
-    asked = sum(len(question.text) + sum(map(len, question.choices)) for question in questions) / 4
-    first = asked + _FRAME * len(questions)
-    others = _ANSWER * members * len(questions)  # what a reader of all answers reads
-    read = dict.fromkeys(models, 2 * first + others if panel.refine else first)
-    written = _ANSWER * len(questions) * (2 if panel.refine else 1)
+    question_tokens = sum(len(question.text) + sum(map(len, question.choices)) for question in questions) / 4
+    prompt_tokens = question_tokens + _FRAME * len(questions)
+    answer_tokens = _ANSWER * members * len(questions)  # read by each member that refines, and by the judge
+    input_tokens = dict.fromkeys(models, 2 * prompt_tokens + answer_tokens if panel.refine else prompt_tokens)
+    output_tokens = _ANSWER * len(questions) * (2 if panel.refine else 1)
     cost, unpriced = 0.0, []
     for name in models:
         price = _price(name, catalog)
         if price is None:
             unpriced.append(name)
             continue
-        cost += (read[name] * price[0] + written * price[1]) / 1e6
+        cost += (input_tokens[name] * price[0] + output_tokens * price[1]) / 1e6
     calls = members * len(questions) * (2 if panel.refine else 1)
     if panel.judge:
         calls += len(questions)
@@ -46,7 +46,7 @@ def estimate(
         if price is None:
             unpriced.append(panel.judge)
         else:
-            cost += ((first + others) * price[0] + _ANSWER * len(questions) * price[1]) / 1e6
+            cost += ((prompt_tokens + answer_tokens) * price[0] + _ANSWER * len(questions) * price[1]) / 1e6
     return Estimate(calls, cost, tuple(dict.fromkeys(unpriced)))
 
 

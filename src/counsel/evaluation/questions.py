@@ -1,4 +1,4 @@
-"""Questions with known answers, one JSON object a line."""
+"""Questions with known answers, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from counsel.lazy_dataclass import dataclass
 
 MOST_CHOICES = 20
 MAX_BYTES = 50_000_000
-_HINT = 'A line is {"question": "…", "choices": ["…", "…"], "answer": "…"}; "id" may name it.'
+_HINT = 'A line is {"question": "…", "choices": ["…", "…"], "answer": "…"}; "id" is optional.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Question:
 
 
 def read(path: Path, limit: int | None = None) -> list[Question]:
-    """The first `limit` of them, or all. Raises an error that names the line."""
+    """Read the first `limit` questions, or all. Errors name the line."""
     questions: list[Question] = []
     ids: set[str] = set()
     for number, line in _lines(path):
@@ -61,7 +61,7 @@ def _object(line: str, path: Path, number: int) -> dict[str, object]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _invalid(path, number, f"no JSON ({error})") from None
+        raise _invalid(path, number, f"not JSON ({error})") from None
     if not isinstance(value, dict):
         raise _invalid(path, number, "not a JSON object")
     return value
@@ -71,30 +71,35 @@ def _question(fields: dict[str, object], path: Path, number: int) -> Question:
     text, choices, answer = (fields.get(name) for name in ("question", "choices", "answer"))
     if not isinstance(text, str) or not text.strip():
         raise _invalid(path, number, '"question" is missing or empty')
-    if not isinstance(choices, list) or not all(isinstance(each, str) and each.strip() for each in choices):
+    if not isinstance(choices, list) or not all(
+        isinstance(choice, str) and choice.strip() for choice in choices
+    ):
         raise _invalid(
             path,
             number,
-            '"choices" is not a list of strings: votes are counted between choices, not between prose',
+            '"choices" is not a list of strings: votes need choices to count',
         )
     if not 2 <= len(choices) <= MOST_CHOICES:
         raise _invalid(path, number, f'"choices" needs 2 to {MOST_CHOICES} strings')
     try:
-        asked = vote.checked(tuple(choices))  # as the models see them
+        valid_choices = vote.checked(tuple(choices))  # as the models see them
     except InvalidArgument as error:
         raise _invalid(path, number, error.message.rstrip(".")) from None
-    if not isinstance(answer, str) or (right := _right(answer.strip(), asked)) is None:
-        raise _invalid(path, number, f'"answer" is none of the choices: {str(answer)[:80]!r}')
-    return Question(str(fields.get("id") or number), text, asked, right)
+    if (
+        not isinstance(answer, str)
+        or (correct_choice := _matching_choice(answer.strip(), valid_choices)) is None
+    ):
+        raise _invalid(path, number, f'"answer" is not one of the choices: {str(answer)[:80]!r}')
+    return Question(str(fields.get("id") or number), text, valid_choices, correct_choice)
 
 
-def _right(answer: str, choices: tuple[str, ...]) -> str | None:
-    """The choice itself, or its letter, as many collections of questions have it."""
+def _matching_choice(answer: str, choices: tuple[str, ...]) -> str | None:
+    """The choice that the answer names: itself, or by its letter, as in many collections of questions."""
     if answer in choices:
         return answer
     index = string.ascii_uppercase.find(answer.upper()) if len(answer) == 1 else -1
     return choices[index] if 0 <= index < len(choices) else None
 
 
-def _invalid(path: Path, number: int, what: str) -> ConfigInvalid:
-    return ConfigInvalid(f"{path}, line {number}: {what}.", hint=_HINT)
+def _invalid(path: Path, number: int, problem: str) -> ConfigInvalid:
+    return ConfigInvalid(f"{path}, line {number}: {problem}.", hint=_HINT)

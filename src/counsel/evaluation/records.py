@@ -1,4 +1,4 @@
-"""Finished questions in a file, so that an evaluation that was stopped continues where it was."""
+"""Finished questions in a file, so that a stopped evaluation continues where it was."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Records:
         self._file: TextIO | None = None
 
     def read(self, questions: Sequence[Question]) -> list[Trial]:
-        """Those of the questions that are finished. Raises if the file belongs to another panel."""
+        """The trials of the questions that are finished. Raises if the file belongs to another panel."""
         try:
             lines = self._path.read_text("utf-8").split("\n")
         except FileNotFoundError:
@@ -34,7 +34,7 @@ class Records:
         trials: dict[str, Trial] = {}
         for number, line in enumerate(lines, 1):
             if not line.strip() or (number == len(lines) and not line.endswith("}")):
-                continue  # the last line may be cut: the command was killed while it wrote
+                continue  # the last line may be incomplete: the command was killed while it wrote
             try:
                 record = json.loads(line)
                 if "panel" in record:
@@ -51,12 +51,12 @@ class Records:
     def _check(self, panel: Mapping[str, object]) -> None:
         if panel != self._panel:
             raise Conflict(
-                f"{self._path} holds the answers of another panel: {json.dumps(panel, ensure_ascii=False)}.",
+                f"{self._path} has the answers of another panel: {json.dumps(panel, ensure_ascii=False)}.",
                 hint="Name another file, or ask the same models.",
             )
 
     def open(self) -> None:
-        """Before anything is asked: an answer that cannot be kept would be paid for twice."""
+        """Open the file before anything is asked: an answer that cannot be stored would be paid for twice."""
         try:
             is_new = not self._path.exists() or not self._path.stat().st_size
             self._file = self._path.open("a", encoding="utf-8")
@@ -64,7 +64,7 @@ class Records:
             raise self._unwritable(error) from None
         self._write(
             json.dumps({"panel": self._panel}, ensure_ascii=False) if is_new else ""
-        )  # or a line that was cut
+        )  # an empty line ends an incomplete one
 
     def add(self, trial: Trial) -> None:
         if self._file is None:
@@ -85,7 +85,7 @@ class Records:
 
     def close(self) -> None:
         if self._file is not None:
-            with suppress(OSError):  # the failure was reported when the line was written
+            with suppress(OSError):  # writing the line has reported the failure
                 self._file.close()
             self._file = None
 

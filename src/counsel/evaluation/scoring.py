@@ -1,7 +1,7 @@
 """How often each way of asking several models is right, what it costs and how long it takes.
 
-All ways are read off the same calls: first answers, refined answers, the judge's reading of them. So they are compared
-on the same answers, and a way costs what its own calls cost.
+All ways are scored on the same calls (first answers, refined answers, the judge's verdict), so they are compared on the
+same answers, and a way costs what its own calls cost.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 from counsel.evaluation.questions import Question
 from counsel.lazy_dataclass import dataclass
 
-_Z = 1.959964  # of a normal distribution: 95% within
+_Z = 1.959964  # standard deviations that contain 95% of a normal distribution
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one call chose. `choice` is None where the model failed or chose nothing that was offered."""
+    """The choice of one call. `choice` is None if the model failed or picked none of the choices."""
 
     choice: str | None
-    cost_usd: float | None = 0.0  # None: no price is known
+    cost_usd: float | None = 0.0  # None: the price is unknown
     seconds: float = 0.0
 
 
@@ -36,7 +36,7 @@ class Ballot:
 
     @property
     def last(self) -> str | None:
-        """A member that failed to refine keeps its first choice."""
+        """The last choice; a member that failed to refine keeps its first."""
         return (self.refined.choice if self.refined else None) or self.first.choice
 
 
@@ -58,11 +58,11 @@ class Score:
     name: str
     right: int
     total: int
-    undecided: int  # ties, or nobody chose: counted as wrong
+    undecided: int  # ties, and questions without any choice: counted as wrong
     low: float  # of the 95% interval of the accuracy
     high: float
     cost_usd: float
-    cost_complete: bool  # False: some price is not known
+    cost_complete: bool  # False: some price is unknown
     seconds: float  # median per question
 
     @property
@@ -72,7 +72,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What refinement did to the members' own choices."""
+    """How refinement changed the members' own choices."""
 
     fixed: int  # wrong, then right
     broken: int  # right, then wrong
@@ -81,7 +81,7 @@ class Changes:
 
 
 def majority(choices: Iterable[str | None]) -> str | None:
-    """The choice that most made; None for a tie, and where nobody chose."""
+    """The most frequent choice; None for a tie or without any choice."""
     counts = Counter(choice for choice in choices if choice is not None).most_common(2)
     if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):
         return None
@@ -89,7 +89,7 @@ def majority(choices: Iterable[str | None]) -> str | None:
 
 
 def interval(right: int, total: int) -> tuple[float, float]:
-    """Wilson's: it stays between 0 and 1, and says something about a handful of questions."""
+    """Wilson's interval: it stays between 0 and 1, and is meaningful for a handful of questions."""
     if not total:
         return 0.0, 1.0
     share, square = right / total, _Z * _Z
@@ -109,7 +109,7 @@ def scores(trials: Sequence[Trial]) -> list[Score]:
     if any(ballot.refined for trial in trials for ballot in trial.ballots):
         ways += [("refine", _refine), ("refine on disagreement", _on_disagreement)]
     if any(trial.judge for trial in trials):
-        ways.append(("judge", _judged))
+        ways.append(("judge", _judge))
     return [*alone, *(_score(name, trials, way) for name, way in ways)]
 
 
@@ -129,7 +129,7 @@ def changes(trials: Sequence[Trial]) -> Changes:
 @dataclass(frozen=True, slots=True)
 class _Decision:
     choice: str | None
-    rounds: tuple[tuple[Choice, ...], ...]  # the calls of a round run side by side
+    rounds: tuple[tuple[Choice, ...], ...]  # the calls of a round run concurrently
 
 
 _Way = Callable[[Trial], _Decision]
@@ -152,8 +152,8 @@ def _alone(number: int) -> _Way:
 
 
 def _vote(trial: Trial) -> _Decision:
-    first = _first(trial)
-    return _Decision(majority(each.choice for each in first), (first,))
+    choices = _first(trial)
+    return _Decision(majority(choice.choice for choice in choices), (choices,))
 
 
 def _refine(trial: Trial) -> _Decision:
@@ -164,7 +164,7 @@ def _on_disagreement(trial: Trial) -> _Decision:
     return _refine(trial) if trial.disagrees else _vote(trial)
 
 
-def _judged(trial: Trial) -> _Decision:
+def _judge(trial: Trial) -> _Decision:
     judge = trial.judge or Choice(None)
     return _Decision(judge.choice, (_first(trial), _refined(trial), (judge,)))
 
