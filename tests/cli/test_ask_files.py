@@ -152,8 +152,8 @@ def test_a_file_whose_name_has_the_signs_of_a_pattern_is_that_file(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("src/*.java", "there is no file to send"),
-        ("empty", "there is no file to send"),
+        ("src/*.java", "has no file to send"),
+        ("empty", "has no file to send"),
         ("none/*.py", "is not a folder"),
         ("none", "does not exist"),
     ],

@@ -137,7 +137,7 @@ def test_a_limit_that_is_used_up_stops_it(run: Run, file: Path, fake_process: Fa
     assert document["stopped"]["code"] == "BUDGET_EXCEEDED"
     assert not fake_process.calls
     shown = run(str(file), *PANEL, "--max-cost", "0.000001").err
-    assert "Stopped early: what is left of --max-cost is too little for another question." in shown
+    assert "Stopped early: the rest of --max-cost is too little for another question." in shown
     assert "max_cost_usd" not in shown
 
 

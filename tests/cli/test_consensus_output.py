@@ -270,7 +270,7 @@ def test_the_board_has_the_judge() -> None:
     [
         (["--role", "opus=x"], 2, "opus is not a member. The members are gpt-5, sonnet."),
         (["--role", "gpt-5"], 2, "is not --role MODEL=TEXT"),
-        (["--role", "gpt-5=a", "--role", "gpt-5=b"], 2, "gpt-5 has a role already"),
+        (["--role", "gpt-5=a", "--role", "gpt-5=b"], 2, "gpt-5 already has a role"),
         (["--stance", "gpt-5=maybe"], 2, "'maybe' is not a stance"),
         (["--rounds", "4"], 2, "4 is not in the range 1<=x<=3"),
         (

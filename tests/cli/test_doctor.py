@@ -221,7 +221,7 @@ def test_daemon_running_left_behind_and_none(env: dict[str, str], monkeypatch: p
         (finding,) = examine(env, "daemon")  # one that listens and is suspended
         assert (finding.level, "does not answer" in finding.what) == ("problem", True)
     (finding,) = examine(env, "daemon")
-    assert (finding.level, "left of an earlier one" in finding.what) == ("off", True)
+    assert (finding.level, "left over from an earlier one" in finding.what) == ("off", True)
     Path(path).unlink()
 
 

@@ -71,10 +71,10 @@ def council(
     standalone: bool,
     as_json: bool,
 ) -> None:
-    """Compare one model, a vote, refinement and a judge on questions with known answers.
+    """Compare one model, a vote, refinement and a judge.
 
-    FILE has one JSON object per line: {"question": "…", "choices": ["…", "…"], "answer": "…"}. Every question is asked
-    once; all ways are scored on the same answers.
+    FILE has questions with known answers, one JSON object per line: {"question": "…", "choices": ["…", "…"],
+    "answer": "…"}. Every question is asked once; all ways are scored on the same answers.
 
     counsel bench council questions.jsonl -m gpt-latest,opus-latest,gemini-latest --judge auto --max-cost 5
     """
