@@ -73,7 +73,7 @@ def _text(state: DaemonStatus | None) -> str:
         return "No daemon is running. It starts on demand."
     minutes = int((time.time() - state["started_at"]) / 60)
     lines = [
-        f"counsel {state['version']} has been running for {minutes} min: pid {state['pid']}",
+        f"counsel {state['version']} has been running for {minutes} min (pid {state['pid']})",
         f"  {state['socket']}",
     ]
     lines += [f"  {client['client']} (counsel {client['version']})" for client in state["clients"]]

@@ -29,7 +29,7 @@ MAX_SKEW = 300  # seconds; a larger difference between the clocks is reported
 @json_option
 @click.pass_context
 def login(context: click.Context, url: str | None, *, token_stdin: bool, status: bool, as_json: bool) -> None:
-    """Join a team: API questions then go to its server, with its keys, models and budgets.
+    """Join a team: questions to API models then go through its server, with its keys, models and budgets.
 
     The token is typed without echo or read from standard input, and stored in the system's keychain or in
     COUNSEL_HOME, where only you can read it. Files are read on this machine, and agents run here, as before.

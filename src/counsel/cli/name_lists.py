@@ -46,5 +46,5 @@ def agents(names: Collection[str]) -> Callable[[Decorated], Decorated]:
         callback=parser(names),
         shell_complete=completer(names),
         metavar="AGENT",
-        help=f"{', '.join(names)}; separate several with commas.",
+        help=f"Agents, separated by commas: {', '.join(names)}.",
     )

@@ -44,7 +44,7 @@ def _days(command: Callable[..., object]) -> Callable[..., object]:
 
 _role = click.option("--role", type=click.Choice(ROLES), help="What the person may do.")
 _groups = click.option(
-    "--group", "groups", multiple=True, metavar="GROUP", help="A group; can be given several times."
+    "--group", "groups", multiple=True, metavar="GROUP", help="A group of the person; repeatable."
 )
 _force = click.option("--force", is_flag=True, help="Do it even if this is the last admin.")
 
@@ -93,8 +93,8 @@ def list_(as_json: bool) -> None:
 def disable(name: str, force: bool, as_json: bool) -> None:
     """End a person's access.
 
-    Their tokens and sessions stop working everywhere at once. Calls that a client waits for stop; background jobs
-    finish and are stored. Nothing is deleted; `enable` lets them back in.
+    Their tokens and sessions stop working everywhere at once. Calls with a waiting client stop; background jobs finish
+    and are stored. Nothing is deleted; `enable` lets the person back in.
     """
     _report_change(
         _in_directory(lambda directory: directory.disable(name, force=force)), "disabled", as_json=as_json

@@ -69,7 +69,7 @@ def remove(provider: str, person: str | None, as_json: bool) -> None:
 @_person
 @json_option
 def list_(person: str | None, as_json: bool) -> None:
-    """List the providers for which you have stored a key of your own."""
+    """List the providers for which you have stored your own key."""
     if person is None and _has_login():
         rows = {row["provider"]: row["stored_at"] for row in _request("GET", "")["keys"] if row["stored_at"]}
     else:

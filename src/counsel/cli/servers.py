@@ -38,7 +38,7 @@ def servers() -> None:
 def list_(
     agents: tuple[str, ...], scope: str | None, project: Path | None, reveal: bool, as_json: bool
 ) -> None:
-    """List all servers of all agents: scope, file, what is shadowed and what differs between agents."""
+    """List all servers of all agents: scopes, files, shadowed entries and differences between agents."""
     service = _service(project)
     listing = service.listing(agents or WITH_SERVERS, scope)
     if as_json:

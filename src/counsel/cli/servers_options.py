@@ -84,7 +84,7 @@ server_fields = together(
         multiple=True,
         callback=_pairs("=", "NAME=value"),
         metavar="NAME=VALUE",
-        help="A variable for the server.",
+        help="Environment variable for the server.",
     ),
     click.option("--cwd", default=None, help="The server's working folder."),
     click.option("--url", default=None, help="The address of a remote server."),
@@ -104,7 +104,9 @@ server_fields = together(
         metavar="'NAME: VALUE'",
         help="An HTTP header for a remote server.",
     ),
-    click.option("--token-env", default=None, metavar="NAME", help="The variable with the bearer token."),
+    click.option(
+        "--token-env", default=None, metavar="NAME", help="Environment variable with the bearer token."
+    ),
     click.option(
         "--timeout",
         type=Number(min=0, min_open=True),

@@ -30,7 +30,7 @@ def worker(concurrency: int | None, probe_port: int | None, database: str | None
     """Run a team's jobs: adds capacity to the servers that share its database.
 
     After SIGTERM, its jobs have COUNSEL_DRAIN_SECONDS to finish; unfinished ones continue on other servers. A second
-    signal ends it at once.
+    signal ends the worker at once.
     """
     use_database(database)
     if concurrency is not None:
