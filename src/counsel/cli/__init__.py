@@ -29,7 +29,7 @@ class CommandRow(Record):
     summary: str  # its line in `counsel --help`
 
 
-# A new command is a row here and a module of its own.
+# A new command is a row here and its own module.
 COMMANDS: dict[str, CommandRow] = {
     "ask": CommandRow("counsel.cli.ask:ask", "Ask one model or agent."),
     "chat": CommandRow("counsel.cli.chat:chat", "Chat with a model, message by message."),
@@ -216,7 +216,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """For a command line that could not be parsed, for example with an unknown option."""
+    """Whether a command line that could not be parsed has `--json`."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     return "--json" in options
 

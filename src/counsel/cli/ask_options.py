@@ -298,7 +298,7 @@ async def submit(
     async with connect.engine(caller, standalone=standalone) as engine:
         job_id = await engine.submit(request, caller, background=background)
         if background:
-            _accepted(await engine.accepted(job_id), as_json=as_json)
+            _print_accepted(await engine.accepted(job_id), as_json=as_json)
             return None
         async with job(engine, job_id):
             if not as_json:
@@ -309,7 +309,7 @@ async def submit(
             return None
 
 
-def _accepted(job: Accepted, *, as_json: bool) -> None:
+def _print_accepted(job: Accepted, *, as_json: bool) -> None:
     """Print an accepted background job: its id on stdout, what to do next on stderr."""
     from counsel.cli import documents, ids
 

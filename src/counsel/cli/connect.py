@@ -94,13 +94,13 @@ class _StopSignals:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         signals = (signal.SIGHUP, signal.SIGTERM)
-        handled = [signum for signum in signals if signal.getsignal(signum) is not signal.SIG_IGN]  # `nohup`
-        for signum in handled:
+        signums = [signum for signum in signals if signal.getsignal(signum) is not signal.SIG_IGN]  # `nohup`
+        for signum in signums:
             loop.add_signal_handler(signum, self._stop, signum, task)
         try:
             return await work
         finally:  # a loop that is not running would swallow the signals
-            for signum in handled:
+            for signum in signums:
                 loop.remove_signal_handler(signum)
 
     def _stop(self, signum: signal.Signals, task: asyncio.Task[object]) -> None:

@@ -65,7 +65,7 @@ class Board:
             self._answered.clear()
             return False
         if isinstance(event, ModelStarted):
-            is_news = event.slot not in self._answered  # a second start follows an answer that is refused
+            is_news = event.slot not in self._answered  # a second start means that the answer was refused
             phase = f"{_PHASES.get(event.phase, '')} …"
             self.columns[event.slot] = Column(event.model, phase, phase)
         elif event.slot not in self.columns:
@@ -85,7 +85,7 @@ class Board:
         return is_news
 
     def text(self, slot: str) -> str:
-        """The end of the model's text; a judge's JSON without the lines that are only an answer's letter."""
+        """The end of the model's text; of a judge's JSON, without lines that are only an answer's letter."""
         text = self._texts.of(slot).text()
         return _LETTERS.sub("", text) if self.columns[slot].phase.startswith(_PHASES["verdict"]) else text
 

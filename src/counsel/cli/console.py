@@ -54,12 +54,12 @@ async def _open(caller: Caller, port: int, *, browser: bool, stay: bool, as_json
         _show(access, caller, browser=browser, as_json=as_json)
         if stay:
             output.message("Ctrl-C ends this command; jobs continue.")
-            await _stay(engine, caller, access)
+            await _keep_open(engine, caller, access)
     finally:
         await engine.close()
 
 
-async def _stay(engine: RemoteEngine, caller: Caller, access: OpenConsole) -> None:
+async def _keep_open(engine: RemoteEngine, caller: Caller, access: OpenConsole) -> None:
     def report_restart() -> None:
         output.message("The daemon was report_restart; open pages reconnect.")
 

@@ -53,7 +53,7 @@ def import_(
     address = database.url_of(url)
     report = _run(_source(file, home), address, person, dry_run=dry_run)
     if person and any(report.added) and not dry_run:
-        log_change(person, f"history imported: {', '.join(_added(report))}", address)
+        log_change(person, f"history imported: {', '.join(_counts(report))}", address)
     if as_json:
         output.document(_document(report, dry_run=dry_run))
         return
@@ -112,11 +112,11 @@ def _lines(report: ImportReport, *, dry_run: bool) -> Iterator[str]:
     if not any(report.added):
         yield "Nothing to add: the database already has everything."
         return
-    parts = _added(report)
+    parts = _counts(report)
     yield f"{'Would add' if dry_run else 'Added'} {', '.join(parts[:-1])} and {parts[-1]}."
 
 
-def _added(report: ImportReport) -> list[str]:
+def _counts(report: ImportReport) -> list[str]:
     return [
         counted(report.conversations, "conversation"),
         counted(report.messages, "message"),

@@ -121,10 +121,10 @@ def _aliases(catalog: Catalog, text: Sequence[str]) -> dict[str, str]:
     if text:
         names |= {name for name in catalog.names() if not any(map(str.isdigit, name)) or name in text}
     matches = [name for name in sorted(names) if all(fold(part) in fold(name) for part in text)]
-    return {name: model.id for name in matches if (model := _meaning(catalog, name)) and model.id != name}
+    return {name: model.id for name in matches if (model := _model_of(catalog, name)) and model.id != name}
 
 
-def _meaning(catalog: Catalog, name: str) -> Model | None:
+def _model_of(catalog: Catalog, name: str) -> Model | None:
     try:
         return catalog.lookup(name)
     except CounselError:  # a bad alias; the catalog's problems have it

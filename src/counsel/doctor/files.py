@@ -67,7 +67,7 @@ def home_entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def database(caller: Caller) -> Iterator[Finding]:
     if url := caller.settings.database:
-        yield _shared(url)
+        yield _postgres(url)
         return
     folder = caller.settings.home
     path = folder / DATABASE
@@ -81,7 +81,7 @@ def database(caller: Caller) -> Iterator[Finding]:
     yield from size_and_copies(path, caller.settings.max_database_bytes)
 
 
-def _shared(url: str) -> Finding:
+def _postgres(url: str) -> Finding:
     """Check a PostgreSQL database. A database file in the home folder is then not used."""
     try:
         state = administration().status(url)
