@@ -42,9 +42,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def rows(home: Path, project: Path, **env: str) -> dict[str, Any]:
-    done = run("agents", "--json", cwd=project, home=home, **env)
-    assert done.returncode == 0, done.stderr
-    return {row["agent"]: row for row in json.loads(done.stdout)["agents"]}
+    result = run("agents", "--json", cwd=project, home=home, **env)
+    assert result.returncode == 0, result.stderr
+    return {row["agent"]: row for row in json.loads(result.stdout)["agents"]}
 
 
 def program(path: Path, body: str) -> None:
@@ -99,8 +99,8 @@ def test_agents_for_people(home: Path, project: Path, verb: tuple[str, ...]) -> 
     program(home / "bin" / "claude", "echo 2.1.325")
     program(home / "bin" / "gemini", "echo 0.61.0")
     (home / ".claude.json").write_text("{}")
-    done = run("agents", *verb, cwd=project, home=home, ANTHROPIC_API_KEY="k")
-    table = {line.split()[0]: line for line in done.stdout.splitlines()}
+    result = run("agents", *verb, cwd=project, home=home, ANTHROPIC_API_KEY="k")
+    table = {line.split()[0]: line for line in result.stdout.splitlines()}
     assert table["claude"].split() == [
         *("claude", "2.1.325", "yes", "0", "0", "~/bin/claude", "~/.claude.json")
     ]
@@ -123,7 +123,7 @@ def image_path(tmp_path: Path) -> Path:
 def test_a_folder_that_is_gone_is_reported(command: str, home: Path, project: Path) -> None:
     counsel = f'rmdir "{project}" && exec "{sys.executable}" -m counsel {command}'
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel"), "PATH": os.defpath}
-    done = subprocess.run(
+    result = subprocess.run(
         ["/bin/sh", "-c", counsel],
         cwd=project,
         env={**env, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -131,14 +131,14 @@ def test_a_folder_that_is_gone_is_reported(command: str, home: Path, project: Pa
         text=True,
         check=False,
     )
-    assert done.returncode == 1
-    assert "The current folder no longer exists." in done.stderr
+    assert result.returncode == 1
+    assert "The current folder no longer exists." in result.stderr
 
 
 def test_images_add(home: Path, project: Path, image_path: Path) -> None:
-    done = run("images", "add", str(image_path), cwd=project, home=home)
-    assert done.returncode == 0, done.stderr
-    path = Path(done.stdout.strip())
+    result = run("images", "add", str(image_path), cwd=project, home=home)
+    assert result.returncode == 0, result.stderr
+    path = Path(result.stdout.strip())
     assert path.parent == project / ".counsel" / "assets"
     assert path.read_bytes() == image_path.read_bytes()
     again = run("images", "add", "--json", str(image_path), str(image_path), cwd=project, home=home)
@@ -154,9 +154,11 @@ def test_images_add(home: Path, project: Path, image_path: Path) -> None:
 
 
 def test_images_add_keeps_all_or_none(home: Path, project: Path, image_path: Path) -> None:
-    done = run("images", "add", str(image_path), str(image_path.parent / "gone.png"), cwd=project, home=home)
-    assert done.returncode == 1
-    assert "gone.png" in done.stderr
+    result = run(
+        "images", "add", str(image_path), str(image_path.parent / "gone.png"), cwd=project, home=home
+    )
+    assert result.returncode == 1
+    assert "gone.png" in result.stderr
     assert not (project / ".counsel").exists()
 
 
@@ -170,12 +172,12 @@ def test_images_add_keeps_all_or_none(home: Path, project: Path, image_path: Pat
 )
 def test_images_add_refuses(content: bytes, code: str, home: Path, project: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(content)
-    done = run(
+    result = run(
         *("images", "add", "--json", str(tmp_path / "bad.png")),
         cwd=project,
         home=home,
         COUNSEL_MAX_IMAGE_BYTES="100000",
     )
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["code"] == code
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["code"] == code
     assert not (project / ".counsel").exists()

@@ -26,7 +26,7 @@ from support.user import User
 
 
 @pytest.mark.parametrize(
-    ("usd", "complete", "shown"),
+    ("usd", "complete", "expected"),
     [
         (None, True, "?"),
         (None, False, "?"),
@@ -39,12 +39,12 @@ from support.user import User
         (1234.5, False, "$1,234.50+"),
     ],
 )
-def test_how_costs_are_written(usd: float | None, complete: bool, shown: str) -> None:
-    assert amounts.dollars(usd, complete=complete) == shown
+def test_how_costs_are_written(usd: float | None, complete: bool, expected: str) -> None:
+    assert amounts.dollars(usd, complete=complete) == expected
 
 
 @pytest.mark.parametrize(
-    ("provider", "name", "shown"),
+    ("provider", "name", "expected"),
     [
         ("openai", "gpt-5", "openai/gpt-5"),
         ("openai", "openai/gpt-7-preview", "openai/gpt-7-preview"),
@@ -54,8 +54,8 @@ def test_how_costs_are_written(usd: float | None, complete: bool, shown: str) ->
         ("openrouter", "openai/gpt-5", "openrouter/openai/gpt-5"),
     ],
 )
-def test_a_model_has_its_provider_once(provider: str, name: str, shown: str) -> None:
-    assert amounts.model(provider, name) == shown
+def test_a_model_has_its_provider_once(provider: str, name: str, expected: str) -> None:
+    assert amounts.model(provider, name) == expected
 
 
 def answer(usage: Usage, cost: float | None) -> ChatResult:
@@ -139,8 +139,8 @@ def env(tmp_path: Path) -> dict[str, str]:
 def record(home: Path, *calls: UsageRecord) -> None:
     async def write() -> None:
         store = open_store(home)
-        for each in calls:
-            await store.record_usage(each)
+        for usage in calls:
+            await store.record_usage(usage)
         await store.close()
 
     asyncio.run(write())
@@ -192,8 +192,8 @@ def test_usage_shows_what_is_left_of_each_budget(env: dict[str, str], tmp_path: 
     assert "no budget counts them" in screen.text
     assert max(map(len, screen.lines)) <= 80
     command = [sys.executable, "-m", "counsel", "usage", "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
-    day, month = json.loads(done.stdout)["budgets"]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
+    day, month = json.loads(result.stdout)["budgets"]
     assert (day["budget"], day["left_usd"], month["provider"], month["left_usd"]) == ("day", 0, "openai", 8.5)
     assert day["until"].endswith("T00:00:00+00:00")
 
@@ -202,8 +202,8 @@ def test_doctor_names_a_budget_that_is_used_up(env: dict[str, str], tmp_path: Pa
     record(tmp_path / "home", call("openai", "gpt-5", 1, 1.5, at=time.time()))
     env |= {"COUNSEL_BUDGET_DAY": "1", "COUNSEL_BUDGET_MONTH": "100", "COUNSEL_BUDGET_DAY_OPENIA": "1"}
     command = [sys.executable, "-m", "counsel", "doctor", "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
-    findings = json.loads(done.stdout)["findings"]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    findings = json.loads(result.stdout)["findings"]
     (used_up,) = [row for row in findings if row["area"] == "budgets" and "used up" in row["what"]]
     assert used_up["level"] == "warn"
     assert "the day's budget of $1.00 is used up: $1.50 spent" in used_up["what"]

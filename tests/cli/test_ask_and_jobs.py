@@ -56,28 +56,28 @@ def counsel(env: dict[str, str], tmp_path: Path) -> Callable[..., subprocess.Com
 def test_ask_prints_the_answer_alone_on_stdout(
     counsel: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = counsel("ask", "hello", "-m", "gpt-5", "--standalone")
-    assert (done.returncode, done.stdout) == (0, "gpt-5 says: hello\n")
-    assert "openai/gpt-5" in done.stderr
-    assert re.search(r"-c [0-9a-f]{8}$", done.stderr.strip())
+    result = counsel("ask", "hello", "-m", "gpt-5", "--standalone")
+    assert (result.returncode, result.stdout) == (0, "gpt-5 says: hello\n")
+    assert "openai/gpt-5" in result.stderr
+    assert re.search(r"-c [0-9a-f]{8}$", result.stderr.strip())
 
 
 def test_sources_are_named_beside_the_answer(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     fake_process.script(text="It rains.", sources=[{"url": "https://example.com/w", "title": "Weather"}])
-    done = counsel("ask", "weather?", "-m", "gpt-5", "--web", "--standalone")
-    assert done.stdout == "It rains.\n"
-    assert "- Weather: https://example.com/w" in done.stderr
+    result = counsel("ask", "weather?", "-m", "gpt-5", "--web", "--standalone")
+    assert result.stdout == "It rains.\n"
+    assert "- Weather: https://example.com/w" in result.stderr
 
 
 def test_ask_json_prints_one_document_and_nothing_else(
     counsel: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = counsel("ask", "hello", "-m", "gpt-5", "--standalone", "--json")
-    shown = json.loads(done.stdout)
-    assert shown["content"] == "gpt-5 says: hello"
-    assert done.stderr == ""
+    result = counsel("ask", "hello", "-m", "gpt-5", "--standalone", "--json")
+    document = json.loads(result.stdout)
+    assert document["content"] == "gpt-5 says: hello"
+    assert result.stderr == ""
 
 
 def test_stdin_is_the_prompt_or_its_context(counsel: Callable[..., subprocess.CompletedProcess[str]]) -> None:
@@ -125,10 +125,10 @@ def test_bad_input_is_named_and_nothing_is_sent(
     words: str,
 ) -> None:
     standalone = ("--standalone",) if arguments[0] in {"ask", "consensus", "jobs"} else ()
-    done = counsel(*arguments, *standalone)
-    assert done.returncode == code
-    assert words in done.stderr
-    assert done.stdout == ""
+    result = counsel(*arguments, *standalone)
+    assert result.returncode == code
+    assert words in result.stderr
+    assert result.stdout == ""
     assert fake_process.calls == []
 
 
@@ -138,23 +138,23 @@ def test_bad_usage_is_a_document_with_json(counsel: Callable[..., subprocess.Com
         ("ask", "--json"),
         ("ask", "x", "--stream", "--json"),
     ):
-        done = counsel(*arguments)
-        assert done.returncode == 2
-        assert json.loads(done.stdout)["code"] == "INVALID_ARGUMENT"
+        result = counsel(*arguments)
+        assert result.returncode == 2
+        assert json.loads(result.stdout)["code"] == "INVALID_ARGUMENT"
 
 
 def test_stdin_in_any_encoding(env: dict[str, str], tmp_path: Path) -> None:
-    """Bytes that are no UTF-8 were once an answer paid for and lost."""
+    """Bytes that are not UTF-8 once lost an answer that was paid for."""
 
-    def piped(data: bytes) -> subprocess.CompletedProcess[bytes]:
+    def ask_with(data: bytes) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-m", "counsel", "ask", "what?", "-m", "gpt-5", "--standalone"]
         return subprocess.run(
             command, check=False, env=env, input=data, capture_output=True, timeout=60, cwd=tmp_path
         )
 
-    latin = piped("café".encode("latin-1"))
+    latin = ask_with("café".encode("latin-1"))
     assert (latin.returncode, "café" in latin.stdout.decode()) == (0, True)
-    binary = piped(b"\x7fELF\0\0")
+    binary = ask_with(b"\x7fELF\0\0")
     assert (binary.returncode, b"Standard input is not a text" in binary.stderr) == (1, True)
 
 
@@ -173,7 +173,7 @@ def test_arguments_and_folders_that_are_no_utf8(env: dict[str, str], tmp_path: P
         b"-f",
         b"n\xffte.txt",
     ]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, b"--standalone", b"--json"],
         check=False,
         env=env,
@@ -182,13 +182,13 @@ def test_arguments_and_folders_that_are_no_utf8(env: dict[str, str], tmp_path: P
         timeout=60,
         cwd=folder,
     )
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert "in the file" in shown["content"]
-    listed = subprocess.run(
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert "in the file" in document["content"]
+    listing = subprocess.run(
         [*command[:3], b"conversations", b"list"], check=False, env=env, capture_output=True, timeout=60
     )
-    assert shown["continuation"]["id"].encode() in listed.stdout
+    assert document["continuation"]["id"].encode() in listing.stdout
 
 
 def test_the_log_says_who_was_asked_and_how_it_went(
@@ -200,9 +200,9 @@ def test_the_log_says_who_was_asked_and_how_it_went(
     job = json.loads(quiet.stdout)["job_id"]
     assert quiet.stderr == ""
     log = Path(env["COUNSEL_HOME"], "logs", "counsel.log")
-    reply = log.read_text()
-    assert f"{job}: it is tried again: attempt 2" in reply
-    assert f"{job}: openai/gpt-5: stop" in reply
+    text = log.read_text()
+    assert f"{job}: it is tried again: attempt 2" in text
+    assert f"{job}: openai/gpt-5: stop" in text
     fake_process.script(status=401)
     loud = counsel("ask", "my own words", "-m", "gpt-5", "--standalone", LOG_LEVEL="debug")
     assert "openai/gpt-5: AUTHENTICATION_FAILED, status 401" in loud.stderr
@@ -217,10 +217,10 @@ def test_the_log_has_prompts_only_when_the_user_wants_them_there(
     fake_process.script(text="the answer's words", times=None)
     prompt = f"my own words, and {env['OPENAI_API_KEY']}"
     counsel("ask", prompt, "-m", "gpt-5", "--standalone", COUNSEL_LOG_CONTENT="1")
-    reply = Path(env["COUNSEL_HOME"], "logs", "counsel.log").read_text()
-    assert "my own words, and [hidden]" in reply
-    assert "the answer's words" in reply
-    assert env["OPENAI_API_KEY"] not in reply
+    text = Path(env["COUNSEL_HOME"], "logs", "counsel.log").read_text()
+    assert "my own words, and [hidden]" in text
+    assert "the answer's words" in text
+    assert env["OPENAI_API_KEY"] not in text
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
@@ -228,43 +228,43 @@ def test_an_empty_answer_is_a_failure(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess, text: str
 ) -> None:
     fake_process.script(text=text, usage={"input": 100, "output": 10}, times=None)
-    done = counsel("ask", "x", "-m", "gpt-5.1", "--standalone")
-    assert done.returncode == 1
-    assert not done.stdout.strip()
-    assert "gpt-5.1 gave an empty answer" in done.stderr
-    shown = json.loads(counsel("ask", "x", "-m", "gpt-5.1", "--standalone", "--json").stdout)
-    assert shown["code"] == "EMPTY_ANSWER"
-    assert shown["usage"]["input_tokens"] == 100
-    assert shown["cost_usd"] > 0
+    result = counsel("ask", "x", "-m", "gpt-5.1", "--standalone")
+    assert result.returncode == 1
+    assert not result.stdout.strip()
+    assert "gpt-5.1 gave an empty answer" in result.stderr
+    document = json.loads(counsel("ask", "x", "-m", "gpt-5.1", "--standalone", "--json").stdout)
+    assert document["code"] == "EMPTY_ANSWER"
+    assert document["usage"]["input_tokens"] == 100
+    assert document["cost_usd"] > 0
 
 
 def test_a_refused_answer_is_a_failure_that_says_why(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     fake_process.script(text="First, ", finish="filtered", times=None)
-    done = counsel("ask", "x", "-m", "sonnet", "--standalone")
-    assert done.returncode == 1
-    assert "First" not in done.stdout
-    assert "refused or blocked" in done.stderr
+    result = counsel("ask", "x", "-m", "sonnet", "--standalone")
+    assert result.returncode == 1
+    assert "First" not in result.stdout
+    assert "refused or blocked" in result.stderr
 
 
 def test_an_error_is_a_document_with_json(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     fake_process.script(status=401)
-    done = counsel("ask", "x", "-m", "gpt-5", "--standalone", "--json")
-    assert done.returncode == 1
-    shown = json.loads(done.stdout)
-    assert shown["code"] == "AUTHENTICATION_FAILED"
-    assert shown["provider"] == "openai"
-    assert "sk-test" not in done.stdout + done.stderr
+    result = counsel("ask", "x", "-m", "gpt-5", "--standalone", "--json")
+    assert result.returncode == 1
+    document = json.loads(result.stdout)
+    assert document["code"] == "AUTHENTICATION_FAILED"
+    assert document["provider"] == "openai"
+    assert "sk-test" not in result.stdout + result.stderr
 
 
 def test_interrupt_stops_the_call_upstream(
     env: dict[str, str], fake_process: FakeProcess, tmp_path: Path
 ) -> None:
     fake_process.script(hang_after=1)
-    asked = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "counsel", "ask", "x", "-m", "gpt-5", "--standalone"],
         env=env,
         stdin=subprocess.DEVNULL,
@@ -273,9 +273,9 @@ def test_interrupt_stops_the_call_upstream(
         cwd=tmp_path,
     )
     fake_process.wait_for(deltas=1)
-    asked.send_signal(signal.SIGINT)
-    asked.communicate(timeout=20)
-    assert asked.returncode == 130
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
     fake_process.wait_for(state="disconnected")
 
 
@@ -283,13 +283,15 @@ def test_consensus_names_who_failed_first(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     fake_process.script(status=401, model="gpt-5-mini", times=None)
-    done = counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "-m", "gpt-5-mini", "--standalone")
-    assert done.returncode == 0
-    assert done.stdout.startswith("⚠ gpt-5-mini failed")
-    assert "## sonnet" in done.stdout
-    assert "2 of 3 answered" in done.stderr
-    shown = json.loads(counsel("consensus", "which?", "-m", "gpt-5,sonnet", "--standalone", "--json").stdout)
-    assert shown["status"] == "consensus_complete"
+    result = counsel("consensus", "which?", "-m", "gpt-5", "-m", "sonnet", "-m", "gpt-5-mini", "--standalone")
+    assert result.returncode == 0
+    assert result.stdout.startswith("⚠ gpt-5-mini failed")
+    assert "## sonnet" in result.stdout
+    assert "2 of 3 answered" in result.stderr
+    document = json.loads(
+        counsel("consensus", "which?", "-m", "gpt-5,sonnet", "--standalone", "--json").stdout
+    )
+    assert document["status"] == "consensus_complete"
 
 
 def test_defaults_apply_when_nothing_is_given(
@@ -317,9 +319,9 @@ def test_members_that_cannot_take_the_question_are_named_before_anything_is_sent
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     long = "word " * 300_000
-    done = counsel("consensus", "-m", "gpt-4.1,sonnet", "--standalone", "--json", stdin=long)
-    error = json.loads(done.stdout)
-    assert (done.returncode, error["code"], error["models"]) == (1, "CONTEXT_LENGTH_EXCEEDED", ["sonnet"])
+    result = counsel("consensus", "-m", "gpt-4.1,sonnet", "--standalone", "--json", stdin=long)
+    error = json.loads(result.stdout)
+    assert (result.returncode, error["code"], error["models"]) == (1, "CONTEXT_LENGTH_EXCEEDED", ["sonnet"])
     assert fake_process.calls == []
 
 
@@ -329,41 +331,43 @@ def test_jobs_conversations_and_usage_show_what_happened(
     first = json.loads(counsel("ask", "about walruses", "-m", "gpt-5", "--standalone", "--json").stdout)
     name = first["continuation"]["id"]
     counsel("ask", "and tusks?", "-c", name, "--standalone")
-    listed = json.loads(counsel("jobs", "--standalone", "--json").stdout)["jobs"]
-    assert [job["title"] for job in listed] == ["and tusks?", "about walruses"]
-    one = counsel("jobs", listed[0]["job_id"], "--standalone")
-    assert one.stdout == "gpt-5 says: and tusks?\n"
-    document = json.loads(counsel("conversations", "search", "WALRUSES", "--json").stdout)["conversations"]
-    assert [items["id"] for items in document] == [name]
-    shown = counsel("conversations", "show", name)
-    assert "about walruses" in shown.stdout
-    assert "gpt-5 says: and tusks?" in shown.stdout
-    used = json.loads(counsel("usage", "--json").stdout)
-    assert used["total"]["calls"] == 2
-    assert used["groups"][0]["model"] == "openai/gpt-5"
+    jobs = json.loads(counsel("jobs", "--standalone", "--json").stdout)["jobs"]
+    assert [job["title"] for job in jobs] == ["and tusks?", "about walruses"]
+    details = counsel("jobs", jobs[0]["job_id"], "--standalone")
+    assert details.stdout == "gpt-5 says: and tusks?\n"
+    matches = json.loads(counsel("conversations", "search", "WALRUSES", "--json").stdout)["conversations"]
+    assert [match["id"] for match in matches] == [name]
+    conversation = counsel("conversations", "show", name)
+    assert "about walruses" in conversation.stdout
+    assert "gpt-5 says: and tusks?" in conversation.stdout
+    usage = json.loads(counsel("usage", "--json").stdout)
+    assert usage["total"]["calls"] == 2
+    assert usage["groups"][0]["model"] == "openai/gpt-5"
     assert "openai/gpt-5" in counsel("usage", "--by", "model").stdout
-    exported = counsel("conversations", "export", name)
-    assert exported.returncode == 0, exported.stderr
+    export = counsel("conversations", "export", name)
+    assert export.returncode == 0, export.stderr
     assert (tmp_path / "project" / name / "2_request.txt").read_text() == "and tusks?"
     assert counsel("conversations", "delete", name, "nothing", "--yes").returncode == 1
     assert counsel("conversations", "show", name).returncode == 0, "all or none"
     assert counsel("conversations", "delete", name, "--json").returncode == 2  # a program says yes, too
     assert counsel("conversations", "show", name).returncode == 0
     assert counsel("conversations", "delete", name, "--yes").returncode == 0
-    failed = json.loads(
+    failure = json.loads(
         counsel("ask", f"no {marked(status=401)}", "-m", "gpt-5", "--standalone", "--json").stdout
     )
-    nothing, job = counsel("conversations", "show", failed["conversation"]).stderr.splitlines()
-    assert nothing == "It has no messages yet."
-    assert f"job {failed['job_id']} failed" in job
+    nothing, job = counsel("conversations", "show", failure["conversation"]).stderr.splitlines()
+    assert nothing == "The conversation has no messages yet."
+    assert f"job {failure['job_id']} failed" in job
     assert json.loads(counsel("conversations", "list", "--json").stdout) == {"conversations": []}
 
 
 def test_export_goes_where_the_person_says(
     counsel: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    done = counsel("ask", "x", "-m", "gpt-5", "-c", "mine", "--export", str(tmp_path / "out"), "--standalone")
-    assert done.returncode == 0, done.stderr
+    result = counsel(
+        "ask", "x", "-m", "gpt-5", "-c", "mine", "--export", str(tmp_path / "out"), "--standalone"
+    )
+    assert result.returncode == 0, result.stderr
     assert (tmp_path / "out" / "mine" / "1_response.txt").read_text() == "gpt-5 says: x"
 
 
@@ -375,12 +379,12 @@ def test_stdin_that_is_too_large_or_has_no_end_is_refused_with_both_numbers(
     small = {**env, "COUNSEL_MAX_PROMPT_BYTES": "2000"}
     for command in (f"cat {large} |", f"< {large}", "yes |"):
         line = f"{command} {sys.executable} -m counsel ask - -m gpt-5 --standalone"
-        done = subprocess.run(
+        result = subprocess.run(
             ["/bin/sh", "-c", line], check=False, env=small, capture_output=True, text=True, timeout=60
         )
-        assert done.returncode != 0
-        assert ("5,000" if "<" in command else "more than 2,000") in done.stderr
-        assert "the limit is 2,000" in done.stderr
+        assert result.returncode != 0
+        assert ("5,000" if "<" in command else "more than 2,000") in result.stderr
+        assert "the limit is 2,000" in result.stderr
     assert not (tmp_path / "home" / "counsel.db").exists()
 
 
@@ -388,9 +392,9 @@ def test_a_background_job_without_a_daemon_runs_while_it_is_followed(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     fake_process.script(hang_after=-1, times=None)
-    left = counsel("ask", "hello", "-m", "gpt-5", "--background", "--standalone")
-    job = left.stdout.strip()
+    submission = counsel("ask", "hello", "-m", "gpt-5", "--background", "--standalone")
+    job = submission.stdout.strip()
     assert "waiting" in counsel("jobs", "--standalone").stdout
     fake_process.reset()
-    followed = counsel("jobs", job, "--follow", "--standalone")
-    assert (followed.returncode, followed.stdout) == (0, "gpt-5 says: hello\n")
+    result = counsel("jobs", job, "--follow", "--standalone")
+    assert (result.returncode, result.stdout) == (0, "gpt-5 says: hello\n")

@@ -51,14 +51,14 @@ def test_a_path_of_the_same_repository_is_sent_from_a_subfolder(
     person: User, fake_process: FakeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(person.project / "src/deep")
-    done = ask(person, "Why?", "-f", "../a.py", "-f", "../../top.md")
-    assert done.code == 0, done.err
+    result = ask(person, "Why?", "-f", "../a.py", "-f", "../../top.md")
+    assert result.code == 0, result.err
     assert sent(fake_process) == ["src/a.py", "top.md"]
 
 
 def test_a_typed_path_outside_is_sent(person: User, fake_process: FakeProcess) -> None:
-    done = ask(person, "Why?", "-f", str(person.home / "elsewhere.txt"), "-f", "~/elsewhere.txt")
-    assert done.code == 0, done.err
+    result = ask(person, "Why?", "-f", str(person.home / "elsewhere.txt"), "-f", "~/elsewhere.txt")
+    assert result.code == 0, result.err
     assert sent(fake_process) == [str(person.home / "elsewhere.txt")]
 
 
@@ -66,9 +66,9 @@ def test_a_link_of_the_project_that_leads_out_is_not_consent(person: User, fake_
     (person.project / "README").symlink_to(person.home / "elsewhere.txt")
     (person.project / "docs").symlink_to(person.home)
     for name in ("README", "docs", "docs/elsewhere.txt", "docs/*.txt"):
-        done = ask(person, "Why?", "-f", name, "--json")
-        assert (done.code, done.json["code"]) == (1, "FILE_NOT_ALLOWED"), name
-    assert "name the file that it leads to" in done.err
+        result = ask(person, "Why?", "-f", name, "--json")
+        assert (result.code, result.json["code"]) == (1, "FILE_NOT_ALLOWED"), name
+    assert "name the file that it leads to" in result.err
     assert fake_process.calls == []
 
 
@@ -79,19 +79,19 @@ def test_a_command_that_an_agent_runs_has_no_consent(
     monkeypatch.setenv(mark, "claude")
     monkeypatch.chdir(person.project / "src")
     for name in (str(person.home / "elsewhere.txt"), "../top.md", str(person.home), "../*.md"):
-        done = ask(person, "Why?", "-f", name, "--json")
-        assert (done.code, done.json["code"]) == (1, "FILE_NOT_ALLOWED"), name
+        result = ask(person, "Why?", "-f", name, "--json")
+        assert (result.code, result.json["code"]) == (1, "FILE_NOT_ALLOWED"), name
     assert fake_process.calls == []
 
 
 def test_a_secret_needs_its_own_option(person: User, fake_process: FakeProcess) -> None:
     write(person.project / ".env", "HUSH=1\n")
-    refused = ask(person, "Why?", "-f", ".env", "--json")
-    assert (refused.code, refused.json["code"]) == (1, "FILE_NOT_ALLOWED")
-    assert "--allow-secret" in refused.json["hint"]
+    refusal = ask(person, "Why?", "-f", ".env", "--json")
+    assert (refusal.code, refusal.json["code"]) == (1, "FILE_NOT_ALLOWED")
+    assert "--allow-secret" in refusal.json["hint"]
     assert fake_process.calls == []
-    allowed = ask(person, "Why?", "-f", ".env", "--allow-secret")
-    assert allowed.code == 0, allowed.err
+    result = ask(person, "Why?", "-f", ".env", "--allow-secret")
+    assert result.code == 0, result.err
     assert sent(fake_process) == [".env"]
 
 
@@ -113,29 +113,29 @@ def test_a_folder_is_sent_without_what_does_not_belong_in_a_question(
     (src / "outside").symlink_to(person.home)
     (src / "again").symlink_to("a.py")
     os.mkfifo(src / "pipe")
-    done = ask(person, "Why?", "-f", "src", "--allow-secret")
-    assert done.code == 0, done.err
+    result = ask(person, "Why?", "-f", "src", "--allow-secret")
+    assert result.code == 0, result.err
     assert sent(fake_process) == ["src/a.py", "src/deep/b.py", "src/deep/notes.md", "src/keep/.gitignore", "src/keep/debug.log"]  # fmt: skip
-    lines = [line for line in done.err.splitlines() if line.startswith("left out: ")]
+    lines = [line for line in result.err.splitlines() if line.startswith("left out: ")]
     assert "left out: src/build, src/debug.log (ignored by .gitignore)" in lines
     assert "left out: src/out, src/outside (a link that leads out of the folder)" in lines
     assert "left out: src/.env (an environment file often holds keys)" in lines
     for name in ("config.txt", "large.txt", "data.bin", "node_modules"):
         assert any(line.startswith(f"left out: src/{name} (") for line in lines), name
-    assert "HUSH" not in done.err + str(fake_process.calls)
-    assert KEY not in done.err + fake_process.calls[0]["text"]
+    assert "HUSH" not in result.err + str(fake_process.calls)
+    assert KEY not in result.err + fake_process.calls[0]["text"]
 
 
 def test_a_pattern_is_sent(person: User, fake_process: FakeProcess) -> None:
     write(person.project / "src/.hidden.py", "HIDDEN\n")
-    done = ask(person, "Why?", "-f", "src/**/*.py", "-f", "*.md", "-f", "src/deep/*.m[cd]{1:1}")
-    assert done.code == 0, done.err
+    result = ask(person, "Why?", "-f", "src/**/*.py", "-f", "*.md", "-f", "src/deep/*.m[cd]{1:1}")
+    assert result.code == 0, result.err
     assert sent(fake_process) == ["src/a.py", "src/deep/b.py", "top.md", "src/deep/notes.md"]
 
 
 def test_several_paths_may_follow_one_option(person: User, fake_process: FakeProcess) -> None:
-    done = ask(person, "-f", "src/a.py", "top.md", "src/deep/b.py{1:1}", "Why does it fail?")
-    assert done.code == 0, done.err
+    result = ask(person, "-f", "src/a.py", "top.md", "src/deep/b.py{1:1}", "Why does it fail?")
+    assert result.code == 0, result.err
     assert sent(fake_process) == ["src/a.py", "top.md", "src/deep/b.py"]
     assert fake_process.calls[0]["text"].startswith("Why does it fail?")
 
@@ -144,8 +144,8 @@ def test_a_file_whose_name_has_the_signs_of_a_pattern_is_that_file(
     person: User, fake_process: FakeProcess
 ) -> None:
     write(person.project / "[id].tsx", "PAGE\n")
-    done = ask(person, "Why?", "-f", "[id].tsx")
-    assert done.code == 0, done.err
+    result = ask(person, "Why?", "-f", "[id].tsx")
+    assert result.code == 0, result.err
     assert sent(fake_process) == ["[id].tsx"]
 
 
@@ -160,9 +160,9 @@ def test_a_file_whose_name_has_the_signs_of_a_pattern_is_that_file(
 )
 def test_nothing_to_send_is_an_error(person: User, fake_process: FakeProcess, name: str, words: str) -> None:
     (person.project / "empty").mkdir()
-    done = ask(person, "Why?", "-f", name)
-    assert done.code == 1
-    assert words in done.err
+    result = ask(person, "Why?", "-f", name)
+    assert result.code == 1
+    assert words in result.err
     assert fake_process.calls == []
 
 
@@ -171,19 +171,19 @@ def test_more_files_than_the_limit_are_an_error_and_not_a_part_of_them(
 ) -> None:
     for number in range(101):
         write(person.project / f"many/{number}.txt", "x")
-    done = ask(person, "Why?", "-f", "many")
-    assert done.code == 1
-    assert "has 101 files; the limit is 100" in done.err
+    result = ask(person, "Why?", "-f", "many")
+    assert result.code == 1
+    assert "has 101 files; the limit is 100" in result.err
     assert fake_process.calls == []
 
 
 def test_quiet_prints_the_answer_and_nothing_else(person: User) -> None:
     write(person.project / "src/.env", "HUSH=1\n")
-    done = ask(person, "Why?", "-f", "src", "-q")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("gpt-5 says: Why?")
-    failed = ask(person, "Why?", "-f", "none", "-q")
-    assert failed.err.startswith("error: none does not exist.")
+    result = ask(person, "Why?", "-f", "src", "-q")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("gpt-5 says: Why?")
+    failure = ask(person, "Why?", "-f", "none", "-q")
+    assert failure.err.startswith("error: none does not exist.")
 
 
 def test_the_daemon_gets_the_consent_with_the_request(person: User) -> None:
@@ -191,8 +191,10 @@ def test_the_daemon_gets_the_consent_with_the_request(person: User) -> None:
     from counsel import caller
     from counsel.daemon import rpc_server
 
-    typed = str(person.home / "elsewhere.txt")
-    attached = ask_files.attach([typed, "src/*.py"], [], caller.local_caller("cli"), allow_secret=True)
-    received = rpc_server.caller_from_json(json.loads(json.dumps(rpc_server.caller_to_json(attached.caller))))
-    assert received.named == (Path(typed), person.project / "src/a.py")
-    assert received.named_secrets == (Path(typed),)
+    path = str(person.home / "elsewhere.txt")
+    attachments = ask_files.attach([path, "src/*.py"], [], caller.local_caller("cli"), allow_secret=True)
+    daemon_caller = rpc_server.caller_from_json(
+        json.loads(json.dumps(rpc_server.caller_to_json(attachments.caller)))
+    )
+    assert daemon_caller.named == (Path(path), person.project / "src/a.py")
+    assert daemon_caller.named_secrets == (Path(path),)

@@ -24,7 +24,7 @@ Run = Callable[..., Output]
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "questions.jsonl"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in QUESTIONS))
+    path.write_text("".join(f"{json.dumps(question)}\n" for question in QUESTIONS))
     return path
 
 
@@ -45,8 +45,8 @@ def run(
 
     def go(*arguments: str) -> Output:
         code = cli.run(["bench", "council", *arguments, "--standalone"])
-        captured = capsys.readouterr()
-        return Output(code, captured.out, captured.err)
+        streams = capsys.readouterr()
+        return Output(code, streams.out, streams.err)
 
     return go
 
@@ -65,13 +65,13 @@ def test_the_ways_are_compared_and_a_second_run_asks_nothing_again(
     run: Run, file: Path, fake_process: FakeProcess, tmp_path: Path
 ) -> None:
     answers(fake_process)
-    kept = tmp_path / "kept.jsonl"
-    done = run(str(file), *PANEL, "--max-cost", "5", "--results", str(kept), "--json")
-    assert done.code == 0, done.err
-    assert "2 questions, about 8 calls: about $0." in done.err
-    assert "at most $5.00" in done.err
-    assert "[2/2]" in done.err
-    document = json.loads(done.out)
+    results = tmp_path / "kept.jsonl"
+    result = run(str(file), *PANEL, "--max-cost", "5", "--results", str(results), "--json")
+    assert result.code == 0, result.err
+    assert "2 questions, about 8 calls: about $0." in result.err
+    assert "at most $5.00" in result.err
+    assert "[2/2]" in result.err
+    document = json.loads(result.out)
     ways = {way["name"]: way for way in document["ways"]}
     assert {name: way["right"] for name, way in ways.items()} == {
         "gpt-5": 2,
@@ -87,13 +87,13 @@ def test_the_ways_are_compared_and_a_second_run_asks_nothing_again(
     assert document["refinement"] == {"fixed": 1, "broken": 0, "kept_right": 3, "kept_wrong": 0}
     assert (document["failed"], document["stopped"]) == ([], None)
     calls = len(fake_process.calls)
-    with kept.open("a") as written:
-        written.write('{"id": "cut')  # killed while it wrote
-    again = run(str(file), *PANEL, "--results", str(kept))
+    with results.open("a") as results_file:
+        results_file.write('{"id": "cut')  # killed while it wrote
+    again = run(str(file), *PANEL, "--results", str(results))
     assert (again.code, len(fake_process.calls)) == (0, calls)
     assert "refine on disagreement  2/2" in again.out
     assert "Refinement fixed 1 of the members' answers and broke 0" in again.err
-    other = run(str(file), "-m", "gpt-5", "-m", "haiku", "--max-cost", "1", "--results", str(kept))
+    other = run(str(file), "-m", "gpt-5", "-m", "haiku", "--max-cost", "1", "--results", str(results))
     assert (other.code, "another panel" in other.err) == (1, True)
     assert len(fake_process.calls) == calls
 
@@ -104,8 +104,8 @@ def test_nothing_is_sent_before_a_limit_is_agreed_to(run: Run, file: Path, fake_
         ((str(file), *PANEL, "--max-cost", "0"), "--max-cost"),
         ((str(file), *PANEL, "--limit", "0"), "--limit"),
     ):
-        done = run(*arguments)
-        assert (done.code, problem in done.err) == (2, True), done.err
+        result = run(*arguments)
+        assert (result.code, problem in result.err) == (2, True), result.err
     assert not fake_process.calls
 
 
@@ -116,8 +116,8 @@ def test_the_estimate_counts_the_models_behind_panels_and_auto(run: Run, file: P
         ("@pair", "about 4 calls: about $0."),
         ("auto", "about 6 calls: about ?. No price"),
     ):
-        done = run(str(file), "-m", models, "--no-refine")
-        assert (done.code, expected in done.err) == (2, True), done.err
+        result = run(str(file), "-m", models, "--no-refine")
+        assert (result.code, expected in result.err) == (2, True), result.err
     unknown = run(str(file), "-m", "@nobody")
     assert (unknown.code, "There is no panel @nobody" in unknown.err) == (1, True)
 
@@ -125,20 +125,23 @@ def test_the_estimate_counts_the_models_behind_panels_and_auto(run: Run, file: P
 def test_results_that_cannot_be_kept_are_refused_before_anything_is_sent(
     run: Run, file: Path, fake_process: FakeProcess, tmp_path: Path
 ) -> None:
-    done = run(str(file), *PANEL, "--yes", "--results", str(tmp_path / "none" / "results.jsonl"))
-    assert (done.code, "results.jsonl cannot be written: No such file or directory" in done.err) == (1, True)
+    result = run(str(file), *PANEL, "--yes", "--results", str(tmp_path / "none" / "results.jsonl"))
+    assert (result.code, "results.jsonl cannot be written: No such file or directory" in result.err) == (
+        1,
+        True,
+    )
     assert not fake_process.calls
 
 
 def test_a_limit_that_is_used_up_stops_it(run: Run, file: Path, fake_process: FakeProcess) -> None:
-    done = run(str(file), *PANEL, "--max-cost", "0.000001", "--json")
-    assert done.code == 1
-    document = json.loads(done.out)
+    result = run(str(file), *PANEL, "--max-cost", "0.000001", "--json")
+    assert result.code == 1
+    document = json.loads(result.out)
     assert document["stopped"]["code"] == "BUDGET_EXCEEDED"
     assert not fake_process.calls
-    shown = run(str(file), *PANEL, "--max-cost", "0.000001").err
-    assert "Stopped early: the rest of --max-cost is too little for another question." in shown
-    assert "max_cost_usd" not in shown
+    errors = run(str(file), *PANEL, "--max-cost", "0.000001").err
+    assert "Stopped early: the rest of --max-cost is too little for another question." in errors
+    assert "max_cost_usd" not in errors
 
 
 def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
@@ -148,10 +151,10 @@ def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
         (("-m", "gpt-5,no-such-model"), "Stopped early: Model not found: 'no-such-model'."),
         (("-m", "gpt-5,sonnet", "--judge", "gpt-5"), "Stopped early: The judge must not be a member"),
     ):
-        done = run(str(file), *options, "--yes", "--standalone", "--at-once", "1")
-        assert (done.code, done.out) == (1, "")
-        assert why in done.err
-        assert done.err.count("failed: [") == 1
+        result = run(str(file), *options, "--yes", "--standalone", "--at-once", "1")
+        assert (result.code, result.out) == (1, "")
+        assert why in result.err
+        assert result.err.count("failed: [") == 1
     assert not fake_process.calls
 
 
@@ -159,11 +162,11 @@ def test_a_key_that_is_refused_stops_it_after_three_questions(
     run: Run, tmp_path: Path, fake_process: FakeProcess
 ) -> None:
     file = tmp_path / "many.jsonl"
-    file.write_text("".join(f"{json.dumps(QUESTIONS[1] | {'id': str(each)})}\n" for each in range(20)))
+    file.write_text("".join(f"{json.dumps(QUESTIONS[1] | {'id': str(number)})}\n" for number in range(20)))
     fake_process.script(status=401, times=None)
-    done = run(str(file), *PANEL, "--yes", "--json", "--at-once", "1")
-    assert done.code == 1
-    document = json.loads(done.out)
+    result = run(str(file), *PANEL, "--yes", "--json", "--at-once", "1")
+    assert result.code == 1
+    document = json.loads(result.out)
     assert len(document["failed"]) == 3
     assert document["ways"] == []
     assert len(fake_process.calls) == 6

@@ -36,43 +36,43 @@ def chat(env: dict[str, str], tmp_path: Path) -> Callable[..., Terminal]:
 Make = Callable[..., Terminal]
 
 
-def prompted(shown: Terminal) -> bool:
-    return shown.display[-1:] == [">"]
+def prompted(screen: Terminal) -> bool:
+    return screen.display[-1:] == [">"]
 
 
-def drop_line(shown: Terminal) -> None:
-    """Ctrl-C at the prompt, again if it is lost: Python's readline misses one that comes while it handles a key."""
+def drop_line(screen: Terminal) -> None:
+    """Press Ctrl-C at the prompt, again if it is lost: Python's readline misses one while it handles a key."""
     for _ in range(10):
-        shown.interrupt()
+        screen.interrupt()
         with contextlib.suppress(AssertionError):
-            shown.until(lambda: prompted(shown), 6)
+            screen.until(lambda: prompted(screen), 6)
             return
-    raise AssertionError(shown.text)
+    raise AssertionError(screen.text)
 
 
-def say(shown: Terminal, text: str) -> None:
-    """Type at the prompt, and see the text there: keys that are typed before the next prompt mean something else."""
-    shown.until(lambda: prompted(shown))
-    start = len(shown.data)
-    shown.type(text)
+def say(screen: Terminal, text: str) -> None:
+    """Type at the prompt and wait for the echo: keys that are typed before the next prompt mean something else."""
+    screen.until(lambda: prompted(screen))
+    start = len(screen.data)
+    screen.type(text)
     lines = re.sub(r"\x1b\[\d+~", "", text).split("\n")
     echo = re.compile(".*".join(re.escape(line) for line in lines if line.isprintable()).encode(), re.DOTALL)
-    shown.until(lambda: echo.search(shown.data, start))
+    screen.until(lambda: echo.search(screen.data, start))
 
 
 def test_a_chat_is_one_conversation_and_says_how_to_continue(
     chat: Make, fake_process: FakeProcess, env: dict[str, str], tmp_path: Path
 ) -> None:
-    with chat() as shown:
-        say(shown, "first\n")
-        shown.until("says: first")
-        say(shown, "second\n")
-        shown.until("says: second")
-        say(shown, "/cost\n")
-        shown.until("2 answers: <$0.0001")
-        say(shown, "\x04")
-        assert shown.wait() == 0
-    assert re.fullmatch(r"Continue with: counsel chat -c [0-9a-f]{8}", shown.lines[-1])
+    with chat() as screen:
+        say(screen, "first\n")
+        screen.until("says: first")
+        say(screen, "second\n")
+        screen.until("says: second")
+        say(screen, "/cost\n")
+        screen.until("2 answers: <$0.0001")
+        say(screen, "\x04")
+        assert screen.wait() == 0
+    assert re.fullmatch(r"Continue with: counsel chat -c [0-9a-f]{8}", screen.lines[-1])
     requests = fake_process.wait_for(state="finished", count=2)
     assert [len(request["body"]["messages"]) for request in requests] == [1, 3]
     history = tmp_path / "home" / "chat_history"
@@ -94,34 +94,34 @@ def test_a_chat_is_one_conversation_and_says_how_to_continue(
 
 def test_ctrl_c_stops_the_answer_and_not_the_chat(chat: Make, fake_process: FakeProcess) -> None:
     fake_process.script(text="one two three", deltas=3, hang_after=2)
-    with chat() as shown:
-        say(shown, "hello\n")
-        shown.until("one two")
-        shown.interrupt()
-        shown.until("The partial answer is kept: counsel jobs")
+    with chat() as screen:
+        say(screen, "hello\n")
+        screen.until("one two")
+        screen.interrupt()
+        screen.until("The partial answer is kept: counsel jobs")
         fake_process.wait_for(state="disconnected")
-        say(shown, "half a line")
-        shown.until("half a line")
-        drop_line(shown)  # it is not sent
-        say(shown, "again\n")
-        shown.until("says: again")
-        say(shown, "/exit\n")
-        assert shown.wait() == 0
+        say(screen, "half a line")
+        screen.until("half a line")
+        drop_line(screen)  # it is not sent
+        say(screen, "again\n")
+        screen.until("says: again")
+        say(screen, "/exit\n")
+        assert screen.wait() == 0
 
 
 def test_messages_of_several_lines(chat: Make, fake_process: FakeProcess) -> None:
     fake_process.script(text="ok", times=None)
-    with chat() as shown:
-        say(shown, "one\\\ntwo\n")
-        shown.until("\nok")
-        say(shown, '"""\nthree\n\nfour\n"""\n')
+    with chat() as screen:
+        say(screen, "one\\\ntwo\n")
+        screen.until("\nok")
+        say(screen, '"""\nthree\n\nfour\n"""\n')
         fake_process.wait_for(state="finished", count=2)
-        say(shown, "\x1b[200~five\nsix\x1b[201~\n")
+        say(screen, "\x1b[200~five\nsix\x1b[201~\n")
         requests = fake_process.wait_for(state="finished", count=3)
-        say(shown, "\x04")
-        assert shown.wait() == 0
-    sent = [str(request["body"]["messages"][-1]["content"]) for request in requests]
-    for text, expected in zip(sent, ("one\\ntwo", "three\\n\\nfour", "five\\nsix"), strict=True):
+        say(screen, "\x04")
+        assert screen.wait() == 0
+    contents = [str(request["body"]["messages"][-1]["content"]) for request in requests]
+    for text, expected in zip(contents, ("one\\ntwo", "three\\n\\nfour", "five\\nsix"), strict=True):
         assert expected in text or expected.replace("\\n", "\n") in text
 
 
@@ -130,37 +130,37 @@ def test_commands_and_mistakes_do_not_end_the_chat(
 ) -> None:
     env["PATH"] = str(tmp_path)  # without agents
     (tmp_path / "notes.txt").write_text("in the file")
-    with chat() as shown:
-        say(shown, "/nothing\n")
-        shown.until("There is no command /nothing.")
-        say(shown, "/file missing.txt\n")
-        shown.until("error: There is no file 'missing.txt'.")
-        say(shown, "/file notes.txt\n")
-        shown.until("1 file with the next message")
-        say(shown, "/model gpt5x\n")
-        shown.until("Model not found: 'gpt5x'")
-        say(shown, "/model gpt-5,sonnetx\n")
-        shown.until("Model not found: 'sonnetx'")
-        say(shown, "/model codex\n")
-        shown.until("Codex is not installed")
-        say(shown, "/model\n")
-        shown.until("Model: sonnet")
-        say(shown, "/model gpt-5\n")
-        shown.until("Model: gpt-5")
-        say(shown, "//etc is a folder?\n")
-        shown.until("/etc is a folder?")
+    with chat() as screen:
+        say(screen, "/nothing\n")
+        screen.until("There is no command /nothing.")
+        say(screen, "/file missing.txt\n")
+        screen.until("error: There is no file 'missing.txt'.")
+        say(screen, "/file notes.txt\n")
+        screen.until("1 file with the next message")
+        say(screen, "/model gpt5x\n")
+        screen.until("Model not found: 'gpt5x'")
+        say(screen, "/model gpt-5,sonnetx\n")
+        screen.until("Model not found: 'sonnetx'")
+        say(screen, "/model codex\n")
+        screen.until("Codex is not installed")
+        say(screen, "/model\n")
+        screen.until("Model: sonnet")
+        say(screen, "/model gpt-5\n")
+        screen.until("Model: gpt-5")
+        say(screen, "//etc is a folder?\n")
+        screen.until("/etc is a folder?")
         (request,) = fake_process.wait_for(state="finished", count=1)
         assert "in the file" in str(request["body"])
-        say(shown, "/new\n")
-        shown.until("starts a new conversation")
-        say(shown, "/help\n")
-        shown.until("/model [NAME]")
-        say(shown, "\x04")
-        assert shown.wait() == 0
+        say(screen, "/new\n")
+        screen.until("starts a new conversation")
+        say(screen, "/help\n")
+        screen.until("/model [NAME]")
+        say(screen, "\x04")
+        assert screen.wait() == 0
 
 
 def test_a_chat_does_not_begin_with_a_model_that_does_not_exist(env: dict[str, str], tmp_path: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "counsel", "chat", "-m", "gpt5x", "--standalone"],
         env=env,
         cwd=tmp_path,
@@ -169,12 +169,12 @@ def test_a_chat_does_not_begin_with_a_model_that_does_not_exist(env: dict[str, s
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "Model not found: 'gpt5x'" in done.stderr
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "Model not found: 'gpt5x'" in result.stderr
 
 
 def test_a_pipe_sends_its_lines_and_gets_the_answers(env: dict[str, str], tmp_path: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "counsel", "chat", "-m", "gpt-5", "--standalone"],
         env=env,
         cwd=tmp_path,
@@ -184,5 +184,5 @@ def test_a_pipe_sends_its_lines_and_gets_the_answers(env: dict[str, str], tmp_pa
         check=True,
         timeout=60,
     )
-    assert done.stdout == "gpt-5 says: one\ngpt-5 says: two\nthree\n"
+    assert result.stdout == "gpt-5 says: one\ngpt-5 says: two\nthree\n"
     assert not (tmp_path / "home" / "chat_history").exists()

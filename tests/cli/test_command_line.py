@@ -1,4 +1,4 @@
-"""The frame of the command line, through real processes."""
+"""What all commands share: help, errors, exit codes, completion; in real processes."""
 
 import json
 import os
@@ -54,11 +54,11 @@ def test_version_and_help_name_every_command_without_importing_one() -> None:
         "loaded = [r.target.split(':')[0] for r in COMMANDS.values() if r.target.split(':')[0] in sys.modules];"
         "assert not loaded, loaded; assert 'rich' not in sys.modules"
     )
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert shown.returncode == 0, shown.stderr
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     for name, row in cli.COMMANDS.items():
-        assert f"  {name} " in shown.stdout
-        assert row.summary.split()[0] in shown.stdout
+        assert f"  {name} " in result.stdout
+        assert row.summary.split()[0] in result.stdout
 
 
 def groups(
@@ -76,13 +76,13 @@ def groups(
 def test_no_line_of_a_list_of_commands_breaks_off() -> None:
     lists = dict(groups(cli.cli))
     assert {("people",), ("people", "keys"), ("servers",)} <= set(lists)
-    cut = [
+    cut_lines = [
         line
         for group in lists.values()
         for line in group.get_help(click.Context(group, terminal_width=80)).splitlines()[1:]
         if line.endswith("...")
     ]
-    assert cut == []
+    assert cut_lines == []
 
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
@@ -99,16 +99,16 @@ def test_the_stdio_front_starts_without_click() -> None:
         "sys.modules['counsel.front.main'] = front;"
         "from counsel.__main__ import main; main(['stdio', '--as', 'codex'])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.returncode) == ("['--as', 'codex'] False", 7), done.stderr
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (result.stdout.strip(), result.returncode) == ("['--as', 'codex'] False", 7), result.stderr
 
 
 @pytest.mark.parametrize("argv", [["nonsense"], ["models", "--nonsense"]])
 def test_bad_usage_is_exit_2_on_stderr(argv: list[str]) -> None:
-    done = counsel(*argv)
-    assert done.returncode == 2
-    assert not done.stdout
-    assert "nonsense" in done.stderr
+    result = counsel(*argv)
+    assert result.returncode == 2
+    assert not result.stdout
+    assert "nonsense" in result.stderr
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
@@ -118,9 +118,9 @@ def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
 @pytest.mark.usefixtures("with_probe")
 def test_a_failure_is_words_on_stderr_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["probe", "--raise", "counsel"]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == "error: No model is called 'x'.\n  Did you mean 'y'?\n"
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err == "error: No model is called 'x'.\n  Did you mean 'y'?\n"
 
 
 @pytest.mark.usefixtures("with_probe")
@@ -151,9 +151,9 @@ def test_a_defect_is_words_and_exit_1_and_a_trace_on_demand(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli.run(["probe", "--json", "--raise", "defect"]) == 1
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["code"] == "INTERNAL"
-    assert "ZeroDivisionError" in shown.err
+    streams = capsys.readouterr()
+    assert json.loads(streams.out)["code"] == "INTERNAL"
+    assert "ZeroDivisionError" in streams.err
     monkeypatch.setenv("LOG_LEVEL", "debug")
     with pytest.raises(ZeroDivisionError):
         cli.run(["probe", "--raise", "defect"])
@@ -163,13 +163,13 @@ def test_a_reader_that_has_gone_is_no_failure() -> None:
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-m", "counsel", "--help"]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "candidate"),
     [
         ("counsel ser", "servers"),
         ("counsel servers en", "enable"),
@@ -182,7 +182,7 @@ def test_a_reader_that_has_gone_is_no_failure() -> None:
         ("counsel skills list --scope pl", "plugin"),
     ],
 )
-def test_the_shell_completes(words: str, wanted: str) -> None:
+def test_the_shell_completes(words: str, candidate: str) -> None:
     env = {"_COUNSEL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = counsel(env={**env, "OPENAI_API_KEY": "sk-test-0000000000000000"})
-    assert f"plain,{wanted}" in done.stdout.split()
+    result = counsel(env={**env, "OPENAI_API_KEY": "sk-test-0000000000000000"})
+    assert f"plain,{candidate}" in result.stdout.split()

@@ -87,17 +87,17 @@ def test_bash_completes(env: dict[str, str], project: Path) -> None:
             f"COMP_WORDS=({parts}); COMP_CWORD={words.count(' ')}; COMPREPLY=()",
             '_counsel_completion counsel; echo "== ${COMPREPLY[*]}"',
         ]
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "--norc", "-c", "\n".join(lines)],
         env=env, cwd=project, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    shown = [set(line.removeprefix("== ").split()) for line in done.stdout.splitlines()]
-    assert shown == [wanted for _, wanted in WORDS]
+    assert (result.returncode, result.stderr) == (0, "")
+    candidates = [set(line.removeprefix("== ").split()) for line in result.stdout.splitlines()]
+    assert candidates == [names for _, names in WORDS]
 
 
 @pytest.mark.parametrize(
-    ("typed", "added"),
+    ("line", "completion"),
     [
         ("counsel servers show docs:se", "arch"),
         ("counsel servers show docs:", "search"),
@@ -108,17 +108,17 @@ def test_bash_completes(env: dict[str, str], project: Path) -> None:
     ],
 )
 def test_bash_completes_on_its_command_line(
-    env: dict[str, str], project: Path, typed: str, added: str
+    env: dict[str, str], project: Path, line: str, completion: str
 ) -> None:
-    """It splits words at colons and equals signs before a completion sees them."""
+    """bash splits words at colons and equals signs before a completion sees them."""
     with on_a_terminal(["bash", "--norc", "--noprofile", "-i"], env, project) as master:
         os.write(
             master,
             b'bind \'set enable-bracketed-paste off\'; eval "$(counsel completion bash)"; echo re""ady\n',
         )
         until(master, b"ready", b"type here> ")
-        os.write(master, f"{typed}\t".encode())
-        until(master, f"{typed}{added}".encode())
+        os.write(master, f"{line}\t".encode())
+        until(master, f"{line}{completion}".encode())
 
 
 @contextmanager
@@ -145,17 +145,17 @@ def on_a_terminal(command: list[str], env: dict[str, str], project: Path) -> Ite
 @pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
 def test_fish_completes_with_titles(env: dict[str, str], project: Path) -> None:
     lines = ["counsel completion fish | source", *(f"complete -C '{words}'; echo ==" for words, _ in WORDS)]
-    done = subprocess.run(
+    result = subprocess.run(
         ["fish", "--no-config", "-c", "\n".join(lines)],
         env=env, cwd=project, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    parts = done.stdout.split("==\n")
+    assert result.returncode == 0, result.stderr
+    parts = result.stdout.split("==\n")
     assert [{line.split("\t")[0] for line in part.splitlines()} for part in parts[:-1]] == [
-        wanted for _, wanted in WORDS
+        names for _, names in WORDS
     ]
     assert "7f3a1c2d\tIs it safe, [31mreally?" in parts[1]
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in result.stdout
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
@@ -172,22 +172,22 @@ def test_zsh_completes_on_its_command_line(env: dict[str, str], project: Path) -
 
 def until(source: int, *parts: bytes, seconds: float = 60.0) -> None:
     """Read until these parts have arrived, in this order."""
-    wanted = re.compile(b".*".join(map(re.escape, parts)), re.DOTALL)
-    seen, limit = b"", time.monotonic() + seconds
-    while not wanted.search(seen):
-        assert time.monotonic() < limit, seen
+    pattern = re.compile(b".*".join(map(re.escape, parts)), re.DOTALL)
+    data, limit = b"", time.monotonic() + seconds
+    while not pattern.search(data):
+        assert time.monotonic() < limit, data
         if select.select([source], [], [], 0.5)[0]:
-            seen += os.read(source, 65536)
+            data += os.read(source, 65536)
 
 
 def test_each_script_says_how_to_install_it(env: dict[str, str], tmp_path: Path) -> None:
     for shell in ("bash", "zsh", "fish"):
-        done = subprocess.run(
+        result = subprocess.run(
             ["counsel", "completion", shell],
             env=env, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
         )  # fmt: skip
-        assert f"counsel completion {shell}" in done.stdout.splitlines()[1]
-        assert all(line.startswith("#") for line in done.stdout.splitlines()[:2])
+        assert f"counsel completion {shell}" in result.stdout.splitlines()[1]
+        assert all(line.startswith("#") for line in result.stdout.splitlines()[:2])
     assert not (tmp_path / "home").exists()
     wrong = subprocess.run(
         ["counsel", "completion", "tcsh"], env=env, capture_output=True, check=False, timeout=60
@@ -195,18 +195,18 @@ def test_each_script_says_how_to_install_it(env: dict[str, str], tmp_path: Path)
     assert wrong.returncode == 2
 
 
-def completing(env: dict[str, str], folder: Path, words: str) -> Iterator[str]:
-    """The modules that are imported for it."""
+def imported_modules(env: dict[str, str], folder: Path, words: str) -> Iterator[str]:
+    """The modules that a completion imports."""
     code = (
         "import sys\nfrom counsel import cli\ncli.run([])\n"
         "print(*sorted(sys.modules), sep='\\n', file=sys.stderr)"
     )
     mode = {"_COUNSEL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code],
         env={**env, **mode}, cwd=folder, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    yield from done.stderr.splitlines()
+    yield from result.stderr.splitlines()
 
 
 @pytest.mark.parametrize("words", [words for words, _ in WORDS])
@@ -214,14 +214,14 @@ def test_completing_starts_and_writes_nothing(
     env: dict[str, str], project: Path, tmp_path: Path, words: str
 ) -> None:
     before = sorted(str(path) for path in tmp_path.rglob("*") if "counsel.db-" not in path.name)
-    modules = set(completing(env, project, words))
+    modules = set(imported_modules(env, project, words))
     assert sorted(str(path) for path in tmp_path.rglob("*") if "counsel.db-" not in path.name) == before
     slow = {"aiohttp", "rich", "genai_prices", "counsel.engine.engine", "counsel.daemon.rpc_client"}
     assert not modules & slow
 
 
 def test_completing_commands_imports_none_of_them(env: dict[str, str], project: Path) -> None:
-    modules = {name for name in completing(env, project, "counsel ") if name.startswith("counsel.cli.")}
+    modules = {name for name in imported_modules(env, project, "counsel ") if name.startswith("counsel.cli.")}
     assert modules == {"counsel.cli.closed_window", "counsel.cli.output", "counsel.cli.tables"}
 
 
@@ -236,7 +236,7 @@ def test_where_nothing_can_be_read_nothing_is_completed(
             "COMP_WORDS": words,
             "COMP_CWORD": str(words.count(" ")),
         }
-        done = subprocess.run(
+        result = subprocess.run(
             ["counsel"],
             env={**env, **mode},
             cwd=project,
@@ -245,4 +245,4 @@ def test_where_nothing_can_be_read_nothing_is_completed(
             check=True,
             timeout=60,
         )
-        assert (done.stdout.strip(), done.stderr) == ("", "")
+        assert (result.stdout.strip(), result.stderr) == ("", "")

@@ -48,10 +48,10 @@ def test_a_value_is_set_in_a_new_file_that_only_the_user_reads(person: User) -> 
 def test_a_change_keeps_comments_and_every_other_byte(person: User, file: Path) -> None:
     person.counsel("set", "default_model", "opus")
     person.counsel("set", "aliases.fast", "haiku")
-    changed = TEXT.replace('"gpt-5"', '"opus"').replace('"gpt-5-mini"', '"haiku"')
-    assert file.read_text() == changed
+    text = TEXT.replace('"gpt-5"', '"opus"').replace('"gpt-5-mini"', '"haiku"')
+    assert file.read_text() == text
     person.counsel("unset", "log_level")
-    assert file.read_text() == changed.replace('log_level = "debug"\n', "")
+    assert file.read_text() == text.replace('log_level = "debug"\n', "")
     person.counsel("set", "default_model", "opus")
     assert "Nothing was changed." in person.err
 
@@ -125,8 +125,8 @@ def test_every_name_that_can_be_asked_can_be_the_default(person: User, name: str
 def test_doctor_names_a_default_model_that_does_not_exist(person: User, file: Path) -> None:
     file.write_text('default_model = "gtp-5"\n')
     person.command = "doctor"
-    shown = person.counsel(code=1)
-    assert "✗ default_model: model not found: 'gtp-5'. Did you mean gpt-5" in shown
+    text = person.counsel(code=1)
+    assert "✗ default_model: model not found: 'gtp-5'. Did you mean gpt-5" in text
 
 
 def test_a_file_that_is_not_toml_is_not_changed(person: User, file: Path) -> None:
@@ -141,18 +141,18 @@ def test_the_list_says_where_each_value_comes_from(
 ) -> None:
     monkeypatch.setenv("COUNSEL_MAX_FILES", "9")
     (person.counsel_home / ".env").write_text("COUNSEL_PORT=4000\nCOUNSEL_TOKEN=a-very-secret-token\n")
-    listed = person.json("list")
-    origin = {row["name"]: (row["value"], row["source"]) for row in listed["settings"]}
+    document = person.json("list")
+    origin = {row["name"]: (row["value"], row["source"]) for row in document["settings"]}
     assert origin["max_files"] == (9, "environment")
     assert origin["port"] == (4000, ".env")
     assert origin["default_model"] == ("gpt-5", "config.toml")
     assert origin["aliases.fast"] == ("gpt-5-mini", "config.toml")
     assert origin["max_images"] == (20, "default")
     assert origin["token"] == ("(set, not shown)", ".env")
-    assert listed["file"] == str(file)
-    shown = person.counsel("list")
-    assert "environment (COUNSEL_MAX_FILES)" in shown
-    assert "a-very-secret-token" not in shown
+    assert document["file"] == str(file)
+    text = person.counsel("list")
+    assert "environment (COUNSEL_MAX_FILES)" in text
+    assert "a-very-secret-token" not in text
     person.counsel("set", "max_files", "5")
     assert "takes precedence over config.toml" in person.err
 

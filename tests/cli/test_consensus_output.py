@@ -92,13 +92,13 @@ RESULT: Any = {
 def test_the_verdict_reads_well_at_80_columns() -> None:
     result = ConsensusResult.from_json(RESULT)
     rows = [*markdown.rows(result.content, 80), EMPTY, *consensus_output.first_rows(result, 80)]
-    shown = "\n".join(ESCAPES.sub("", row.text).rstrip() for row in rows) + "\n"
+    text = "\n".join(ESCAPES.sub("", row.text).rstrip() for row in rows) + "\n"
     if os.environ.get("COUNSEL_GOLDEN") == "write":
-        GOLDEN.write_text(shown, encoding="utf-8")
-    assert shown == GOLDEN.read_text(encoding="utf-8")
-    assert max(map(len, shown.splitlines())) <= 80
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
+    assert max(map(len, text.splitlines())) <= 80
     order = ["Recommendation", "Agreement", "Dissent", "gpt-5\n", "First answers"]
-    assert sorted(order, key=shown.index) == order
+    assert sorted(order, key=text.index) == order
 
 
 def test_differences_are_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +113,8 @@ def test_differences_are_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
     result = ConsensusResult.from_json(RESULT | {"phases": {"initial": first, "refined": refined}})
     monkeypatch.setenv("TERM", "xterm-256color")
     rows = consensus_output.first_rows(result, 60)
-    shown = [ESCAPES.sub("", row.text) for row in rows]
-    assert shown == [
+    lines = [ESCAPES.sub("", row.text) for row in rows]
+    assert lines == [
         "First answers",
         "",
         "gpt-5 (changed its position)",
@@ -140,18 +140,18 @@ def test_differences_are_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("opening", ["```py", "~~~~", "````\n```"])
 def test_code_that_an_answer_leaves_open_swallows_nothing(opening: str) -> None:
     """An answer that ends at its limit often ends inside of its code."""
-    cut = f"Like this:\n\n{opening}\nx = 1"
+    answer_text = f"Like this:\n\n{opening}\nx = 1"
     phases = {
-        "initial": [{"model": model, "response": cut, **USED} for model in ("gpt-5", "opus")],
-        "verdict": RESULT["phases"]["verdict"] | {"recommendation": cut},
+        "initial": [{"model": model, "response": answer_text, **USED} for model in ("gpt-5", "opus")],
+        "verdict": RESULT["phases"]["verdict"] | {"recommendation": answer_text},
     }
     result = ConsensusResult.from_json(RESULT | {"phases": phases})
-    shown = [ESCAPES.sub("", row.text).rstrip() for row in markdown.rows(result.content, 80)]
+    rows = [ESCAPES.sub("", row.text).rstrip() for row in markdown.rows(result.content, 80)]
     for heading in ("Agreement", "Dissent", "gpt-5", "opus"):
-        assert shown.count(heading) == 1, "as a heading, and not as a line of code"
+        assert rows.count(heading) == 1, "as a heading, and not as a line of code"
     lines = fences.lines(render.text(result))
     assert sum(line.startswith("## ") for line, is_code in lines if not is_code) == 5
-    assert [answer.text for answer in result.initial] == [cut] * 2
+    assert [answer.text for answer in result.initial] == [answer_text] * 2
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_the_first_answers_stand_apart_and_only_on_a_terminal(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "shown"),
+    ("before", "after", "expected"),
     [
         ("a b c d", "a b x d", "a b [-c-]{+x+} d"),
         ("one two three four", "one two three four five", "one two three four{+ five+}"),
@@ -181,8 +181,10 @@ def test_the_first_answers_stand_apart_and_only_on_a_terminal(
         ("word " * 3_000, "word " * 2_999, ""),
     ],
 )
-def test_differences_are_shown_by_words_where_enough_is_the_same(before: str, after: str, shown: str) -> None:
-    assert consensus_output.word_diff(before, after) == shown
+def test_differences_are_shown_by_words_where_enough_is_the_same(
+    before: str, after: str, expected: str
+) -> None:
+    assert consensus_output.word_diff(before, after) == expected
 
 
 def test_a_result_of_the_release_before_is_shown_as_it_was() -> None:
@@ -214,7 +216,7 @@ def test_a_result_of_the_release_before_is_shown_as_it_was() -> None:
 def test_a_failure_after_an_answer_is_not_told_as_a_new_start() -> None:
     """An answer outside of the choices arrives completely, and fails afterwards."""
     board = Board()
-    told = [
+    news = [
         board.add(event)
         for event in (
             PhaseStarted(1, 0.0, "", "initial"),
@@ -229,7 +231,7 @@ def test_a_failure_after_an_answer_is_not_told_as_a_new_start() -> None:
             ModelStarted(10, 0.0, "1", "opus", "refined"),
         )
     ]
-    assert told == [False, True, True, False, True, False, True, True, False, True]
+    assert news == [False, True, True, False, True, False, True, True, False, True]
     assert board.line("0") == "gpt-5: failed: gpt-5 picked none of the choices."
 
 
@@ -302,9 +304,9 @@ def test_options_that_cannot_be_meant_are_refused(
 
 
 def test_a_member_without_a_part_is_asked_by_its_name(tmp_path: Path) -> None:
-    own = settings.load({"COUNSEL_HOME": str(tmp_path)})
+    user_settings = settings.load({"COUNSEL_HOME": str(tmp_path)})
     models = ("gpt-5", "gpt-5", "sonnet")
-    members = consensus_members.assign_roles(models, ["gpt-5=a writer"], ["sonnet=Against"], own)
+    members = consensus_members.assign_roles(models, ["gpt-5=a writer"], ["sonnet=Against"], user_settings)
     assert members == (
         {"model": "gpt-5", "role": "a writer"},
         "gpt-5",
@@ -321,10 +323,10 @@ def test_a_council_on_the_command_line(tmp_path: Path, fake_process: FakeProcess
     parts = ["--role", "gpt-5=a writer", "--role", "gpt-5#2=a reader", "--stance", "sonnet=against"]
     more = ["--judge", "gpt-5-mini", "--refine", "disagreement", "--standalone"]
     env = user_env(tmp_path, tmp_path / "home", fake_process)
-    with Terminal(*command, *parts, *more, env=env, cwd=tmp_path, rows=60) as shown:
-        assert shown.wait() == 0
+    with Terminal(*command, *parts, *more, env=env, cwd=tmp_path, rows=60) as screen:
+        assert screen.wait() == 0
     for text in ("Tabs: 3 of 3 votes.", "Use tabs.", "Judge: gpt-5-mini", "changed its position"):
-        assert text in shown.text
+        assert text in screen.text
     bodies = [str(call["body"]) for call in fake_process.calls]
     assert len(bodies) == 7
     assert [sum(part in body for body in bodies) for part in ("a writer", "a reader", "case against")] == [

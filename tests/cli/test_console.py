@@ -68,9 +68,9 @@ class Machine:
         )
 
     def link(self, *options: str) -> tuple[int, str]:
-        done = self.run("console", "--json", "--no-build", *options)
-        assert (done.returncode, done.stderr) == (0, "")
-        document = json.loads(done.stdout)
+        result = self.run("console", "--json", "--no-build", *options)
+        assert (result.returncode, result.stderr) == (0, "")
+        document = json.loads(result.stdout)
         match = LINK.fullmatch(document["link"])
         assert match is not None
         assert set(document) == {"url", "link", "expires_in"}
@@ -81,8 +81,8 @@ class Machine:
     def terminal(self, *options: str, **env: str) -> Iterator[Terminal]:
         with Terminal(
             "console", "--no-build", *options, env=self.env | env, cwd=self.project, columns=150
-        ) as shown:
-            yield shown
+        ) as screen:
+            yield screen
 
     def ask(self, port: int, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
@@ -117,9 +117,9 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, fake_process: FakeProcess) -> Iterator[Machine]:
-    made = Machine(tmp_path, fake_process)
-    yield made
-    made.end()
+    user_machine = Machine(tmp_path, fake_process)
+    yield user_machine
+    user_machine.end()
 
 
 def shown_link(terminal: Terminal) -> tuple[int, str]:
@@ -212,14 +212,14 @@ def test_the_daemon_stays_while_the_command_or_a_page_is_connected_and_exits_whe
 
 
 def test_a_taken_port_is_replaced_unless_it_was_asked_for(machine: Machine) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        number = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number = listener.getsockname()[1]
         note = {"port": number, "at": 0, "open": False, "project": "/"}
         (machine.home / "run" / "console.json").write_text(json.dumps(note))
         port, _ = machine.link()
         assert port != number
-        done = machine.run("console", "--json", "--no-build", "--port", str(number))
-        assert (done.returncode, json.loads(done.stdout)["code"]) == (1, "CONFIG_INVALID")
+        result = machine.run("console", "--json", "--no-build", "--port", str(number))
+        assert (result.returncode, json.loads(result.stdout)["code"]) == (1, "CONFIG_INVALID")
     assert machine.link("--port", str(number))[0] == number
     assert machine.link()[0] == number
 
@@ -239,25 +239,27 @@ def test_a_taken_port_is_replaced_unless_it_was_asked_for(machine: Machine) -> N
 async def test_a_bad_note_about_the_port_is_ignored(tmp_path: Path, note: str) -> None:
     (tmp_path / "run").mkdir(mode=0o700)
     (tmp_path / "run" / "console.json").write_text(note)
-    made = DaemonConsole(FakeEngine(), tmp_path)
-    assert made._remembered() == {}
-    await made.reopen()
-    assert not made.in_use
+    console = DaemonConsole(FakeEngine(), tmp_path)
+    assert console._remembered() == {}
+    await console.reopen()
+    assert not console.in_use
 
 
 # ── the browser ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_browser_gets_a_private_file_so_that_no_process_list_shows_the_key(machine: Machine) -> None:
-    seen, program = machine.folder / "seen", machine.folder / "browser"
-    program.write_text(f'#!/bin/sh\necho "$@" > {seen}.tmp\nmv {seen}.tmp {seen}\n')
+    arguments_file, program = machine.folder / "seen", machine.folder / "browser"
+    program.write_text(
+        f'#!/bin/sh\necho "$@" > {arguments_file}.tmp\nmv {arguments_file}.tmp {arguments_file}\n'
+    )
     program.chmod(0o755)
     (machine.project / "webbrowser.py").write_text("raise SystemExit('hostile')")
     with machine.terminal("--detach", BROWSER=str(program)) as terminal:
         _, key = shown_link(terminal)
         assert terminal.wait() == 0
-    wait_for(seen.exists, "no browser was started")
-    arguments = seen.read_text()
+    wait_for(arguments_file.exists, "no browser was started")
+    arguments = arguments_file.read_text()
     file = Path(arguments.strip().removeprefix("file://"))
     assert key not in arguments
     assert key in file.read_text()

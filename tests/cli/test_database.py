@@ -29,13 +29,13 @@ def person(user: User) -> User:
 
 
 def test_a_database_is_migrated_and_its_status_shown(person: User, empty: str) -> None:
-    named = ("--database", empty)
-    before = person.json("status", *named, code=1)
+    option = ("--database", empty)
+    before = person.json("status", *option, code=1)
     assert (before["schema"], before["usable"]) == (0, False)
     assert "counsel database migrate" in before["hint"]
-    assert "Migrated from schema 0" in person.counsel("migrate", *named)
-    assert "Nothing to do" in person.counsel("migrate", *named)
-    after = person.json("status", *named)
+    assert "Migrated from schema 0" in person.counsel("migrate", *option)
+    assert "Nothing to do" in person.counsel("migrate", *option)
+    after = person.json("status", *option)
     assert (after["schema"], after["usable"], after["problem"]) == (after["release_schema"], True, None)
 
 

@@ -60,8 +60,8 @@ def in_database(url: str, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
     return within(open_store(Path("/none"), database=url), work)
 
 
-def asked(number: int = 1, **fields: Any) -> Callable[[Store], Coroutine[Any, Any, None]]:
-    """A job that has ended, with all that belongs to it."""
+def job_with_answer(number: int = 1, **fields: Any) -> Callable[[Store], Coroutine[Any, Any, None]]:
+    """A finished job with everything that belongs to it."""
 
     async def work(store: Store) -> None:
         new = new_job(id=f"job_{number}", **fields)
@@ -91,32 +91,36 @@ def everything(
     return work
 
 
-def added(document: Any) -> list[int]:
+def added_counts(document: Any) -> list[int]:
     return list(document["added"].values())
 
 
 def test_a_history_is_the_same_in_the_database(person: User, url: str) -> None:
-    in_file(person.counsel_home, asked(title="half an emoji \ud83d"))
-    before = everything()
-    here = in_file(person.counsel_home, before)
+    in_file(person.counsel_home, job_with_answer(title="half an emoji \ud83d"))
+    read_all = everything()
+    source = in_file(person.counsel_home, read_all)
     preview = person.json("import", "--dry-run")
-    assert added(preview) == [1, 2, 1, 1, 1]
-    assert in_database(url, before)[0] is None, "a dry run adds nothing"
-    assert added(person.json("import")) == [1, 2, 1, 1, 1]
-    there = in_database(url, before)
-    assert there[1:] == here[1:]
-    assert there[0].result == here[0].result
-    assert (there[0].status, there[0].created, there[0].models) == ("completed", here[0].created, ("gpt-5",))
+    assert added_counts(preview) == [1, 2, 1, 1, 1]
+    assert in_database(url, read_all)[0] is None, "a dry run adds nothing"
+    assert added_counts(person.json("import")) == [1, 2, 1, 1, 1]
+    target = in_database(url, read_all)
+    assert target[1:] == source[1:]
+    assert target[0].result == source[0].result
+    assert (target[0].status, target[0].created, target[0].models) == (
+        "completed",
+        source[0].created,
+        ("gpt-5",),
+    )
     again = person.json("import")
-    assert (added(again), again["present"]) == ([0, 0, 0, 0, 0], 2)
+    assert (added_counts(again), again["present"]) == ([0, 0, 0, 0, 0], 2)
     assert "Nothing to add" in person.counsel("import")
 
 
 def test_the_file_is_only_read(person: User) -> None:
-    in_file(person.counsel_home, asked())
+    in_file(person.counsel_home, job_with_answer())
     file = person.counsel_home / "counsel.db"
     before = {path.name: _digest(path) for path in person.counsel_home.glob("counsel.db*")}
-    assert added(person.json("import", str(file)))[0] == 1
+    assert added_counts(person.json("import", str(file)))[0] == 1
     assert {path.name: _digest(path) for path in person.counsel_home.glob("counsel.db*")} == before
     file.chmod(0o400)
     assert person.json("import", "--home", str(person.counsel_home))["present"] == 2
@@ -134,34 +138,34 @@ def test_a_second_import_adds_what_is_new_and_open_jobs_wait(person: User, url: 
         later = new_job(id="job_2")
         await store.finish(fence(later), completed(later, "the second"))
 
-    in_file(person.counsel_home, asked())
+    in_file(person.counsel_home, job_with_answer())
     in_file(person.counsel_home, begin)
     first = person.json("import")
-    assert (added(first)[:3], first["open_jobs"]) == ([1, 2, 1], ["job_2"])
-    assert "not ended yet" in person.run("import").err
+    assert (added_counts(first)[:3], first["open_jobs"]) == ([1, 2, 1], ["job_2"])
+    assert "still running" in person.run("import").err
     in_file(person.counsel_home, end)
-    assert added(person.json("import"))[:3] == [0, 2, 1]
+    assert added_counts(person.json("import"))[:3] == [0, 2, 1]
     messages = in_database(url, lambda store: store.messages("conversation"))
-    assert [each.text for each in messages][1::2] == ["answer", "the second"]
+    assert [message.text for message in messages][1::2] == ["answer", "the second"]
     assert in_database(url, lambda store: store.earlier_jobs("job_2")) == []
 
 
 def test_a_conversation_that_went_on_in_both_places_stays_as_it_is(person: User, url: str) -> None:
-    in_file(person.counsel_home, asked())
+    in_file(person.counsel_home, job_with_answer())
     person.json("import")
-    in_file(person.counsel_home, asked(2))
-    in_file(person.counsel_home, asked(3))
-    in_database(url, asked(4))
+    in_file(person.counsel_home, job_with_answer(2))
+    in_file(person.counsel_home, job_with_answer(3))
+    in_database(url, job_with_answer(4))
     report = person.json("import")
     assert (report["diverged"], report["added"]["messages"]) == (["conversation"], 0)
     assert report["added"]["jobs"] == 2, "their answers are not lost"
 
 
 def test_names_and_ids_of_others_are_changed_and_tags_stay_unique(person: User, url: str) -> None:
-    in_database(url, asked(1, conversation="review"))
-    in_database(url, asked(2, conversation="tagged", tag="plan"))
-    in_file(person.counsel_home, asked(1, conversation="review"))
-    in_file(person.counsel_home, asked(3, conversation="other", tag="plan"))
+    in_database(url, job_with_answer(1, conversation="review"))
+    in_database(url, job_with_answer(2, conversation="tagged", tag="plan"))
+    in_file(person.counsel_home, job_with_answer(1, conversation="review"))
+    in_file(person.counsel_home, job_with_answer(3, conversation="other", tag="plan"))
     report = person.json("import")
     assert set(report["renamed"]) == {"review", "job_1"}
     assert report["untagged"] == ["other"]
@@ -171,18 +175,18 @@ def test_names_and_ids_of_others_are_changed_and_tags_stay_unique(person: User, 
     assert detail.conversation == name
     assert detail.result is not None
     assert detail.result.job_id == job
-    assert [each.job for each in in_database(url, lambda store: store.messages(name))] == [job, job]
-    assert added(person.json("import")) == [0, 0, 0, 0, 0]
+    assert [message.job for message in in_database(url, lambda store: store.messages(name))] == [job, job]
+    assert added_counts(person.json("import")) == [0, 0, 0, 0, 0]
 
 
 def test_a_file_of_an_older_release_is_read_as_it_is(person: User, tmp_path: Path) -> None:
-    in_file(person.counsel_home, asked())
+    in_file(person.counsel_home, job_with_answer())
     old = tmp_path / "old.db"
     old.write_bytes((person.counsel_home / "counsel.db").read_bytes())
     with closing(sqlite3.connect(old)) as db:
         db.executescript("DROP TABLE reservations; DROP INDEX ledger_spending; PRAGMA user_version=4")
     before = _digest(old)
-    assert added(person.json("import", str(old))) == [1, 2, 1, 1, 1]
+    assert added_counts(person.json("import", str(old))) == [1, 2, 1, 1, 1]
     assert _digest(old) == before
     with closing(sqlite3.connect(old)) as db:
         db.execute("PRAGMA user_version=99")
@@ -192,14 +196,14 @@ def test_a_file_of_an_older_release_is_read_as_it_is(person: User, tmp_path: Pat
 
 def test_of_a_damaged_file_comes_what_can_be_read(person: User, tmp_path: Path) -> None:
     for number in range(30):
-        in_file(person.counsel_home, asked(number, conversation=f"c{number}", title="long " * 500))
-    whole = (person.counsel_home / "counsel.db").read_bytes()
-    damaged = tmp_path / "damaged.db"
-    damaged.write_bytes(whole[: len(whole) * 9 // 10 // 4096 * 4096])
-    report = person.json("import", str(damaged))
+        in_file(person.counsel_home, job_with_answer(number, conversation=f"c{number}", title="long " * 500))
+    data = (person.counsel_home / "counsel.db").read_bytes()
+    damaged_file = tmp_path / "damaged.db"
+    damaged_file.write_bytes(data[: len(data) * 9 // 10 // 4096 * 4096])
+    report = person.json("import", str(damaged_file))
     assert "is damaged" in report["problem"]
     assert report["added"]["jobs"] > 0
-    assert "warning" in person.run("import", str(damaged)).err
+    assert "warning" in person.run("import", str(damaged_file)).err
 
 
 def test_what_is_no_database_is_named(person: User, tmp_path: Path) -> None:
@@ -211,7 +215,7 @@ def test_what_is_no_database_is_named(person: User, tmp_path: Path) -> None:
 
 
 def test_a_team_says_whose_history_it_is(person: User, postgres_server: PostgresServer) -> None:
-    in_file(person.counsel_home, asked())
+    in_file(person.counsel_home, job_with_answer())
     postgres_server.execute(
         "INSERT INTO counsel.people (id, name, folded, role, created) VALUES ('p1', 'Ada', 'ada', 'member', 1)",
         "counsel",
@@ -219,10 +223,10 @@ def test_a_team_says_whose_history_it_is(person: User, postgres_server: Postgres
     assert person.run("import").code == 1
     assert "--person" in person.err
     assert person.run("import", "--person", "Bob").code == 1
-    assert added(person.json("import", "--person", "ADA"))[0] == 1
-    noted = "SELECT name, action, object, split_part(detail, ',', 1) FROM counsel.audit"
+    assert added_counts(person.json("import", "--person", "ADA"))[0] == 1
+    query = "SELECT name, action, object, split_part(detail, ',', 1) FROM counsel.audit"
     assert person.run("import", "--person", "ada").code == 0  # adds nothing
-    assert postgres_server.execute(noted, "counsel") == [
+    assert postgres_server.execute(query, "counsel") == [
         ("operator", "people changed", "ADA", "history imported: 1 conversation")
     ]
     rows = postgres_server.execute(

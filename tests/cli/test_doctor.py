@@ -74,11 +74,11 @@ def test_looking_changes_nothing(env: dict[str, str], tmp_path: Path) -> None:
 
 def test_settings_are_shown_with_their_source_and_secrets_are_not(env: dict[str, str]) -> None:
     (Path(env["COUNSEL_HOME"]) / "config.toml").write_text("max_attempts = 2\nnonsense = 1\n")
-    shown = levels(examine(env, "settings", COUNSEL_TOKEN="hush-hush-hush", COUNSEL_PORT="x"))
+    levels_by_text = levels(examine(env, "settings", COUNSEL_TOKEN="hush-hush-hush", COUNSEL_PORT="x"))
     config = Path(env["COUNSEL_HOME"]) / "config.toml"
-    assert shown[f"max_attempts = 2 ({config}: max_attempts)"] == "info"
-    assert shown["token = set (environment variable COUNSEL_TOKEN)"] == "info"
-    assert sorted(shown.values()) == ["info", "info", "problem", "problem"]
+    assert levels_by_text[f"max_attempts = 2 ({config}: max_attempts)"] == "info"
+    assert levels_by_text["token = set (environment variable COUNSEL_TOKEN)"] == "info"
+    assert sorted(levels_by_text.values()) == ["info", "info", "problem", "problem"]
 
 
 def test_a_key_is_named_by_its_source_alone(env: dict[str, str]) -> None:
@@ -198,7 +198,7 @@ def test_a_database_that_takes_too_long_is_not_waited_for(
 
 
 def answer_once(listening: socket.socket) -> None:
-    """As a daemon does: a line for a line."""
+    """Answer one line with a line, like a daemon."""
     with listening.accept()[0] as connection:
         connection.recv(100)
         connection.sendall(b"@{}\n")
@@ -226,7 +226,7 @@ def test_daemon_running_left_behind_and_none(env: dict[str, str], monkeypatch: p
 
 
 def test_a_daemon_whose_socket_is_in_tmp_is_seen(tmp_path: Path) -> None:
-    """The default folder cannot be made: the daemon runs without it."""
+    """If the default folder cannot be created, the daemon runs without it."""
     (tmp_path / ".local").write_text("")
     env = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
     path = run_paths.socket(str(settings.default_home(env)))
@@ -258,7 +258,7 @@ def test_what_is_not_set_up_has_no_tick(env: dict[str, str]) -> None:
 
 def test_a_key_that_was_not_tested_has_no_tick(env: dict[str, str]) -> None:
     findings = examine(env, "providers", OPENAI_API_KEY=KEY)
-    (finding,) = (each for each in findings if each.what.startswith("OpenAI"))
+    (finding,) = (entry for entry in findings if entry.what.startswith("OpenAI"))
     assert (finding.level, "not tested" in finding.what) == ("info", True)
     assert not any("no provider has a key" in finding.what for finding in findings)
 
@@ -272,13 +272,13 @@ def test_a_local_model_is_running_only_if_it_listens(env: dict[str, str]) -> Non
         url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         config = Path(env["COUNSEL_HOME"]) / "config.toml"
         config.write_text(f'[providers.ollama]\nbase_url = "{url}"\n')
-        shown = levels(examine(env, "providers", COUNSEL_LOCAL_BASE_URL=url))
-        assert shown[f"this machine: no server listens at {url} (environment)"] == "warn"
-        assert shown[f"ollama: no server listens at {url} (config.toml)"] == "warn"
+        levels_by_text = levels(examine(env, "providers", COUNSEL_LOCAL_BASE_URL=url))
+        assert levels_by_text[f"this machine: no server listens at {url} (environment)"] == "warn"
+        assert levels_by_text[f"ollama: no server listens at {url} (config.toml)"] == "warn"
         server.listen()
-        shown = levels(examine(env, "providers", COUNSEL_LOCAL_BASE_URL=url))
-        assert shown[f"this machine: a server listens at {url}"] == "ok"
-        assert shown[f"ollama: a server listens at {url}"] == "ok"
+        levels_by_text = levels(examine(env, "providers", COUNSEL_LOCAL_BASE_URL=url))
+        assert levels_by_text[f"this machine: a server listens at {url}"] == "ok"
+        assert levels_by_text[f"ollama: a server listens at {url}"] == "ok"
 
 
 @pytest.mark.parametrize("order", ["nosuch", "grok", "codex", "nosuch,grok"])
@@ -331,9 +331,9 @@ def test_agents_are_looked_for_on_the_callers_path(env: dict[str, str], tmp_path
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    shown = levels(examine(env, "agents"))
-    assert shown[f"Codex: {program}"] == "warn"  # here, and not logged in
-    assert sum("is not on the PATH" in what for what in shown) == len(ASKABLE) - 1
+    levels_by_text = levels(examine(env, "agents"))
+    assert levels_by_text[f"Codex: {program}"] == "warn"  # here, and not logged in
+    assert sum("is not on the PATH" in what for what in levels_by_text) == len(ASKABLE) - 1
 
 
 def test_it_says_with_which_agents_counsel_is_registered(env: dict[str, str], tmp_path: Path) -> None:
@@ -418,9 +418,9 @@ async def test_a_refused_key_is_a_problem_that_does_not_show_it(
 async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reached(
     env: dict[str, str], fake_api: FakeAPI
 ) -> None:
-    with socket.socket() as closed:  # bound and not listening: nobody else can take the port
-        closed.bind(("127.0.0.1", 0))
-        dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with socket.socket() as listener:  # bound and not listening: nobody else can take the port
+        listener.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{listener.getsockname()[1]}"
         findings = await doctor_online.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
     assert only(findings, "problem").what.startswith("Anthropic: ")
     assert [finding.level for finding in findings].count("ok") == 3
@@ -452,24 +452,24 @@ def counsel(env: dict[str, str], *arguments: str, **more: str) -> subprocess.Com
 
 
 def test_the_command_says_it_to_people_and_to_programs(env: dict[str, str]) -> None:
-    done = counsel(env)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "problems: 0, warnings: 1" in done.stdout
-    assert "\x1b" not in done.stdout
-    done = counsel(env, "--json", COUNSEL_PORT="x", XAI_API_KEY=KEY)
-    assert done.returncode == 1
-    shown = json.loads(done.stdout)
-    assert shown["level"] == "problem"
-    assert shown["counts"]["problem"] == 1
-    assert KEY not in done.stdout + done.stderr
-    assert next(row for row in shown["findings"] if row["level"] == "problem")["todo"]
+    result = counsel(env)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "problems: 0, warnings: 1" in result.stdout
+    assert "\x1b" not in result.stdout
+    result = counsel(env, "--json", COUNSEL_PORT="x", XAI_API_KEY=KEY)
+    assert result.returncode == 1
+    document = json.loads(result.stdout)
+    assert document["level"] == "problem"
+    assert document["counts"]["problem"] == 1
+    assert KEY not in result.stdout + result.stderr
+    assert next(row for row in document["findings"] if row["level"] == "problem")["todo"]
 
 
 def test_online_reaches_the_providers(env: dict[str, str], fake_process: FakeProcess) -> None:
     more = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake_process.v1}
-    done = counsel(env, "--online", **more)
-    assert done.returncode == 0, done.stdout
-    assert "OpenAI: reached in" in done.stdout
+    result = counsel(env, "--online", **more)
+    assert result.returncode == 0, result.stdout
+    assert "OpenAI: reached in" in result.stdout
 
 
 def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env: dict[str, str]) -> None:
@@ -477,8 +477,8 @@ def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env: dict[s
     (home / "config.toml").write_text("port = = 3\n[providers.mine]\nwire = 1\n")
     (home / "counsel.db").write_bytes(b"no database" * 100)
     home.chmod(0o755)
-    shown = json.loads(counsel(env, "--json", OPENAI_API_KEY="bad").stdout)
-    assert {row["area"] for row in shown["findings"] if row["level"] == "problem"} == {
+    document = json.loads(counsel(env, "--json", OPENAI_API_KEY="bad").stdout)
+    assert {row["area"] for row in document["findings"] if row["level"] == "problem"} == {
         "settings",
         "home",
         "database",
@@ -494,9 +494,9 @@ def spoil(path: Path) -> None:
         file.write(b"no database" * 1000)
 
 
-def repaired(env: dict[str, str], *arguments: str) -> list[str]:
-    done = counsel(env, "--repair", "--json", *arguments)
-    return [row["what"] for row in json.loads(done.stdout)["findings"] if row["area"] == "repair"]
+def repair_findings(env: dict[str, str], *arguments: str) -> list[str]:
+    result = counsel(env, "--repair", "--json", *arguments)
+    return [row["what"] for row in json.loads(result.stdout)["findings"] if row["area"] == "repair"]
 
 
 def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(env: dict[str, str]) -> None:
@@ -504,9 +504,9 @@ def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(
     assert backups.make(path)
     spoil(path)
     before = path.read_bytes()
-    assert any("is damaged: it is not a database" in what for what in repaired(env))
+    assert any("is damaged: it is not a database" in what for what in repair_findings(env))
     assert path.read_bytes() == before
-    assert any("A new one was made from the backup of" in what for what in repaired(env, "--yes"))
+    assert any("A new one was made from the backup of" in what for what in repair_findings(env, "--yes"))
     (aside,) = recovery.damaged_files(path)
     assert aside.read_bytes() == before
     after = json.loads(counsel(env, "--json").stdout)["findings"]
@@ -519,9 +519,9 @@ def test_repair_restores_a_missing_database_and_closes_what_is_open_to_others(en
     assert backups.make(path)
     path.unlink()
     path.parent.chmod(0o755)
-    done = repaired(env, "--yes")
-    assert any("is now private to its owner" in what for what in done)
-    assert any("the backup of" in what for what in done)
+    result = repair_findings(env, "--yes")
+    assert any("is now private to its owner" in what for what in result)
+    assert any("the backup of" in what for what in result)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
@@ -532,7 +532,7 @@ def test_repair_gives_an_old_files_free_pages_back(env: dict[str, str]) -> None:
         connection.execute("PRAGMA auto_vacuum=NONE")
         connection.execute("VACUUM")
         connection.execute("DELETE FROM t")
-    assert any(what.startswith("freed ") for what in repaired(env))
+    assert any(what.startswith("freed ") for what in repair_findings(env))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
         assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)

@@ -1,4 +1,4 @@
-"""Files, images and export as a person meets them: through the command, up to what a vendor receives."""
+"""Files, images and export as a person uses them: through the command, up to what a vendor receives."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def ask(project: Path, fake_process: FakeProcess) -> Callable[..., subprocess.Co
 def test_a_range_of_lines_arrives(
     ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
-    done = ask("Why?", "-f", "a.py{2:3}", "--json")
-    assert done.returncode == 0, done.stderr
+    result = ask("Why?", "-f", "a.py{2:3}", "--json")
+    assert result.returncode == 0, result.stderr
     (request,) = fake_process.calls
     assert request["text"].startswith('Why?\n\n<files>\n<file path="a.py" size="14 bytes"')
     assert 'lines="2-3 of 3">\n2| two\n3| three\n</file>' in request["text"]
@@ -70,46 +70,46 @@ def test_a_range_of_lines_arrives(
 def test_an_image_is_sent_in_the_vendors_format(
     ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
-    done = ask("What is it?", "-i", "wide.png", "--json")
-    assert done.returncode == 0, done.stderr
+    result = ask("What is it?", "-i", "wide.png", "--json")
+    assert result.returncode == 0, result.stderr
     (request,) = fake_process.calls
     parts = request["body"]["input"][-1]["content"]
     (url,) = (part["image_url"] for part in parts if part["type"] == "input_image")
-    sent = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
-    assert sent.size[0] == 2048
+    image = Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+    assert image.size[0] == 2048
 
 
 def test_one_bad_file_and_nothing_is_sent(
     ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
-    done = ask(
+    result = ask(
         "Why?", "-f", "a.py", "-f", ".env", "-f", "link.txt", "-f", "/etc/shadow", "-f", "none", "--json"
     )
-    shown = json.loads(done.stdout)
-    assert done.returncode == 1
-    assert shown["code"] == "FILE_NOT_ALLOWED"
-    assert shown["files"] == [".env", "link.txt", "/etc/shadow", "none"]
-    assert "HUSH" not in done.stdout + done.stderr
+    document = json.loads(result.stdout)
+    assert result.returncode == 1
+    assert document["code"] == "FILE_NOT_ALLOWED"
+    assert document["files"] == [".env", "link.txt", "/etc/shadow", "none"]
+    assert "HUSH" not in result.stdout + result.stderr
     assert fake_process.calls == []
 
 
 def test_an_export_lands_in_the_callers_folder(
     ask: Callable[..., subprocess.CompletedProcess[str]], project: Path
 ) -> None:
-    done = ask("Why?", "--export", "notes", "--json")
-    assert done.returncode == 0, done.stderr
+    result = ask("Why?", "--export", "notes", "--json")
+    assert result.returncode == 0, result.stderr
     (folder,) = (project / "notes").iterdir()
-    assert folder.name == json.loads(done.stdout)["continuation"]["id"]
+    assert folder.name == json.loads(result.stdout)["continuation"]["id"]
     assert (folder / "1_request.txt").read_text() == "Why?"
-    assert (folder / "1_response.txt").read_text() == json.loads(done.stdout)["content"]
+    assert (folder / "1_response.txt").read_text() == json.loads(result.stdout)["content"]
     assert json.loads((folder / "metadata.json").read_text())["continuation_id"] == folder.name
 
 
 def test_no_log_holds_the_prompt_the_answer_or_the_key(
     ask: Callable[..., subprocess.CompletedProcess[str]], project: Path
 ) -> None:
-    done = ask("A very private question", "-f", "a.py")
-    assert done.returncode == 0, done.stderr
+    result = ask("A very private question", "-f", "a.py")
+    assert result.returncode == 0, result.stderr
     for path in (project.parent / "counsel" / "logs").glob("*"):
         text = path.read_text()
         assert "private question" not in text

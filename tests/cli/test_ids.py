@@ -45,8 +45,8 @@ def counsel(
     def run(*arguments: str) -> Output:
         needs = arguments[0] in {"jobs", "cancel", "ask", "consensus"}
         code = cli.run([*arguments, *(("--standalone",) if needs else ())])
-        captured = capsys.readouterr()
-        return Output(code, captured.out, captured.err)
+        streams = capsys.readouterr()
+        return Output(code, streams.out, streams.err)
 
     return run
 
@@ -93,9 +93,9 @@ def test_a_unique_beginning_is_enough(
         ("rev", "Reviewed."),
         ("last", "The newest here."),
     ):
-        done = counsel(*(part.format(name) for part in command))
-        assert done.code == 0, (name, done.err)
-        assert answer in done.out, name
+        result = counsel(*(part.format(name) for part in command))
+        assert result.code == 0, (name, result.err)
+        assert answer in result.out, name
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_an_ambiguous_beginning_lists_what_it_could_be(
 ) -> None:
     seed(tmp_path / "home", *seeds(project))
     is_conversation = command[0] == "conversations"
-    wanted = "9be0" if is_conversation else "7f3a"
-    done = counsel(*(part.format(wanted) for part in command))
-    assert done.code == 2
-    ids = re.findall(r"(?:job|conv)_[0-9a-f-]{36}", done.err)
-    whole = [each.conversation_id if is_conversation else each.job_id for each in seeds(project)[:2]]
-    assert sorted(ids) == whole
-    assert "Another one" in done.err
+    beginning = "9be0" if is_conversation else "7f3a"
+    result = counsel(*(part.format(beginning) for part in command))
+    assert result.code == 2
+    ids = re.findall(r"(?:job|conv)_[0-9a-f-]{36}", result.err)
+    full_ids = [job.conversation_id if is_conversation else job.job_id for job in seeds(project)[:2]]
+    assert sorted(ids) == full_ids
+    assert "Another one" in result.err
     if "--json" in command:
-        assert sorted(json.loads(done.out)["candidates"]) == whole
+        assert sorted(json.loads(result.out)["candidates"]) == full_ids
 
 
 @pytest.mark.parametrize(
@@ -127,48 +127,50 @@ def test_an_ambiguous_beginning_lists_what_it_could_be(
     ],
     ids=" ".join,
 )
-@pytest.mark.parametrize("wanted", ["dddd", "nothing", "job_dddddddd-0000-4000-8000-000000000000"])
+@pytest.mark.parametrize("name", ["dddd", "nothing", "job_dddddddd-0000-4000-8000-000000000000"])
 def test_what_does_not_exist_is_named_with_what_lists_the_rest(
-    counsel: Run, project: Path, tmp_path: Path, command: tuple[str, ...], wanted: str
+    counsel: Run, project: Path, tmp_path: Path, command: tuple[str, ...], name: str
 ) -> None:
     seed(tmp_path / "home", *seeds(project))
-    done = counsel(*(part.format(wanted) for part in command))
-    assert done.code == 1
-    assert wanted in done.err
-    assert f"`counsel {'conversations' if command[0] == 'conversations' else 'jobs'}`" in done.err
-    assert "check_status" not in done.err + done.out
+    result = counsel(*(part.format(name) for part in command))
+    assert result.code == 1
+    assert name in result.err
+    assert f"`counsel {'conversations' if command[0] == 'conversations' else 'jobs'}`" in result.err
+    assert "check_status" not in result.err + result.out
 
 
 def test_nothing_is_changed_by_a_few_letters_or_none(counsel: Run, project: Path, tmp_path: Path) -> None:
     seed(tmp_path / "home", *seeds(project), Seed("33dd33dd", "abc", project))
     for command in (("cancel",), ("conversations", "delete", "--yes")):
-        for wanted in ("", " ", "7", "9be", "rev", "conv_", "job_", "c", "job"):
-            assert counsel(*command, wanted).code == 2, wanted
+        for name in ("", " ", "7", "9be", "rev", "conv_", "job_", "c", "job"):
+            assert counsel(*command, name).code == 2, name
     assert len(json.loads(counsel("conversations", "--json").out)["conversations"]) == 5
     assert counsel("conversations", "delete", "abc", "revi", "--yes").code == 0, "exact, and long enough"
-    left = json.loads(counsel("conversations", "--json").out)["conversations"]
-    assert {each["id"] for each in left} == {each.conversation_id for each in seeds(project)} - {"review"}
+    conversations = json.loads(counsel("conversations", "--json").out)["conversations"]
+    assert {row["id"] for row in conversations} == {row.conversation_id for row in seeds(project)} - {
+        "review"
+    }
 
 
 def test_deleting_the_last_one_takes_this_folders(counsel: Run, project: Path, tmp_path: Path) -> None:
     seed(tmp_path / "home", *seeds(project))
-    done = counsel("conversations", "delete", "last", "--yes", "--json")
-    assert json.loads(done.out) == {"deleted": [seeds(project)[1].conversation_id]}
+    result = counsel("conversations", "delete", "last", "--yes", "--json")
+    assert json.loads(result.out) == {"deleted": [seeds(project)[1].conversation_id]}
 
 
 def test_export_takes_a_beginning(counsel: Run, project: Path, tmp_path: Path) -> None:
     seed(tmp_path / "home", *seeds(project))
-    done = counsel("conversations", "export", "9be01", str(tmp_path / "out"), "--json")
-    whole = seeds(project)[0].conversation_id
-    assert json.loads(done.out) == {"id": whole, "folder": str(tmp_path / "out" / whole)}
+    result = counsel("conversations", "export", "9be01", str(tmp_path / "out"), "--json")
+    full_id = seeds(project)[0].conversation_id
+    assert json.loads(result.out) == {"id": full_id, "folder": str(tmp_path / "out" / full_id)}
 
 
 def test_cancel_last_means_what_runs_here(counsel: Run, project: Path, tmp_path: Path) -> None:
     seed(tmp_path / "home", *seeds(project))
-    done = counsel("cancel", "last")
-    assert (done.code, "No job is running in this folder." in done.err) == (1, True)
-    done = counsel("cancel", "7f3a1")
-    assert (done.code, done.err) == (0, f"Nothing to stop: {seeds(project)[0].job_id} is done.\n")
+    result = counsel("cancel", "last")
+    assert (result.code, "No job is running in this folder." in result.err) == (1, True)
+    result = counsel("cancel", "7f3a1")
+    assert (result.code, result.err) == (0, f"Nothing to stop: {seeds(project)[0].job_id} is done.\n")
 
 
 @pytest.mark.parametrize(
@@ -183,17 +185,17 @@ def test_cancel_last_means_what_runs_here(counsel: Run, project: Path, tmp_path:
     ids=" ".join,
 )
 def test_where_nothing_is_yet_it_is_said(counsel: Run, command: tuple[str, ...]) -> None:
-    done = counsel(*command)
-    assert done.code == 1
-    assert "yet" in done.err
-    assert "`counsel ask" in done.err
+    result = counsel(*command)
+    assert result.code == 1
+    assert "yet" in result.err
+    assert "`counsel ask" in result.err
 
 
 def test_a_database_that_cannot_be_read_is_no_crash(counsel: Run, tmp_path: Path) -> None:
     (tmp_path / "home" / "counsel.db").write_bytes(b"not a database" * 500)
-    done = counsel("conversations", "show", "9be01")
-    assert done.code == 1
-    assert "no conversation" in done.err
+    result = counsel("conversations", "show", "9be01")
+    assert result.code == 1
+    assert "no conversation" in result.err
 
 
 # ── continuing ───────────────────────────────────────────────────────────────────────────────────────
@@ -222,11 +224,11 @@ def test_ask_continues_the_newest_conversation_of_this_folder(
         ("seven", "-c", name.removeprefix("conv_")[:8]),
         ("eight", "-c", first["id"]),
     ):
-        done = counsel("ask", *arguments, *(() if "--json" in arguments else ("--json",)))
-        assert json.loads(done.out).get("conversation") == name, (arguments, done)
-        assert done.err == ""
-    whole = json.loads(counsel("conversations", "show", "last", "--json").out)
-    assert [each["content"] for each in whole["history"] if each["role"] == "user"] == [
+        result = counsel("ask", *arguments, *(() if "--json" in arguments else ("--json",)))
+        assert json.loads(result.out).get("conversation") == name, (arguments, result)
+        assert result.err == ""
+    conversation = json.loads(counsel("conversations", "show", "last", "--json").out)
+    assert [message["content"] for message in conversation["history"] if message["role"] == "user"] == [
         "one", "two", "And three?", "four", "five", "six", "seven", "eight",
     ]  # fmt: skip
     reply = counsel("ask", "nine", "-c", "last")
@@ -238,8 +240,8 @@ def test_digits_alone_are_a_beginning_only_with_their_kind_in_front(
 ) -> None:
     seed(tmp_path / "home", Seed("16190000", "16192024", project))
     for text in ("conv_1619", "job_1619", "16192024"):
-        done = counsel("ask", "more", "-m", "gpt-5", "-c", text)
-        assert (done.code, "Continuing 16192024" in done.err) == (0, True), (text, done)
+        result = counsel("ask", "more", "-m", "gpt-5", "-c", text)
+        assert (result.code, "Continuing 16192024" in result.err) == (0, True), (text, result)
     assert "Starting a new conversation: 1619\n" in counsel("ask", "more", "-m", "gpt-5", "-c", "1619").err
 
 
@@ -257,8 +259,8 @@ def test_a_new_name_says_that_it_starts_a_conversation(counsel: Run, vendors: Fa
 def test_consensus_continues_the_last_one(counsel: Run, vendors: FakeProcess) -> None:
     first = json.loads(counsel("ask", "one", "-m", "gpt-5", "--json").out)
     models = ("-m", "gpt-5", "-m", "gpt-5-mini", "--no-feedback", "--json")
-    done = json.loads(counsel("consensus", "--continue", "And two?", *models).out)
-    assert done["conversation"] == first["conversation"]
+    result = json.loads(counsel("consensus", "--continue", "And two?", *models).out)
+    assert result["conversation"] == first["conversation"]
     assert "one" in json.dumps(vendors.calls[-1]["body"])
 
 
@@ -267,10 +269,10 @@ def test_names_that_look_like_numbers_or_commits_stay_names(
 ) -> None:
     seed(tmp_path / "home", Seed("55ee55ee", "12345678", project))
     for name in ("123", "1234", "abc", "beefbeef"):
-        done = json.loads(counsel("ask", "x", "-m", "gpt-5", "-c", name, "--json").out)
-        assert done["conversation"] == name
-    mistyped = counsel("ask", "x", "-m", "gpt-5", "-c", "conv_dddd")
-    assert (mistyped.code, "no conversation 'conv_dddd'" in mistyped.err) == (1, True)
+        result = json.loads(counsel("ask", "x", "-m", "gpt-5", "-c", name, "--json").out)
+        assert result["conversation"] == name
+    failure = counsel("ask", "x", "-m", "gpt-5", "-c", "conv_dddd")
+    assert (failure.code, "no conversation 'conv_dddd'" in failure.err) == (1, True)
     assert len(vendors.calls) == 4
 
 

@@ -70,14 +70,14 @@ def test_jobs_are_one_line_each(env: dict[str, str], project: Path, columns: int
     assert len(screen.lines) == 4
     assert max(map(tables.cells, screen.lines)) <= columns
     assert screen.lines[0].split() == ["JOB", "WHEN", "STATUS", "TOOK", "MODEL", "COST", "TITLE"]
-    shown = rows(screen)
+    lines = rows(screen)
     model = "claude-sonnet-4-5 " if columns == 80 else "anthropic/claude-sonnet-4-5-20250929 "
-    assert "2 min ago" in shown["7f3a1c2d"]
-    assert model in shown["7f3a1c2d"]
-    assert "$0.0042" in shown["7f3a1c2d"]
-    assert re.search(r"2 h ago\s+done\s+.*<\$0.0001\s+Short$", shown["8f3a1c2d"])
-    assert re.search(r"3 days ago\s+done\s+.*codex\s+\?", shown["9f3a1c2d"])
-    title = shown["7f3a1c2d"].partition("$0.0042")[2].strip()
+    assert "2 min ago" in lines["7f3a1c2d"]
+    assert model in lines["7f3a1c2d"]
+    assert "$0.0042" in lines["7f3a1c2d"]
+    assert re.search(r"2 h ago\s+done\s+.*<\$0.0001\s+Short$", lines["8f3a1c2d"])
+    assert re.search(r"3 days ago\s+done\s+.*codex\s+\?", lines["9f3a1c2d"])
+    title = lines["7f3a1c2d"].partition("$0.0042")[2].strip()
     assert title == LONG or LONG.startswith(f"{title.removesuffix('…')} "), "cut between words"
 
 
@@ -90,21 +90,21 @@ def test_conversations_are_one_line_each(env: dict[str, str], project: Path, col
 
 
 def test_a_pipe_gets_whole_ids(env: dict[str, str], project: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "counsel", "jobs", "--standalone"],
         env=env, cwd=project, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    assert "job_7f3a1c2d-0000-4000-8000-000000000000" in done.stdout
-    assert LONG in done.stdout
+    assert "job_7f3a1c2d-0000-4000-8000-000000000000" in result.stdout
+    assert LONG in result.stdout
 
 
 def test_a_job_shows_its_id_local_time_and_answer(env: dict[str, str], project: Path) -> None:
     screen = in_terminal("jobs", "7f3a", "--standalone", env=env, cwd=project)
     assert screen.code == 0
-    shown = rows(screen)
-    assert shown["job"].endswith("job_7f3a1c2d-0000-4000-8000-000000000000")
-    assert shown["model"].endswith("anthropic/claude-sonnet-4-5-20250929")
-    assert shown["conversation"].endswith("conv_9be01234-0000-4000-8000-000000000000")
+    lines = rows(screen)
+    assert lines["job"].endswith("job_7f3a1c2d-0000-4000-8000-000000000000")
+    assert lines["model"].endswith("anthropic/claude-sonnet-4-5-20250929")
+    assert lines["conversation"].endswith("conv_9be01234-0000-4000-8000-000000000000")
     assert "PROCESSING" not in screen.text
     assert "COMPLETED" not in screen.text
     document = subprocess.run(
@@ -115,7 +115,7 @@ def test_a_job_shows_its_id_local_time_and_answer(env: dict[str, str], project: 
     moment = times.seconds(job["started_at"])
     assert job["started_at"].endswith("Z")
     local = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment + 5 * 3600))
-    assert local in shown["started"]
+    assert local in lines["started"]
     assert screen.lines[-1] == job["content"] == "yes"
 
 
@@ -125,44 +125,44 @@ def test_documents_are_flat_and_id_is_the_jobs(
     env |= {"OPENAI_API_KEY": "sk-test-000000000000000000000000", "OPENAI_BASE_URL": fake_process.v1}
 
     def counsel(*arguments: str, code: int = 0) -> Any:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "counsel", *arguments, "--standalone", "--json"],
             env=env, cwd=project, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        assert (done.returncode, done.stderr) == (code, "") or code, done.stderr
+        assert (result.returncode, result.stderr) == (code, "") or code, result.stderr
         for word in ("check_status", "continuation_id", "use_websearch", "status_line", "PROCESSING"):
-            assert word not in done.stdout
-        return json.loads(done.stdout)
+            assert word not in result.stdout
+        return json.loads(result.stdout)
 
-    asked = counsel("ask", "hello", "-m", "gpt-5")
-    assert asked["id"] == asked["job_id"]
-    assert asked["conversation"] == asked["continuation"]["id"]
-    assert (asked["model"], asked["provider"]) == ("gpt-5", "openai")
-    assert asked["cost_usd"] == asked["metadata"]["cost_usd"]
-    job = counsel("jobs", asked["id"])
+    question = counsel("ask", "hello", "-m", "gpt-5")
+    assert question["id"] == question["job_id"]
+    assert question["conversation"] == question["continuation"]["id"]
+    assert (question["model"], question["provider"]) == ("gpt-5", "openai")
+    assert question["cost_usd"] == question["metadata"]["cost_usd"]
+    job = counsel("jobs", question["id"])
     assert (job["id"], job["conversation"], job["status"]) == (
-        asked["id"],
-        asked["conversation"],
+        question["id"],
+        question["conversation"],
         "completed",
     )
-    assert {name: job[name] for name in asked} == asked, "the same, and more"
-    (listed,) = [each for each in counsel("jobs")["jobs"] if each["id"] == asked["id"]]
-    assert (listed["model"], listed["cost_usd"]) == ("gpt-5", asked["cost_usd"])
-    both = counsel("consensus", "which?", "-m", "gpt-5", "-m", "gpt-5-mini")
-    assert (both["id"], both["status"]) == (both["job_id"], "consensus_complete")
-    job = counsel("jobs", both["id"])
+    assert {name: job[name] for name in question} == question, "the same, and more"
+    (row,) = [entry for entry in counsel("jobs")["jobs"] if entry["id"] == question["id"]]
+    assert (row["model"], row["cost_usd"]) == ("gpt-5", question["cost_usd"])
+    consensus = counsel("consensus", "which?", "-m", "gpt-5", "-m", "gpt-5-mini")
+    assert (consensus["id"], consensus["status"]) == (consensus["job_id"], "consensus_complete")
+    job = counsel("jobs", consensus["id"])
     assert (job["status"], job["verdict"], job["content"]) == (
         "completed",
         "consensus_complete",
-        both["content"],
+        consensus["content"],
     )
-    stopped = counsel("cancel", both["id"])
-    assert (stopped["id"], stopped["status"]) == (both["id"], "completed")
+    cancellation = counsel("cancel", consensus["id"])
+    assert (cancellation["id"], cancellation["status"]) == (consensus["id"], "completed")
     fake_process.script(status=401)
-    failed = counsel("ask", "x", "-m", "gpt-5", code=1)
-    job = counsel("jobs", failed["id"])
-    assert (job["id"], job["status"], job["code"]) == (failed["id"], "failed", "AUTHENTICATION_FAILED")
-    assert job["error"] == failed["error"]
+    failure = counsel("ask", "x", "-m", "gpt-5", code=1)
+    job = counsel("jobs", failure["id"])
+    assert (job["id"], job["status"], job["code"]) == (failure["id"], "failed", "AUTHENTICATION_FAILED")
+    assert job["error"] == failure["error"]
 
 
 @pytest.mark.parametrize("way", [(), ("--standalone",)], ids=["daemon", "standalone"])
@@ -175,13 +175,13 @@ def test_one_model_of_a_consensus_is_stopped(
         return [sys.executable, "-m", "counsel", *arguments, *way]
 
     def counsel(*arguments: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             command(*arguments), env=env, cwd=project, capture_output=True, text=True, check=True, timeout=60
         )
-        return done.stdout + done.stderr
+        return result.stdout + result.stderr
 
     fake_process.script(model="o3", hang_after=1)
-    asking = subprocess.Popen(
+    process = subprocess.Popen(
         command("consensus", "which?", "-m", "gpt-5", "-m", "o3", "--json"),
         env=env, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -193,10 +193,10 @@ def test_one_model_of_a_consensus_is_stopped(
             if row["status"] == "processing"
         ]
         assert counsel("cancel", job, "--member", "o3") == f"Stopped o3 of {job}; the others continue.\n"
-        result = json.loads(asking.communicate(timeout=60)[0])
+        result = json.loads(process.communicate(timeout=60)[0])
     finally:
-        asking.kill()
-        asking.wait()
+        process.kill()
+        process.wait()
         if not way:
             subprocess.run(
                 [sys.executable, "-m", "counsel", "daemon", "stop"], env=env, check=True, timeout=60
@@ -230,7 +230,7 @@ def test_durations_in_words(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "width", "shown"),
+    ("text", "width", "expected"),
     [
         ("short", 8, "short"),
         ("one two three", 9, "one two…"),
@@ -239,18 +239,18 @@ def test_durations_in_words(seconds: float, text: str) -> None:
         ("標題很長", 6, "標題…"),
     ],
 )
-def test_long_titles_end_between_words(text: str, width: int, shown: str) -> None:
-    assert tables.ellipsized(text, width) == shown
+def test_long_titles_end_between_words(text: str, width: int, expected: str) -> None:
+    assert tables.ellipsized(text, width) == expected
 
 
 @pytest.mark.parametrize("group", ["servers", "skills", "conversations"])
 def test_a_group_lists_without_a_verb(env: dict[str, str], tmp_path: Path, group: str) -> None:
     def counsel(*arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "counsel", group, *arguments],
             env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
-        return done.returncode, done.stdout
+        return result.returncode, result.stdout
 
     assert counsel() == counsel("list")
     assert counsel("--json") == counsel("list", "--json")

@@ -1,4 +1,4 @@
-"""`counsel keys`: stored privately, checked, used by a running daemon at once, and shown nowhere."""
+"""`counsel keys`: keys are stored privately, checked, used by a running daemon at once, and never shown."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def person(user: User, monkeypatch: pytest.MonkeyPatch) -> User:
 
 def store(person: User, monkeypatch: pytest.MonkeyPatch, key: str, *arguments: str) -> Output:
     monkeypatch.setattr(sys, "stdin", io.StringIO(key))
-    done = person.run("set", *arguments)
-    assert key.strip() not in done.out + done.err
-    return done
+    result = person.run("set", *arguments)
+    assert key.strip() not in result.out + result.err
+    return result
 
 
 def test_a_key_is_stored_privately_and_everything_else_stays(
@@ -47,8 +47,8 @@ def test_a_key_is_stored_privately_and_everything_else_stays(
         f"# mine\nexport OPENAI_API_KEY='{OTHER}'  # old\nCOUNSEL_PORT=4000\nOPENAI_API_KEY=twice"
     )
     file.chmod(0o644)
-    done = store(person, monkeypatch, KEY + "\n", "openai", "--no-check")
-    assert done.code == 0, done.err
+    result = store(person, monkeypatch, KEY + "\n", "openai", "--no-check")
+    assert result.code == 0, result.err
     assert file.read_text() == f"# mine\nOPENAI_API_KEY={KEY}\nCOUNSEL_PORT=4000\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in person.counsel_home.iterdir() if path.name.startswith(".env")] == [".env"]
@@ -59,13 +59,13 @@ def test_a_key_is_stored_privately_and_everything_else_stays(
 def test_the_list_names_sources_and_never_a_key(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
     store(person, monkeypatch, KEY, "openai", "--no-check")
     monkeypatch.setenv("XAI_API_KEY", "xai-" + "A1b2" * 10)
-    listed = {row["provider"]: row for row in person.json("list")["keys"]}
-    assert (listed["openai"]["source"], listed["openai"]["ends_with"]) == (".env", f"…{KEY[-4:]}")
-    assert listed["xai"]["source"] == "environment"
-    assert listed["mistral"]["source"] == ""
-    shown = person.counsel("list") + json.dumps(listed)
-    assert KEY[:-4] not in shown
-    assert KEY[4:12] not in shown
+    rows = {row["provider"]: row for row in person.json("list")["keys"]}
+    assert (rows["openai"]["source"], rows["openai"]["ends_with"]) == (".env", f"…{KEY[-4:]}")
+    assert rows["xai"]["source"] == "environment"
+    assert rows["mistral"]["source"] == ""
+    text = person.counsel("list") + json.dumps(rows)
+    assert KEY[:-4] not in text
+    assert KEY[4:12] not in text
 
 
 def test_a_key_is_removed(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,9 +86,9 @@ def test_what_is_no_key_is_not_stored(person: User, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_unknown_provider_is_named_with_the_nearest(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = store(person, monkeypatch, KEY, "opnai", "--json")
-    assert (done.code, done.json["code"]) == (1, "NOT_FOUND")
-    assert "openai" in done.json["hint"]
+    result = store(person, monkeypatch, KEY, "opnai", "--json")
+    assert (result.code, result.json["code"]) == (1, "NOT_FOUND")
+    assert "openai" in result.json["hint"]
 
 
 def test_a_key_is_checked_before_it_is_stored(
@@ -107,8 +107,8 @@ def test_a_rejected_key_is_not_stored(
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", fake_process.v1)
     fake_process.set(keys=["another"])
-    done = store(person, monkeypatch, KEY, "openai", "--json")
-    assert (done.code, done.json["code"]) == (1, "AUTHENTICATION_FAILED")
+    result = store(person, monkeypatch, KEY, "openai", "--json")
+    assert (result.code, result.json["code"]) == (1, "AUTHENTICATION_FAILED")
     assert not (person.counsel_home / ".env").exists()
 
 
@@ -133,9 +133,9 @@ def test_a_key_in_the_keychain_is_in_no_file(person: User, monkeypatch: pytest.M
     assert store(person, monkeypatch, KEY, "openai", "--no-check", "--keychain").code == 0
     assert KEY not in (person.counsel_home / ".env").read_text()
     assert list(ring.stored.values()) == [KEY]
-    loaded = settings.load()
-    assert loaded.env["OPENAI_API_KEY"] == KEY
-    assert "OPENAI_API_KEY" not in loaded.own_env
+    user_settings = settings.load()
+    assert user_settings.env["OPENAI_API_KEY"] == KEY
+    assert "OPENAI_API_KEY" not in user_settings.own_env
     assert {row["provider"]: row["source"] for row in person.json("list")["keys"]}["openai"] == "keychain"
     person.counsel("remove", "openai")
     assert ring.stored == {}
@@ -143,16 +143,16 @@ def test_a_key_in_the_keychain_is_in_no_file(person: User, monkeypatch: pytest.M
 
 def test_a_keychain_that_fails_disables_this_key_alone(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
-    refused = store(person, monkeypatch, KEY, "openai", "--no-check", "--keychain")
-    assert refused.code == 1
-    assert "counsel[keychain]" in refused.err
+    refusal = store(person, monkeypatch, KEY, "openai", "--no-check", "--keychain")
+    assert refusal.code == 1
+    assert "counsel[keychain]" in refusal.err
     person.counsel_home.mkdir(exist_ok=True)
     (person.counsel_home / ".env").write_text("OPENAI_API_KEY=keychain:gone\nXAI_API_KEY=xai-there\n")
     keychain._cache.clear()
-    loaded = settings.load()
-    assert "OPENAI_API_KEY" not in loaded.env
-    assert loaded.env["XAI_API_KEY"] == "xai-there"
-    assert any("OPENAI_API_KEY" in problem for problem in loaded.problems)
+    user_settings = settings.load()
+    assert "OPENAI_API_KEY" not in user_settings.env
+    assert user_settings.env["XAI_API_KEY"] == "xai-there"
+    assert any("OPENAI_API_KEY" in problem for problem in user_settings.problems)
 
 
 async def test_a_running_daemon_uses_a_new_key_without_a_restart(

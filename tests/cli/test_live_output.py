@@ -1,4 +1,4 @@
-"""An answer on its way to stdout: what becomes void is never taken for the answer, in a pipe or on a terminal."""
+"""An answer on its way to stdout: discarded text is never mistaken for the answer, in a pipe or on a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
-    """gpt-5 fails behind its second word, when `fail` is opened; Claude answers."""
+    """gpt-5 fails after its second word, once `fail` is opened; Claude answers."""
     broken = {"text": "void1 void2 void3", "error": "overloaded", "error_after": 2}
     fake_process.script(**broken, gate="fail", gate_after=1, model="gpt-5")
     fake_process.script(text=ANSWER, model="claude")
@@ -49,7 +49,7 @@ def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
 
 @pytest.fixture
 def start(tmp_path: Path, env: dict[str, str]) -> Start:
-    """`counsel` in a process of its own."""
+    """`counsel` in a separate process."""
 
     def run(
         *arguments: str, way: tuple[str, ...] = ("--standalone",), **streams: Any
@@ -61,41 +61,41 @@ def start(tmp_path: Path, env: dict[str, str]) -> Start:
 
 
 def until(source: int, words: bytes) -> bytes:
-    seen = b""
-    while words not in seen:
+    data = b""
+    while words not in data:
         chunk = os.read(source, 65536)
-        assert chunk, seen
-        seen += chunk
-    return seen
+        assert chunk, data
+        data += chunk
+    return data
 
 
 def rest(source: int) -> bytes:
-    seen = b""
+    data = b""
     try:
         while chunk := os.read(source, 65536):
-            seen += chunk
-    except OSError:  # Linux' way to say that the other side of a terminal has closed
+            data += chunk
+    except OSError:  # on Linux: the other side of the terminal has closed
         pass
-    return seen
+    return data
 
 
 def test_a_pipe_gets_the_answer_alone(start: Start, fake_process: FakeProcess) -> None:
-    asked = start("ask", "hello", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start("ask", "hello", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     fake_process.wait_for(deltas=1)
     fake_process.open_gate("fail")
-    out, err = asked.communicate(timeout=60)
-    assert (asked.returncode, out.decode()) == (0, f"{ANSWER}\n")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out.decode()) == (0, f"{ANSWER}\n")
     assert err.decode().count(VOID) == 1
 
 
 def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(
     start: Start, fake_process: FakeProcess
 ) -> None:
-    asked = start("ask", "hello", "--stream", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert asked.stdout is not None
-    live = until(asked.stdout.fileno(), b"void1")
+    process = start("ask", "hello", "--stream", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    live = until(process.stdout.fileno(), b"void1")
     fake_process.open_gate("fail")
-    out, err = asked.communicate(timeout=60)
+    out, err = process.communicate(timeout=60)
     void, mark, answer = (live + out).decode().removesuffix("\n").split("\n")
     assert (void, answer) == ("void1 void2 ", ANSWER)
     assert mark.startswith(f"[{VOID}")
@@ -122,14 +122,14 @@ def test_on_a_terminal_the_mark_is_on_stderr_too_when_that_is_elsewhere(
     start: Start, fake_process: FakeProcess
 ) -> None:
     master, slave = pty.openpty()
-    asked = start("ask", "hello", stdout=slave, stderr=subprocess.PIPE)
+    process = start("ask", "hello", stdout=slave, stderr=subprocess.PIPE)
     os.close(slave)
-    seen = until(master, b"void1")
+    data = until(master, b"void1")
     fake_process.open_gate("fail")
-    lines = (seen + rest(master)).decode().split("\r\n")
-    _, err = asked.communicate(timeout=60)
+    lines = (data + rest(master)).decode().split("\r\n")
+    _, err = process.communicate(timeout=60)
     os.close(master)
-    assert asked.returncode == 0
+    assert process.returncode == 0
     assert lines[0].strip() == "void1 void2"
     assert VOID in lines[1]
     assert lines[2] == ANSWER
@@ -144,14 +144,14 @@ def test_text_of_a_killed_daemon_is_marked_and_nothing_is_removed(
     fake_process.script(text="void1 void2 void3", hang_after=2)
     fake_process.script(text=ANSWER)
     master, slave = pty.openpty()
-    asked = start("ask", "hello", "-m", "gpt-5", way=(), stdout=slave, stderr=slave)
+    process = start("ask", "hello", "-m", "gpt-5", way=(), stdout=slave, stderr=slave)
     os.close(slave)
-    seen = until(master, b"void2")
+    data = until(master, b"void2")
     kill_daemon(tmp_path / "home")
-    lines = (seen + rest(master)).decode().split("void1", 1)[1].split("\r\n")
-    asked.communicate(timeout=60)
+    lines = (data + rest(master)).decode().split("void1", 1)[1].split("\r\n")
+    process.communicate(timeout=60)
     os.close(master)
-    assert asked.returncode == 0
+    assert process.returncode == 0
     assert lines[0] == " void2 "
     assert "is discarded" in lines[1]
     assert lines[2].endswith(ANSWER)
@@ -160,15 +160,15 @@ def test_text_of_a_killed_daemon_is_marked_and_nothing_is_removed(
 def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(
     start: Start, fake_process: FakeProcess
 ) -> None:
-    asked = start("ask", "hello", "-m", "gpt-5", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start("ask", "hello", "-m", "gpt-5", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     fake_process.open_gate("fail")
-    out, err = asked.communicate(timeout=60)
-    assert (asked.returncode, out) == (1, b"")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, b"")
     (line,) = [line for line in err.decode().splitlines() if "is kept: `counsel jobs" in line]
     job = line.split("counsel jobs ")[1].split("`")[0]
-    shown = start("jobs", job, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out, err = shown.communicate(timeout=60)
-    assert (shown.returncode, out) == (1, b"void1 void2 \n")
+    viewer = start("jobs", job, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = viewer.communicate(timeout=60)
+    assert (viewer.returncode, out) == (1, b"void1 void2 \n")
     assert b"overloaded" in err
 
 

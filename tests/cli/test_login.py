@@ -41,22 +41,22 @@ class _Server(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.seen.append(self.headers.get("authorization", ""))
-        accepted = self.headers.get("authorization") == f"Bearer {TOKEN}"
-        document = self.about if accepted else {"error": "No.", "code": "AUTHENTICATION_FAILED"}
+        is_accepted = self.headers.get("authorization") == f"Bearer {TOKEN}"
+        document = self.about if is_accepted else {"error": "No.", "code": "AUTHENTICATION_FAILED"}
         body = json.dumps(document).encode()
-        self.send_response(200 if accepted else 401)
+        self.send_response(200 if is_accepted else 401)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def do_POST(self) -> None:
-        """As a team's server answers for what it does not know, and for a token that has ended."""
-        accepted = self.headers.get("authorization") == f"Bearer {TOKEN}"
+        """The answer of a team's server to an unknown conversation and to an ended token."""
+        is_accepted = self.headers.get("authorization") == f"Bearer {TOKEN}"
         self.rfile.read(int(self.headers["content-length"]))
-        code = "NOT_FOUND" if accepted else "AUTHENTICATION_FAILED"
+        code = "NOT_FOUND" if is_accepted else "AUTHENTICATION_FAILED"
         body = json.dumps({"error": "There is no conversation here.", "code": code, "hint": "`counsel jobs`"})
-        self.send_response(404 if accepted else 401)
+        self.send_response(404 if is_accepted else 401)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body.encode())
@@ -96,26 +96,26 @@ def person(user: User) -> User:
 
 def log_in(person: User, monkeypatch: pytest.MonkeyPatch, *arguments: str, token: str = TOKEN) -> Output:
     monkeypatch.setattr(sys, "stdin", io.StringIO(token + "\n"))
-    done = person.run(*arguments, "--token-stdin")
-    assert token not in done.out + done.err
-    return done
+    result = person.run(*arguments, "--token-stdin")
+    assert token not in result.out + result.err
+    return result
 
 
 def test_login_status_and_logout(person: User, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    done = log_in(person, monkeypatch, url)
-    assert done.code == 0, done.err
-    assert f"joined {url} as ada (member)" in done.err
-    assert "1 model" in done.err
-    assert "own keys" not in done.err  # it has none
-    assert "clock" in done.err
+    result = log_in(person, monkeypatch, url)
+    assert result.code == 0, result.err
+    assert f"joined {url} as ada (member)" in result.err
+    assert "1 model" in result.err
+    assert "own keys" not in result.err  # it has none
+    assert "clock" in result.err
     file = person.counsel_home / "team.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     login = settings.load().team
     assert login
     assert (login.token, login.person, login.role) == (TOKEN, "p_1", "member")
-    shown = person.counsel("--status")
-    assert url in shown
-    assert "ada (member)" in shown
+    text = person.counsel("--status")
+    assert url in text
+    assert "ada (member)" in text
     document = json.loads(person.counsel("--status", "--json"))
     assert (document["reachable"], document["token_in"], document["release"]) == (True, "file", "9.9.9")
     person.command = "logout"
@@ -139,26 +139,26 @@ def test_what_is_no_token_is_named_so(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str, token: str, message: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(token + "\n"))
-    done = person.run(url, "--token-stdin")
-    assert done.code == 1
-    assert message in done.err
+    result = person.run(url, "--token-stdin")
+    assert result.code == 1
+    assert message in result.err
 
 
 def test_a_token_that_was_typed_as_an_argument_is_not_shown(person: User, url: str) -> None:
-    done = person.run(url, TOKEN)
-    assert done.code == 2
-    assert TOKEN not in done.out + done.err
-    assert "--token-stdin" in done.err
+    result = person.run(url, TOKEN)
+    assert result.code == 2
+    assert TOKEN not in result.out + result.err
+    assert "--token-stdin" in result.err
     assert _Server.seen == []
 
 
 def test_a_token_that_is_refused_is_not_stored(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    done = log_in(person, monkeypatch, url, token="csl_wrong-token-000000000")
-    assert done.code == 1
-    assert "does not accept this token" in done.err
-    assert "logout" not in done.err, "there is nothing to leave"
+    result = log_in(person, monkeypatch, url, token="csl_wrong-token-000000000")
+    assert result.code == 1
+    assert "does not accept this token" in result.err
+    assert "logout" not in result.err, "there is nothing to leave"
     assert not (person.counsel_home / "team.json").exists()
 
 
@@ -166,11 +166,11 @@ def test_who_has_not_joined_is_not_sent_to_what_only_shows_logins(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setattr(_Server, "do_GET", lambda handler: handler.send_error(404))
-    done = log_in(person, monkeypatch, url)
-    assert done.code == 1
-    assert "There is no counsel server at" in done.err
-    assert "--status" not in done.err
-    assert "Nothing was changed" in done.err
+    result = log_in(person, monkeypatch, url)
+    assert result.code == 1
+    assert "There is no counsel server at" in result.err
+    assert "--status" not in result.err
+    assert "Nothing was changed" in result.err
 
 
 @pytest.mark.parametrize("status", [403, 429, 500, 502])
@@ -178,32 +178,32 @@ def test_a_server_that_fails_gets_no_advice_for_who_has_joined(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str, status: int
 ) -> None:
     monkeypatch.setattr(_Server, "do_GET", lambda handler: handler.send_error(status))
-    done = log_in(person, monkeypatch, url)
-    assert done.code == 1
-    assert f"answered with {status}" in done.err
-    assert "logout" not in done.err
-    assert "team_offline" not in done.err
-    assert "Nothing was changed" in done.err
+    result = log_in(person, monkeypatch, url)
+    assert result.code == 1
+    assert f"answered with {status}" in result.err
+    assert "logout" not in result.err
+    assert "team_offline" not in result.err
+    assert "Nothing was changed" in result.err
 
 
 def test_a_server_that_says_nothing_is_not_asked_with_less_effort(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    answered = threading.Event()
-    monkeypatch.setattr(_Server, "do_GET", lambda handler: answered.wait(60))
+    release = threading.Event()
+    monkeypatch.setattr(_Server, "do_GET", lambda handler: release.wait(60))
     monkeypatch.setattr(team, "LIMITS", replace(team.LIMITS, total=0.2))
-    done = log_in(person, monkeypatch, url)
-    answered.set()
-    assert done.code == 1
-    assert "did not finish within" in done.err
-    assert "effort" not in done.err
-    assert "Nothing was changed" in done.err
+    result = log_in(person, monkeypatch, url)
+    release.set()
+    assert result.code == 1
+    assert "did not finish within" in result.err
+    assert "effort" not in result.err
+    assert "Nothing was changed" in result.err
 
 
 def test_a_token_typed_as_the_address_is_sent_nowhere(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = log_in(person, monkeypatch, TOKEN)
-    assert done.code == 1
-    assert "counsel login https://" in done.err
+    result = log_in(person, monkeypatch, TOKEN)
+    assert result.code == 1
+    assert "counsel login https://" in result.err
 
 
 def test_a_conversation_that_is_not_at_the_server_is_not_looked_for_here(
@@ -235,9 +235,9 @@ def test_own_keys_are_checked_before_they_are_sent_and_an_ended_login_is_named(
 def test_the_token_is_never_sent_unencrypted_to_another_machine(
     person: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = log_in(person, monkeypatch, "http://team.example")
-    assert done.code == 1
-    assert "https://team.example" in done.err
+    result = log_in(person, monkeypatch, "http://team.example")
+    assert result.code == 1
+    assert "https://team.example" in result.err
 
 
 def test_a_server_that_is_down(person: User, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
@@ -245,10 +245,10 @@ def test_a_server_that_is_down(person: User, monkeypatch: pytest.MonkeyPatch, ur
     (person.counsel_home / "team.json").write_text(
         json.dumps({"url": "http://127.0.0.1:9", "token": TOKEN, "person": ADA})
     )
-    done = person.run("--status")
-    assert done.code == 1
-    assert "cannot be reached" in done.err
-    assert "team_offline" in done.err
+    result = person.run("--status")
+    assert result.code == 1
+    assert "cannot be reached" in result.err
+    assert "team_offline" in result.err
     assert json.loads(person.counsel("--status", "--json", code=1))["reachable"] is False
 
 
@@ -265,15 +265,15 @@ def test_a_certificate_that_is_not_trusted_is_said_plainly(
     url = f"https://localhost:{server.server_port}"
     try:
         _Server.seen.clear()
-        done = log_in(person, monkeypatch, url)
-        assert done.code == 1
-        assert "certificate" in done.err.lower()
-        assert "SSL_CERT_FILE" in done.err
+        result = log_in(person, monkeypatch, url)
+        assert result.code == 1
+        assert "certificate" in result.err.lower()
+        assert "SSL_CERT_FILE" in result.err
         assert not _Server.seen
         monkeypatch.setenv("SSL_CERT_FILE", str(pem))
-        trusted = log_in(person, monkeypatch, url)
-        assert trusted.code == 0, trusted.err
-        assert "SSL_CERT_FILE is set in this shell only" in trusted.err
+        second = log_in(person, monkeypatch, url)
+        assert second.code == 0, second.err
+        assert "SSL_CERT_FILE is set in this shell only" in second.err
     finally:
         server.shutdown()
         server.server_close()
@@ -297,28 +297,28 @@ def _certificate(folder: Path) -> Path:
 def test_the_token_is_in_the_keychain_where_there_is_one(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    stored: dict[tuple[str, str], str] = {}
+    entries: dict[tuple[str, str], str] = {}
     ring = ModuleType("keyring")
-    ring.set_password = lambda service, name, key: stored.__setitem__((service, name), key)  # type: ignore[attr-defined]
-    ring.get_password = lambda service, name: stored.get((service, name))  # type: ignore[attr-defined]
-    ring.delete_password = lambda service, name: stored.pop((service, name))  # type: ignore[attr-defined]
+    ring.set_password = lambda service, name, key: entries.__setitem__((service, name), key)  # type: ignore[attr-defined]
+    ring.get_password = lambda service, name: entries.get((service, name))  # type: ignore[attr-defined]
+    ring.delete_password = lambda service, name: entries.pop((service, name))  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "keyring", ring)
     monkeypatch.setattr(keychain, "store", _STORE)
-    done = log_in(person, monkeypatch, url)
-    assert "keychain" in done.err
+    result = log_in(person, monkeypatch, url)
+    assert "keychain" in result.err
     assert TOKEN not in (person.counsel_home / "team.json").read_text()
     login = settings.load().team
     assert login
     assert login.token == TOKEN
-    stored.clear()
+    entries.clear()
     keychain._cache.clear()
-    gone = settings.load().team
-    assert gone
-    assert gone.problem
-    stored["counsel", keychain.account("COUNSEL_TEAM_TOKEN", person.counsel_home)] = TOKEN
+    empty_login = settings.load().team
+    assert empty_login
+    assert empty_login.problem
+    entries["counsel", keychain.account("COUNSEL_TEAM_TOKEN", person.counsel_home)] = TOKEN
     person.command = "logout"
     person.counsel()
-    assert not stored
+    assert not entries
 
 
 _STORE = keychain.store
@@ -326,16 +326,16 @@ _STORE = keychain.store
 
 def test_other_commands_show_the_team(person: User, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     log_in(person, monkeypatch, url)
-    shown = {}
+    texts = {}
     for command, arguments in (("models", ()), ("config", ("list",)), ("doctor", ()), ("usage", ())):
         person.command = command
-        done = person.run(*arguments)
-        shown[command] = done.out + done.err
+        result = person.run(*arguments)
+        texts[command] = result.out + result.err
     host = url.partition("://")[2]
     for command in ("models", "config", "doctor", "usage"):
-        assert host in shown[command], command
-    assert "through the team server" in shown["doctor"]
+        assert host in texts[command], command
+    assert "through the team server" in texts["doctor"]
     person.command = "serve"
-    refused = person.run("--host", "0.0.0.0")
-    assert refused.code == 1
-    assert "does not listen on 0.0.0.0" in refused.err
+    refusal = person.run("--host", "0.0.0.0")
+    assert refusal.code == 1
+    assert "does not listen on 0.0.0.0" in refusal.err

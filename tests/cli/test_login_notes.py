@@ -1,4 +1,4 @@
-"""What a person is told about a team's server besides that it answers."""
+"""Notes about a team's server after `counsel login`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def notes(**about: Any) -> list[str]:
-    whole = {"models": [{"id": "gpt-5"}], "counsel": __version__, "time": NOW, "person": {"role": "member"}}
-    return login._notes(JOINED, {**whole, **about})
+    info = {"models": [{"id": "gpt-5"}], "counsel": __version__, "time": NOW, "person": {"role": "member"}}
+    return login._notes(JOINED, {**info, **about})
 
 
 def test_a_server_like_this_one_needs_no_word() -> None:

@@ -44,7 +44,7 @@ def safe(text: str) -> bool:
 ---
 The last line[^1] 👍
 """
-SHOWN = """\
+RENDERED = """\
 Is this regex safe?
 
 No. It backtracks on aaaa!, see the docs
@@ -104,10 +104,10 @@ class Window:
 
     def lines(self) -> list[str]:
         top = ["".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top]
-        shown = [line.rstrip() for line in (*top, *self.screen.display)]
-        while shown and not shown[-1]:
-            shown.pop()
-        return shown
+        rows = [line.rstrip() for line in (*top, *self.screen.display)]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
 
 
 @pytest.fixture
@@ -128,11 +128,11 @@ def show(window: Window, text: str, size: int) -> None:
 
 
 def plain(text: str, columns: int = 79) -> list[str]:
-    return [shown.text for shown in markdown.rows(text, columns)]
+    return [row.text for row in markdown.rows(text, columns)]
 
 
 def test_a_whole_answer() -> None:
-    assert plain(ANSWER) == SHOWN.split("\n")
+    assert plain(ANSWER) == RENDERED.split("\n")
 
 
 @pytest.mark.parametrize(("size", "rows"), [(3, 5), (7, 24), (50, 5), (100, 100), (10_000, 24)])
@@ -141,7 +141,7 @@ def test_a_streamed_answer_ends_as_the_whole_one_and_every_row_is_there_once(
 ) -> None:
     window.resize(80, rows)
     show(window, ANSWER, size)
-    assert window.lines() == SHOWN.split("\n")
+    assert window.lines() == RENDERED.split("\n")
 
 
 def test_finished_blocks_are_written_once(window: Window) -> None:
@@ -188,12 +188,12 @@ def test_a_window_that_becomes_wider_gets_no_second_copy(window: Window) -> None
 
 
 def test_rows_that_a_narrower_window_wraps_are_counted(window: Window) -> None:
-    written = io.StringIO()
-    region = LiveRegion(written)
+    stream = io.StringIO()
+    region = LiveRegion(stream)
     region.draw([], [row("x" * 70), row("y" * 70)])
     window.resize(40, 24)  # terminals show four rows now
     region.clear()
-    assert written.getvalue().rsplit("\r", 1)[1].startswith("\x1b[3A")
+    assert stream.getvalue().rsplit("\r", 1)[1].startswith("\x1b[3A")
 
 
 def test_a_narrower_window_keeps_what_is_above_the_answer(
@@ -230,15 +230,15 @@ def test_a_frame_that_meets_a_narrower_window_is_drawn_over_as_a_whole(window: W
 @pytest.mark.parametrize("size", [1, 3, 10_000])
 def test_nothing_in_an_answer_commands_the_terminal(window: Window, size: int) -> None:
     evil = "a\x1b]0;owned\x07b \x9b2J `\x1b[31m` &#27;[2J &#x1b;c &#13;over [x](http://e.com/\x1b[2J)\n\n```\x1b[31m\n\x1b[2J\n```\n"
-    shown = [part.text for part in markdown.rows(evil, 79)]
-    assert not any(char < " " or "\x7f" <= char <= "\x9f" for char in "".join(shown))
+    lines = [part.text for part in markdown.rows(evil, 79)]
+    assert not any(char < " " or "\x7f" <= char <= "\x9f" for char in "".join(lines))
     show(window, evil, size)
     assert "owned" in window.lines()[0]
     assert window.screen.title == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("<details>\n<summary>x</summary>\n", ["<details>", "<summary>x</summary>"]),
         ("a Vec<T> and <b>bold</b>", ["a Vec<T> and <b>bold</b>"]),
@@ -258,8 +258,8 @@ def test_nothing_in_an_answer_commands_the_terminal(window: Window, size: int) -
         ("漢字" * 30, ["漢字" * 19 + "漢", "字" + "漢字" * 10]),
     ],
 )
-def test_nothing_of_the_text_is_lost(text: str, shown: list[str]) -> None:
-    assert plain(text) == shown
+def test_nothing_of_the_text_is_lost(text: str, expected: list[str]) -> None:
+    assert plain(text) == expected
 
 
 def test_a_numbered_list_counts_on_when_its_items_arrive_one_by_one(window: Window) -> None:
@@ -281,6 +281,6 @@ def test_a_block_without_end_is_shown_in_parts(text: str) -> None:
         rows += finished
         assert len(live) <= 20
         assert len(stream._text) < 60_000
-    shown = "".join(part.text for part in [*rows, *stream.frame(79, 20, ended=True).finished])
+    output_text = "".join(part.text for part in [*rows, *stream.frame(79, 20, ended=True).finished])
     for char in set(text) - set(" \n`>"):
-        assert shown.count(char) == text.count(char)
+        assert output_text.count(char) == text.count(char)

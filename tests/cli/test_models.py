@@ -1,4 +1,4 @@
-"""`counsel models`, as a person and as a program meet it."""
+"""`counsel models`, as a person and as a program use it."""
 
 import json
 import os
@@ -35,19 +35,19 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 def test_without_a_key_all_are_listed_with_what_they_need(
     run: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = run()
-    assert done.returncode == 0
-    assert "gemini-2.5-flash" in done.stdout
-    assert "\x1b" not in done.stdout + done.stderr  # no colour without a terminal
-    assert "ANTHROPIC_API_KEY" in done.stderr
+    result = run()
+    assert result.returncode == 0
+    assert "gemini-2.5-flash" in result.stdout
+    assert "\x1b" not in result.stdout + result.stderr  # no colour without a terminal
+    assert "ANTHROPIC_API_KEY" in result.stderr
 
 
 def test_with_a_key_what_can_be_asked_is_listed(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    done = run(MISTRAL_API_KEY="k")
-    (header, *lines) = done.stdout.splitlines()
+    result = run(MISTRAL_API_KEY="k")
+    (header, *lines) = result.stdout.splitlines()
     assert header.split()[:3] == ["MODEL", "PROVIDER", "AVAILABLE"]
     assert {line.split()[1] for line in lines} == {"mistral"}
-    assert "--all" in done.stderr
+    assert "--all" in result.stderr
     assert "gpt-5 " in run("--all", MISTRAL_API_KEY="k").stdout
 
 
@@ -65,19 +65,19 @@ def test_json_is_one_document_with_everything(run: Callable[..., subprocess.Comp
 def test_one_provider_and_an_unknown_one(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     document = json.loads(run("--json", "--provider", "XAI").stdout)
     assert {model["provider"] for model in document["models"]} == {"xai"}
-    done = run("--provider", "nobody")
-    assert done.returncode == 1
-    assert "nobody" in done.stderr
-    assert "openrouter" in done.stderr
+    result = run("--provider", "nobody")
+    assert result.returncode == 1
+    assert "nobody" in result.stderr
+    assert "openrouter" in result.stderr
 
 
 def test_a_bad_row_is_named_and_the_rest_is_listed(
     run: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = run(config="[models.gpt-5]\ncontext = -1\n")
-    assert done.returncode == 0
-    assert "problem: config.toml [models.gpt-5]: context must be a positive whole number" in done.stderr
-    assert "gpt-5 " in done.stdout
+    result = run(config="[models.gpt-5]\ncontext = -1\n")
+    assert result.returncode == 0
+    assert "problem: config.toml [models.gpt-5]: context must be a positive whole number" in result.stderr
+    assert "gpt-5 " in result.stdout
 
 
 def test_servers_are_asked_for_their_models(
@@ -94,9 +94,9 @@ def test_servers_are_asked_for_their_models(
 
 def test_a_server_that_does_not_answer_is_named(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     config = '[providers.off]\nbase_url = "http://127.0.0.1:1/v1"\ndiscover = true\n'
-    done = run("--discover", config=config)
-    assert done.returncode == 0
-    assert "off did not list its models" in done.stderr
+    result = run("--discover", config=config)
+    assert result.returncode == 0
+    assert "off did not list its models" in result.stderr
 
 
 def test_what_a_vendor_lists_keeps_our_facts(
@@ -112,17 +112,17 @@ def test_what_a_vendor_lists_keeps_our_facts(
 def test_a_provider_without_rows_says_how_its_models_are_asked(
     run: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = run("--provider", "ollama", config='[providers.ollama]\nbase_url = "http://127.0.0.1:9/v1"\n')
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "--discover" in done.stderr
-    assert "ollama/ID" in done.stderr
+    result = run("--provider", "ollama", config='[providers.ollama]\nbase_url = "http://127.0.0.1:9/v1"\n')
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "--discover" in result.stderr
+    assert "ollama/ID" in result.stderr
 
 
 # ── filters ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def ids(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return [model["id"] for model in json.loads(done.stdout)["models"]]
+def ids(result: subprocess.CompletedProcess[str]) -> list[str]:
+    return [model["id"] for model in json.loads(result.stdout)["models"]]
 
 
 def test_a_part_of_a_name_alias_or_provider_selects(
@@ -131,9 +131,9 @@ def test_a_part_of_a_name_alias_or_provider_selects(
     assert ids(run("--json", "gpt", "mini")) == ["gpt-5.4-mini", "gpt-5-mini"]
     assert "gemini-2.5-pro" in ids(run("--json", "pro 2.5"))
     assert {model.split("-")[0] for model in ids(run("--json", "anthropic"))} == {"claude"}
-    done = run("nosuch")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "No model matches 'nosuch'." in done.stderr
+    result = run("nosuch")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "No model matches 'nosuch'." in result.stderr
     assert "Did you mean sonnet" in run("sonet").stderr
 
 
@@ -148,9 +148,9 @@ def test_vision_price_and_availability_select(run: Callable[..., subprocess.Comp
     assert set(ids(run("--json", "--available", MISTRAL_API_KEY="k"))) == set(
         ids(run("--json", "--provider", "mistral"))
     )
-    done = run("--available")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "No available model" in done.stderr
+    result = run("--available")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "No available model" in result.stderr
     assert run("--available", "--all").returncode == 1
 
 
@@ -220,24 +220,24 @@ def test_every_model_is_one_line_of_the_terminal(tmp_path: Path, columns: int) -
     (tmp_path / "config.toml").write_text(ALIASES + f'long = "openrouter/{"x" * 50}"\n')
     env = {"PATH": os.environ["PATH"], "COUNSEL_HOME": str(tmp_path), "OPENAI_API_KEY": "k"}
     lines = in_terminal("models", "--all", env=env, cwd=tmp_path, columns=columns).lines
-    shown = lines[: lines.index("i images, w web search, t tools, e effort levels; → superseded by")]
-    assert max(map(len, shown)) <= columns
-    entries = [line.split() for line in shown if line.startswith("  ")]
-    listed = json.loads(
+    table = lines[: lines.index("i images, w web search, t tools, e effort levels; → superseded by")]
+    assert max(map(len, table)) <= columns
+    entries = [line.split() for line in table if line.startswith("  ")]
+    document = json.loads(
         subprocess.run(
             [sys.executable, "-m", "counsel", "models", "--json"], env=env, capture_output=True, check=True
         ).stdout
     )
-    assert [entry[0] for entry in entries] == [model["id"] for model in listed["models"]]
-    assert next(line for line in shown if line.startswith("Google")).startswith(
+    assert [entry[0] for entry in entries] == [model["id"] for model in document["models"]]
+    assert next(line for line in table if line.startswith("Google")).startswith(
         "Google: not available. Set GOOGLE_API_KEY or GEMINI_API_KEY"
     )
     by_name = {entry[0]: entry[1:] for entry in entries}
     assert by_name["claude-opus-4-5-20251101"][:6] == ["200K", "$5", "$25", "iwte", "→", "claude-opus-5-5"]
     assert by_name["gpt-6.1-sol"][:4] == ["1.05M", "$2", "$10", "iwte"]
     assert ("sol-latest" in by_name["gpt-6.1-sol"]) == (columns == 140)
-    assert "opus = claude-opus-5-5" in shown
-    assert "mine = openrouter/someone/some-model" in shown
+    assert "opus = claude-opus-5-5" in table
+    assert "mine = openrouter/someone/some-model" in table
 
 
 def test_a_filter_shows_what_the_names_mean(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_the_list_does_not_import_what_it_does_not_need(tmp_path: Path) -> None:
         "assert not heavy, heavy; sys.exit(code)"
     )
     env = {"PATH": os.environ["PATH"], "COUNSEL_HOME": str(tmp_path)}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr

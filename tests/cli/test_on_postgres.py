@@ -60,8 +60,8 @@ def test_a_unique_beginning_is_enough_for_jobs_and_conversations(
         ("last", "The newest here."),
     ):
         for command in (("jobs",), ("jobs", "--follow"), ("conversations", "show")):
-            done = counsel(*command, name)
-            assert (done.code, answer in done.out) == (0, True), (command, name, done)
+            result = counsel(*command, name)
+            assert (result.code, answer in result.out) == (0, True), (command, name, result)
     assert counsel("jobs", "7f3a").code == 2, "two begin so"
     assert counsel("jobs", "dddd").code == 1, "none begins so"
     assert not (tmp_path / "home" / "counsel.db").exists()
@@ -103,7 +103,7 @@ def test_lists_search_and_usage_read_the_database(counsel: Run, project: Path, t
     assert len(json.loads(counsel("jobs", "--json").out)["jobs"]) == 4
     assert len(json.loads(counsel("conversations", "--json").out)["conversations"]) == 4
     matches = json.loads(counsel("conversations", "search", "newest", "--json").out)["conversations"]
-    assert [each["id"] for each in matches] == [seeds(project)[1].conversation_id]
+    assert [match["id"] for match in matches] == [seeds(project)[1].conversation_id]
     seed_calls(tmp_path / "home", dataclasses.replace(usage("job_1"), at=time.time()))
     assert json.loads(counsel("usage", "--json").out)["total"]["calls"] == 1
 
@@ -128,8 +128,8 @@ def test_the_doctor_says_when_the_database_cannot_be_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COUNSEL_DATABASE", "postgresql://someone:hush-hush@127.0.0.1:1/none")
-    done = counsel("doctor", "--json")
-    assert "hush" not in done.out + done.err
+    result = counsel("doctor", "--json")
+    assert "hush" not in result.out + result.err
     ((text, level),) = findings(counsel).items()
     assert (level, "cannot be used" in text) == ("problem", True)
     with postgres_server.empty() as url:

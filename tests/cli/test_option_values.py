@@ -1,4 +1,4 @@
-"""What values of options become before a command runs, and what a person sees while it waits."""
+"""How option values are parsed, and what a person sees while a command waits."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_pairs_of_variables_and_headers() -> None:
     headers = servers_options._pairs(":", "'Name: value'")
     assert headers(CONTEXT, PARAMETER, ("X: a:b ",)) == {"X": "a:b"}
     for wrong in ("A", "=x", " =x"):
-        with pytest.raises(click.BadParameter, match="expected NAME=value") as refused:
+        with pytest.raises(click.BadParameter, match="expected NAME=value") as refusal:
             environment(CONTEXT, PARAMETER, (wrong + "secret",) if wrong == "A" else (wrong,))
-        assert "secret" not in refused.value.message
+        assert "secret" not in refusal.value.message
 
 
 def test_which_agents_are_meant() -> None:
@@ -200,11 +200,11 @@ def test_models_are_named_with_commas_or_several_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [(0, "1 s"), (1.4, "1 s"), (1.6, "2 s"), (119.4, "119 s"), (119.6, "2 min"), (200, "3 min")],
 )
-def test_how_long_a_model_thought(seconds: float, shown: str) -> None:
-    assert progress.thought_for(seconds) == f"thought for {shown}"
+def test_how_long_a_model_thought(seconds: float, expected: str) -> None:
+    assert progress.thought_for(seconds) == f"thought for {expected}"
 
 
 def test_a_terminal_without_a_cursor_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +248,7 @@ def test_live_rows_tell_who_is_waited_for_and_what_it_thinks(clock: list[float])
     rows = live.status()
     assert rows[0] == row("thinking …", "2")
     assert len(rows) == 7
-    assert max(each.cells for each in rows) <= 20
+    assert max(line.cells for line in rows) <= 20
     live.forget()
     assert live.status() == []
 
@@ -264,7 +264,7 @@ def test_thinking_ends_as_one_line(clock: list[float]) -> None:
     live.end_thinking(109.0)
     assert "thought for 4 s" in stream.getvalue()
     live.think("again", 110.0)
-    assert [each.text for each in live.status()][1:] == ["\x1b[2m  again\x1b[0m"]
+    assert [line.text for line in live.status()][1:] == ["\x1b[2m  again\x1b[0m"]
 
 
 class Window:
@@ -278,21 +278,21 @@ def test_only_what_changed_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     region = LiveRegion(stream)
 
-    def drawn(*arguments: Any) -> str:
+    def draw(*arguments: Any) -> str:
         stream.seek(0)
         stream.truncate()
         region.draw(*arguments)
         return stream.getvalue().replace("\x1b[?2026h", "").replace("\x1b[?2026l", "").replace("\x1b", "ESC")
 
-    assert drawn([], [row("a"), row("b")]) == "\raESC[K\nbESC[KESC[J"
-    assert drawn([], [row("a"), row("b")]) == ""
-    assert drawn([], [row("a"), row("c")]) == "\rcESC[KESC[J"
-    assert drawn([row("a")], [row("c")]) == ""
-    assert drawn([row("x")], [row("c")]) == "\rxESC[K\ncESC[KESC[J"
-    assert drawn([], [row(str(number)) for number in range(5)]) == "\r2ESC[K\n3ESC[K\n4ESC[KESC[J"
-    assert drawn([], []) == "\rESC[2AESC[KESC[J"
+    assert draw([], [row("a"), row("b")]) == "\raESC[K\nbESC[KESC[J"
+    assert draw([], [row("a"), row("b")]) == ""
+    assert draw([], [row("a"), row("c")]) == "\rcESC[KESC[J"
+    assert draw([row("a")], [row("c")]) == ""
+    assert draw([row("x")], [row("c")]) == "\rxESC[K\ncESC[KESC[J"
+    assert draw([], [row(str(number)) for number in range(5)]) == "\r2ESC[K\n3ESC[K\n4ESC[KESC[J"
+    assert draw([], []) == "\rESC[2AESC[KESC[J"
     wide = row("w" * 21)
-    assert drawn([], [wide]) == f"\rESC[J{'w' * 21}ESC[J"
+    assert draw([], [wide]) == f"\rESC[J{'w' * 21}ESC[J"
     stream.seek(0)
     stream.truncate()
     region.clear()
@@ -308,7 +308,7 @@ def test_only_what_changed_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
 def test_a_number_is_finite(value: str) -> None:
-    """click lets NaN through every range; the daemon cannot read it, and the command waited for ever."""
+    """click accepts NaN in every range; the daemon cannot read it, and the command waited forever."""
     with pytest.raises(click.BadParameter):
         Number(min=0).convert(value, PARAMETER, CONTEXT)
     with pytest.raises(click.BadParameter):

@@ -1,4 +1,4 @@
-"""What reaches a terminal: tables that fit it, and nothing in them that commands it."""
+"""What reaches a terminal: tables that fit it, and no text that controls it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ COMMANDS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def on_a_terminal(script: str, *argv: str, columns: int = 80, env: Mapping[str, str] | None = None) -> str:
-    """What a person sees: stdout and stderr of a process whose terminal is so wide."""
+    """What a person sees: stdout and stderr of a process in a terminal of this width."""
     master, slave = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-c", script, *argv],
@@ -28,18 +28,18 @@ def on_a_terminal(script: str, *argv: str, columns: int = 80, env: Mapping[str, 
         env={**os.environ, "COLUMNS": str(columns), **(env or {})},
     ) as process:
         os.close(slave)
-        seen = b""
+        data = b""
         while chunk := _read(master):
-            seen += chunk
+            data += chunk
         os.close(master)
-    assert process.returncode == 0, seen
-    return seen.decode()
+    assert process.returncode == 0, data
+    return data.decode()
 
 
 def _read(master: int) -> bytes:
     try:
         return os.read(master, 65536)
-    except OSError:  # Linux' way to say that the other side has closed
+    except OSError:  # on Linux: the other side has closed
         return b""
 
 
@@ -48,9 +48,9 @@ def _read(master: int) -> bytes:
 )
 def test_nothing_that_others_wrote_commands_a_terminal(call: str) -> None:
     script = f"import sys; from counsel.cli import output; text = {EVIL!r}; output.{call}"
-    seen = on_a_terminal(script)
-    assert not COMMANDS.search(seen)
-    assert "owned" in seen
+    text = on_a_terminal(script)
+    assert not COMMANDS.search(text)
+    assert "owned" in text
 
 
 def test_an_answer_is_exact_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,14 +64,19 @@ def test_a_document_means_the_same_after_it_was_made_harmless(capsys: pytest.Cap
 
 
 def test_only_one_module_writes_to_stdout() -> None:
-    """Whoever prints past `output` prints what others wrote as it is."""
+    """Code that prints without `output` prints untrusted text unsanitized."""
     folder = Path(output.__file__).parent
     past = re.compile(
         r"click\.(echo|secho)|(?<!\.)(?<!def )\bprint\(|sys\.stdout\.write\(|stdout\.writelines"
     )
-    known = {"output.py", "ask_service.py", "skills.py", "demo.py"}  # documents and shell lines of their own
+    allowed_writers = {
+        "output.py",
+        "ask_service.py",
+        "skills.py",
+        "demo.py",
+    }  # documents and shell lines of their own
     writers = {path.name for path in folder.glob("*.py") if past.search(path.read_text("utf-8"))}
-    assert writers <= known
+    assert writers <= allowed_writers
 
 
 @pytest.mark.parametrize(
@@ -105,9 +110,9 @@ def test_tables_fit_every_window_and_lose_nothing(width: int) -> None:
 
 
 def test_the_title_folds_and_the_state_does_not() -> None:
-    shown = tables.lines(COLUMNS, [ROW], 100)
-    assert shown[1].startswith(f"{ID}  chat  completed  12.5 s  gpt-5   Is this")
-    assert shown[2].startswith(" " * 73)
+    lines = tables.lines(COLUMNS, [ROW], 100)
+    assert lines[1].startswith(f"{ID}  chat  completed  12.5 s  gpt-5   Is this")
+    assert lines[2].startswith(" " * 73)
 
 
 LONG_ROWS = [
@@ -145,19 +150,19 @@ def test_a_terminal_that_is_not_utf8_loses_nothing() -> None:
     script = "import sys; from counsel.__main__ import main; from counsel import cli; from counsel.cli import output\n"
     script += "cli.run = lambda argv: output.answer('caf\\u00e9 \\u2026') or 0\nmain([])"
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=env
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "caf\\xe9 \\u2026", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "caf\\xe9 \\u2026", "")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_failure(closed: str) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "counsel", "models", "--all"],
+@pytest.mark.parametrize("redirections", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_failure(redirections: str) -> None:
+    result = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirections}', "sh", sys.executable, "-m", "counsel", "models", "--all"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr

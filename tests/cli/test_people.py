@@ -34,12 +34,12 @@ def person(user: User, url: str, monkeypatch: pytest.MonkeyPatch) -> User:
 def test_people_are_added_listed_changed_and_disabled(person: User, url: str) -> None:
     import psycopg
 
-    added = person.json("add", "Ada", "--role", "admin", "--group", "Ops", "--days", "30")
-    assert added["token"].startswith("csl_")
-    assert (added["role"], added["groups"]) == ("admin", ["ops"])
+    ada = person.json("add", "Ada", "--role", "admin", "--group", "Ops", "--days", "30")
+    assert ada["token"].startswith("csl_")
+    assert (ada["role"], ada["groups"]) == ("admin", ["ops"])
     with psycopg.connect(url) as connection:
         rows = connection.execute("SELECT sha FROM counsel.tokens").fetchall()
-    assert rows == [(hashlib.sha256(added["token"].encode()).hexdigest(),)]
+    assert rows == [(hashlib.sha256(ada["token"].encode()).hexdigest(),)]
     outcome = person.run("add", "Bob")
     assert outcome.code == 0
     assert outcome.out.startswith("csl_")  # alone on stdout, to be piped
@@ -50,13 +50,13 @@ def test_people_are_added_listed_changed_and_disabled(person: User, url: str) ->
     assert person.json("change", "Bob", "--role", "admin", "--group", "ops")["role"] == "admin"
     assert person.json("disable", "ada")["disabled_at"]
     assert person.json("enable", "ada")["disabled_at"] is None
-    rotated = person.json("rotate", "bob", "--overlap", "1h")
-    further = person.json("token", "bob", "--label", "laptop")
-    listed = {row["name"]: row for row in person.json("list")["people"]}
-    assert [row["label"] for row in listed["Bob"]["tokens"]] == ["", "", "laptop"]
-    assert rotated["token"] not in str(listed)
-    assert len(person.json("token", "Bob", "--end", further["token_id"])["tokens"]) == 2
-    assert person.run("token", "Ada", "--end", rotated["token_id"]).code == 1
+    new_token = person.json("rotate", "bob", "--overlap", "1h")
+    laptop = person.json("token", "bob", "--label", "laptop")
+    rows_by_name = {row["name"]: row for row in person.json("list")["people"]}
+    assert [row["label"] for row in rows_by_name["Bob"]["tokens"]] == ["", "", "laptop"]
+    assert new_token["token"] not in str(rows_by_name)
+    assert len(person.json("token", "Bob", "--end", laptop["token_id"])["tokens"]) == 2
+    assert person.run("token", "Ada", "--end", new_token["token_id"]).code == 1
     assert "Bob" in person.counsel("list")
     assert person.run("change", "Bob", "--group", "ops", "--group", "red").err == (
         "Bob: now admin, groups: ops, red.\n"
@@ -66,9 +66,9 @@ def test_people_are_added_listed_changed_and_disabled(person: User, url: str) ->
 
 
 def test_a_token_that_is_ended_takes_no_options_of_a_new_one(person: User) -> None:
-    made = person.json("add", "Ada", "--role", "admin")
+    ada = person.json("add", "Ada", "--role", "admin")
     for more in (("--label", "laptop"), ("--days", "4")):
-        assert person.run("token", "Ada", "--end", made["token_id"], *more).code == 2
+        assert person.run("token", "Ada", "--end", ada["token_id"], *more).code == 2
     assert len(person.json("list")["people"][0]["tokens"]) == 1
 
 

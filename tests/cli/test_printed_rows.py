@@ -1,4 +1,4 @@
-"""What commands print of what they were given, line by line."""
+"""The lines that commands print for given data."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_conversations_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_conversations_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     conversations._print({"conversations": []}, as_json=False)
-    printed = capsys.readouterr()
-    assert "No conversations." in printed.out + printed.err
+    streams = capsys.readouterr()
+    assert "No conversations." in streams.out + streams.err
 
 
 async def test_where_no_daemon_runs_there_is_none_to_stop(
@@ -62,8 +62,8 @@ def test_the_databases_size_is_its_own_and_its_logs(tmp_path: Path) -> None:
     (finding,) = files.size_and_copies(path, 0)
     words = str(finding)
     assert "1,234 bytes, log 56,789 bytes, no limit" in words
-    (limited,) = files.size_and_copies(path, 5_000)
-    assert "at most 5,000" in str(limited)
+    (limit_finding,) = files.size_and_copies(path, 5_000)
+    assert "at most 5,000" in str(limit_finding)
 
 
 async def events(*rows: tuple[str, dict[str, Any]]) -> AsyncIterator[JobEvent]:
@@ -84,8 +84,8 @@ async def test_waits_and_notices_that_matter_are_printed(capsys: pytest.CaptureF
         )
     )
     answer.finish("Hello")
-    printed = capsys.readouterr()
-    assert printed.out == "Hello\n"
-    assert "… waiting for its turn" in printed.err
-    assert "… it is tried again" in printed.err
-    assert "a page" not in printed.err
+    streams = capsys.readouterr()
+    assert streams.out == "Hello\n"
+    assert "… waiting for its turn" in streams.err
+    assert "… it is tried again" in streams.err
+    assert "a page" not in streams.err

@@ -37,48 +37,48 @@ def terminal(tmp_path: Path) -> Make:
     return make
 
 
-def answer(shown: Terminal, key: str) -> None:
-    """Ctrl-C again if it is lost: Python misses one that comes between the prompt and its wait for keys."""
+def answer(screen: Terminal, key: str) -> None:
+    """Press Ctrl-C again if it is lost: Python misses one between the prompt and its wait for keys."""
     for _ in range(10):
-        shown.type(key)
+        screen.type(key)
         with contextlib.suppress(AssertionError):
-            shown.until("Nothing was changed.", 6)
+            screen.until("Nothing was changed.", 6)
             return
-    raise AssertionError(shown.text)
+    raise AssertionError(screen.text)
 
 
 @pytest.mark.parametrize(("key", "code"), [("n\n", 1), ("\n", 1), ("\x03", 130), ("\x04", 130)])
 def test_whoever_does_not_agree_reads_that_nothing_was_changed(terminal: Make, key: str, code: int) -> None:
-    with terminal("setup", "--agent", "claude", "--no-check") as shown:
-        shown.until("Write this change?")
-        answer(shown, key)
-        assert shown.wait() == code
-    assert shown.lines[-1] == "Nothing was changed."
-    assert "interrupted" not in shown.text
+    with terminal("setup", "--agent", "claude", "--no-check") as screen:
+        screen.until("Write this change?")
+        answer(screen, key)
+        assert screen.wait() == code
+    assert screen.lines[-1] == "Nothing was changed."
+    assert "interrupted" not in screen.text
 
 
 @pytest.mark.parametrize(
     ("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
 def test_a_diff_is_coloured_for_who_wants_it(terminal: Make, env: dict[str, str], colours: bool) -> None:
-    with terminal("servers", "add", "x", "--agent", "claude", "--dry-run", "--", "echo", **env) as shown:
-        assert shown.wait() == 0
-    assert bool(COLOUR.search(shown.data)) is colours
-    assert any(line.startswith("+") and '"x"' in line for line in shown.lines)
+    with terminal("servers", "add", "x", "--agent", "claude", "--dry-run", "--", "echo", **env) as screen:
+        assert screen.wait() == 0
+    assert bool(COLOUR.search(screen.data)) is colours
+    assert any(line.startswith("+") and '"x"' in line for line in screen.lines)
 
 
 def test_stdio_on_a_terminal_says_that_it_waits_for_a_client(terminal: Make) -> None:
-    with terminal("stdio") as shown:
-        shown.until("waiting for an MCP client")
-        shown.type("\x04")
-        assert shown.wait() == 0
-    with terminal("stdio") as shown:
-        shown.until("counsel ask")
-        shown.interrupt()
-        assert shown.wait() == 130
-    assert shown.lines[-1] == "^C"
-    assert shown.screen.cursor.x == 0, "the shell's prompt is on a line of its own"
-    assert all(len(line) < 80 for line in shown.lines), shown.text
+    with terminal("stdio") as screen:
+        screen.until("waiting for an MCP client")
+        screen.type("\x04")
+        assert screen.wait() == 0
+    with terminal("stdio") as screen:
+        screen.until("counsel ask")
+        screen.interrupt()
+        assert screen.wait() == 130
+    assert screen.lines[-1] == "^C"
+    assert screen.screen.cursor.x == 0, "the shell's prompt is on a line of its own"
+    assert all(len(line) < 80 for line in screen.lines), screen.text
 
 
 def test_one_file_and_two_files() -> None:

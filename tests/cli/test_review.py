@@ -28,7 +28,7 @@ from support.stdio_client import SHORT_LIVED, kill_daemon
 
 pytestmark = pytest.mark.thorough  # left out of `make check`: takes long
 
-Run = Callable[..., "Done"]
+Run = Callable[..., "Result"]
 PANEL = ("-m", ",".join(planted.MODELS), "--standalone")
 TEXT = """\
 8 findings (1 disputed) in 2 files: working tree against HEAD. Reviewed by
@@ -129,7 +129,7 @@ def env(tmp_path: Path, fake_process: FakeProcess) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Done:
+class Result:
     returncode: int
     stdout: str
     stderr: str
@@ -142,25 +142,25 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
-    """In this process: a process of its own takes a second on a busy machine."""
+    """Runs in this process: a separate one takes a second on a busy machine."""
     for name in list(os.environ):
         if name not in {"PATH", "CI"} and not name.startswith("PYTEST"):
             monkeypatch.delenv(name)
 
-    def start(*arguments: str) -> Done:
+    def start(*arguments: str) -> Result:
         for name, value in env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(tmp_path / "project")
         code = cli.run(arguments)
-        return Done(code, *capsys.readouterr())
+        return Result(code, *capsys.readouterr())
 
     return start
 
 
 @pytest.fixture
 def process(env: dict[str, str], tmp_path: Path) -> Run:
-    def start(*arguments: str, stdin: str = "") -> Done:
-        done = subprocess.run(
+    def start(*arguments: str, stdin: str = "") -> Result:
+        result = subprocess.run(
             [sys.executable, "-m", "counsel", *arguments],
             check=False,
             env=env,
@@ -170,7 +170,7 @@ def process(env: dict[str, str], tmp_path: Path) -> Run:
             timeout=60,
             cwd=tmp_path / "project",
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return Result(result.returncode, result.stdout, result.stderr)
 
     return start
 
@@ -186,14 +186,14 @@ def repository(project: Path, fake_process: FakeProcess) -> Path:
 
 def test_the_text_reads_well_at_80_columns(run: Run, repository: Path) -> None:
     (repository / "notes.txt").write_text("untracked")
-    done = run("review", *PANEL)
-    assert done.returncode == 0
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    assert done.stdout == TEXT
-    assert "Reviewing working tree against HEAD: 2 files." in done.stderr
-    assert "Not part of it: 1 untracked file (notes.txt)" in done.stderr
-    assert "sonnet: reviewing …" in done.stderr
-    assert "gemini-2.5-flash: checking findings …" in done.stderr
+    result = run("review", *PANEL)
+    assert result.returncode == 0
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert result.stdout == TEXT
+    assert "Reviewing working tree against HEAD: 2 files." in result.stderr
+    assert "Not part of it: 1 untracked file (notes.txt)" in result.stderr
+    assert "sonnet: reviewing …" in result.stderr
+    assert "gemini-2.5-flash: checking findings …" in result.stderr
 
 
 def test_the_board_of_a_review_is_as_small_as_what_it_says() -> None:
@@ -201,10 +201,10 @@ def test_the_board_of_a_review_is_as_small_as_what_it_says() -> None:
     for slot, model in enumerate(planted.MODELS):
         board.add(ModelStarted(slot, 0.0, str(slot), model, "review"))
         board.add(TextAdded(slot, 0.0, str(slot), '{"severity": "high"} {"severity"', 0, "review"))
-    shown = [row.text for row in rich_rows.render(Console(width=80), board.render(80, 24), 80)]
-    assert len(shown) == 6, "two rows of boxes with one line each"
-    assert shown[1].count("2 findings so far") == 2
-    assert "reviewing" in shown[2]
+    lines = [row.text for row in rich_rows.render(Console(width=80), board.render(80, 24), 80)]
+    assert len(lines) == 6, "two rows of boxes with one line each"
+    assert lines[1].count("2 findings so far") == 2
+    assert "reviewing" in lines[2]
 
 
 def test_a_job_shows_the_review_and_says_the_same(run: Run, repository: Path) -> None:
@@ -216,8 +216,8 @@ def test_a_job_shows_the_review_and_says_the_same(run: Run, repository: Path) ->
         "review_complete",
         8,
     )
-    listed = json.loads(run("jobs", "--json", "--standalone").stdout)["jobs"][0]
-    assert (listed["tool"], listed["completed"], listed["total"]) == ("review", 3, 3)
+    row = json.loads(run("jobs", "--json", "--standalone").stdout)["jobs"][0]
+    assert (row["tool"], row["completed"], row["total"]) == ("review", 3, 3)
 
 
 def test_a_background_review_in_the_daemon_is_followed_and_stopped(
@@ -241,7 +241,7 @@ def test_json_is_one_document(run: Run, repository: Path) -> None:
 
 
 def sarif_schema() -> Any:
-    """OASIS' schema as a package of Microsoft's ships it (`make clients`): this repository has no third-party files."""
+    """The OASIS schema from a Microsoft package (`make clients`): this repository has no third-party files."""
     package = ROOT / ".cache" / "conformance" / "node_modules" / "@microsoft" / "jest-sarif"
     path = package / "lib" / "schemas" / "sarif-2.1.0-rtm.5.json"
     if not path.exists():
@@ -250,16 +250,16 @@ def sarif_schema() -> Any:
 
 
 def test_sarif_is_valid_and_has_every_finding(run: Run, repository: Path) -> None:
-    done = run("review", *PANEL, "--sarif", "out.sarif")
-    assert done.stdout == TEXT
+    result = run("review", *PANEL, "--sarif", "out.sarif")
+    assert result.stdout == TEXT
     document = json.loads((repository / "out.sarif").read_text())
     schema = sarif_schema()
     jsonschema.Draft7Validator(schema).validate(document)
-    (run_,) = document["runs"]
-    results = {entry["message"]["text"].split("\n")[0]: entry for entry in run_["results"]}
+    (sarif_run,) = document["runs"]
+    results = {entry["message"]["text"].split("\n")[0]: entry for entry in sarif_run["results"]}
     assert len(results) == 7
-    rules = run_["tool"]["driver"]["rules"]
-    assert all(rules[entry["ruleIndex"]]["id"] == entry["ruleId"] for entry in run_["results"])
+    rules = sarif_run["tool"]["driver"]["rules"]
+    assert all(rules[entry["ruleIndex"]]["id"] == entry["ruleId"] for entry in sarif_run["results"])
     sql = results["SQL injection through name"]
     place = sql["locations"][0]["physicalLocation"]
     assert (sql["level"], place["artifactLocation"]["uri"], place["region"]["startLine"]) == (
@@ -268,8 +268,8 @@ def test_sarif_is_valid_and_has_every_finding(run: Run, repository: Path) -> Non
         13,
     )
     # GitHub refuses a whole document if one result has no location
-    (gone,) = run_["invocations"][0]["toolExecutionNotifications"]
-    assert gone["message"]["text"].startswith("cache.py:3 does not exist: The cache has no limit")
+    (notification,) = sarif_run["invocations"][0]["toolExecutionNotifications"]
+    assert notification["message"]["text"].startswith("cache.py:3 does not exist: The cache has no limit")
     assert results["time.sleep(0) blocks the event loop"]["suppressions"][0]["kind"] == "external"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft7Validator(schema).validate({**document, "version": "2"})
@@ -291,12 +291,15 @@ def test_github_annotations_are_escaped(run: Run, repository: Path) -> None:
 def test_no_models_words_and_no_files_name_command_githubs_runner(
     run: Run, repository: Path, fake_process: FakeProcess, env: dict[str, str], options: tuple[str, ...]
 ) -> None:
-    """It takes every line of a log that begins with `::`, and every `##[` in one, for a command."""
+    """The runner executes every line of a log that begins with `::`, and every `##[` in one."""
     hostile = "::add-mask::x\n \t::stop-commands::y\r::error::z ##[group]all"
-    made = planted.finding("store.py", 13, "high", f"A claim\n{hostile}", hostile, hostile)
+    finding = planted.finding("store.py", 13, "high", f"A claim\n{hostile}", hostile, hostile)
     fake_process.reset()
     fake_process.script(
-        vendor="openai-responses", contains="Review this", text=json.dumps({"findings": [made]}), times=None
+        vendor="openai-responses",
+        contains="Review this",
+        text=json.dumps({"findings": [finding]}),
+        times=None,
     )
     fake_process.script(vendor="anthropic", status=400, message=hostile, times=None)
     fake_process.script(text='{"findings": [], "verdicts": []}', times=None)
@@ -304,9 +307,9 @@ def test_no_models_words_and_no_files_name_command_githubs_runner(
         (repository / name).write_bytes(b"\0")
     planted.git(repository, "add", ".")
     env["GITHUB_ACTIONS"] = "true"
-    done = run("review", *PANEL, *options)
-    assert done.returncode == 0
-    lines = re.split(r"[\r\n]", f"{done.stdout}\n{done.stderr}")
+    result = run("review", *PANEL, *options)
+    assert result.returncode == 0
+    lines = re.split(r"[\r\n]", f"{result.stdout}\n{result.stderr}")
     commands = [line for line in lines if line.lstrip().startswith("::") or "##[" in line]
     expected = (
         ["::error file=store.py", "::warning title=counsel review::"] if options == ("--github",) else []
@@ -314,9 +317,9 @@ def test_no_models_words_and_no_files_name_command_githubs_runner(
     assert [line.startswith(start) for line, start in zip(commands, expected, strict=True)] == [True] * len(
         expected
     )
-    assert "stop-commands" in done.stdout
+    assert "stop-commands" in result.stdout
     if options in {("--json",), ("--sarif", "-")}:
-        assert "##[group]all" in str(json.loads(done.stdout))
+        assert "##[group]all" in str(json.loads(result.stdout))
     env["GITHUB_ACTIONS"] = ""
     assert options or "\n  ::add-mask::x" in run("review", *PANEL).stdout, "elsewhere it is text"
 
@@ -342,24 +345,24 @@ def test_a_review_that_fails_has_an_exit_code_of_its_own(
     run: Run, project: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(status=401, times=None)
-    done = run("review", *PANEL, "--json", "--fail-on", "high")
-    assert done.returncode == 3
-    assert json.loads(done.stdout)["code"] == "UPSTREAM_ERROR"
+    result = run("review", *PANEL, "--json", "--fail-on", "high")
+    assert result.returncode == 3
+    assert json.loads(result.stdout)["code"] == "UPSTREAM_ERROR"
     assert run("review", "no-such-branch", *PANEL).returncode == 3
     assert run("review", "-m", "no-such-model", "--standalone").returncode == 3
 
 
 def test_quiet_shows_why_a_review_failed(run: Run, project: Path) -> None:
-    done = run("review", "no-such-branch", "-q", *PANEL)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "There is no commit 'no-such-branch'" in done.stderr
+    result = run("review", "no-such-branch", "-q", *PANEL)
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "There is no commit 'no-such-branch'" in result.stderr
 
 
 def test_what_is_no_diff_is_not_taken_for_an_empty_one(run: Run, repository: Path) -> None:
     (repository / "stat.txt").write_text(planted.git(repository, "diff", "--stat"))
-    done = run("review", "--diff", "stat.txt", *PANEL, "--fail-on", "high")
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "stat.txt is not a unified diff" in done.stderr
+    result = run("review", "--diff", "stat.txt", *PANEL, "--fail-on", "high")
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "stat.txt is not a unified diff" in result.stderr
 
 
 def test_a_sarif_file_that_cannot_be_written_is_refused_before_anything_is_sent(
@@ -370,25 +373,30 @@ def test_a_sarif_file_that_cannot_be_written_is_refused_before_anything_is_sent(
 
 
 def test_findings_at_impossible_places(run: Run, repository: Path, fake_process: FakeProcess) -> None:
-    made = [
+    raw_findings = [
         planted.finding("../../etc/passwd", 1, "high", "Outside of the repository", "x"),
         planted.finding("tokens.py", -3, "low", "A negative line", "x"),
         {**planted.finding("tokens.py", 2, "low", "Ends too late", "x"), "end_line": 4_000},
         planted.finding("tokens.py", 900, "high", "Behind the end", "x"),
     ]
     fake_process.reset()
-    fake_process.script(vendor="gemini", contains="Review this change", text=json.dumps({"findings": made}))
+    fake_process.script(
+        vendor="gemini", contains="Review this change", text=json.dumps({"findings": raw_findings})
+    )
     fake_process.script(contains="Review this change", text='{"findings": []}', times=None)
-    done = run("review", *PANEL, "--json", "--fail-on", "high")
-    findings = {entry["title"]: entry for entry in json.loads(done.stdout)["findings"]}
-    places = {title: (each["line"], each["end_line"], each["location"]) for title, each in findings.items()}
+    result = run("review", *PANEL, "--json", "--fail-on", "high")
+    findings = {entry["title"]: entry for entry in json.loads(result.stdout)["findings"]}
+    places = {
+        title: (finding["line"], finding["end_line"], finding["location"])
+        for title, finding in findings.items()
+    }
     assert places == {
         "Outside of the repository": (1, 1, "missing"),
         "A negative line": (None, None, "diff"),
         "Ends too late": (2, 9, "diff"),
         "Behind the end": (900, 900, "missing"),
     }
-    assert done.returncode == 0
+    assert result.returncode == 0
 
 
 def test_what_cannot_be_combined_is_bad_usage(run: Run, repository: Path) -> None:
@@ -407,8 +415,8 @@ def test_what_cannot_be_combined_is_bad_usage(run: Run, repository: Path) -> Non
 def test_a_diff_from_standard_input_or_a_file(run: Run, process: Run, repository: Path) -> None:
     diff = planted.git(repository, "diff")
     planted.git(repository, "checkout", "-q", ".")
-    piped = process("review", "--diff", "-", *PANEL, "--json", stdin=diff)
-    assert json.loads(piped.stdout)["about"] == "the diff on standard input"
+    result = process("review", "--diff", "-", *PANEL, "--json", stdin=diff)
+    assert json.loads(result.stdout)["about"] == "the diff on standard input"
     (repository / "change.diff").write_text(diff)
     assert json.loads(run("review", "--diff", "change.diff", *PANEL, "--json").stdout)["files"] == [
         "store.py",
@@ -419,13 +427,13 @@ def test_a_diff_from_standard_input_or_a_file(run: Run, process: Run, repository
 def test_a_diff_that_was_cut_off_says_so(run: Run, repository: Path) -> None:
     diff = planted.git(repository, "diff")
     (repository / "cut.diff").write_text(diff[: diff.rindex("\n+    return True")])
-    done = run("review", "--diff", "cut.diff", *PANEL, "--json")
-    document = json.loads(done.stdout)
+    result = run("review", "--diff", "cut.diff", *PANEL, "--json")
+    document = json.loads(result.stdout)
     assert document["files"] == ["store.py", "tokens.py"]
     reason = "a hunk of it has fewer lines than its header says"
     assert document["left_out"] == [{"file": "tokens.py", "reason": reason}]
     assert f"Not reviewed: tokens.py: {reason}." in document["content"]
-    assert f"Not reviewed: tokens.py: {reason}." in done.stderr
+    assert f"Not reviewed: tokens.py: {reason}." in result.stderr
     (repository / "whole.diff").write_text(diff)
     assert json.loads(run("review", "--diff", "whole.diff", *PANEL, "--json").stdout)["left_out"] == []
 
@@ -434,31 +442,31 @@ def test_nothing_to_review_is_no_failure_and_asks_nobody(
     run: Run, repository: Path, fake_process: FakeProcess
 ) -> None:
     planted.git(repository, "checkout", "-q", ".")
-    done = run("review", *PANEL, "--sarif", "-", "--fail-on", "info")
-    assert done.returncode == 0
-    assert "Nothing to review (working tree against HEAD): no changes." in done.stderr
-    document = json.loads(done.stdout)
+    result = run("review", *PANEL, "--sarif", "-", "--fail-on", "info")
+    assert result.returncode == 0
+    assert "Nothing to review (working tree against HEAD): no changes." in result.stderr
+    document = json.loads(result.stdout)
     jsonschema.Draft7Validator(sarif_schema()).validate(document)
     assert document["runs"][0]["results"] == []
-    shown = json.loads(run("review", *PANEL, "--json").stdout)
-    assert (shown["findings"], shown["content"]) == ([], "Nothing to review: working tree against HEAD.")
+    review = json.loads(run("review", *PANEL, "--json").stdout)
+    assert (review["findings"], review["content"]) == ([], "Nothing to review: working tree against HEAD.")
     (repository / "uv.lock").write_text("version = 1\n")
     planted.git(repository, "add", "uv.lock")
     assert "HEAD): the only changed file was left out." in run("review", *PANEL).stderr
     (repository / "store.py").unlink()
     (repository / "store.py").symlink_to("/etc/passwd")
-    done = run("review", *PANEL)
-    assert done.stderr.count("Not reviewed: store.py") == 1, "git shows a new type as two changes"
-    assert "HEAD): all 2 changed files were left out." in done.stderr
+    result = run("review", *PANEL)
+    assert result.stderr.count("Not reviewed: store.py") == 1, "git shows a new type as two changes"
+    assert "HEAD): all 2 changed files were left out." in result.stderr
     assert fake_process.calls == []
 
 
 def test_a_branch_is_compared_with_where_it_left(run: Run, project: Path, fake_process: FakeProcess) -> None:
     planted.script(fake_process)
     (project / "store.py").write_text("x = 1\n")
-    done = run("review", "main", *PANEL, "--json")
-    assert json.loads(done.stdout)["files"] == ["store.py", "tokens.py"]
-    assert "Uncommitted changes are not part of it." in done.stderr
+    result = run("review", "main", *PANEL, "--json")
+    assert json.loads(result.stdout)["files"] == ["store.py", "tokens.py"]
+    assert "Uncommitted changes are not part of it." in result.stderr
     planted.git(project, "checkout", "-q", ".")
     assert "Reviewing HEAD since it branched off main" in run("review", *PANEL).stderr
 
@@ -475,14 +483,14 @@ def test_what_is_left_out_is_said(run: Run, repository: Path, fake_process: Fake
     )
     (repository / "logo.png").write_bytes(b"\x89PNG\0\1")
     planted.git(repository, "add", "-f", ".")
-    done = run("review", "--staged", *PANEL, "--json")
-    left = {entry["file"]: entry["reason"] for entry in json.loads(done.stdout)["left_out"]}
-    assert left == {
+    result = run("review", "--staged", *PANEL, "--json")
+    reasons = {entry["file"]: entry["reason"] for entry in json.loads(result.stdout)["left_out"]}
+    assert reasons == {
         ".env": "an environment file often holds keys",
         "uv.lock": "it is a lock file",
         "made.py": "it is generated",
         "logo.png": "it is binary",
         "node_modules/x/index.js": "it is third-party code",
     }
-    assert "Not reviewed: .env: an environment file often holds keys." in done.stderr
+    assert "Not reviewed: .env: an environment file often holds keys." in result.stderr
     assert "hunter22" not in json.dumps([request["body"] for request in fake_process.calls])

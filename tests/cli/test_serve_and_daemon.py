@@ -47,8 +47,8 @@ async def test_the_daemon_is_shown_and_stopped(home: Path) -> None:
         assert status["pid"] == daemon_pid(home)
         assert [client["client"] for client in status["clients"]] == ["some-agent"]
         assert "some-agent" in (await asyncio.to_thread(counsel, home, "daemon", "status")).stdout
-        stopped = await asyncio.to_thread(counsel, home, "daemon", "stop", "--json")
-        assert json.loads(stopped.stdout) == {"stopped": True}
+        stop = await asyncio.to_thread(counsel, home, "daemon", "stop", "--json")
+        assert json.loads(stop.stdout) == {"stopped": True}
 
 
 async def test_serve_answers_over_http_and_ends_with_a_signal(home: Path, fake_process: FakeProcess) -> None:
@@ -86,20 +86,20 @@ async def test_serve_answers_over_http_and_ends_with_a_signal(home: Path, fake_p
 async def test_another_address_is_refused_with_a_weak_token(home: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), "COUNSEL_TOKEN": "weak"}
     command = [sys.executable, "-m", "counsel", "serve", "--host", "0.0.0.0", "--port", "0"]
-    done = await asyncio.to_thread(
+    result = await asyncio.to_thread(
         subprocess.run, command, env=env, capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.returncode == 1
-    assert "COUNSEL_TOKEN" in done.stderr
+    assert result.returncode == 1
+    assert "COUNSEL_TOKEN" in result.stderr
 
 
 async def test_a_port_in_use_is_named(home: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        done = await asyncio.to_thread(counsel, home, "serve", "--port", port)
-    assert done.returncode == 1
-    assert f"127.0.0.1:{port}: Address already in use.\n" in done.stderr
-    assert "--port" in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        result = await asyncio.to_thread(counsel, home, "serve", "--port", port)
+    assert result.returncode == 1
+    assert f"127.0.0.1:{port}: Address already in use.\n" in result.stderr
+    assert "--port" in result.stderr
 
 
 async def test_serve_can_speak_stdio(home: Path) -> None:

@@ -32,7 +32,7 @@ def empty(postgres_server: PostgresServer) -> Iterator[str]:
         yield url
 
 
-async def refused(home: Path, url: str) -> str:
+async def start_error(home: Path, url: str) -> str:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "counsel", "serve", "--port", "0", "--database", url),
         env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home)},
@@ -75,7 +75,7 @@ def test_a_worker_without_a_database_says_how_to_name_one(user: User) -> None:
 async def test_a_database_without_tables_is_named_with_the_command_that_makes_them(
     home: Path, empty: str
 ) -> None:
-    assert "counsel database migrate" in await refused(home, empty)
+    assert "counsel database migrate" in await start_error(home, empty)
 
 
 async def test_a_database_of_a_newer_release_is_refused(
@@ -126,16 +126,16 @@ def test_only_an_answer_that_stays_the_same_ends_the_start_at_once(words: str, *
 async def test_a_database_that_does_not_exist_is_named_at_once_and_in_one_line(
     home: Path, empty: str
 ) -> None:
-    error = await refused(home, empty.replace("/test_", "/no_such_"))
+    error = await start_error(home, empty.replace("/test_", "/no_such_"))
     assert error.count("does not exist") == 1
     assert "couldn't get a connection" not in error
 
 
 async def test_a_workers_probes_answer_an_orchestrator_and_prometheus() -> None:
     """In this process: the worker itself is in tests/team/test_workers.py."""
-    loaded = settings.load({"COUNSEL_METRICS_TOKEN": "a-metrics-token"})
+    user_settings = settings.load({"COUNSEL_METRICS_TOKEN": "a-metrics-token"})
     draining = False
-    server = await WorkerProbes(FakeEngine(), loaded, lambda: draining).serve("127.0.0.1", 0)
+    server = await WorkerProbes(FakeEngine(), user_settings, lambda: draining).serve("127.0.0.1", 0)
     base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with aiohttp.ClientSession(base) as session:
 

@@ -88,10 +88,10 @@ class Person:
         ) as process:
             assert process.stderr
             errors = process.stderr.read().decode()
-            _, status, used = os.wait4(process.pid, 0)
+            _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0, errors
-        return used.ru_utime + used.ru_stime
+        return usage.ru_utime + usage.ru_stime
 
     def counsel(self, arguments: str) -> float:
         return self.cpu(sys.executable, "-P", "-m", "counsel", *arguments.split())
@@ -105,9 +105,9 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Person:
         path.mkdir()
     counsel = (home / ".counsel").absolute()
     counsel.mkdir(mode=0o700)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLES)}
     env = {
-        **{name: value for name, value in kept.items() if not name.endswith("_API_KEY")},
+        **{name: value for name, value in variables.items() if not name.endswith("_API_KEY")},
         "HOME": str(home),
         "COUNSEL_HOME": str(counsel),
         "OPENAI_API_KEY": "sk-" + "a" * 40,
@@ -121,9 +121,9 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Person:
         program.chmod(0o755)
     _write_agents_files(home)
     asyncio.run(_store_conversations(counsel))
-    made = Person(env, project)
-    made.cpu(sys.executable, "-P", "-c", YARDSTICK)  # compiles its modules
-    return made
+    owner = Person(env, project)
+    owner.cpu(sys.executable, "-P", "-c", YARDSTICK)  # compiles its modules
+    return owner
 
 
 def _write_agents_files(home: Path) -> None:
@@ -172,7 +172,7 @@ def _heavy_imports(person: Person, arguments: str) -> list[str]:
         f"cli.run({arguments.split()!r})\n"
         f"sys.stderr.write(chr(10) + json.dumps([name for name in {HEAVY!r} if name in sys.modules]))\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-P", "-c", code],
         env=person.env,
         cwd=person.project,
@@ -181,5 +181,5 @@ def _heavy_imports(person: Person, arguments: str) -> list[str]:
         text=True,
         check=True,
     )
-    names: list[str] = json.loads(done.stderr.splitlines()[-1])
+    names: list[str] = json.loads(result.stderr.splitlines()[-1])
     return names

@@ -13,7 +13,7 @@ from counsel.cli import closed_window, connect
 from counsel.cli.stopped import Stopped
 
 
-async def signalled(number: signal.Signals | None) -> str:
+async def wait_for_signal(number: signal.Signals | None) -> str:
     if number is not None:
         os.kill(os.getpid(), number)
         await asyncio.sleep(60)
@@ -25,23 +25,23 @@ def test_a_signal_ends_the_command_with_its_code(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(closed_window, "write_nowhere", lambda *files: None)
-    with connect.Loop() as loop, pytest.raises(click.exceptions.Exit) as caught:
-        loop.run(signalled(number))
-    assert caught.value.exit_code == 128 + number
+    with connect.Loop() as loop, pytest.raises(click.exceptions.Exit) as exit_:
+        loop.run(wait_for_signal(number))
+    assert exit_.value.exit_code == 128 + number
     assert signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}
 
 
 def test_ctrl_c_stops_the_work_alone() -> None:
     with connect.Loop() as loop:
         with pytest.raises(Stopped):
-            loop.run(signalled(signal.SIGINT))
-        assert loop.run(signalled(None)) == "answered"
+            loop.run(wait_for_signal(signal.SIGINT))
+        assert loop.run(wait_for_signal(None)) == "answered"
 
 
 def test_the_teams_server_is_asked_through_the_shells_proxy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As all its other calls are."""
+    """Like all its other calls."""
     from types import SimpleNamespace
 
     import aiohttp
@@ -49,11 +49,11 @@ def test_the_teams_server_is_asked_through_the_shells_proxy(
     from counsel.cli import people_keys, user
     from counsel.errors import AuthenticationFailed
 
-    asked: list[bool] = []
+    proxies: list[bool] = []
 
     class Session:
         def __init__(self, *, headers: object, trust_env: bool) -> None:
-            asked.append(trust_env)
+            proxies.append(trust_env)
             raise aiohttp.ClientError
 
     login = SimpleNamespace(token="csl_x", url="https://team.example", host="team.example")
@@ -61,4 +61,4 @@ def test_the_teams_server_is_asked_through_the_shells_proxy(
     monkeypatch.setattr(user, "caller", lambda: SimpleNamespace(settings=SimpleNamespace(team=login)))
     with pytest.raises(AuthenticationFailed, match=r"team\.example did not answer"):
         people_keys._request("GET", "")
-    assert asked == [True]
+    assert proxies == [True]

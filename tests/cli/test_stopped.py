@@ -34,7 +34,7 @@ def state(slot: str, text: str = "", partial: str | None = None) -> ModelState:
 
 
 @pytest.mark.parametrize(
-    ("about", "kept"),
+    ("status", "expected"),
     [
         (job(), None),
         (job(models_status=(state("0"),)), None),
@@ -47,17 +47,19 @@ def state(slot: str, text: str = "", partial: str | None = None) -> ModelState:
         (job("consensus", models_status=(state("0", partial="b"), state("1"))), "0 of 2 answers kept, and partial text"),
     ],
 )  # fmt: skip
-def test_what_is_kept_is_named_with_the_command_that_shows_it(about: JobStatus, kept: str | None) -> None:
-    text = stopped.summary(about)
-    if kept is None:
+def test_what_is_kept_is_named_with_the_command_that_shows_it(
+    status: JobStatus, expected: str | None
+) -> None:
+    text = stopped.summary(status)
+    if expected is None:
         assert text == "Stopped before an answer arrived."
     else:
-        assert text.startswith(f"Stopped. {kept}: counsel jobs ")
-        assert about.job_id.removeprefix("job_").startswith(text.rpartition(" ")[2].removeprefix("job_"))
+        assert text.startswith(f"Stopped. {expected}: counsel jobs ")
+        assert status.job_id.removeprefix("job_").startswith(text.rpartition(" ")[2].removeprefix("job_"))
 
 
 @pytest.mark.parametrize(
-    ("fields", "shown"),
+    ("fields", "expected"),
     [
         ({"status": "processing", "completed": 1, "total": 3}, "running 1/3"),
         ({"status": "processing", "completed": 0, "total": 1}, "running"),
@@ -65,9 +67,9 @@ def test_what_is_kept_is_named_with_the_command_that_shows_it(about: JobStatus, 
         ({"status": "processing", "total": 3, "waiting_for": Wait("turn", "")}, "waiting"),
     ],
 )
-def test_a_jobs_state_in_a_list(fields: dict[str, Any], shown: str) -> None:
+def test_a_jobs_state_in_a_list(fields: dict[str, Any], expected: str) -> None:
     values: dict[str, Any] = {
         "id": "c", "job_id": "job_1", "tool": "consensus", "models": (), "completed": 0, "total": 1,
         "elapsed_seconds": 1.0, "started_at": "2026-11-18T12:00:00.000Z",
     }  # fmt: skip
-    assert jobs._state(JobSummary(**(values | fields))) == shown
+    assert jobs._state(JobSummary(**(values | fields))) == expected

@@ -72,16 +72,16 @@ def schema_of(body: Any) -> Any:
 def test_a_system_prompt_reaches_every_vendors_own_field(
     person: User, fake_process: FakeProcess, model: str
 ) -> None:
-    done = ask(person, "Why?", "-m", model, "--system", "Answer like a pirate.")
-    assert done.code == 0, done.err
+    result = ask(person, "Why?", "-m", model, "--system", "Answer like a pirate.")
+    assert result.code == 0, result.err
     assert system_of(fake_process.calls[0]["body"]) == "Answer like a pirate."
 
 
 def test_a_system_prompt_reaches_every_member_in_both_rounds(person: User, fake_process: FakeProcess) -> None:
     (person.project / "role.md").write_text("Answer like a pirate.\n")
     person.command = "consensus"
-    done = ask(person, "Why?", "-m", "gpt-5,sonnet", "--system", "@role.md")
-    assert done.code == 0, done.err
+    result = ask(person, "Why?", "-m", "gpt-5,sonnet", "--system", "@role.md")
+    assert result.code == 0, result.err
     assert [system_of(call["body"]).strip() for call in fake_process.calls] == ["Answer like a pirate."] * 4
 
 
@@ -93,8 +93,8 @@ def test_a_file_for_the_system_prompt_follows_the_rules_for_files(
     assert ask(person, "Why?", "--system", "@none", "--json").json["code"] == "NOT_FOUND"
     (person.home / "elsewhere.md").write_text("HUSH\n")
     monkeypatch.setenv("CLAUDECODE", "1")
-    refused = ask(person, "Why?", "--system", f"@{person.home / 'elsewhere.md'}", "--json")
-    assert refused.json["code"] == "FILE_NOT_ALLOWED"
+    refusal = ask(person, "Why?", "--system", f"@{person.home / 'elsewhere.md'}", "--json")
+    assert refusal.json["code"] == "FILE_NOT_ALLOWED"
     assert fake_process.calls == []
 
 
@@ -103,9 +103,9 @@ def test_a_schema_reaches_every_vendor_and_stdout_has_the_json_alone(
     person: User, fake_process: FakeProcess, model: str
 ) -> None:
     fake_process.script(text=f"```json\n{GOOD}\n```")
-    done = ask(person, "Why?", "-m", model, "--schema", "schema.json")
-    assert done.code == 0, done.err
-    assert done.out == GOOD + "\n"
+    result = ask(person, "Why?", "-m", model, "--schema", "schema.json")
+    assert result.code == 0, result.err
+    assert result.out == GOOD + "\n"
     (call,) = fake_process.calls
     assert schema_of(call["body"]) == (None if model == "deepseek-chat" else SCHEMA)
     assert '"additionalProperties"' in system_of(call["body"])
@@ -116,19 +116,19 @@ def test_a_vendor_that_refuses_the_field_is_asked_in_the_prompt_alone(
 ) -> None:
     fake_process.script(status=400, message="Unsupported parameter: text.format")
     fake_process.script(text=GOOD)
-    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json")
-    assert (done.code, done.out) == (0, GOOD + "\n"), done.err
+    result = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json")
+    assert (result.code, result.out) == (0, GOOD + "\n"), result.err
     assert "format" not in fake_process.calls[-1]["body"].get("text", {})
 
 
 def test_an_answer_that_does_not_match_is_corrected_once(person: User, fake_process: FakeProcess) -> None:
     fake_process.script(text='{"name": "a", "tags": [7]}')
     fake_process.script(text=GOOD)
-    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json", "--json")
-    assert done.json["content"] == GOOD
+    result = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json", "--json")
+    assert result.json["content"] == GOOD
     first, second = fake_process.calls
     assert "$.tags[0]: 7 is not of type 'string'" in json.dumps(second["body"]["input"])
-    assert done.json["metadata"]["usage"]["input_tokens"] > 0
+    assert result.json["metadata"]["usage"]["input_tokens"] > 0
     assert schema_of(first["body"]) == SCHEMA
 
 
@@ -146,9 +146,9 @@ def test_an_answer_that_never_matches_is_an_error_with_its_place(
     person: User, fake_process: FakeProcess, text: str, path: str
 ) -> None:
     fake_process.script(text=text, times=None)
-    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json", "--json")
-    assert (done.code, done.json["code"], done.json["path"]) == (1, "SCHEMA_MISMATCH", path)
-    assert done.json["partial"] == text
+    result = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json", "--json")
+    assert (result.code, result.json["code"], result.json["path"]) == (1, "SCHEMA_MISMATCH", path)
+    assert result.json["partial"] == text
     assert len(fake_process.calls) == 2
     plain = ask(person, "Why?", "-m", "gpt-5", "--schema", "schema.json")
     assert (plain.code, plain.out) == (1, "")
@@ -169,9 +169,9 @@ def test_a_bad_schema_is_an_error_before_anything_is_paid(
     person: User, fake_process: FakeProcess, text: str, words: str
 ) -> None:
     (person.project / "bad.json").write_text(text)
-    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "bad.json", "--json")
-    assert (done.code, done.json["code"]) == (1, "INVALID_ARGUMENT")
-    assert words in done.json["error"]
+    result = ask(person, "Why?", "-m", "gpt-5", "--schema", "bad.json", "--json")
+    assert (result.code, result.json["code"]) == (1, "INVALID_ARGUMENT")
+    assert words in result.json["error"]
     assert fake_process.calls == []
 
 
@@ -179,9 +179,9 @@ def test_a_reference_to_another_address_is_never_fetched(person: User, fake_proc
     reference = {"$ref": f"{fake_process.url}/schema.json"}
     (person.project / "remote.json").write_text(json.dumps(reference))
     fake_process.script(text=GOOD, times=None)
-    done = ask(person, "Why?", "-m", "sonnet", "--schema", "remote.json", "--json")
-    assert done.json["code"] == "SCHEMA_MISMATCH"
-    assert "does not contain" in done.json["error"]
+    result = ask(person, "Why?", "-m", "sonnet", "--schema", "remote.json", "--json")
+    assert result.json["code"] == "SCHEMA_MISMATCH"
+    assert "does not contain" in result.json["error"]
     assert all("schema.json" not in call["path"] for call in fake_process.calls)
 
 
@@ -210,10 +210,10 @@ def test_a_schema_that_would_be_checked_forever_is_an_error_with_the_answer(
     monkeypatch.setattr(structured, "_WORKER", quick)
     (person.project / "slow.json").write_text(json.dumps(schema))
     fake_process.script(text=json.dumps(value), times=None)
-    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "slow.json", "--json")
-    assert (done.code, done.json["code"]) == (1, "SCHEMA_MISMATCH")
-    assert "takes too much time" in done.json["error"]
-    assert json.loads(done.json["partial"]) == value
+    result = ask(person, "Why?", "-m", "gpt-5", "--schema", "slow.json", "--json")
+    assert (result.code, result.json["code"]) == (1, "SCHEMA_MISMATCH")
+    assert "takes too much time" in result.json["error"]
+    assert json.loads(result.json["partial"]) == value
 
 
 def test_auto_does_not_pay_every_model_for_a_schema_that_none_matches(
@@ -221,8 +221,8 @@ def test_auto_does_not_pay_every_model_for_a_schema_that_none_matches(
 ) -> None:
     (person.project / "never.json").write_text('{"type": "object", "required": ["nobody-writes-this"]}')
     fake_process.script(text="{}", times=None)
-    done = ask(person, "Why?", "-m", "auto", "--schema", "never.json", "--json")
-    assert (done.code, done.json["code"]) == (1, "SCHEMA_MISMATCH")
+    result = ask(person, "Why?", "-m", "auto", "--schema", "never.json", "--json")
+    assert (result.code, result.json["code"]) == (1, "SCHEMA_MISMATCH")
     assert len(fake_process.calls) == 4  # two models, each asked once more
 
 
@@ -236,8 +236,8 @@ def test_patterns_and_references_are_checked(person: User, fake_process: FakePro
     (person.project / "patterns.json").write_text(json.dumps(schema))
     fake_process.script(text='{"pattern": "UPPER"}')
     fake_process.script(text='{"pattern": "lower"}')
-    done = ask(person, "Why?", "-m", "gpt-5", "--schema", "patterns.json", "--json")
-    assert done.json["content"] == '{"pattern": "lower"}'
+    result = ask(person, "Why?", "-m", "gpt-5", "--schema", "patterns.json", "--json")
+    assert result.json["content"] == '{"pattern": "lower"}'
     assert "$.pattern: 'UPPER' does not match" in json.dumps(fake_process.calls[1]["body"]["input"])
 
 

@@ -83,7 +83,7 @@ def test_text_is_folded_between_words(text: str, width: int, lines: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "width", "ended"),
+    ("text", "width", "expected"),
     [
         ("one two", 7, "one two"),
         ("one two", 6, "one t…"),
@@ -95,8 +95,8 @@ def test_text_is_folded_between_words(text: str, width: int, lines: list[str]) -
         ("日本語日本語", 6, "日本…"),
     ],
 )
-def test_text_ends_after_its_first_words(text: str, width: int, ended: str) -> None:
-    assert tables.ellipsized(text, width) == ended
+def test_text_ends_after_its_first_words(text: str, width: int, expected: str) -> None:
+    assert tables.ellipsized(text, width) == expected
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,18 @@ def test_how_many_cells_a_text_takes(text: str, cells: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("passed", "shown"),
+    ("age", "expected"),
     [
         (-100, "just now"), (0, "just now"), (4.9, "just now"), (5, "5 s ago"), (59.9, "59 s ago"), (60, "1 min ago"),
         (3599, "59 min ago"), (3600, "1 h ago"), (86_399, "23 h ago"), (86_400, "1 day ago"), (172_800, "2 days ago"),
         (60 * 86_400, "60 days ago"), (60 * 86_400 + 1, "2025-11-02"),
     ],
 )  # fmt: skip
-def test_how_long_ago(passed: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_long_ago(age: float, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_767_268_800.0  # noon of the first of January 2026, UTC
     monkeypatch.setattr("counsel.cli.times.time.time", lambda: now)
     monkeypatch.setattr("counsel.cli.times.time.localtime", time.gmtime)
-    assert times.ago(now - passed) == shown
+    assert times.ago(now - age) == expected
 
 
 def test_a_moment_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +131,11 @@ def test_a_moment_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("duration", "shown"),
+    ("duration", "expected"),
     [
         (0.84, "0.8 s"), (9.94, "9.9 s"), (10, "10 s"), (599.4, "599 s"), (600, "10 min"), (10_799, "180 min"),
         (10_800, "3.0 h"), (19_800, "5.5 h"),
     ],
 )  # fmt: skip
-def test_how_long_it_took(duration: float, shown: str) -> None:
-    assert times.took(duration) == shown
+def test_how_long_it_took(duration: float, expected: str) -> None:
+    assert times.took(duration) == expected

@@ -71,7 +71,7 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             kill_daemon(home / "counsel")
 
 
-def shown(command: str, env: dict[str, str], columns: int) -> list[str]:
+def output_lines(command: str, env: dict[str, str], columns: int) -> list[str]:
     """The lines as the command wrote them, before the terminal wraps them."""
     project = Path(env["HOME"], "project")
     with Terminal(*command.split(), env=env, cwd=project, columns=columns, rows=60) as terminal:
@@ -82,7 +82,7 @@ def shown(command: str, env: dict[str, str], columns: int) -> list[str]:
 @pytest.mark.parametrize("columns", [80, 140])
 @pytest.mark.parametrize("command", LISTS)
 def test_lists_fit_the_terminal_and_break_no_word(command: str, columns: int, env: dict[str, str]) -> None:
-    lines = shown(command, env, columns)
+    lines = output_lines(command, env, columns)
     assert any(line.strip() for line in lines)
     wide = [line for line in lines if len(line) > columns and len(max(line.split(), key=len)) < columns - 8]
     assert wide == []

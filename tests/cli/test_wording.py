@@ -69,8 +69,8 @@ def test_no_text_of_the_engine_names_a_tool_or_its_arguments_on_the_command_line
 def test_an_error_has_the_commands_words(hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     for as_json in (True, False):
         fail(Conflict("Two jobs run.", hint=hint), as_json=as_json)
-        printed = capsys.readouterr()
-        assert not TOOLS.search(printed.out + printed.err)
+        streams = capsys.readouterr()
+        assert not TOOLS.search(streams.out + streams.err)
 
 
 def test_what_a_user_wrote_stays_as_it_is() -> None:
@@ -80,9 +80,9 @@ def test_what_a_user_wrote_stays_as_it_is() -> None:
 
 def test_an_error_names_its_job_and_its_conversation() -> None:
     error = NotFound("Gone.", job_id="job_1", continuation_id="conv_1")
-    shown = documents.error(error)
-    assert (shown["id"], shown["job_id"], shown["conversation"]) == ("job_1", "job_1", "conv_1")
-    assert "continuation_id" not in json.dumps(shown)
+    document = documents.error(error)
+    assert (document["id"], document["job_id"], document["conversation"]) == ("job_1", "job_1", "conv_1")
+    assert "continuation_id" not in json.dumps(document)
 
 
 def test_settings_that_were_left_out_are_named_like_options(capsys: pytest.CaptureFixture[str]) -> None:

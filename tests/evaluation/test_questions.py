@@ -12,7 +12,7 @@ from counsel.evaluation import questions
 from counsel.evaluation.questions import Question
 
 
-def written(tmp_path: Path, *lines: object) -> Path:
+def write_file(tmp_path: Path, *lines: object) -> Path:
     path = tmp_path / "questions.jsonl"
     path.write_text(
         "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines), "utf-8"
@@ -25,7 +25,7 @@ def good(**fields: object) -> dict[str, object]:
 
 
 def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_path: Path) -> None:
-    path = written(
+    path = write_file(
         tmp_path,
         good(),
         "",
@@ -39,7 +39,7 @@ def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_p
         Question("4", "2 + 2?", ("b", "a"), "a"),
         Question("5", "2 + 2?", ("3", "4"), "4"),  # as the models are asked, without blanks around
     ]
-    assert [each.id for each in questions.read(path, limit=2)] == ["1", "sums"]
+    assert [question.id for question in questions.read(path, limit=2)] == ["1", "sums"]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_p
     ],
 )
 def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: object, problem: str) -> None:
-    with pytest.raises(CounselError, match=r"questions\.jsonl, line 2") as raised:
-        questions.read(written(tmp_path, good(), line))
-    assert problem in raised.value.message
-    assert '"question"' in (raised.value.hint or "")
+    with pytest.raises(CounselError, match=r"questions\.jsonl, line 2") as failure:
+        questions.read(write_file(tmp_path, good(), line))
+    assert problem in failure.value.message
+    assert '"question"' in (failure.value.hint or "")
 
 
 def test_a_file_that_is_missing_empty_or_binary_is_an_error(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_file_that_is_missing_empty_or_binary_is_an_error(tmp_path: Path) -> N
         (tmp_path / "none", "There is no file"),
         (tmp_path, "cannot be read"),
         (tmp_path / "binary", "is not UTF-8"),
-        (written(tmp_path), "has no questions"),
+        (write_file(tmp_path), "has no questions"),
     ):
         with pytest.raises(CounselError, match=problem):
             questions.read(path)

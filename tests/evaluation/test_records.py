@@ -29,7 +29,7 @@ WHOLE = Trial(
 PLAIN = Trial(TWO, (Ballot("gpt-5", Choice("4")),))
 
 
-def written(path: Path, *trials: Trial, panel: dict[str, Any] = PANEL) -> list[Any]:
+def write_records(path: Path, *trials: Trial, panel: dict[str, Any] = PANEL) -> list[Any]:
     records = Records(path, panel)
     for trial in trials:
         records.add(trial)
@@ -41,7 +41,7 @@ def written(path: Path, *trials: Trial, panel: dict[str, Any] = PANEL) -> list[A
 def test_what_is_finished_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     assert Records(path, PANEL).read([ONE, TWO]) == []
-    head, first, second = written(path, WHOLE, PLAIN)
+    head, first, second = write_records(path, WHOLE, PLAIN)
     assert head == {"panel": PANEL}
     assert (first["id"], first["question"]) == ("1", ONE.text)
     assert first["members"][0] == {
@@ -76,21 +76,21 @@ def test_a_run_without_a_finished_question_can_go_on(tmp_path: Path) -> None:
     records.open()
     records.close()
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"panel": PANEL}]
-    written(path, WHOLE)
+    write_records(path, WHOLE)
     assert Records(path, PANEL).read([ONE, TWO]) == [WHOLE]
 
 
 def test_questions_that_have_changed_or_gone_are_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    written(path, WHOLE, PLAIN)
-    changed = Question("1", "Another?", ONE.choices, ONE.answer)
-    assert Records(path, PANEL).read([changed, TWO]) == [PLAIN]
+    write_records(path, WHOLE, PLAIN)
+    new_question = Question("1", "Another?", ONE.choices, ONE.answer)
+    assert Records(path, PANEL).read([new_question, TWO]) == [PLAIN]
     assert Records(path, PANEL).read([ONE]) == [WHOLE]
 
 
 def test_a_line_that_was_cut_is_passed_over_and_written_behind(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    written(path, WHOLE)
+    write_records(path, WHOLE)
     path.write_text(path.read_text("utf-8") + '{"id": "2", "ques', "utf-8")
     assert Records(path, PANEL).read([ONE, TWO]) == [WHOLE]
     records = Records(path, PANEL)
@@ -102,14 +102,14 @@ def test_a_line_that_was_cut_is_passed_over_and_written_behind(tmp_path: Path) -
 
 def test_a_whole_last_line_counts_without_its_newline(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    written(path, WHOLE)
+    write_records(path, WHOLE)
     path.write_text(path.read_text("utf-8").rstrip("\n"), "utf-8")
     assert Records(path, PANEL).read([ONE]) == [WHOLE]
 
 
 def test_a_file_of_another_panel_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    written(path, WHOLE, panel={"models": ["gpt-5"]})
+    write_records(path, WHOLE, panel={"models": ["gpt-5"]})
     with pytest.raises(Conflict, match=r'another panel: \{"models": \["gpt-5"\]\}'):
         Records(path, PANEL).read([ONE])
 
@@ -117,7 +117,7 @@ def test_a_file_of_another_panel_is_refused(tmp_path: Path) -> None:
 def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.touch()
-    assert written(path, PLAIN)[0] == {"panel": PANEL}
+    assert write_records(path, PLAIN)[0] == {"panel": PANEL}
 
 
 @pytest.mark.parametrize(("right", "total", "accuracy"), [(3, 4, 0.75), (0, 4, 0.0), (0, 0, 0.0)])

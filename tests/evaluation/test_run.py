@@ -1,4 +1,4 @@
-"""A panel is asked every question: each is a job with its share of the budget, and failures end it."""
+"""A panel is asked every question: each is a job with its share of the budget, and failures end the evaluation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from counsel.results import ConsensusResult
 QUESTIONS = [Question(str(number), f"question {number}", ("a", "b"), "a") for number in range(6)]
 
 
-def answered(cost: float | None = 0.25, *failed: dict[str, Any]) -> ConsensusResult:
+def result_of(cost: float | None = 0.25, *failed: dict[str, Any]) -> ConsensusResult:
     def about(ms: int | None) -> dict[str, Any]:
         return {"usage": {"input_tokens": 1}, "cost_usd": 0.125, "response_time_ms": ms}
 
@@ -56,7 +56,7 @@ class Engine:
         return f"job_{len(self.requests)}"
 
     async def wait(self, job: str) -> ConsensusResult:
-        outcome = self.outcomes.pop(0) if self.outcomes else answered()
+        outcome = self.outcomes.pop(0) if self.outcomes else result_of()
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -65,22 +65,27 @@ class Engine:
         self.cancelled.append(job)
 
 
-async def evaluated(
-    engine: Engine, *, most: float | None = None, at_once: int = 1, panel: Panel | None = None, count: int = 6
+async def evaluate(
+    engine: Engine,
+    *,
+    max_cost: float | None = None,
+    at_once: int = 1,
+    panel: Panel | None = None,
+    count: int = 6,
 ) -> tuple[Evaluation, list[Trial | Failed]]:
-    done: list[Trial | Failed] = []
-    some: Any = engine
+    result: list[Trial | Failed] = []
+    fake_engine: Any = engine
     caller: Any = SimpleNamespace()
     panel = panel or Panel(("gpt-5", "gpt-5", "o3"), "opus")
-    evaluation = Evaluation(some, caller, panel, most, done.append)
+    evaluation = Evaluation(fake_engine, caller, panel, max_cost, result.append)
     await evaluation.ask_all(QUESTIONS[:count], at_once)
-    return evaluation, done
+    return evaluation, result
 
 
 async def test_each_question_is_a_job_of_its_own() -> None:
     engine = Engine()
-    evaluation, done = await evaluated(engine, count=2, at_once=3)
-    assert [each.question.id for each in done] == ["0", "1"]
+    evaluation, result = await evaluate(engine, count=2, at_once=3)
+    assert [outcome.question.id for outcome in result] == ["0", "1"]
     assert evaluation.stop_reason is None
     request = engine.requests[0]
     assert (request.prompt, request.models, request.choices) == (
@@ -90,14 +95,14 @@ async def test_each_question_is_a_job_of_its_own() -> None:
     )
     assert (request.refine, request.judge, request.max_cost_usd) == ("always", "opus", None)
     assert request.check_models, "a misspelt model is no member that is never right"
-    await evaluated(engine, count=1, panel=Panel(("o3",), None, refine=False))
+    await evaluate(engine, count=1, panel=Panel(("o3",), None, refine=False))
     assert (engine.requests[-1].refine, engine.requests[-1].judge) == ("never", None)
 
 
 async def test_each_may_spend_its_share_of_what_is_left() -> None:
     broken = UpstreamError("It broke.", cost_usd=0.5)
-    engine = Engine(answered(1.0), answered(None), broken, answered(100.0))
-    await evaluated(engine, most=4.0, at_once=2, count=5)
+    engine = Engine(result_of(1.0), result_of(None), broken, result_of(100.0))
+    await evaluate(engine, max_cost=4.0, at_once=2, count=5)
     shares = [request.max_cost_usd for request in engine.requests]
     assert shares[0] == 2.0
     assert sorted(shares[1:], reverse=True) == shares[1:]
@@ -108,12 +113,12 @@ async def test_questions_at_once_cannot_spend_more_than_the_limit_together() -> 
     class Held(Engine):
         async def wait(self, job: str) -> ConsensusResult:
             outcome = await waiting[int(job.removeprefix("job_")) - 1]
-            return answered(outcome)
+            return result_of(outcome)
 
     loop = asyncio.get_running_loop()
     waiting: list[asyncio.Future[float]] = [loop.create_future() for _ in range(4)]
     engine = Held()
-    running = asyncio.create_task(evaluated(engine, most=1.0, at_once=2, count=4))
+    running = asyncio.create_task(evaluate(engine, max_cost=1.0, at_once=2, count=4))
     while len(engine.requests) < 2:
         await asyncio.sleep(0)
     assert [request.max_cost_usd for request in engine.requests] == [0.5, 0.5]
@@ -131,37 +136,37 @@ async def test_a_question_that_needs_more_than_its_share_is_asked_alone() -> Non
         async def wait(self, job: str) -> ConsensusResult:
             if self.requests[int(job.removeprefix("job_")) - 1].max_cost_usd < 0.6:
                 raise BudgetExceeded("It needs more.", budget="job")
-            return answered(0.125)
+            return result_of(0.125)
 
     engine = Dear()
-    evaluation, done = await evaluated(engine, most=1.0, at_once=4, count=6)
-    assert [type(each) for each in done] == [Trial] * 4 + [Failed]
+    evaluation, result = await evaluate(engine, max_cost=1.0, at_once=4, count=6)
+    assert [type(outcome) for outcome in result] == [Trial] * 4 + [Failed]
     assert isinstance(evaluation.stop_reason, BudgetExceeded), "four have cost half of the limit"
     assert [request.max_cost_usd for request in engine.requests[4:]] == [1.0, 0.875, 0.75, 0.625, 0.5]
 
 
 @pytest.mark.parametrize("phase", ["initial", "refined"])
 async def test_an_answer_that_lacks_members_for_lack_of_money_is_no_measurement(phase: str) -> None:
-    lost = {
+    failure = {
         "model": "o3",
         "phase": phase,
         "error": "It needs more.",
         "code": "BUDGET_EXCEEDED",
         "budget": "job",
     }
-    engine = Engine(answered(0.5, lost))
-    evaluation, done = await evaluated(engine, most=1.0)
-    assert [type(each) for each in done] == [Failed]
+    engine = Engine(result_of(0.5, failure))
+    evaluation, result = await evaluate(engine, max_cost=1.0)
+    assert [type(outcome) for outcome in result] == [Failed]
     assert isinstance(evaluation.stop_reason, BudgetExceeded)
-    crowded = Engine(answered(0.5, lost))
-    evaluation, done = await evaluated(crowded, most=1.0, at_once=2, count=2)
-    assert [type(each) for each in done] == [Trial, Trial]
-    assert crowded.requests[-1].max_cost_usd == 0.25, "what it had cost before counts"
+    second_engine = Engine(result_of(0.5, failure))
+    evaluation, result = await evaluate(second_engine, max_cost=1.0, at_once=2, count=2)
+    assert [type(outcome) for outcome in result] == [Trial, Trial]
+    assert second_engine.requests[-1].max_cost_usd == 0.25, "what it had cost before counts"
 
 
 async def test_a_few_questions_share_the_whole_limit() -> None:
     engine = Engine()
-    await evaluated(engine, most=1.0, at_once=4, count=1)
+    await evaluate(engine, max_cost=1.0, at_once=4, count=1)
     assert engine.requests[0].max_cost_usd == 1.0
 
 
@@ -172,17 +177,17 @@ async def test_a_panel_that_cannot_be_asked_ends_it_at_once() -> None:
             raise refusals.pop(0)
 
     refusals: list[CounselError] = [ContextLengthExceeded("It is too long."), ModelNotFound("There is none.")]
-    evaluation, done = await evaluated(Refusing())
+    evaluation, result = await evaluate(Refusing())
     assert isinstance(evaluation.stop_reason, ModelNotFound), (
         "a question that is too long says nothing of the others"
     )
-    assert len(done) == 2
+    assert len(result) == 2
 
 
 async def test_a_budget_that_is_used_up_ends_it() -> None:
-    engine = Engine(answered(), BudgetExceeded("Nothing is left."))
-    evaluation, done = await evaluated(engine)
-    assert [type(each) for each in done] == [Trial, Failed]
+    engine = Engine(result_of(), BudgetExceeded("Nothing is left."))
+    evaluation, result = await evaluate(engine)
+    assert [type(outcome) for outcome in result] == [Trial, Failed]
     assert isinstance(evaluation.stop_reason, BudgetExceeded)
     assert len(engine.requests) == 2
 
@@ -191,23 +196,25 @@ async def test_three_failures_in_a_row_end_it_and_fewer_do_not() -> None:
     def broken() -> CounselError:
         return UpstreamError("It broke.")
 
-    evaluation, done = await evaluated(Engine(broken(), broken(), answered(), broken(), broken(), answered()))
+    evaluation, result = await evaluate(
+        Engine(broken(), broken(), result_of(), broken(), broken(), result_of())
+    )
     assert evaluation.stop_reason is None
-    assert len(done) == 6
-    evaluation, done = await evaluated(Engine(broken(), broken(), last := broken()))
+    assert len(result) == 6
+    evaluation, result = await evaluate(Engine(broken(), broken(), last := broken()))
     assert evaluation.stop_reason is last
-    assert len(done) == 3
+    assert len(result) == 3
 
 
 async def test_a_finished_question_that_cannot_be_kept_is_the_error() -> None:
-    def report(done: object) -> None:
+    def report(result: object) -> None:
         raise full
 
     full, engine, caller = FileNotAllowed("It cannot be written."), Engine(), SimpleNamespace()
     evaluation = Evaluation(engine, caller, Panel(("o3",), None), None, report)  # type: ignore[arg-type]
-    with pytest.raises(FileNotAllowed) as caught:
+    with pytest.raises(FileNotAllowed) as error:
         await evaluation.ask_all(QUESTIONS, 4)
-    assert caught.value is full
+    assert error.value is full
     assert len(engine.requests) < len(QUESTIONS)
 
 
@@ -219,20 +226,20 @@ async def test_what_is_broken_off_is_cancelled() -> None:
             raise AssertionError
 
     waits, engine = asyncio.Event(), Slow()
-    running = asyncio.create_task(evaluated(engine))
+    running = asyncio.create_task(evaluate(engine))
     await waits.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert engine.cancelled == ["job_1"]
     failing = Engine(UpstreamError("It broke."))
-    await evaluated(failing, count=1)
+    await evaluate(failing, count=1)
     assert failing.cancelled == []
 
 
 def test_what_each_member_chose_cost_and_took() -> None:
-    made = trial(QUESTIONS[0], answered())
-    first, second, third = made.ballots
+    result = trial(QUESTIONS[0], result_of())
+    first, second, third = result.ballots
     assert (first.model, first.first, first.refined) == (
         "gpt-5",
         Choice("a", 0.125, 1.5),
@@ -240,7 +247,7 @@ def test_what_each_member_chose_cost_and_took() -> None:
     )
     assert (second.model, second.first, second.refined) == ("gpt-5#2", Choice(None, 0.125, 0.0), None)
     assert (third.model, third.first, third.refined) == ("o3", Choice(None), None)
-    assert made.judge == Choice("a", 0.125, 0.5)
+    assert result.judge == Choice("a", 0.125, 0.5)
     plain = ConsensusResult.from_json({"phases": {"verdict": {"judge": "opus", "choice": "a"}}})
     assert trial(QUESTIONS[0], plain).judge == Choice("a", None)
     assert trial(QUESTIONS[0], ConsensusResult.from_json({})).judge is None

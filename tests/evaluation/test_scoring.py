@@ -46,8 +46,8 @@ def test_every_way_is_read_off_the_same_calls_and_costs_its_own() -> None:
         trial("right", "wrong", "wrong", refined=("right", "right", None), judge="wrong"),
         trial("right", "wrong", "other", refined=("wrong", "wrong", "wrong"), judge="right"),
     )
-    got = by_name(*trials)
-    assert {name: score.right for name, score in got.items()} == {
+    scores = by_name(*trials)
+    assert {name: score.right for name, score in scores.items()} == {
         "m0": 3,
         "m1": 1,
         "m2": 1,
@@ -56,13 +56,18 @@ def test_every_way_is_read_off_the_same_calls_and_costs_its_own() -> None:
         "refine on disagreement": 2,  # the first was unanimous: it is not refined, and not broken
         "judge": 2,
     }
-    assert got["vote"].undecided == 1
-    assert math.isclose(got["m0"].cost_usd, 0.03)
-    assert math.isclose(got["vote"].cost_usd, 0.09)
-    assert math.isclose(got["refine"].cost_usd, 0.27)
-    assert math.isclose(got["refine on disagreement"].cost_usd, 0.21)
-    assert math.isclose(got["judge"].cost_usd, 0.57)
-    assert (got["m0"].seconds, got["vote"].seconds, got["refine"].seconds, got["judge"].seconds) == (
+    assert scores["vote"].undecided == 1
+    assert math.isclose(scores["m0"].cost_usd, 0.03)
+    assert math.isclose(scores["vote"].cost_usd, 0.09)
+    assert math.isclose(scores["refine"].cost_usd, 0.27)
+    assert math.isclose(scores["refine on disagreement"].cost_usd, 0.21)
+    assert math.isclose(scores["judge"].cost_usd, 0.57)
+    assert (
+        scores["m0"].seconds,
+        scores["vote"].seconds,
+        scores["refine"].seconds,
+        scores["judge"].seconds,
+    ) == (
         1,
         3,
         5,
@@ -106,9 +111,9 @@ def test_the_vote_of_independent_voters_is_condorcets(voters: int, skill: float)
         probability = math.prod(skill if right else 1 - skill for right in pattern)
         score = by_name(trial(*("right" if right else "wrong" for right in pattern)))["vote"]
         accuracy += probability * score.right
-    needed = voters // 2 + 1
+    majority = voters // 2 + 1
     expected = sum(
         math.comb(voters, count) * skill**count * (1 - skill) ** (voters - count)
-        for count in range(needed, voters + 1)
+        for count in range(majority, voters + 1)
     )
     assert accuracy == pytest.approx(expected)

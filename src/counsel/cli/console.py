@@ -61,7 +61,7 @@ async def _open(caller: Caller, port: int, *, browser: bool, stay: bool, as_json
 
 async def _keep_open(engine: RemoteEngine, caller: Caller, access: OpenConsole) -> None:
     def report_restart() -> None:
-        output.message("The daemon was report_restart; open pages reconnect.")
+        output.message("The daemon was restarted; open pages reconnect.")
 
     while True:
         await engine.console_hold(caller, access["port"], report_restart)

@@ -50,7 +50,7 @@ class RealAgents:
     project: Path
 
     def run(self, *command: str, code: int = 0, env: Mapping[str, str] | None = None) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             cwd=self.project,
             env={**self.env, **(env or {})},
@@ -60,37 +60,37 @@ class RealAgents:
             check=False,
             timeout=110,
         )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert result.returncode == code, result.stdout + result.stderr
+        return result.stdout + result.stderr
 
     def counsel(self, *args: str, code: int = 0, **more: str) -> str:
         return self.run(sys.executable, "-P", "-m", "counsel", *args, code=code, env=more)
 
     def claude(self, prompt: str, **more: str) -> dict[str, Any]:
-        asked = ("claude", "-p", prompt, "--output-format", "json", "--allowedTools", ASK)
-        shown: dict[str, Any] = json.loads(self.run(*asked, env={**AT_ONCE, **more}))
-        return shown
+        command = ("claude", "-p", prompt, "--output-format", "json", "--allowedTools", ASK)
+        document: dict[str, Any] = json.loads(self.run(*command, env={**AT_ONCE, **more}))
+        return document
 
 
 @pytest.fixture
 def agents(tmp_path: Path, fake_process: FakeProcess) -> Iterator[RealAgents]:
-    made = [rigs.RIGS[name](fake_process, tmp_path) for name in ("claude", "codex", "gemini")]  # type: ignore[arg-type]
-    env = {key: value for rig in made for key, value in rig.env.items()}
+    agent_rigs = [rigs.RIGS[name](fake_process, tmp_path) for name in ("claude", "codex", "gemini")]  # type: ignore[arg-type]
+    env = {key: value for rig in agent_rigs for key, value in rig.env.items()}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-    there = RealAgents(env, made[0].project)
-    yield there
-    there.counsel("daemon", "stop")
+    real_agents = RealAgents(env, agent_rigs[0].project)
+    yield real_agents
+    real_agents.counsel("daemon", "stop")
 
 
 def test_every_agent_connects_after_setup_and_remove_restores_the_files(agents: RealAgents) -> None:
-    stored = {path: path.read_bytes() for path in Path(agents.env["HOME"]).glob(".*/*") if path.is_file()}
+    before = {path: path.read_bytes() for path in Path(agents.env["HOME"]).glob(".*/*") if path.is_file()}
     rows = json.loads(agents.counsel("setup", "--yes", "--json"))["agents"]
     assert {row["agent"]: row["connected"] for row in rows} == CONNECTED
     assert "not in this folder" in rows[2]["said"]  # which Gemini CLI does not trust
     assert "✔ Connected" in agents.run("claude", "mcp", "list")
     assert "✓ counsel" in agents.run("gemini", "mcp", "list", env=TRUST)
     agents.counsel("setup", "--remove", "--yes")
-    assert {path: path.read_bytes() for path in stored} == stored
+    assert {path: path.read_bytes() for path in before} == before
     assert "counsel" not in (Path(agents.env["HOME"]) / ".claude.json").read_text()
 
 
@@ -116,7 +116,7 @@ ASKED = {"claude": ("claude", "mcp", "list"), "gemini": ("gemini", "mcp", "list"
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 def test_what_counsel_needs_reaches_it(agents: RealAgents, tmp_path: Path, agent: str) -> None:
     """The entry as setup writes it, with a program in counsel's place that notes its environment."""
-    seen = tmp_path / "seen"
+    env_file = tmp_path / "seen"
     env = {
         **agents.env,
         **TRUST,
@@ -126,7 +126,9 @@ def test_what_counsel_needs_reaches_it(agents: RealAgents, tmp_path: Path, agent
         **WAYS,
     }
     entry = setup_plan.server(AGENTS[agent], settings.load(env))
-    entry = entry.replaced(command="/bin/sh", args=("-c", f'env > "{seen}.new" && mv "{seen}.new" "{seen}"'))
+    entry = entry.replaced(
+        command="/bin/sh", args=("-c", f'env > "{env_file}.new" && mv "{env_file}.new" "{env_file}"')
+    )
     Servers(workspace_of(env, agents.project), tmp_path / "backups").add([entry], [agent])
     if agent == "codex":
         step = setup_plan.Step(
@@ -136,24 +138,24 @@ def test_what_counsel_needs_reaches_it(agents: RealAgents, tmp_path: Path, agent
         assert "Codex says" in step.message
     else:
         agents.run(*ASKED[agent], env=env)
-    got = dict(line.partition("=")[::2] for line in seen.read_text().splitlines())
-    wanted = ("COUNSEL_CHAIN", "COUNSEL_HOME", "XAI_API_KEY", "XAI_BASE_URL", "HOME", *WAYS)
-    assert {name: got.get(name) for name in wanted} == {name: env[name] for name in wanted}
-    assert got["PATH"].endswith(env["PATH"])  # Codex puts a folder of its own before it
-    assert not got.get("MISTRAL_API_KEY")  # not set: nothing, or nothing in it
+    variables = dict(line.partition("=")[::2] for line in env_file.read_text().splitlines())
+    names = ("COUNSEL_CHAIN", "COUNSEL_HOME", "XAI_API_KEY", "XAI_BASE_URL", "HOME", *WAYS)
+    assert {name: variables.get(name) for name in names} == {name: env[name] for name in names}
+    assert variables["PATH"].endswith(env["PATH"])  # Codex puts a folder of its own before it
+    assert not variables.get("MISTRAL_API_KEY")  # not set: nothing, or nothing in it
 
 
 def tool_results(fake: FakeProcess, vendor: str) -> str:
     """What the vendor's model was shown of its tools' results in its last request."""
-    last = [each for each in fake.calls if each["vendor"] == vendor][-1]["body"]
+    last = [call for call in fake.calls if call["vendor"] == vendor][-1]["body"]
     if vendor == "anthropic":
         parts = [
             part for message in last["messages"] for part in message["content"] if isinstance(part, dict)
         ]
-        shown = [part for part in parts if part.get("type") == "tool_result"]
+        results = [part for part in parts if part.get("type") == "tool_result"]
     else:
-        shown = [item for item in last["input"] if "output" in item]
-    return json.dumps(shown, ensure_ascii=False)
+        results = [item for item in last["input"] if "output" in item]
+    return json.dumps(results, ensure_ascii=False)
 
 
 def test_claude_asks_codex_through_counsel(agents: RealAgents, fake_process: FakeProcess) -> None:
@@ -171,7 +173,7 @@ def test_claude_asks_codex_through_counsel(agents: RealAgents, fake_process: Fak
     assert (job["tool"], job["models"], job["status"]) == ("askModel", ["codex"], "completed")
     # the same tag again: the thread goes on, in Codex's own session
     agents.claude("ask again")
-    second = [each for each in fake_process.calls if each["vendor"] == "openai-responses"][-1]["body"]
+    second = [call for call in fake_process.calls if call["vendor"] == "openai-responses"][-1]["body"]
     assert "It is 42." in json.dumps(second["input"])
 
 
@@ -206,8 +208,8 @@ def test_codex_asks_once_the_user_approved_the_tool(agents: RealAgents, fake_pro
     agents.counsel("ask", "-m", "codex", "go")
     assert "requires approval" in tool_results(fake_process, "openai-responses")
     config = Path(agents.env["HOME"], ".codex", "config.toml")
-    approved = '\n[mcp_servers.counsel.tools.askModel]\napproval_mode = "approve"\n'
-    config.write_text(config.read_text() + approved)
+    approval = '\n[mcp_servers.counsel.tools.askModel]\napproval_mode = "approve"\n'
+    config.write_text(config.read_text() + approval)
     agents.counsel("ask", "-m", "codex", "go")
     assert "It is 42." in tool_results(fake_process, "openai-responses")
     agents.counsel("setup", "--remove", "--yes")
@@ -234,17 +236,15 @@ def run_claude(agents: RealAgents, config: Path | None) -> None:
         document = json.loads(config.read_text())
         document["mcpServers"]["counsel"]["timeout"] = 5_000
         config.write_text(json.dumps(document))
-    asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
-    agents.run(*asked, env={**AT_ONCE, **limit})
+    command = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
+    agents.run(*command, env={**AT_ONCE, **limit})
 
 
 def run_codex(agents: RealAgents, config: Path | None) -> None:
     assert config
-    approved = '\n[mcp_servers.counsel.tools.chat]\napproval_mode = "approve"\n'
-    written = config.read_text().replace(
-        "[mcp_servers.counsel]", "[mcp_servers.counsel]\ntool_timeout_sec = 5"
-    )
-    config.write_text(written + approved)
+    approval = '\n[mcp_servers.counsel.tools.chat]\napproval_mode = "approve"\n'
+    text = config.read_text().replace("[mcp_servers.counsel]", "[mcp_servers.counsel]\ntool_timeout_sec = 5")
+    config.write_text(text + approval)
     agents.run("codex", "exec", "--skip-git-repo-check", "--json", "go")
 
 
@@ -259,8 +259,8 @@ def run_claude_with_an_option(agents: RealAgents, config: Path | None) -> None:
     assert config
     entry = json.loads(config.read_text())["mcpServers"]["counsel"] | {"timeout": 5_000}
     (agents.project / "only.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
-    asked = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
-    agents.run(*asked, "--mcp-config", "only.json", "--strict-mcp-config", env=AT_ONCE)
+    command = ("claude", "-p", "go", "--output-format", "json", "--allowedTools", "mcp__counsel__chat")
+    agents.run(*command, "--mcp-config", "only.json", "--strict-mcp-config", env=AT_ONCE)
 
 
 def run_gemini(agents: RealAgents, config: Path | None) -> None:
@@ -303,9 +303,9 @@ def test_a_call_past_the_clients_limit_is_answered_with_its_job(
     run(agents, Path(agents.env["HOME"], file) if file else None)
     (job,) = json.loads(agents.counsel("jobs", "--json"))["jobs"]
     assert job["status"] == "processing"
-    shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
-    assert "continues in the background" in shown
-    assert job["id"] in shown
+    last_request = json.dumps([call["body"] for call in fake_process.calls if call["vendor"] == vendor][-1])
+    assert "continues in the background" in last_request
+    assert job["id"] in last_request
     fake_process.open_gate("slow")
     assert "The slow answer." in agents.counsel("jobs", job["id"], "--follow")
 
@@ -354,14 +354,16 @@ def test_clients_read_what_the_table_says(
     Servers(workspace_of(agents.env, agents.project), tmp_path / "backups").add([server], [agent])
     if agent == "codex":
         config = Path(agents.env["HOME"], ".codex", "config.toml")
-        approved = '\n[mcp_servers.teller.tools.tell]\napproval_mode = "approve"\n'
-        config.write_text(config.read_text() + approved)
+        approval = '\n[mcp_servers.teller.tools.tell]\napproval_mode = "approve"\n'
+        config.write_text(config.read_text() + approval)
     vendor, call = TELLS[agent]
     fake_process.script(vendor=vendor, tool_calls=[call], text="I see.", times=None)
     agents.run(*RUNS[agent], env={**AT_ONCE, **TRUST})
-    shown = json.dumps([each["body"] for each in fake_process.calls if each["vendor"] == vendor][-1])
+    last_request = json.dumps(
+        [request["body"] for request in fake_process.calls if request["vendor"] == vendor][-1]
+    )
     row = client_timeouts.of(AGENTS[agent].client_names[0])
     reads = row.reads_failed if fails else row.reads
     both = agent == "gemini" and fails  # it shows a failure as a whole
-    assert ("words-as-text" in shown) == (reads == "text")
-    assert ("words-as-json" in shown) == (reads == "structured" or both)
+    assert ("words-as-text" in last_request) == (reads == "text")
+    assert ("words-as-json" in last_request) == (reads == "structured" or both)

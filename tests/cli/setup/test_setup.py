@@ -91,9 +91,9 @@ def test_proxies_and_settings_that_are_set_are_named_too(user: User, monkeypatch
         monkeypatch.setenv(name, "1")
     user.counsel("--yes", "--no-check")
     names = {"codex": entry(user, "codex")["env_vars"], "cursor": entry(user, "cursor")["env"]}
-    for agent, named in names.items():
-        assert {*WAYS, "COUNSEL_AUTO_ORDER"} <= set(named), agent
-        assert not {"CLIENT_CWD", "COUNSEL_HOME", "COUNSEL_MAX_FILES"} & set(named), agent
+    for agent, variables in names.items():
+        assert {*WAYS, "COUNSEL_AUTO_ORDER"} <= set(variables), agent
+        assert not {"CLIENT_CWD", "COUNSEL_HOME", "COUNSEL_MAX_FILES"} & set(variables), agent
     assert not WAYS & set(entry(user, "claude")["env"])
     assert {"SSL_CERT_FILE", "MAX_MCP_OUTPUT_TOKENS"} == WAYS & set(entry(user, "gemini")["env"])
     assert actions(user, "--yes", "--no-check")["codex"] == "unchanged"
@@ -143,7 +143,7 @@ def test_a_python_in_a_cache_is_warned_about(
 
 
 def test_remove_takes_what_codex_added_to_the_entry_too(user: User) -> None:
-    """A person approved a tool for good: what would be left of the entry stops every command of Codex."""
+    """Codex stores a tool's approval below the entry: left behind, it would stop every command of Codex."""
     user.install("codex")
     user.file("codex").parent.mkdir(parents=True, exist_ok=True)
     user.file("codex").write_text(OWN["codex"])
@@ -212,9 +212,9 @@ def test_remove_keeps_what_came_after(user: User) -> None:
     document["mcpServers"]["later"] = {"type": "stdio", "command": "y", "args": [], "env": {}}
     user.file("claude").write_text(json.dumps(document))
     user.counsel("--remove", "--yes")
-    left = json.loads(user.file("claude").read_text())
-    assert left["numStartups"] == 1
-    assert list(left["mcpServers"]) == ["later"]
+    document_after = json.loads(user.file("claude").read_text())
+    assert document_after["numStartups"] == 1
+    assert list(document_after["mcpServers"]) == ["later"]
 
 
 def test_an_older_entry_is_renewed_and_the_users_own_fields_stay(user: User) -> None:
@@ -265,8 +265,8 @@ def test_where_no_agent_has_an_entry_none_is_asked(user: User) -> None:
 
 def test_agents_may_be_named_with_commas(user: User) -> None:
     user.install("claude", "codex", "gemini")
-    done = actions(user, "--yes", "--no-check", "-a", "claude,codex", "-a", "codex")
-    assert done == {"claude": "added", "codex": "added"}
+    result = actions(user, "--yes", "--no-check", "-a", "claude,codex", "-a", "codex")
+    assert result == {"claude": "added", "codex": "added"}
     user.counsel("-a", "claude,nobody", code=2)
     assert "'nobody' is not one of claude, codex, gemini, cursor" in user.err
     user.counsel("-a", "", code=2)
@@ -292,9 +292,9 @@ def test_counsels_own_entries_are_no_drift(user: User) -> None:
 
 def test_a_dry_run_shows_the_diff_and_writes_nothing(user: User) -> None:
     user.install("claude")
-    shown = user.counsel("--dry-run")
-    assert "+++ " in shown
-    assert '+        "--as",' in shown
+    diff = user.counsel("--dry-run")
+    assert "+++ " in diff
+    assert '+        "--as",' in diff
     assert "would be registered" in user.err
     assert user.files() == {}
     assert '"--as"' in by_agent(user, "--dry-run")["claude"]["diff"]
@@ -328,8 +328,8 @@ def test_clients_that_only_have_servers_are_set_up_where_they_were_used(user: Us
     """VS Code has no program on PATH everywhere; its folder says that it is used."""
     user.file("vscode").parent.mkdir(parents=True)
     user.install("opencode")
-    done = actions(user, "--yes", "--no-check")
-    assert {name for name, action in done.items() if action == "added"} == {"opencode", "vscode"}
+    result = actions(user, "--yes", "--no-check")
+    assert {name for name, action in result.items() if action == "added"} == {"opencode", "vscode"}
     document = json.loads(user.file("vscode").read_text())["servers"]["counsel"]
     assert (document["command"], document["args"]) == (sys.executable, [*ARGS, "vscode"])
     assert "env" not in document  # it hands everything on

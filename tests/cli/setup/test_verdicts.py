@@ -1,4 +1,4 @@
-"""What setup makes of what an agent's own command prints about counsel, and that a command that hangs is ended."""
+"""How setup reads what an agent's own command prints about counsel, and how it ends a command that hangs."""
 
 from __future__ import annotations
 
