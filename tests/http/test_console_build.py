@@ -127,4 +127,4 @@ def test_a_console_that_cannot_be_built_is_a_warning(
     checkout.install(version="v1.0.0")
     (checkout.target / "index.html").unlink()
     command._build_page(quiet=False)
-    assert "warning: the console cannot be built: it needs Node.js" in capsys.readouterr().err
+    assert "warning: cannot build the console: it needs Node.js" in capsys.readouterr().err
