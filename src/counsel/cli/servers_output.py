@@ -37,7 +37,7 @@ def print_listing(listing: Listing, clients: Collection[str], *, reveal: bool) -
             for path in dict.fromkeys(str(row.table.target.path) for row in groups[scope]):
                 output.line(f"  {path}")
             output.line()
-    _print_waiting(listed)
+    _print_waiting(listing)
     _print_problems(listing)
 
 
@@ -65,9 +65,9 @@ def _cell(row: ListedServer) -> str:
     return _WORDS.get(row.state, row.state)
 
 
-def _print_waiting(listed: Listing) -> None:
+def _print_waiting(listing: Listing) -> None:
     """What these words mean."""
-    waiting = {(row.agent, row.waits_for) for row in listed.servers if row.waits_for and row.enabled}
+    waiting = {(row.agent, row.waits_for) for row in listing.servers if row.waits_for and row.enabled}
     for agent, waits_for in sorted(waiting):
         output.message(f"{_WORDS[waits_for]}: {FORMATS[agent].waiting[waits_for]}")
 
