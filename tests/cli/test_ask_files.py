@@ -68,7 +68,7 @@ def test_a_link_of_the_project_that_leads_out_is_not_consent(person: User, fake_
     for name in ("README", "docs", "docs/elsewhere.txt", "docs/*.txt"):
         result = ask(person, "Why?", "-f", name, "--json")
         assert (result.code, result.json["code"]) == (1, "FILE_NOT_ALLOWED"), name
-    assert "name the file that it leads to" in result.err
+    assert "name the file itself" in result.err
     assert fake_process.calls == []
 
 

@@ -466,7 +466,7 @@ def test_a_branch_is_compared_with_where_it_left(run: Run, project: Path, fake_p
     (project / "store.py").write_text("x = 1\n")
     result = run("review", "main", *PANEL, "--json")
     assert json.loads(result.stdout)["files"] == ["store.py", "tokens.py"]
-    assert "Uncommitted changes are not part of it." in result.stderr
+    assert "Uncommitted changes are not included." in result.stderr
     planted.git(project, "checkout", "-q", ".")
     assert "Reviewing HEAD since it branched off main" in run("review", *PANEL).stderr
 

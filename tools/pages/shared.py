@@ -76,6 +76,6 @@ def files() -> str:
 def _fits() -> Iterator[str]:
     yield "| provider | longest edge | bytes | types |"
     yield "|---|---|---|---|"
-    for name, fit in {**images.FITS, "others": images.Fit()}.items():
+    for name, fit in {**images.VENDOR_LIMITS, "others": images.Limits()}.items():
         types = ", ".join(kind.removeprefix("image/").upper() for kind in fit.types)
         yield f"| {name} | {fit.edge} | {fit.bytes / 1024 / 1024:g} MiB | {types} |"

@@ -86,7 +86,7 @@ def _paths(names: Iterable[str], caller: Caller) -> Iterator[Path]:
     folders = Folders.of(caller)
     for name in names:
         if not _folder_or_pattern(name, folders):
-            yield files.wanted(name, folders).path
+            yield files.parse(name, folders).path
 
 
 def _image_path(value: str, caller: Caller) -> Path | None:
@@ -149,7 +149,7 @@ def _sendable(name: str, path: Path, lines: str, attachments: Attachments, *, co
         )
     for file in expansion.files:
         try:
-            files.read(files.Wanted(file.name, file), folders)
+            files.read(files.FileSpec(file.name, file), folders)
         except CounselError as error:
             left_out.append(LeftOut(file, _reason(error, file.name)))
         else:
@@ -174,7 +174,7 @@ def _walk(path: Path, caller: Caller, *, consent: bool) -> expand.Expansion:
     base = Path(os.path.realpath(folder))
     folders = Folders.of(replace(caller, named=()))
     has_consent = consent and base in _paths_with_consent([folder], caller)
-    if not (has_consent or folders.allow(base)):
+    if not (has_consent or folders.allows(base)):
         raise folders.outside(str(folder))
     home = Path(caller.env.get("HOME") or Path.home())
     rules = gitignore.for_folder(base, caller.env, home)

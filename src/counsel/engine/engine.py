@@ -1,7 +1,7 @@
 """The engine: everything is a job.
 
-A call becomes a job with an id; the job appends events; the reply is a fold over them. Jobs belong to the engine
-that runs them and are written down as they go, so that another engine can continue them after a crash.
+A call becomes a job with an id; the job appends events; the reply is a fold over them. A job belongs to the engine
+that runs it and is stored as it proceeds, so that another engine can continue it after a crash.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from counsel.engine.team.audit import Audit
 
 log = logging.getLogger("counsel.engine")
-_POLL = 0.1  # seconds between looks at a job that another process runs, and at whether that lives
-_KEYLESS = 10.0  # seconds that an interrupted job waits for a process that can continue it
+_POLL = 0.1  # seconds between checks of a job in another process, and of whether that process is alive
+_RECOVERY_WAIT = 10.0  # seconds that an interrupted job waits for a process that can continue it
 _SUMMARY_WAIT = 2.0  # seconds that a synchronous call waits for its summary
-_SUMMARY_PAUSE = 60.0  # seconds without waiting for a summariser that was late
+_SUMMARY_PAUSE = 60.0  # seconds in which calls do not wait for a summariser that was late
 
 
 async def open_engine(home: Path | None = None, *, takes_jobs: bool = True) -> Engine:
-    """An engine on COUNSEL_HOME. Several may share it: they share one database."""
+    """An open engine on COUNSEL_HOME. Several engines can share that folder and its database."""
     engine = Engine(home or load_settings().home)
     try:
         await engine.open(takes_jobs=takes_jobs)
@@ -91,10 +91,13 @@ class Engine:
             budgets=self.budgets,
         )
         self.archive = Archive(home, self.store)
-        self._summaries_late = 0.0  # no waiting for summaries until then
+        self._summaries_late = 0.0  # calls do not wait for summaries before this time
 
     async def open(self, *, takes_jobs: bool = True) -> None:
-        """Begin to work. `takes_jobs`: also on what other processes of a team were asked. In a team the database must be usable: raises `ConfigInvalid` or `StoreError`."""
+        """Start to run jobs. `takes_jobs`: also those that other processes of a team received.
+
+        A team's database must be usable: raises `ConfigInvalid` or `StoreError`.
+        """
         if self.store.team:
             self._secret.value = await self.store.team.secret()
             await self.runner.ownership.begin()
@@ -106,13 +109,13 @@ class Engine:
         self.runner.start()
 
     async def drain(self, seconds: float) -> None:
-        """Before `close`: take no more jobs of a team, and let those that run end, at most so long."""
+        """Before `close`: take no more of the team's jobs, and give running jobs this long to finish."""
         await self.runner.drain(seconds)
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────────
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────────
 
     def register_caller(self, caller: Caller) -> None:
-        """A caller is here with its keys: jobs that waited for them may continue."""
+        """Make a caller's keys available: jobs that wait for them can continue."""
         self.runner.register_caller(caller)
 
     async def submit(
@@ -123,34 +126,34 @@ class Engine:
         background: bool = False,
         key: str | None = None,
     ) -> str:
-        """Check the request, write the job down, start it; the job's id. The same `key` gives the same job."""
+        """Check the request, store its job, start it, and return its id. The same `key` returns the same job."""
         self.runner.register_caller(caller)
-        if key and (known := await self._job_of(key)):
-            await self.runner.look_for_orphans(only=known)
+        if key and (job_id := await self._job_of(key)):
+            await self.runner.look_for_orphans(only=job_id)
             if self.runner.queue:
-                self.runner.queue.offered(known)  # the server that was asked first may be gone
-            return known
+                self.runner.queue.offered(job_id)  # the server that received it first may be gone
+            return job_id
         try:
             arrival = await intake.receive(
                 request, caller, self.router, self.store, background=background, key=key
             )
             return await self.runner.begin(arrival)
         except (OSError, MemoryError, RuntimeError) as error:  # RuntimeError: "can't start new thread"
-            if lack := resource_errors.failure(error, "The question could not be taken"):
+            if lack := resource_errors.failure(error, "The question could not be accepted"):
                 raise lack from error
             raise
 
     def for_person(self, person: Person, token: str = "", address: str = "") -> Engine:
-        """This engine as a person of the team sees it: jobs and conversations of others do not exist there.
+        """This engine as one person of the team sees it: without the jobs and conversations of others.
 
-        `token`, `address`: of the request, for the audit log.
+        `token` and `address` are the request's, for the audit log.
         """
         from counsel.engine.team.people.view import PersonEngine  # which imports this module
 
         return PersonEngine(self, person, token, address)
 
     def for_machine(self) -> Engine:
-        """This engine for its own machine's socket, commands and programs: without the work of a team's people."""
+        """This engine for its machine's own socket, commands and programs: without the jobs of a team's people."""
         if not self.is_team:
             return self
         from counsel.engine.team.people.scoped_engine import MachineEngine
@@ -167,50 +170,50 @@ class Engine:
 
     @property
     def is_team(self) -> bool:
-        """Several people use it, so interfaces ask for `for_person`."""
+        """Whether several people use this engine; interfaces then use `for_person`."""
         return self.store.team is not None
 
     def _running(self, job_id: str) -> Running | None:
-        """The job, if it runs here and the caller may know of it."""
+        """The job, if it runs here and this view of the engine includes it."""
         return self.runner.running.get(job_id)
 
     def _ended(self, job_id: str) -> Running | None:
         return self.runner.ended.get(job_id)
 
     async def _job_of(self, key: str) -> str | None:
-        if known := self.runner.keys.get(key):
-            return known
+        if job_id := self.runner.keys.get(key):
+            return job_id
         return None if isinstance(key, NewKey) else await self.store.job_with_key(key)
 
     async def keys_like(self, prefix: str) -> list[str]:
-        """The keys that begin so, of all jobs that are stored or run here."""
+        """The keys with this prefix, of all jobs that are stored or run here."""
         running = [key for key in self.runner.keys if key.startswith(prefix)]
         return [*running, *await self.store.keys_like(prefix)]
 
     async def open_calls(self, prefix: str) -> list[JobRecord]:
-        """Unfinished jobs whose keys begin so, of all servers."""
+        """Unfinished jobs of all servers whose keys have this prefix."""
         jobs = [await self.store.job(pending_calls.job_id(key)) for key in await self.keys_like(prefix)]
         return [job for job in jobs if job is not None and job.is_open]
 
     @property
     def mcp_sessions(self) -> McpSessions | None:
-        """Of several servers; None where each keeps its own in memory."""
+        """The sessions that several servers share; None where each keeps its own in memory."""
         return self.store.mcp_sessions
 
     @property
     def uploads(self) -> Uploads | None:
-        """Of several servers; None where they are files of COUNSEL_HOME."""
+        """The uploads that several servers share; None where they are files in COUNSEL_HOME."""
         return self.store.uploads
 
     async def wait(self, job_id: str) -> Result:
-        """The finished job's result, or its failure raised."""
+        """Wait for the job to end; return its result, or raise its failure."""
         if running := self._running(job_id) or self._ended(job_id):
             await running.ended()
             if running.result is not None:
                 return await self._with_summary(running, running.result)
             if running.failure is not None:
                 raise running.failure.copy()
-        deadline = time.monotonic() + _KEYLESS
+        deadline = time.monotonic() + _RECOVERY_WAIT
         while True:
             mark = self.store.mark(job_id)
             job = await self._job(job_id)
@@ -219,43 +222,43 @@ class Engine:
             if job.error is not None:
                 raise job.error
             if await self.runner.recovery.has_owner(job):
-                deadline = time.monotonic() + _KEYLESS
+                deadline = time.monotonic() + _RECOVERY_WAIT
             elif time.monotonic() > deadline:
                 raise recovery.waiting_error(job, await self.runner.recovery.missing_keys(job))
-            else:  # its process may have died only after the call came back here (seen on a loaded machine)
+            else:  # its process may have died after this wait began (seen on a loaded machine)
                 await self.runner.look_for_orphans(only=job_id)
             await self.store.wait_for_change(job_id, mark, _POLL)
 
     async def _with_summary(self, running: Running, result: Result) -> Result:
         if running.summary:
-            coming = {task for task in (running.titling, running.summary) if task}
+            tasks = {task for task in (running.titling, running.summary) if task}
             late = time.monotonic() < self._summaries_late
-            _, missing = await asyncio.wait(coming, timeout=0 if late else _SUMMARY_WAIT)
+            _, missing = await asyncio.wait(tasks, timeout=0 if late else _SUMMARY_WAIT)
             if missing and not late:
                 self._summaries_late = time.monotonic() + _SUMMARY_PAUSE
             result = replace(result, title=running.title, final_summary=_summary(running, result))
         return result
 
     async def follow(self, job_id: str, after: int = 0, push: Push | None = None) -> AsyncIterator[JobEvent]:
-        """Events from `after` on: those that were, then those that come, until the job ends.
+        """Events after `after`: stored ones first, then new ones until the job ends.
 
-        What `push` takes of a job that runs here is not yielded.
+        If the job runs here, events that `push` accepts are not yielded.
         """
         if running := self._running(job_id):
             async for event in running.live.follow(push):
                 yield event
                 if isinstance(event, LAST_EVENTS):
                     return
-            after = 0  # another process has taken the job, and replays it from its start
+            after = 0  # another process has taken the job over and replays it from its start
         async for event in replay.follow(self.store, lambda: self._job(job_id), job_id, after):
             yield event
 
     async def accepted(self, job_id: str) -> Accepted:
-        """What a background call answers at once."""
+        """The immediate answer of a background call."""
         if running := self._running(job_id):
             job = running.job
             return results.accepted(job, self._shown_models(job))
-        return results.accepted_before(await self._job(job_id))
+        return results.accepted_elsewhere(await self._job(job_id))
 
     async def detach(self, job_id: str) -> None:
         """The caller no longer waits; the job continues like a background call."""
@@ -264,7 +267,7 @@ class Engine:
         await self.store.detach(job_id)
 
     def _shown_models(self, job: Job) -> list[str]:
-        """`openai/gpt-5` for one; plain names for several, as converse does."""
+        """`openai/gpt-5` for one model; plain names for several, as `converse` shows them."""
         if job.tool in SEVERAL or job.task.models[0].lower() == "auto" or "," in job.task.models[0]:
             return list(job.task.models)
         route = self.router.route(job.task.models[0], job.caller)
@@ -275,7 +278,7 @@ class Engine:
         ]
 
     async def events(self, job_id: str) -> AsyncIterator[JobEvent]:
-        """All events from the job's start, those of earlier attempts included, then new ones until it ends."""
+        """All events since the job's start, including earlier attempts, then new ones until it ends."""
         if running := self._running(job_id):
             running.live.is_resumable = True
             for event in await self.store.events(job_id, 0):
@@ -286,7 +289,7 @@ class Engine:
             yield event
 
     async def timeline(self, any_id: str) -> dict[str, object]:
-        """When what happened to a job: `timeline.Timeline`."""
+        """What happened to a job and when: `timeline.Timeline`."""
         job = await self._find(any_id)
         events = await self.store.events(job.id, 0)
         first: dict[str, float] = {}
@@ -296,7 +299,7 @@ class Engine:
             first = {name: slot.first for name, slot in live.slots.items() if slot.first}
         return timeline.of(job, events, first)
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
         job = await self._find(any_id)
@@ -308,17 +311,17 @@ class Engine:
             models = await replay.states(self.store, job) if job.result is None else []
         if any(state.phase == "refined" for state in models):
             models = partial.with_first(models, await self.store.replies(job.id))
-        summarised = running if running and running.job.caller.settings.summaries else None
+        summary_source = running if running and running.job.caller.settings.summaries else None
         return results.status(
             job,
             models,
             history=history,
             waiting_for=await self._waiting(job),
-            summary_so_far=self.runner.describer.so_far(summarised) if summarised else None,
+            summary_so_far=self.runner.describer.so_far(summary_source) if summary_source else None,
         )
 
     async def question(self, job_id: str) -> dict[str, object]:
-        """What was asked."""
+        """The question and its options."""
         task = await self.store.task(job_id)
         if task is None:
             raise _unknown(job_id)
@@ -335,7 +338,7 @@ class Engine:
         }
 
     async def completion(self, job_id: str) -> tuple[CompletionRequest, JobDetail]:
-        """A completion whose request is stored, and its job."""
+        """A stored completion request, and its job."""
         await self.store.flush()
         job, task = await self._job(job_id), await self.store.task(job_id)
         if task is None or task.completion is None:
@@ -358,19 +361,19 @@ class Engine:
         return tuple([results.summary(job, await self._waiting(job), outcomes.get(job.id)) for job in jobs])
 
     async def jobs(
-        self, limit: int, chosen: JobFilter, cursor: str | None = None
+        self, limit: int, job_filter: JobFilter, cursor: str | None = None
     ) -> tuple[JobList, str | None]:
         """A page of the list of jobs, newest first, and the cursor of the next one."""
-        await self.store.flush()  # a job may have begun a moment ago and be on its way to the disk
-        page = await self.store.jobs_page(limit, chosen, cursor)
+        await self.store.flush()  # a job that has just started may not be on disk yet
+        page = await self.store.jobs_page(limit, job_filter, cursor)
         return JobList(await self._summaries(page.rows)), page.next
 
     def job_changes(self, newest: int) -> AsyncIterator[changes.JobChanges]:
-        """The newest jobs, then jobs that are new, changed or deleted, in whatever process; without an end."""
+        """The newest jobs, then every job that any process adds, changes or deletes. Never ends."""
         return changes.follow(self.store, self._summaries, newest)
 
     async def delete(self, job_id: str) -> None:
-        """Delete a job that has ended. Its turn stays in its conversation."""
+        """Delete a job that has ended. Its turn stays in the conversation."""
         job = await self._job(job_id)
         if job.is_open:
             raise Conflict(f"{job_id} is still running.", hint="Cancel it first, or wait for it.")
@@ -378,14 +381,14 @@ class Engine:
         await self.store.delete_job(job_id)
 
     async def busy(self) -> bool:
-        """A job runs here, or one of a process that has died can continue or be ended here.
+        """Whether a job runs here, or a dead process's job can be continued or ended here.
 
-        Not one that waits for keys: the client that has them starts a daemon that finds it.
+        Jobs that wait for keys do not count: the client that has the keys starts a daemon, which finds the job.
         """
         return await self.runner.busy()
 
     async def usage(self, since: float, by: By) -> UsageSummary:
-        await self.store.flush()  # of a job that has ended a moment ago, too
+        await self.store.flush()  # include a job that has just ended
         return await usage_records.summary(self.store, since, by)
 
     async def budget_report(self, settings: Settings) -> list[BudgetReport]:
@@ -398,14 +401,17 @@ class Engine:
         return await usage_records.series(self.store, since, until, by, buckets)
 
     async def metrics_text(self, *, people: bool = False) -> str:
-        """For Prometheus. `people`: also by person."""
-        from counsel.engine.history import prometheus  # few servers are asked for it
+        """Metrics in Prometheus's text format. `people`: also by person."""
+        from counsel.engine.history import prometheus  # few servers need it
 
         load = prometheus.Load(self.runner.limiter.calls, len(self.runner.running), people)
         return await prometheus.text(self.store, load)
 
     async def not_ready(self, queue_seconds: int) -> list[readiness.Reason]:
-        """Why this process should get no work; empty: it should. A job may wait so long in the queue (0: any time)."""
+        """Why this process should get no work; empty if it should.
+
+        `queue_seconds`: the longest that a job may wait in the queue (0: no limit).
+        """
         return await readiness.not_ready(self.store, queue_seconds, draining=self.runner.closing)
 
     # ── stopping ─────────────────────────────────────────────────────────────────────────────────────
@@ -415,11 +421,11 @@ class Engine:
         return members.slot_of(job.models, member, task.judge if task else None)
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
-        """Stop exactly this job and its upstream calls, or only one model of a consensus (by name or slot)."""
+        """Stop this job and its upstream calls, or only one model of a consensus (by name or slot)."""
         job = await self._find(any_id, running_only=True)
         slot = None if member is None else await self._slot(job, member)
         if not job.is_open:
-            return results.ended_before(job)
+            return results.not_cancelled(job)
         if slot is not None:
             await self.runner.cancel_member(job.id, slot)
             if (await self._job(job.id)).is_open:
@@ -429,23 +435,23 @@ class Engine:
             await self.runner.cancel(job.id)
         now = await self._job(job.id)
         if now.status != "cancelled":
-            return results.ended_before(now)
+            return results.not_cancelled(now)
         return results.cancelled(job)
 
     def home_is_ours(self) -> bool:
-        """False when COUNSEL_HOME was deleted, moved or replaced: it is not the folder that was opened here."""
+        """False if COUNSEL_HOME was deleted, moved or replaced since this engine opened it."""
         return self.store.is_home()
 
     async def close(self, *, keep: bool = False) -> None:
-        """Stop what runs here, leaving the database so that it continues elsewhere.
+        """Stop the jobs that run here; another engine can continue them from the database.
 
-        `keep`: synchronous calls continue, too, as soon as an engine runs again, whether or not their callers come back.
+        `keep`: synchronous calls continue, too, when an engine runs again, whether or not their callers come back.
         """
         await self.runner.close(keep=keep)
         await self.router.close()
         await self.store.close()
 
-    # ── finding ──────────────────────────────────────────────────────────────────────────────────────
+    # ── lookup ───────────────────────────────────────────────────────────────────────────────────────
 
     async def _job(self, job_id: str) -> JobDetail:
         job = await self.store.job(job_id)
@@ -454,8 +460,8 @@ class Engine:
         return job
 
     async def _find(self, any_id: str, *, running_only: bool = False) -> JobDetail:
-        """A job by its own id, or by its conversation's: the one that runs there, else the newest."""
-        if self._running(any_id):  # it may have begun a moment ago and be on its way to the disk
+        """A job by its own id or its conversation's: there, the job that is running, else the newest."""
+        if self._running(any_id):  # it may have just started and not be on disk yet
             await self.store.flush()
         if job := await self.store.job(any_id):
             return job
@@ -463,7 +469,7 @@ class Engine:
         if running_only and len(running) > 1:
             names = ", ".join(job.id for job in running)
             raise Conflict(
-                f"{len(running)} jobs run on {any_id}: {names}.",
+                f"{len(running)} jobs are running in {any_id}: {names}.",
                 hint="Name the one that you mean by its job_id.",
             )
         if running:
@@ -489,8 +495,8 @@ def _unknown(any_id: str) -> NotFound:
 
 
 def _summary(running: Running, result: Result) -> str:
-    """By the model, if it has come; else the beginning of the answer."""
-    made = running.summary
-    if made and made.done() and not made.cancelled() and not made.exception():
-        return made.result()
+    """The model's summary if it has arrived, else the beginning of the answer."""
+    task = running.summary
+    if task and task.done() and not task.cancelled() and not task.exception():
+        return task.result()
     return snippet(result.content, SUMMARY_LENGTH)

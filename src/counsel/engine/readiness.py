@@ -1,6 +1,7 @@
-"""Whether this process should get work: its database is there and fits, the queue moves, and it is not stopping.
+"""Whether this process should get work: its database answers and fits this release, the queue moves, and the process
+is not stopping.
 
-Anybody may ask, so a reason names neither hosts nor databases: the log does.
+Anyone may ask, so a reason names neither hosts nor databases; the log does.
 """
 
 from __future__ import annotations
@@ -31,19 +32,20 @@ DRAINING = Reason("draining", "The server is being stopped: it takes no new jobs
 
 
 async def not_ready(store: Store, limit: int, *, draining: bool = False) -> list[Reason]:
-    """Why this process is not ready; empty when it is. `limit`: seconds that a job may wait in the queue (0: any)."""
+    """Why this process is not ready; empty if it is. `limit`: seconds that a job may wait in the queue (0: no limit)."""
     reasons = [DRAINING] if draining else []
-    asking = asyncio.ensure_future(_reasons(store, limit))
-    asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody else hears of it
+    check = asyncio.ensure_future(_reasons(store, limit))
+    # Retrieves the exception of a check that nothing awaits, so that asyncio does not report it.
+    check.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
-        answered, _ = await asyncio.wait({asking}, timeout=PATIENCE)
+        finished, _ = await asyncio.wait({check}, timeout=PATIENCE)
     finally:
-        asking.cancel()  # its end is not awaited: for that, the driver asks the silent server again
-    if answered:
-        return reasons + asking.result()
+        check.cancel()  # not awaited: to cancel, the driver sends another request to the silent server
+    if finished:
+        return reasons + check.result()
     return [
         *reasons,
-        Reason("database", f"The database has not answered within {PATIENCE:.0f} seconds."),
+        Reason("database", f"The database did not answer within {PATIENCE:.0f} seconds."),
     ]
 
 
@@ -54,7 +56,11 @@ async def _reasons(store: Store, limit: int) -> list[Reason]:
             return late(await store.team.health.queue(), limit)
     except ConfigInvalid as error:
         log.warning("not ready: %s", error.message)
-        return [Reason("schema", "The database's tables do not fit this release: see `counsel database`.")]
+        return [
+            Reason(
+                "schema", "The database's tables do not match this release: run `counsel database status`."
+            )
+        ]
     except CounselError as error:
         log.warning("not ready: %s", error.message)
         return [Reason("database", "The database cannot be reached.")]
@@ -66,4 +72,4 @@ async def _reasons(store: Store, limit: int) -> list[Reason]:
 def late(queue: QueueState, limit: int) -> list[Reason]:
     if not limit or queue.oldest_seconds <= limit:
         return []
-    return [Reason("queue", f"A job has waited {queue.oldest_seconds:.0f} seconds; {limit} are allowed.")]
+    return [Reason("queue", f"A job has waited {queue.oldest_seconds:.0f} seconds; the limit is {limit}.")]

@@ -1,4 +1,4 @@
-"""Results and status of jobs, made from what the engine knows: replies, records, live text."""
+"""Results and status of jobs, built from replies, stored records and live text."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def charge(error: CounselError, spent: Usage) -> None:
-    """Write into a failure what its calls used: they are paid, too."""
-    error.fields |= {"usage": usage_to_json(spent), "cost_usd": spent.cost_usd}
+def charge(error: CounselError, usage: Usage) -> None:
+    """Add to a failure what its calls used: failed calls cost money, too."""
+    error.fields |= {"usage": usage_to_json(usage), "cost_usd": usage.cost_usd}
 
 
 def spent(error: CounselError) -> Usage | None:
@@ -91,25 +91,27 @@ def metadata(reply: Reply) -> AnswerMetadata:
 
 def totals(replies: Iterable[Reply], failures: Iterable[CounselError] = ()) -> Totals:
     """What a job used and cost."""
-    lost = [used for error in failures if (used := spent(error))]
-    return Totals.of([*(reply.usage for reply in replies), *lost])
+    failed_calls = [used for error in failures if (used := spent(error))]
+    return Totals.of([*(reply.usage for reply in replies), *failed_calls])
 
 
-def status_line(*, status: str, tool: str, conversation: str, done: str, created: float, models: str) -> str:
-    started = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{ICONS.get(status, status.upper())} | {tool.upper()} | {conversation} | {done} | Started: {started} | {models}"
+def status_line(
+    *, status: str, tool: str, conversation: str, progress: str, created_at: float, models: str
+) -> str:
+    start = datetime.fromtimestamp(created_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{ICONS.get(status, status.upper())} | {tool.upper()} | {conversation} | {progress} | Started: {start} | {models}"
 
 
 def accepted(job: Job, models: Iterable[str]) -> Accepted:
-    """What a background call answers at once."""
+    """The immediate answer of a background call."""
     names = tuple(models)
     many = job.tool in SEVERAL
     line = status_line(
         status="processing",
         tool=job.tool,
         conversation=job.conversation,
-        done=f"0/{len(names)}" if many else "1/1",
-        created=job.created,
+        progress=f"0/{len(names)}" if many else "1/1",
+        created_at=job.created,
         models=",".join(names),
     )
     return Accepted(
@@ -120,20 +122,20 @@ def accepted(job: Job, models: Iterable[str]) -> Accepted:
     )
 
 
-def accepted_before(job: JobRecord) -> Accepted:
-    """The same for a job that another process runs, or that has ended."""
+def accepted_elsewhere(job: JobRecord) -> Accepted:
+    """The same, for a job that has ended or runs in another process."""
     continuation = Continuation(id=job.conversation, status=job.status)
-    return Accepted(content=line_of(job), continuation=continuation, job_id=job.id)
+    return Accepted(content=status_line_of(job), continuation=continuation, job_id=job.id)
 
 
-def line_of(job: JobRecord) -> str:
-    done = f"{job.completed}/{job.total}" if job.tool in SEVERAL else "1/1"
+def status_line_of(job: JobRecord) -> str:
+    progress = f"{job.completed}/{job.total}" if job.tool in SEVERAL else "1/1"
     return status_line(
         status=job.status,
         tool=job.tool,
         conversation=job.conversation,
-        done=done,
-        created=job.created,
+        progress=progress,
+        created_at=job.created,
         models=",".join(job.models),
     )
 
@@ -141,7 +143,7 @@ def line_of(job: JobRecord) -> str:
 _S = TypeVar("_S", bound=JobSummary)
 
 
-def _made(kind: type[_S], job: JobRecord, waiting_for: Wait | None, **more: Any) -> _S:
+def _from_record(kind: type[_S], job: JobRecord, waiting_for: Wait | None, **more: Any) -> _S:
     return kind(
         id=job.conversation,
         job_id=job.id,
@@ -162,10 +164,10 @@ def _made(kind: type[_S], job: JobRecord, waiting_for: Wait | None, **more: Any)
 
 def summary(job: JobRecord, waiting_for: Wait | None, outcome: JobOutcome | None = None) -> JobSummary:
     """One line of the list of jobs."""
-    return _made(JobSummary, job, waiting_for, **(_answered(outcome) if outcome else {}))
+    return _from_record(JobSummary, job, waiting_for, **(_outcome_fields(outcome) if outcome else {}))
 
 
-def _answered(outcome: JobOutcome) -> dict[str, Any]:
+def _outcome_fields(outcome: JobOutcome) -> dict[str, Any]:
     return {
         "model": outcome.model,
         "provider": outcome.provider,
@@ -182,12 +184,12 @@ def status(
     waiting_for: Wait | None,
     summary_so_far: str | None,
 ) -> JobStatus:
-    """The whole of one job: progress, each model's text so far, and when it is done the result."""
-    return _made(
+    """Everything about one job: progress, each model's text so far, and the result once it has ended."""
+    return _from_record(
         JobStatus,
         job,
         waiting_for,
-        status_line=line_of(job),
+        status_line=status_line_of(job),
         models_status=tuple(models) if models or job.is_open else None,
         result=job.result,
         error=job.error,
@@ -246,7 +248,7 @@ def member_cancelled(job: JobRecord, slot: str, label: str) -> Cancellation:
     )
 
 
-_OVER = {
+_NOT_CANCELLED = {
     "processing": "has been asked to stop, but the process that runs it has not answered yet",
     "completed": "has already completed and cannot be cancelled",
     "completed_with_errors": "has already completed and cannot be cancelled",
@@ -255,6 +257,6 @@ _OVER = {
 }
 
 
-def ended_before(job: JobRecord) -> Cancellation:
-    message = f"Job {job.conversation} {_OVER[job.status]}"
+def not_cancelled(job: JobRecord) -> Cancellation:
+    message = f"Job {job.conversation} {_NOT_CANCELLED[job.status]}"
     return Cancellation(status=job.status, message=message, job_id=job.id)

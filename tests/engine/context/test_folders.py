@@ -19,7 +19,7 @@ def test_why_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
     expansion = expand.folder(base, [])
     assert [str(path.relative_to(base)) for path in expansion.files] == [".gitignore", "a.py", "src/b.py"]
     assert {str(left.path.relative_to(base)): left.why for left in expansion.left_out} == {
-        ".git": "it is git's own",
+        ".git": "it is git's own folder",
         "node_modules": "it contains installed packages",
         "notes.log": "ignored by .gitignore",
         "src/build": "ignored by .gitignore",

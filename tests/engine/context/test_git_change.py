@@ -56,7 +56,7 @@ def test_a_base_is_where_the_branches_parted(project: Path) -> None:
     change = git_change.collect(project, ENV, base="main")
     assert "other.py" not in change.diff
     assert "uncommitted" not in change.diff
-    assert change.note == "Uncommitted changes are not part of it."
+    assert change.note == "Uncommitted changes are not included."
 
 
 def test_what_is_staged_and_what_git_does_not_know(project: Path) -> None:

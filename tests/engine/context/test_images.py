@@ -204,7 +204,7 @@ def test_a_large_image_is_scaled_to_the_models_limit() -> None:
 
 def test_every_vendor_gets_at_most_its_edge() -> None:
     image = Image("image/jpeg", make_image("JPEG", (4000, 40)))
-    for vendor, take in images.FITS.items():
+    for vendor, take in images.VENDOR_LIMITS.items():
         fitted = images.fit(image, model(vendor))
         assert (fitted.media_type, fitted.width) == ("image/jpeg", take.edge)
 

@@ -21,10 +21,13 @@ PERSON = Person("p_1", "ada", "member")
     ("request_", "message"),
     [
         (ChatRequest(prompt="q"), None),
-        (ChatRequest(prompt="q", export="/folder"), "writes no folders"),
-        (ChatRequest(prompt="q", tools=("files",)), "not for its people"),
+        (ChatRequest(prompt="q", export="/folder"), "does not export to folders"),
+        (ChatRequest(prompt="q", tools=("files",)), "cannot use the server"),
         (ReviewRequest(prompt="p", diff="d", models=("a", "b")), None),
-        (ReviewRequest(prompt="p", diff="d", models=("a", "b"), root="/folder"), "reads no repository"),
+        (
+            ReviewRequest(prompt="p", diff="d", models=("a", "b"), root="/folder"),
+            "does not read its own repositories",
+        ),
     ],
 )
 def test_what_reads_writes_or_starts_something_there_is_refused(

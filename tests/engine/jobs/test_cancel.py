@@ -38,7 +38,7 @@ async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
     first, second = await two_on_one_conversation(engine, caller(), fake_api)
     with pytest.raises(Conflict) as error:
         await engine.cancel("mine")
-    assert str(error.value).startswith("2 jobs run on mine:")
+    assert str(error.value).startswith("2 jobs are running in mine:")
     assert first in str(error.value)
     assert second in str(error.value)
     assert [await status(engine, job) for job in (first, second)] == ["processing", "processing"]

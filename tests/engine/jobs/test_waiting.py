@@ -61,7 +61,7 @@ async def test_its_failure_is_raised(engine: Engine, monkeypatch: pytest.MonkeyP
 async def test_a_job_that_nobody_takes_is_not_waited_for_without_end(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "_KEYLESS", -1.0)
+    monkeypatch.setattr(engine_module, "_RECOVERY_WAIT", -1.0)
     error = CounselError("It waits for keys.")
 
     async def missing_keys(job: object) -> tuple[str, ...]:

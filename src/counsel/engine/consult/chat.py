@@ -35,7 +35,7 @@ SLOT = "0"
 async def run(consultation: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
     job = consultation.job
     history = await conversation.load(store, job)
-    job.task = unchanged_files.without_known(job.task, history.messages)
+    job.task = unchanged_files.without_unchanged(job.task, history.messages)
     candidates, skipped = await routes(job, router, history, store)
     reply, passed_over = await _first_answer(
         consultation,

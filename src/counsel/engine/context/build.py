@@ -1,6 +1,6 @@
-"""Builds what is sent from what the caller asks: the prompt, the files' contents, the images.
+"""Turns the caller's question into what is sent: the prompt, the files' contents, the images.
 
-If one file is bad, nothing is sent; the error names every bad file.
+If any file is bad, nothing is sent, and the error names every bad file.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from counsel.results import Source
 from counsel.types import Image
 
 MAX_TOTAL = 16 * 1024 * 1024  # characters of all files with their line numbers: more than any model's context
-_AT_ONCE = threading.BoundedSemaphore(8)  # questions whose files are read: they are in memory
+_AT_ONCE = threading.BoundedSemaphore(8)  # questions whose files are being read: these files are in memory
 T = TypeVar("T")
-_BEFORE = "\n\n<files>\n"
+_FILES_START = "\n\n<files>\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """`prompt` carries the files' contents, for models; agents get `plain` and read `files` themselves."""
+    """`prompt` includes the files' contents, for models; agents get `plain` and read `files` themselves."""
 
     prompt: str
     plain: str
     images: tuple[Image, ...] = ()
     files: tuple[Path, ...] = ()
-    ranges: tuple[str, ...] = ()  # of `files`, one each: `10-50, 80-90`; empty: the whole file
+    ranges: tuple[str, ...] = ()  # one for each of `files`, such as `10-50, 80-90`; empty: the whole file
     sources: tuple[Source, ...] = ()
     parts: tuple[Part, ...] = ()
 
@@ -61,7 +61,7 @@ def _build_in_turn(question: Question, caller: Caller) -> Context:
 
 
 def build(question: Question, caller: Caller) -> Context:
-    """Reads and checks everything that the question names. Raises `Refused`; then nothing is sent."""
+    """Read and check everything that the question names. Raises `Refused`; nothing is sent then."""
     if not (question.files or question.images):
         return Context(question.prompt, question.prompt)
     _check_count("files", question.files, caller.settings.max_files)
@@ -87,7 +87,7 @@ def build(question: Question, caller: Caller) -> Context:
 
 
 def _text(name: str, folders: Folders) -> TextFile:
-    return files.read(files.wanted(name, folders), folders)
+    return files.read(files.parse(name, folders), folders)
 
 
 def _text_key(text: TextFile) -> object:
@@ -107,10 +107,10 @@ def _good(loads: Iterator[Callable[[], T]], bad: list[CounselError]) -> Iterator
 
 
 def _unique(items: Iterator[T], key: Callable[[T], object]) -> Iterator[T]:
-    seen: set[object] = set()
+    keys: set[object] = set()
     for item in items:
-        if (name := key(item)) not in seen:
-            seen.add(name)
+        if (item_key := key(item)) not in keys:
+            keys.add(item_key)
             yield item
 
 
@@ -123,16 +123,16 @@ def _all_of(bad: list[CounselError]) -> CounselError:
     return type(first)(f"{len(bad)} files cannot be sent: {messages}", **fields)
 
 
-def _check_count(what: str, names: tuple[str, ...], limit: int) -> None:
+def _check_count(kind: str, names: tuple[str, ...], limit: int) -> None:
     if len(names) > limit:
         raise InvalidArgument(
-            f"{len(names)} {what} are too many; the limit is {limit}.",
-            hint=f"Send fewer, or raise COUNSEL_MAX_{what.upper()}.",
+            f"{len(names)} {kind} are too many; the limit is {limit}.",
+            hint=f"Send fewer, or raise COUNSEL_MAX_{kind.upper()}.",
         )
 
 
 def _bounded(texts: Iterator[TextFile]) -> Iterator[TextFile]:
-    """Stops at the file that exceeds the limit, before the rest is read."""
+    """The texts up to the total limit. Raises at the file that exceeds it, before the rest is read."""
     total = 0
     for text in texts:
         total += len(text.block)
@@ -149,23 +149,23 @@ def _prompt(prompt: str, texts: list[TextFile]) -> str:
     if not texts:
         return prompt
     blocks = "\n".join(text.block for text in texts)
-    return f"{prompt}{_BEFORE}{blocks}\n</files>"
+    return f"{prompt}{_FILES_START}{blocks}\n</files>"
 
 
 def _parts(prompt: str, texts: list[TextFile]) -> Iterator[Part]:
-    at = len(prompt) + len(_BEFORE)
+    start = len(prompt) + len(_FILES_START)
     for text in texts:
-        end = at + len(text.block)
-        yield Part(f"{text.path}{{{text.lines}}}", text.sha, at, end)
-        at = end + 1
+        end = start + len(text.block)
+        yield Part(f"{text.path}{{{text.lines}}}", text.sha, start, end)
+        start = end + 1
 
 
 def _ranges(texts: list[TextFile]) -> dict[Path, str]:
     """The requested lines of each file, for agents, which read files themselves."""
-    asked: dict[Path, list[str]] = {}
+    ranges: dict[Path, list[str]] = {}
     for text in texts:
-        asked.setdefault(text.path, []).append(text.lines)
-    return {path: ", ".join(lines) if all(lines) else "" for path, lines in asked.items()}
+        ranges.setdefault(text.path, []).append(text.lines)
+    return {path: ", ".join(lines) if all(lines) else "" for path, lines in ranges.items()}
 
 
 def _image_source(image: Image) -> Source:

@@ -1,4 +1,4 @@
-"""Composes the turns that a model is sent from the stored conversation."""
+"""Builds the turns to send to a model from the stored conversation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from counsel.types import Call, Image, Model, Turn
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A conversation up to the new question, with its images."""
+    """A conversation before the new question, with the images of both."""
 
     messages: tuple[Message, ...]
     images: dict[str, Image]
@@ -37,14 +37,14 @@ class History:
 
 async def load(store: Store, job: Job) -> History:
     messages = tuple(await store.messages(job.conversation)) if job.continues else ()
-    wanted = {sha for message in messages for sha in message.images} | set(job.task.images)
-    blobs = await store.blobs(wanted) if wanted else {}
+    shas = {sha for message in messages for sha in message.images} | set(job.task.images)
+    blobs = await store.blobs(shas) if shas else {}
     images = {sha: Image(blob.media_type, blob.data, name=sha[:12]) for sha, blob in blobs.items()}
     return History(messages, images)
 
 
 async def compose_async(job: Job, history: History, route: Route, store: Store) -> Call:
-    """Like `compose`, but scales images in a thread, since that takes time."""
+    """Like `compose`, but scales images in a thread, since scaling takes time."""
     session = None if route.model else await store.agent_session(job.conversation, route.provider)
     if history.images:
         return await asyncio.to_thread(compose, job, history, route, session)
@@ -61,8 +61,8 @@ def compose(job: Job, history: History, route: Route, session: AgentSession | No
         schema=task.schema,
     )
     if route.model is not None:
-        checked = tokens.check_window(call, route.model)
-        return replace(call, tokens=checked)
+        size = tokens.check_window(call, route.model)
+        return replace(call, tokens=size)
     return _for_agent(call, job, history, session)
 
 
@@ -83,7 +83,7 @@ def _question(job: Job, history: History, route: Route) -> Turn:
     images = _fitting(job.task.images, history, route.model)
     if len(images) < len(job.task.images):
         raise Internal(
-            "An image of this question is gone from the database.", hint="Ask again with the image."
+            "An image of this question is missing from the database.", hint="Ask again with the image."
         )
     if images and route.model and not route.model.vision:
         raise Refused(
@@ -116,14 +116,14 @@ def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tupl
 
 def _for_agent(call: Call, job: Job, history: History, session: AgentSession | None) -> Call:
     """An agent reads files itself and continues its own session, with the turns that the session missed."""
-    asked = list(call.turns)
-    asked[-1] = replace(asked[-1], text=job.task.prompt)
+    new_turns = list(call.turns)
+    new_turns[-1] = replace(new_turns[-1], text=job.task.prompt)
     if session and session.messages < history.count:
-        turns = [(message.role, message.text) for message in history.messages[session.messages :]]
-        asked[-1] = replace(asked[-1], text=prompts.missed_turns(turns) + asked[-1].text)
+        missed = [(message.role, message.text) for message in history.messages[session.messages :]]
+        new_turns[-1] = replace(new_turns[-1], text=prompts.missed_turns(missed) + new_turns[-1].text)
     return replace(
         call,
-        turns=tuple(asked),
+        turns=tuple(new_turns),
         system=_own_system(job.task),
         cwd=job.caller.cwd,
         files=tuple(Path(path) for path in job.task.files),

@@ -1,4 +1,4 @@
-"""Decodes a file's bytes as text. Its bytes decide whether it is text, not its name."""
+"""Decodes a file's bytes as text. Its content decides whether it is text, not its name."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
-_BINARY_SHARE = 0.02  # of control characters, in a file that is not UTF-8
+_BINARY_SHARE = 0.02  # share of control characters that makes a file binary, if it is not UTF-8
 
 
 def decode(data: bytes, name: str) -> tuple[str, str]:
-    """The text and how it was encoded."""
+    """The text and its encoding."""
     for encoding in encodings(data):
         check(data, encoding, name)
         try:
-            return data.decode(encoding), shown(encoding)
+            return data.decode(encoding), display_name(encoding)
         except UnicodeDecodeError:
             continue
-    raise broken(data, name)
+    raise invalid(data, name)
 
 
 def encodings(data: bytes) -> tuple[str, ...]:
-    """The encodings to try for text with these first bytes, in this order."""
+    """The encodings to try, in this order, for text with these first bytes."""
     mark = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
     return (mark,) if mark else ("utf-8", "latin-1")
 
@@ -45,8 +45,8 @@ def check(data: bytes, encoding: str, name: str) -> None:
         raise binary(name, "it contains too many control characters")
 
 
-def broken(data: bytes, name: str) -> InvalidArgument:
-    encoding = shown(encodings(data)[0]).upper()
+def invalid(data: bytes, name: str) -> InvalidArgument:
+    encoding = display_name(encodings(data)[0]).upper()
     return binary(name, f"its byte order mark says {encoding}, but it is not valid {encoding}")
 
 
@@ -58,11 +58,11 @@ def binary(name: str, why: str) -> InvalidArgument:
     )
 
 
-def shown(encoding: str) -> str:
+def display_name(encoding: str) -> str:
     return encoding.removesuffix("-sig")
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines as editors count them: a final line end starts no new line; form feeds and U+2028 do not end lines."""
+    """Lines as editors count them: a final line break starts no new line; form feeds and U+2028 end none."""
     lines = _LINE_END.split(text)
     return lines[:-1] if lines[-1] == "" else lines

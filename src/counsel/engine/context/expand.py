@@ -1,7 +1,7 @@
-"""The files of a folder or a pattern that a person typed: which are sent, which are left out, and why.
+"""Expands a folder or pattern that a person typed into files: those to send, and those left out with the reason.
 
-Links are never followed: one could lead out of the folder. What .gitignore names is left out, and so is what the engine
-would refuse when named alone: secrets, binary and oversized files.
+Links are never followed, as they could lead out of the folder. Files that .gitignore matches are left out, and so are
+those that the engine would refuse if they were named alone: secrets, binary and oversized files.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from counsel.engine.context.path_patterns import MAGIC, PathPattern
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 
-MOST_ENTRIES = 50_000  # of one folder with all below it
-# Never wanted in a question, whether or not .gitignore names them.
+MOST_ENTRIES = 50_000  # in one folder and everything below it
+# Never useful in a question, whether or not .gitignore names them.
 INTERNAL = {
-    ".git": "it is git's own",
-    ".hg": "it is Mercurial's own",
-    ".svn": "it is Subversion's own",
+    ".git": "it is git's own folder",
+    ".hg": "it is Mercurial's own folder",
+    ".svn": "it is Subversion's own folder",
     "node_modules": "it contains installed packages",
     "__pycache__": "it contains compiled files",
     ".venv": "it contains installed packages",
@@ -56,16 +56,16 @@ def has_pattern(name: str) -> bool:
 
 
 def folder(base: Path, rules: list[Rule]) -> Expansion:
-    """All files of a folder and below it."""
+    """All files in a folder and below it."""
     return _expand(base, rules, PathPattern((None,)))
 
 
 def matching(base: Path, pattern: str, rules: list[Rule]) -> Expansion:
     """The files below `base` whose relative path matches. As in a shell, `*` does not match a leading dot."""
-    compiled = PathPattern.of(pattern, hidden=False)
-    if compiled is None:
+    path_pattern = PathPattern.of(pattern, hidden=False)
+    if path_pattern is None:
         raise InvalidArgument(f"{pattern[:80]}… is too long for a pattern.", hint="Name a folder.")
-    return _expand(base, rules, compiled)
+    return _expand(base, rules, path_pattern)
 
 
 def split(path: Path) -> tuple[Path, str]:
@@ -84,9 +84,9 @@ def _expand(base: Path, rules: list[Rule], pattern: PathPattern) -> Expansion:
     return walk.expansion
 
 
-def _visit(walk: _Walk, at: Path, rules: list[Rule]) -> None:
-    for entry in _entries(walk, at):
-        path = at / entry.name
+def _visit(walk: _Walk, parent: Path, rules: list[Rule]) -> None:
+    for entry in _entries(walk, parent):
+        path = parent / entry.name
         names = path.relative_to(walk.base).parts
         is_folder = entry.is_dir(follow_symlinks=False)
         if not (walk.pattern.leads_below(names) if is_folder else walk.pattern.matches(names)):
@@ -95,9 +95,7 @@ def _visit(walk: _Walk, at: Path, rules: list[Rule]) -> None:
             walk.expansion.left_out.append(LeftOut(path, why))
         elif is_folder:
             _visit(walk, path, [*rules, *gitignore.of(path)])
-        elif entry.is_file(
-            follow_symlinks=False
-        ):  # what a link leads to is part of the folder, and is visited there
+        elif entry.is_file(follow_symlinks=False):  # a link's target is in the folder, and is visited there
             walk.expansion.files.append(path)
 
 
@@ -111,18 +109,18 @@ def _why_not(walk: _Walk, entry: os.DirEntry[str], path: Path, rules: list[Rule]
     return None
 
 
-def _entries(walk: _Walk, at: Path) -> Iterator[os.DirEntry[str]]:
+def _entries(walk: _Walk, folder_: Path) -> Iterator[os.DirEntry[str]]:
     try:
-        with os.scandir(at) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
+        with os.scandir(folder_) as entries:
+            entries_ = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        walk.expansion.left_out.append(LeftOut(at, f"it cannot be read ({error.strerror})"))
+        walk.expansion.left_out.append(LeftOut(folder_, f"it cannot be read ({error.strerror})"))
         return
-    walk.entries += len(listed)
+    walk.entries += len(entries_)
     if walk.entries > MOST_ENTRIES:
         raise InvalidArgument(
             f"{walk.base} contains more than {MOST_ENTRIES:,} files and folders.",
             hint="Name a folder below it, or a pattern such as 'src/*.py'.",
             file=str(walk.base),
         )
-    yield from listed
+    yield from entries_

@@ -1,10 +1,10 @@
-"""A change as git knows it, read so that a hostile repository can run nothing.
+"""Reads a change from git in a way that lets a hostile repository run nothing.
 
-git runs programs that a repository's own config names: filters, external diffs, textconv, a file system monitor. So the
+git runs programs that a repository's config names: filters, external diffs, textconv, a file system monitor. So the
 diff is made with a git folder of our own that borrows only the repository's objects and index (`GIT_OBJECT_DIRECTORY`,
-`GIT_INDEX_FILE`): its config, hooks and attributes in `.git` are never read. `.gitattributes` can name drivers, which are
-not defined then. Only names of commits and four harmless values (`_VALUES`) are read in the repository itself, which runs no
-program.
+`GIT_INDEX_FILE`): the config, hooks and attributes in its `.git` are never read. `.gitattributes` can name drivers, but
+our folder defines none. In the repository itself, git resolves only names of commits and four harmless values
+(`_VALUES`), which runs no program.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from counsel.engine.context import gitignore
 from counsel.errors import InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 
-WHOLE_FILES = 1_000_000  # lines of context: more than files have
-LARGEST = 32 * 1024 * 1024  # bytes of a diff with whole files; a larger one is made with less context
+WHOLE_FILES = 1_000_000  # lines of context: more than any file has
+LARGEST = 32 * 1024 * 1024  # bytes of a diff; one with whole files that is larger gets less context
 _SECONDS = 60.0
 _LESS = 50  # lines of context
 _MOST_UNTRACKED = 1_000
@@ -42,8 +42,8 @@ class GitChange:
     root: Path  # the repository's folder
     about: str  # what was compared, for people
     diff: str  # unified, with whole files where that is not too large
-    untracked: tuple[str, ...]  # files that git does not know, which are not part of it
-    note: str = ""  # what else is not part of it
+    untracked: tuple[str, ...]  # untracked files, which are not part of the diff
+    note: str = ""  # what else is not part of the diff
 
 
 def collect(
@@ -51,14 +51,14 @@ def collect(
 ) -> GitChange:
     """The change in the repository around `folder`.
 
-    `base`: HEAD since it branched off `base`. `staged`: the index against HEAD. Neither: the working tree against HEAD; if
-    nothing has changed there, HEAD since it branched off the default branch.
+    `base`: HEAD since it branched off `base`. `staged`: the index against HEAD. Neither: the working tree against
+    HEAD, or if they are the same, HEAD since it branched off the default branch.
     """
     root = gitignore.repository(Path(os.path.realpath(folder)))
     if root is None:
         raise NotFound(
             f"{folder} is not in a git repository of yours.",
-            hint="Go to the repository, or pass a diff: `git diff | counsel review --diff -`.",
+            hint="Run it in a repository, or pass a diff: `git diff | counsel review --diff -`.",
         )
     with _Repository.opened(root, env) as repository:
         if base is not None:
@@ -72,7 +72,7 @@ class _Repository:
     def __init__(self, root: Path, own: Path, env: dict[str, str], clean: dict[str, str]) -> None:
         self.root = root
         self._own = own  # our git folder
-        self._env = env  # to resolve names in the repository itself
+        self._env = env  # for resolving names in the repository itself
         self._clean = clean  # for everything else
         self.head = self._resolve("HEAD")
 
@@ -86,15 +86,15 @@ class _Repository:
         lines = folders.rstrip("\n").split("\n")
         git_dir, common = Path(lines[0]), Path(os.path.realpath(root / lines[1]))
         _check_git_folder(root, git_dir)
-        with tempfile.TemporaryDirectory(prefix="counsel-git-") as made:
-            own = Path(made)
+        with tempfile.TemporaryDirectory(prefix="counsel-git-") as temporary:
+            own = Path(temporary)
             _own_git_folder(own, git_dir, lines[2], _conversions(root, base))
             clean = {
                 **base,
-                "HOME": made,
-                "XDG_CONFIG_HOME": made,
+                "HOME": temporary,
+                "XDG_CONFIG_HOME": temporary,
                 "GIT_CONFIG_GLOBAL": os.devnull,
-                "GIT_DIR": made,
+                "GIT_DIR": temporary,
                 "GIT_WORK_TREE": str(root),
                 "GIT_OBJECT_DIRECTORY": str(common / "objects"),
                 "GIT_INDEX_FILE": str(git_dir / "index"),
@@ -103,16 +103,16 @@ class _Repository:
                 clean["GIT_SHALLOW_FILE"] = str(shallow)
             yield cls(root, own, base, clean)
 
-    # ── what is compared ──
+    # ── comparisons ──
 
     def default(self) -> GitChange:
-        changed = self.working_tree()
-        if changed or self.head is None:
-            return self.change("working tree against HEAD", changed)
+        diff = self.working_tree()
+        if diff or self.head is None:
+            return self.change("working tree against HEAD", diff)
         name, default = self._default_branch()
         if default is None or default == self.head:
-            unknown = "There is no branch main or master to compare HEAD with: name a BASE."
-            return self.change("working tree against HEAD", "", "" if default else unknown)
+            note = "There is no branch main or master to compare HEAD with: name a BASE."
+            return self.change("working tree against HEAD", "", "" if default else note)
         return self._since(name, default)
 
     def since(self, base: str) -> GitChange:
@@ -131,15 +131,15 @@ class _Repository:
     def _since(self, name: str, commit: str) -> GitChange:
         assert self.head is not None  # both callers have checked
         try:
-            left = self._run(["merge-base", "--end-of-options", commit, self.head]).split()[0]
+            fork = self._run(["merge-base", "--end-of-options", commit, self.head]).split()[0]
         except (NotFound, IndexError):
             raise InvalidArgument(
                 f"{name} and HEAD have no common commit here.",
                 hint="A shallow clone lacks it: fetch more history (fetch-depth: 0), or pass a diff with --diff.",
             ) from None
-        text = self._diff([_NO_WORK_TREE, left, self.head])
-        dirty = "Uncommitted changes are not part of it." if self.working_tree(brief=True) else ""
-        return self.change(f"HEAD since it branched off {name} ({left[:10]})", text, dirty)
+        text = self._diff([_NO_WORK_TREE, fork, self.head])
+        dirty = "Uncommitted changes are not included." if self.working_tree(brief=True) else ""
+        return self.change(f"HEAD since it branched off {name} ({fork[:10]})", text, dirty)
 
     def change(self, about: str, text: str, note: str = "") -> GitChange:
         return GitChange(self.root, about, text, tuple(self._untracked()), note)
@@ -159,7 +159,7 @@ class _Repository:
             if len(text) < LARGEST:
                 return text
         raise InvalidArgument(
-            f"The change has more than {LARGEST // 2**20} MiB.",
+            f"The change is larger than {LARGEST // 2**20} MiB.",
             hint="Nothing was sent. Review a part of it: name a later BASE, or pass a diff with --diff.",
         )
 
@@ -177,7 +177,7 @@ class _Repository:
         return "", None
 
     def _resolve(self, name: str) -> str | None:
-        """Asks the repository itself: branches may be stored in several ways."""
+        """The commit of this name. Asks the repository itself, as git stores branches in several ways."""
         arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
         try:
             return _git(arguments, self.root, self._env).strip() or None
@@ -199,17 +199,17 @@ _SAFE = (
     "--src-prefix=a/",
     "--dst-prefix=b/",
 )
-# Another commit of a submodule is listed. Comparing it with the working tree would read the submodule's own git folder.
+# A submodule's new commit is listed. Comparing it with the working tree would read the submodule's own git folder.
 _NO_WORK_TREE = "--ignore-submodules=dirty"
 _NO_SUBMODULES = "--ignore-submodules=all"
-_KEPT = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SYSTEMROOT")
+_VARIABLES = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "SYSTEMROOT")
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """No variable of git's own is passed on: GIT_EXTERNAL_DIFF, GIT_DIR and others may come from a hook."""
-    kept = {name: value for name, value in untrusted.absolute_paths(env).items() if name in _KEPT}
+    """git's own variables are not passed on: GIT_EXTERNAL_DIFF, GIT_DIR and others may come from a hook."""
+    basics = {name: value for name, value in untrusted.absolute_paths(env).items() if name in _VARIABLES}
     return {
-        **kept,
+        **basics,
         "LC_ALL": "C",
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_ATTR_NOSYSTEM": "1",
@@ -227,7 +227,7 @@ _ALWAYS = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "pr
 
 
 def _git(arguments: list[str], folder: Path, env: Mapping[str, str], most: int = 1 << 20) -> str:
-    """What git writes, at most `most` bytes. Raises `NotFound` if it fails."""
+    """git's output, at most `most` bytes. Raises `NotFound` if git fails."""
     program = shutil.which("git", path=env.get("PATH"))
     if program is None:
         raise NotFound("git was not found.", hint="Install git, or pass a diff with --diff.")
@@ -246,13 +246,13 @@ def _git(arguments: list[str], folder: Path, env: Mapping[str, str], most: int =
     if process.returncode and len(data) < most:
         raise NotFound(
             f"git {arguments[0]} failed in {folder}.",
-            hint="Run `git status` there: it says what is wrong. A repository of another user needs git's safe.directory.",
+            hint="Run `git status` there to see why. A repository of another user needs git's safe.directory.",
         )
     return data.decode("utf-8", "replace")
 
 
 def _read(process: subprocess.Popen[bytes], most: int) -> bytes:
-    """Bounded in bytes and in time: a pattern in .gitattributes can keep git busy for years."""
+    """Output with limits on bytes and time: a pattern in .gitattributes can keep git busy for years."""
     timer = threading.Timer(_SECONDS, process.kill)
     timer.start()
     try:
@@ -277,12 +277,14 @@ _VALUES = {
 
 
 def _conversions(root: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Of the user's and the repository's config what decides whether a file is changed, and can run nothing: else each
-    line of a file with CRLF is a change, and each file where the file system has no modes."""
+    """The values of the user's and the repository's config that decide whether a file is changed, and run nothing.
+
+    Without them each line of a file with CRLF is a change, and each file on a file system without modes.
+    """
     names = "|".join(_VALUES)
     try:
         rows = _git(["config", "-z", "--get-regexp", rf"^core\.({names})$"], root, env).split("\0")
-    except NotFound:  # there are none
+    except NotFound:  # git fails if none is set
         return {}
     pairs = (row.lower().removeprefix("core.").partition("\n") for row in rows)
     return {name: value for name, _, value in pairs if value in _VALUES.get(name, ())}
@@ -300,18 +302,18 @@ def _own_git_folder(own: Path, git_dir: Path, object_format: str, conversions: M
         exclude = (git_dir / "info" / "exclude").read_bytes()[: 1 << 16]
         (own / "info").mkdir()
         (own / "info" / "exclude").write_bytes(exclude)
-    for shared in git_dir.glob("sharedindex.*"):
-        (own / shared.name).symlink_to(shared)
+    for index in git_dir.glob("sharedindex.*"):
+        (own / index.name).symlink_to(index)
 
 
 def _check_git_folder(root: Path, git_dir: Path) -> None:
-    """`.git` must belong to this folder: a file or link there could lead to any other repository of the user."""
+    """Refuse a `.git` that does not belong to this folder: it could lead to any other repository of the user."""
     real = Path(os.path.realpath(git_dir))
     if real.is_relative_to(root):
         return
     dot_git = root / ".git"
     if dot_git.is_file() and not dot_git.is_symlink():
-        with contextlib.suppress(OSError):  # a linked worktree: its git folder names it
+        with contextlib.suppress(OSError):  # a linked worktree, which its git folder names
             if Path(os.path.realpath((real / "gitdir").read_text().strip())) == dot_git:
                 return
         with contextlib.suppress(OSError):  # a submodule

@@ -1,4 +1,4 @@
-"""Which files .gitignore leaves out. Reads the files itself: git runs programs that a repository's config names."""
+"""Which files .gitignore excludes. Reads these files itself, as git runs programs that a repository's config names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LINES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    folder: Path  # the pattern starts here
+    folder: Path  # the pattern is relative to this folder
     pattern: PathPattern
     negated: bool
     folders_only: bool
@@ -45,13 +45,13 @@ def ignores(rules: Sequence[Rule], path: Path, *, is_folder: bool) -> bool:
 
 
 def repository(folder: Path) -> Path | None:
-    """The git repository that contains the folder; one of another user does not count, as for git itself."""
+    """The git repository that contains the folder. Like git, ignores one that belongs to another user."""
     for parent in (folder, *folder.parents):
         try:
-            about = os.lstat(parent / ".git")
+            status = os.lstat(parent / ".git")
         except OSError:
             continue
-        return parent if about.st_uid == os.getuid() else None
+        return parent if status.st_uid == os.getuid() else None
     return None
 
 
@@ -69,7 +69,7 @@ def _rules(file: Path, folder: Path) -> Iterator[Rule]:
         return
     try:
         text = os.read(fd, _LARGEST).decode("utf-8", "replace")
-    except OSError:  # a folder of this name
+    except OSError:  # it is a folder
         return
     finally:
         os.close(fd)

@@ -1,6 +1,6 @@
-"""Images: recognised by content, limited in bytes and pixels, scaled to what the model accepts.
+"""Images: recognised by their content, limited in bytes and pixels, scaled to what the model accepts.
 
-Pillow is imported with the first image: its import costs more than the rest of the start.
+Pillow is imported with the first image, as its import takes longer than the rest of the start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counsel.types import Image, Model
 if TYPE_CHECKING:
     from PIL import Image as Pillow
 
-# First bytes → media type and Pillow's name for it.
+# First bytes, media type, Pillow's name for it.
 _MAGIC: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png", "PNG"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg", "JPEG"),
@@ -52,8 +52,8 @@ def load(value: str, number: int, folders: Folders) -> Image:
         return checked(*_from_data_url(value, f"image {number} (data URL)", folders), folders.caller.settings)
     if _URL(value):
         raise InvalidArgument(
-            f"{value[:200]} is a URL. counsel does not fetch URLs: one could point to a private server.",
-            hint="Save the image to a file inside your folder, or send a data URL.",
+            f"{value[:200]} is a URL. counsel does not fetch URLs, as they could point to a private server.",
+            hint="Save the image to a file in your folder, or send a data URL.",
             file=value[:200],
         )
     if _is_base64(value) and not _exists(value, folders):
@@ -61,15 +61,15 @@ def load(value: str, number: int, folders: Folders) -> Image:
             *_from_base64(value, f"image {number} (base64)", folders.caller.settings), folders.caller.settings
         )
     limit = folders.caller.settings.max_image_bytes
-    with folders.open(value, folders.locate(value)) as opened:
-        data = b"" if opened.size > limit else opened.read(limit + 1)
-        if opened.size > limit or len(data) > limit:
+    with folders.open(value, folders.locate(value)) as file:
+        data = b"" if file.size > limit else file.read(limit + 1)
+        if file.size > limit or len(data) > limit:
             raise _too_many_bytes(value, limit)
-    return replace(checked(data, value, folders.caller.settings), path=opened.path)
+    return replace(checked(data, value, folders.caller.settings), path=file.path)
 
 
 def _is_base64(value: str) -> bool:
-    """Whether this is an image in base64. A path can look like one, too: `/9j/` is how every JPEG begins."""
+    """Whether this looks like an image in base64. A path can, too: every JPEG begins with `/9j/`."""
     if not _BASE64_IMAGE(value):
         return len(value) > _LONGEST_PATH and bool(_BASE64(value))
     return True
@@ -86,7 +86,7 @@ def _exists(value: str, folders: Folders) -> bool:
 
 def _from_base64(value: str, name: str, settings: Settings) -> tuple[bytes, str]:
     limit = settings.max_image_bytes
-    text = "".join(value.split())  # the `base64` command breaks its lines
+    text = "".join(value.split())  # the `base64` command wraps its lines
     if len(text) > (limit + 2) // 3 * 4:
         raise _too_many_bytes(name, limit)
     try:
@@ -112,13 +112,13 @@ def _from_data_url(value: str, name: str, folders: Folders) -> tuple[bytes, str]
         data = base64.b64decode(match[3], validate=True)
     except (binascii.Error, ValueError):
         raise InvalidArgument(
-            f"{name}: its base64 is malformed.", hint="Encode it again.", file=name
+            f"{name} has malformed base64.", hint="Encode the image again.", file=name
         ) from None
-    claimed = _ALIASES.get((match[1] or "").lower(), (match[1] or "").lower())
+    declared = _ALIASES.get((match[1] or "").lower(), (match[1] or "").lower())
     media_type, _ = kind(data, name)
-    if claimed and claimed != media_type:
+    if declared and declared != media_type:
         raise InvalidArgument(
-            f"{name} is declared as {claimed} but contains {media_type}.",
+            f"{name} is declared as {declared} but contains {media_type}.",
             hint=f"Write data:{media_type};base64,…",
             file=name,
         )
@@ -126,7 +126,7 @@ def _from_data_url(value: str, name: str, folders: Folders) -> tuple[bytes, str]
 
 
 def kind(data: bytes, name: str) -> tuple[str, str]:
-    """Media type and Pillow's format, from the first bytes alone."""
+    """The media type and Pillow's name for the format, from the first bytes alone."""
     for pattern, media_type, pillow in _MAGIC:
         if pattern.match(data):
             return media_type, pillow
@@ -142,26 +142,26 @@ def kind(data: bytes, name: str) -> tuple[str, str]:
 
 
 def checked(data: bytes, name: str, settings: Settings) -> Image:
-    """The image in these bytes. Raises if they are not an image, or too large."""
+    """The image in these bytes. Raises if it is not an image, or too large."""
     if len(data) > settings.max_image_bytes:
         raise _too_many_bytes(name, settings.max_image_bytes)
     media_type, pillow = kind(data, name)
     limit = settings.max_image_pixels
     if image_cost.has_too_many_parts(data, pillow):
         raise _too_costly(name, f"made of more than {image_cost.MOST_PARTS:,} parts")
-    with _pillow_errors(name), _open(data, pillow) as opened:
-        width, height = opened.size
+    with _pillow_errors(name), _open(data, pillow) as image:
+        width, height = image.size
         if width * height > limit:
             raise _too_many_pixels(name, f"{width} by {height}", limit)
         if excess := image_cost.excess(data, pillow, width * height):
             raise _too_costly(name, excess)
         if media_type == "image/bmp":  # no vendor accepts it
-            media_type, data = "image/png", _encoded(opened.convert("RGB"), "image/png")
+            media_type, data = "image/png", _encoded(image.convert("RGB"), "image/png")
         elif media_type == "image/png":
-            opened.verify()
-        else:  # no checksums: only decoding it shows that its end is missing
-            opened.draft("L", (1, 1))  # a JPEG is then decoded at an eighth of its size
-            opened.load()
+            image.verify()
+        else:  # no checksums: only decoding shows whether the end is missing
+            image.draft("L", (1, 1))  # makes Pillow decode a JPEG at an eighth of its size
+            image.load()
     return Image(media_type, data, name, width=width, height=height)
 
 
@@ -175,14 +175,14 @@ def _too_many_pixels(name: str, size: str, limit: int) -> CounselError:
     return FileTooLarge(f"{name} has too many pixels ({size}; {limit:,} allowed).", hint=hint, file=name)
 
 
-def _too_costly(name: str, what: str) -> CounselError:
-    hint = "Open it, save it again and retry."
-    return FileTooLarge(f"{name} is {what}: opening it would take too long.", hint=hint, file=name)
+def _too_costly(name: str, reason: str) -> CounselError:
+    hint = "Open it in an image editor, save it again and retry."
+    return FileTooLarge(f"{name} is {reason}: opening it would take too long.", hint=hint, file=name)
 
 
 @contextlib.contextmanager
 def _pillow_errors(name: str) -> Iterator[None]:
-    """Pillow raises nearly any exception on a hostile image; a caller gets one error for all of them."""
+    """Turn whatever Pillow raises into one error: on a hostile image that is nearly any exception."""
     from PIL import Image as Pillow  # see the module's first lines
 
     try:
@@ -193,7 +193,9 @@ def _pillow_errors(name: str) -> Iterator[None]:
         raise _too_many_pixels(name, "over Pillow's own limit", Pillow.MAX_IMAGE_PIXELS or 0) from None
     except Exception:  # noqa: BLE001 — see above
         raise InvalidArgument(
-            f"{name} is a damaged image.", hint="Open it, save it again and retry.", file=name
+            f"{name} is a damaged image.",
+            hint="Open it in an image editor, save it again and retry.",
+            file=name,
         ) from None
 
 
@@ -212,33 +214,31 @@ def _encoded(image: Pillow.Image, media_type: str, quality: int = 90) -> bytes:
     return out.getvalue()
 
 
-# ── what each vendor accepts ───────────────────────────────────────────────────────────────────────────
+# ── limits of vendors ────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
-    """`edge`: the vendor scales larger images down, or refuses them."""
-
-    edge: int = 2048
+class Limits:
+    edge: int = 2048  # pixels; the vendor scales larger images down, or refuses them
     bytes: int = 5 * 1024 * 1024 * 3 // 4  # Anthropic counts its 5 MiB in base64
     types: tuple[str, ...] = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 _PNG_JPEG = ("image/png", "image/jpeg")
-# Sources: the vendors' vision pages. Anthropic refuses 8000, and 2000 with more than 20 images in a request;
-# Gemini scales to 3072 and lists no GIF; xAI lists JPEG and PNG only.
-FITS: dict[str, Fit] = {
-    "anthropic": Fit(edge=2000),
-    "google": Fit(edge=3072, bytes=7 * 1024 * 1024, types=(*_PNG_JPEG, "image/webp")),
-    "openai": Fit(edge=2048, bytes=10 * 1024 * 1024),
-    "xai": Fit(edge=2048, bytes=10 * 1024 * 1024, types=_PNG_JPEG),
+# Sources: the vendors' vision pages. Anthropic refuses edges above 8000 pixels, or above 2000 with more than 20 images
+# in a request; Gemini scales to 3072 and does not list GIF; xAI lists JPEG and PNG only.
+VENDOR_LIMITS: dict[str, Limits] = {
+    "anthropic": Limits(edge=2000),
+    "google": Limits(edge=3072, bytes=7 * 1024 * 1024, types=(*_PNG_JPEG, "image/webp")),
+    "openai": Limits(edge=2048, bytes=10 * 1024 * 1024),
+    "xai": Limits(edge=2048, bytes=10 * 1024 * 1024, types=_PNG_JPEG),
 }
 
 
-def limits(model: Model) -> Fit:
-    """A model's row overrides its vendor's: `image_max_edge`, `image_max_bytes`, `image_types`."""
-    base = FITS.get(model.provider, Fit())
-    return Fit(
+def limits(model: Model) -> Limits:
+    """The model's limits: `image_max_edge`, `image_max_bytes` and `image_types` of its row, else its vendor's."""
+    base = VENDOR_LIMITS.get(model.provider, Limits())
+    return Limits(
         edge=int(model.options.get("image_max_edge", base.edge)),
         bytes=int(model.options.get("image_max_bytes", base.bytes)),
         types=tuple(model.options.get("image_types", base.types)),
@@ -246,19 +246,19 @@ def limits(model: Model) -> Fit:
 
 
 def fit(image: Image, model: Model) -> Image:
-    """The image as the model accepts it; unchanged bytes where possible. Blocks."""
-    take = limits(model)
-    with _pillow_errors(image.name), _open(image.data, _pillow_name(image)) as opened:
-        width, height = opened.size
+    """The image in a form that the model accepts, with its bytes unchanged where possible. Blocks."""
+    limit = limits(model)
+    with _pillow_errors(image.name), _open(image.data, _pillow_name(image)) as picture:
+        width, height = picture.size
         if (
-            max(width, height) <= take.edge
-            and len(image.data) <= take.bytes
-            and image.media_type in take.types
+            max(width, height) <= limit.edge
+            and len(image.data) <= limit.bytes
+            and image.media_type in limit.types
         ):
             return image if image.width else replace(image, width=width, height=height)
-        for media_type, shrunk in _smaller(opened, image.media_type, take):
+        for media_type, shrunk in _smaller(picture, image.media_type, limit):
             data = _encoded(shrunk, media_type)
-            if len(data) <= take.bytes:
+            if len(data) <= limit.bytes:
                 width, height = shrunk.size
                 return replace(image, media_type=media_type, data=data, width=width, height=height)
     raise FileTooLarge(
@@ -272,17 +272,17 @@ def _pillow_name(image: Image) -> str:
     return next(pillow for _, media_type, pillow in _MAGIC if media_type == image.media_type)
 
 
-def _smaller(image: Pillow.Image, media_type: str, take: Fit) -> Iterator[tuple[str, Pillow.Image]]:
-    """Candidates, best first: PNG stays PNG, then JPEG, then fewer and fewer pixels. Of an animation, only the first frame."""
+def _smaller(image: Pillow.Image, media_type: str, limit: Limits) -> Iterator[tuple[str, Pillow.Image]]:
+    """Candidates, best first: PNG stays PNG, then JPEG, then fewer and fewer pixels. An animation's first frame only."""
     from PIL import ImageOps  # see the module's first lines
 
-    image.thumbnail((take.edge, take.edge))  # before anything is decoded: a JPEG is then decoded small
+    image.thumbnail((limit.edge, limit.edge))  # before decoding, so that a JPEG is decoded at a reduced size
     shrunk = ImageOps.exif_transpose(image)
-    lossless = media_type != "image/jpeg" or "image/jpeg" not in take.types
+    lossless = media_type != "image/jpeg" or "image/jpeg" not in limit.types
     while True:
-        if lossless and "image/png" in take.types:
+        if lossless and "image/png" in limit.types:
             yield "image/png", shrunk.convert("RGBA" if shrunk.has_transparency_data else "RGB")
-        if "image/jpeg" in take.types:
+        if "image/jpeg" in limit.types:
             yield "image/jpeg", _flattened(shrunk)
         edge = max(shrunk.size) * 3 // 4
         if edge < 64:
@@ -295,5 +295,5 @@ def _flattened(image: Pillow.Image) -> Pillow.Image:
 
     if not image.has_transparency_data:
         return image.convert("RGB")
-    over = image.convert("RGBA")
-    return Pillow.alpha_composite(Pillow.new("RGBA", over.size, "white"), over).convert("RGB")
+    layer = image.convert("RGBA")
+    return Pillow.alpha_composite(Pillow.new("RGBA", layer.size, "white"), layer).convert("RGB")

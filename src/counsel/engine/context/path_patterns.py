@@ -1,4 +1,4 @@
-"""Patterns of paths, part by part: `*`, `?`, `[a-z]` inside one part, `**` for any number of folders."""
+"""Path patterns, matched part by part: `*`, `?`, `[a-z]` inside one part, `**` for any number of folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from counsel.lazy_dataclass import dataclass
 
 MAGIC = re.compile(r"[*?\[]").search
-_MOST_PARTS = 64  # of one pattern; more is an attempt to take time
+_MOST_PARTS = 64  # of one pattern; more is an attempt to waste time
 _LONGEST = 1_000  # characters of one pattern
 
 
@@ -19,16 +19,16 @@ class PathPattern:
 
     parts: tuple[re.Pattern[str] | None, ...]  # None: `**`
     hidden: bool = True
-    dotted: tuple[bool, ...] = ()  # parts of the pattern that name a leading dot themselves
+    dotted: tuple[bool, ...] = ()  # for each part: whether it begins with a dot itself
 
     @classmethod
     def of(cls, text: str, *, hidden: bool = True) -> PathPattern | None:
-        """None for a pattern that can match nothing, such as one with thousands of parts."""
+        """The compiled pattern; None if it is too long to match any path."""
         parts = text.split("/")
         if len(parts) > _MOST_PARTS or len(text) > _LONGEST:
             return None
-        compiled = tuple(None if part == "**" else _compiled(part) for part in parts)
-        return cls(compiled, hidden, tuple(part.startswith((".", "[.", "\\.")) for part in parts))
+        expressions = tuple(None if part == "**" else _compiled(part) for part in parts)
+        return cls(expressions, hidden, tuple(part.startswith((".", "[.", "\\.")) for part in parts))
 
     def matches(self, names: Sequence[str]) -> bool:
         """Whether the whole path matches."""
@@ -39,20 +39,20 @@ class PathPattern:
         return any(at < len(self.parts) for at in self._reachable(names))
 
     def _reachable(self, names: Sequence[str]) -> set[int]:
-        """Positions in the pattern after these names. Time is bounded by parts times names."""
+        """Positions in the pattern after these names. Takes time proportional to parts times names at most."""
         reachable = {0}
         for name in names:
             reachable = {after for at in self._closure(reachable) for after in self._after(at, name)}
         return self._closure(reachable)
 
     def _closure(self, positions: set[int]) -> set[int]:
-        """`**` also stands for no folder at all."""
-        closed = set(positions)
+        """These positions, and those reached because `**` also matches no folder at all."""
+        closure = set(positions)
         for at in sorted(positions):
             while at < len(self.parts) and self.parts[at] is None:
-                at += 1  # noqa: PLW2901 - on through neighbours
-                closed.add(at)
-        return closed
+                at += 1  # noqa: PLW2901 - `**` may follow `**`
+                closure.add(at)
+        return closure
 
     def _after(self, at: int, name: str) -> tuple[int, ...]:
         if at == len(self.parts):
@@ -66,7 +66,7 @@ class PathPattern:
 
 
 def _compiled(part: str) -> re.Pattern[str]:
-    """`fnmatch` compiles `*` to atomic groups: no name makes the expression backtrack for long."""
+    """The expression for one part. `fnmatch` compiles `*` to atomic groups, so no name makes it backtrack for long."""
     text = re.sub(r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], part)
     try:
         return re.compile(fnmatch.translate(text.replace("[^", "[!")))

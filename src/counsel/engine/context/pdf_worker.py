@@ -1,7 +1,7 @@
-"""Reads a PDF from stdin in a process of its own and writes its text as JSON. Imports nothing of counsel.
+"""Reads a PDF from stdin in a process of its own and writes its text as JSON. Imports nothing from counsel.
 
-pypdf is pure Python, and a crafted file can make it run for hours or take gigabytes: the kernel's limits end this process.
-Run as `python -I pdf_worker.py LAST_PAGE MOST_CHARACTERS`.
+pypdf is pure Python, and a crafted file can make it run for hours or take gigabytes: the kernel's limits end this
+process. Run as `python -I pdf_worker.py LAST_PAGE MAX_CHARACTERS`.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ import logging
 import resource
 import sys
 
-SECONDS = 20  # of CPU
-BYTES = 1 << 30  # of address space; macOS does not enforce it
+SECONDS = 20  # CPU time
+BYTES = 1 << 30  # address space; macOS does not enforce it
 
 
 def main() -> None:
-    last, most = map(int, sys.argv[1:])
+    last, max_characters = map(int, sys.argv[1:])
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, SECONDS)
     _limit(resource.RLIMIT_AS, BYTES)
-    _limit(resource.RLIMIT_FSIZE, 0)  # writes to a pipe are not limited by it
+    _limit(resource.RLIMIT_FSIZE, 0)  # does not limit writes to a pipe
     logging.disable(logging.CRITICAL)
     try:
-        result = _read(last, most)
+        result = _read(last, max_characters)
     except MemoryError:
         result = {"error": "memory"}
-    except Exception as error:  # noqa: BLE001 - whatever a damaged file leads to
+    except Exception as error:  # noqa: BLE001 - a damaged file can make pypdf raise anything
         result = {"error": type(error).__name__}
     json.dump(result, sys.stdout)
 
 
-def _limit(kind: int, most: int) -> None:
+def _limit(kind: int, limit: int) -> None:
     _, hard = resource.getrlimit(kind)
-    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(kind, (wanted, wanted))
+    value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(kind, (value, value))
 
 
-def _read(last: int, most: int) -> dict[str, object]:
+def _read(last: int, max_characters: int) -> dict[str, object]:
     import pypdf
 
     reader = pypdf.PdfReader(sys.stdin.buffer)
@@ -49,7 +49,7 @@ def _read(last: int, most: int) -> dict[str, object]:
     for number in range(min(count, last)):
         text = reader.pages[number].extract_text()
         size += len(text)
-        if size > most:
+        if size > max_characters:
             return {"count": count, "error": "long"}
         pages.append(text)
     return {"count": count, "pages": pages}

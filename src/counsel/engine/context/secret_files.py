@@ -1,4 +1,4 @@
-"""Files that are never sent unless the user allows them by name: the table, and its lookup."""
+"""The table of files that are never sent unless the user allows them by name, and its lookup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counsel.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`patterns` match the last parts of a real path, in lower case and without the marks of a copy (`names`); `x/**`
+    """`patterns` match the last parts of a real path, in lower case and without what marks a copy (see `names`); `x/**`
     matches everything below a folder `x`."""
 
     why: str
@@ -73,30 +73,30 @@ NAMES: tuple[Row, ...] = (
     Row("it contains the database's password", ("wp-config.php",), content=r"""(?i)['"]DB_PASSWORD['"]\s{0,40},\s{0,40}['"](?!password_here)[^'"]+['"]"""),
 )  # fmt: skip
 
-# What editors, users and package managers add to the name of a copy.
+# Endings that editors, users and package managers add to the name of a copy.
 _ENDINGS = re.compile(
     r"(?:~|\.~\d+~|[._ -](?:bak|backup|bkp|bck|old|older|orig|original|save|saved|prev|previous|copy|copie|kopie|tmp|temp"
     r"|sw[a-z]|rej|disabled|off|dpkg-\w+|rpm(?:save|new|orig)|ucf-\w+|pacsave|pacnew|txt|\d{1,14}|\d{4}-\d\d-\d\d)"
     r"| copy \d+| \(\d+\)| - copy(?: \(\d+\))?)$"
 )
-_IN_FRONT_OF_AN_ENDING = re.compile(
+_BEFORE_EXTENSION = re.compile(
     r"^(.+?)(?: copy(?: \d+)?| \(\d+\)|[-_. ](?:copy|backup|bak|old|orig|\d{8}))(\.[a-z0-9]+)$"
 )
-_COPIES = 4  # of copies of copies
+_COPIES = 4  # levels of copies of copies
 
 
 def names(part: str) -> frozenset[str]:
-    """All names that a file or folder may be a copy of: `#.env#`, `.env~`, `.ENV.bak`, `.id_rsa.swp`, `key copy.pem`."""
+    """Its name, and all names that it may be a copy of: `#.env#`, `.env~`, `.ENV.bak`, `.id_rsa.swp`, `key copy.pem`."""
     name = unicodedata.normalize("NFKC", part).casefold().strip().rstrip(". ")
-    known = {name}
+    candidates = {name}
     for _ in range(_COPIES):
-        known |= {original for each in known for original in _originals(each) if original}
-    return frozenset(known)
+        candidates |= {original for candidate in candidates for original in _originals(candidate) if original}
+    return frozenset(candidates)
 
 
 def _originals(name: str) -> Iterator[str]:
     yield _ENDINGS.sub("", name)
-    yield _IN_FRONT_OF_AN_ENDING.sub(r"\1\2", name)
+    yield _BEFORE_EXTENSION.sub(r"\1\2", name)
     if name.startswith("#") and name.endswith("#"):
         yield name[1:-1]
     if name.startswith(".#"):
@@ -105,8 +105,8 @@ def _originals(name: str) -> Iterator[str]:
         yield name[1:-4]
 
 
-def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: Caller) -> str | None:
-    """Why a file is not sent, by its location and name; `about` is the open file's stat."""
+def by_name(path: Path, real: Path, status: os.stat_result, home: Path, caller: Caller) -> str | None:
+    """Why a file's location and name forbid sending it, or None. `status` is the open file's."""
     if _named_as_allowed(real, home, caller):
         return None
     own = caller.settings.home
@@ -114,38 +114,38 @@ def by_name(path: Path, real: Path, about: os.stat_result, home: Path, caller: C
         return "it is in counsel's own folder"
     if any(_same(real, login) for login in _logins(caller)):
         return "it contains an agent's login"
-    if about.st_nlink > 1 and (other := _other_name(about, home, caller)):
-        return f"it is a hard link to {other}"
+    if status.st_nlink > 1 and (original := _other_name(status, home, caller)):
+        return f"it is a hard link to {original}"
     return next((row.why for row in _rows(path, real) if not row.content), None)
 
 
 def _is_upload(real: Path, caller: Caller) -> bool:
-    """A file that this caller has uploaded for its question."""
+    """Whether this caller uploaded the file for its question."""
     return real in caller.named and uploads.is_upload(real, caller.settings.home)
 
 
-def _other_name(about: os.stat_result, home: Path, caller: Caller) -> Path | None:
-    """The file of counsel's, or the user's secret file, that this file is a hard link to."""
-    for known in chain(_below(caller.settings.home), _logins(caller), _in_the_home(home)):
+def _other_name(status: os.stat_result, home: Path, caller: Caller) -> Path | None:
+    """The secret file, of counsel or the user, to which this file is a hard link."""
+    for secret in chain(_below(caller.settings.home), _logins(caller), _in_the_home(home)):
         try:
-            other = known.lstat()
+            secret_status = secret.lstat()
         except (OSError, ValueError):
             continue
-        if (other.st_dev, other.st_ino) == (about.st_dev, about.st_ino):
-            return known
+        if (secret_status.st_dev, secret_status.st_ino) == (status.st_dev, status.st_ino):
+            return secret
     return None
 
 
-_MOST = 5_000  # files of a folder that are checked
+_MOST = 5_000  # files to check in one folder
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    seen = 0
+    count = 0
     for above, _, files in os.walk(folder):
         for name in files:
             yield Path(above, name)
-        seen += len(files)
-        if seen > _MOST:
+        count += len(files)
+        if count > _MOST:
             return
 
 
@@ -165,7 +165,7 @@ def _in_the_home(home: Path) -> Iterator[Path]:
 
 
 def by_content(text: str, path: Path, home: Path, caller: Caller) -> str | None:
-    """Why a file is not sent, by its whole text (a line range may omit the secret itself)."""
+    """Why a file's whole text forbids to send it, or None. A line range may omit the secret itself."""
     for why in _reasons(text, path, caller):
         return None if _named_as_allowed(path, home, caller) else why
     return None
@@ -177,7 +177,7 @@ def hint(path: Path, caller: Caller) -> str:
 
 
 _KEYS = ("_API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
-_SHORTEST = 16  # characters of a key; fewer may be a word
+_SHORTEST = 16  # characters of a key; shorter values may be words
 
 
 def _reasons(text: str, path: Path, caller: Caller) -> Iterator[str]:
@@ -205,21 +205,21 @@ def _matches(parts: tuple[frozenset[str], ...], patterns: tuple[str, ...]) -> bo
 
 
 def _ends_with(parts: tuple[frozenset[str], ...], pattern: str) -> bool:
-    wanted = pattern.split("/")
-    tail = parts[-len(wanted) :]
-    return len(tail) == len(wanted) and all(
-        any(fnmatchcase(name, part) for name in known) for known, part in zip(tail, wanted, strict=True)
+    patterns = pattern.split("/")
+    tail = parts[-len(patterns) :]
+    return len(tail) == len(patterns) and all(
+        any(fnmatchcase(name, part) for name in names_) for names_, part in zip(tail, patterns, strict=True)
     )
 
 
 def _logins(caller: Caller) -> tuple[Path, ...]:
-    """The agents' login files, where the caller's own variables put them."""
-    at = workspace_of(caller.env, caller.cwd)
+    """The agents' login files, in the places that the caller's variables name."""
+    workspace = workspace_of(caller.env, caller.cwd)
     return (
-        at.claude_dir() / ".credentials.json",
-        at.claude_json(),
-        at.codex_dir() / "auth.json",
-        at.gemini_dir() / "oauth_creds.json",
+        workspace.claude_dir() / ".credentials.json",
+        workspace.claude_json(),
+        workspace.codex_dir() / "auth.json",
+        workspace.gemini_dir() / "oauth_creds.json",
     )
 
 
@@ -235,11 +235,11 @@ def _named_as_allowed(real: Path, home: Path, caller: Caller) -> bool:
     return False
 
 
-def _same(real: Path, other: Path) -> bool:
-    """Also true for a second name (hard link) of the same file."""
-    if not other.is_absolute():
+def _same(real: Path, path: Path) -> bool:
+    """Whether both paths are the same file, perhaps through a hard link."""
+    if not path.is_absolute():
         return False
     try:
-        return real == Path(os.path.realpath(other)) or real.samefile(other)
+        return real == Path(os.path.realpath(path)) or real.samefile(path)
     except (OSError, ValueError):
         return False

@@ -1,4 +1,4 @@
-"""Estimates the size of a call before it is sent: fast, and rather too high than too low."""
+"""Estimates a call's tokens before it is sent: fast, and rather too high than too low."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _google(width: int, height: int) -> int:
 
 
 def _tiles(width: int, height: int) -> int:
-    """OpenAI's high detail: inside 2048, shortest side 768, then squares of 512."""
+    """OpenAI's high detail: scaled to fit into 2048, then to a shortest side of 768, then cut into squares of 512."""
     scale = min(1.0, 2048 / max(width, height), 768 / min(width, height))
     across, down = int(width * scale + 511) // 512, int(height * scale + 511) // 512
     return 85 + 170 * across * down
@@ -69,15 +69,19 @@ def estimate_call(call: Call, model: Model) -> int:
     return estimate(call.system or "") + tools + sum(estimate_turn(turn, model) for turn in call.turns)
 
 
-_CHUNK = 4_096  # characters that are judged together
-_SPARSE = 12  # prose and code have a blank or a line break in every 12 characters; digits, hashes and base64 have not
+_CHUNK = 4_096  # characters that are classified together
+_SPARSE = (
+    12  # prose and code have a blank or line break in every 12 characters; digits, hashes and base64 have not
+)
 _FRAMING = 1_000  # tokens that a vendor adds: its template, instructions for tools
-_SEARCHED = 30_000  # tokens of search results, which the vendor adds to the input
+_SEARCH_RESULTS = 30_000  # tokens of search results that the vendor adds to the input
 
 
 def at_most(call: Call, model: Model) -> int:
-    """Tokens of input to reserve a budget for: half as many again as `estimate_call`, and a token for 1.5 characters
-    where text is dense: base64, digits and minified JSON need two to three times as many tokens as prose.
+    """An upper bound of the input tokens, for which a budget is reserved.
+
+    It is 1.5 times `estimate_call`, and one token per 1.5 characters where text is dense: base64, digits and minified
+    JSON need two to three times as many tokens as prose.
     """
     texts = [call.system or "", *(_json(tool.schema) for tool in call.tools)]
     for turn in call.turns:
@@ -86,33 +90,33 @@ def at_most(call: Call, model: Model) -> int:
             texts.append(_json(turn.native))
     dense = sum(_dense(text) for text in texts)
     native = sum(estimate(_json(turn.native)) for turn in call.turns if turn.native is not None)
-    searched = _SEARCHED if call.knobs.web_search and model.web_search else 0
-    return (estimate_call(call, model) + native) * 3 // 2 + dense + _FRAMING + searched
+    search = _SEARCH_RESULTS if call.knobs.web_search and model.web_search else 0
+    return (estimate_call(call, model) + native) * 3 // 2 + dense + _FRAMING + search
 
 
 def _dense(text: str) -> int:
-    """What dense parts of a text need beyond half as many again."""
+    """The tokens that dense parts of a text need beyond 1.5 times their estimate."""
     chunks = (text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK))
     lengths = (
         len(chunk)
         for chunk in chunks
         if (chunk.count(" ") + chunk.count("\n")) * _SPARSE < len(chunk) and chunk.isascii()
     )
-    return -(-sum(lengths) * 7 // 24)  # 1/1.5 per character, of which 3/8 are counted
+    return -(-sum(lengths) * 7 // 24)  # 2/3 per character minus the 3/8 that are already counted
 
 
 def check_window(call: Call, model: Model) -> int:
-    """The estimate, or `ContextLengthExceeded` with both numbers."""
-    provided = estimate_call(call, model)
-    if provided > model.context:
+    """The estimate. Raises `ContextLengthExceeded` with both numbers if it exceeds the model's context window."""
+    size = estimate_call(call, model)
+    if size > model.context:
         raise ContextLengthExceeded(
-            f"About {provided:,} tokens exceed the context window of {model.id}, which is {model.context:,}.",
+            f"About {size:,} tokens exceed the context window of {model.id}, which is {model.context:,}.",
             hint="Send less, start a new conversation, or choose a model with a larger context.",
             max_tokens=model.context,
-            provided_tokens=provided,
+            provided_tokens=size,
             model=model.id,
         )
-    return provided
+    return size
 
 
 def _json(value: object) -> str:

@@ -1,8 +1,8 @@
-"""A file that has not changed since an earlier turn of its conversation is not sent again: a note names the turn that has it.
+"""A file that is unchanged since an earlier turn of its conversation is not sent again: a note names that turn.
 
-Every model is sent the whole conversation, also one that `auto` switches to, so it always sees what earlier turns
-sent. Agents read files themselves: they get the paths each time. Content is compared by
-hash; the newest version that was sent counts, so a file that was changed and changed back is sent again.
+Every model gets the whole conversation, even one that `auto` switches to, so it always sees what earlier turns sent.
+Agents read files themselves and get the paths each time. Content is compared by hash with the newest version that was
+sent, so a file that was changed and changed back is sent again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from counsel.lazy_dataclass import replace
 from counsel.results import QuestionDetails
 
 
-def without_known(task: Task, messages: Sequence[Message]) -> Task:
-    """The task with a note instead of each file that `messages` already has unchanged."""
+def without_unchanged(task: Task, messages: Sequence[Message]) -> Task:
+    """The task with a note in place of each file that `messages` already contain unchanged."""
     if not task.parts or not messages:
         return task
-    known = _newest(messages)
+    earlier = _newest(messages)
     text, parts, sources, end = "", [], list(task.sources), 0
     for number, (key, sha, start, stop) in enumerate(task.parts):
-        turn = known[key][1] if key in known and known[key][0] == sha else 0
+        turn = earlier[key][1] if key in earlier and earlier[key][0] == sha else 0
         text += task.text[end:start]
         if turn:
             text += _note(sources[number].name, turn)
@@ -36,17 +36,17 @@ def without_known(task: Task, messages: Sequence[Message]) -> Task:
 
 
 def _newest(messages: Sequence[Message]) -> Mapping[str, tuple[str, int]]:
-    """By file and range: the hash of what was sent last, and in which turn."""
-    known: dict[str, tuple[str, int]] = {}
+    """For each file and range: the hash of what was sent last, and its turn."""
+    newest: dict[str, tuple[str, int]] = {}
     turn = 0
     for message in messages:
         if message.role == "user":
             turn += 1
         if isinstance(message.details, QuestionDetails):
-            known |= {key: (sha, turn) for key, sha in message.details.files_sent.items()}
-    return known
+            newest |= {key: (sha, turn) for key, sha in message.details.files_sent.items()}
+    return newest
 
 
 def _note(name: str, turn: int) -> str:
-    shown = files.attribute(name)
-    return f'<file path="{shown}">\n{shown} is unchanged since turn {turn} of this conversation: read it there.\n</file>'
+    path = files.attribute(name)
+    return f'<file path="{path}">\n{path} is unchanged since turn {turn} of this conversation: read it there.\n</file>'

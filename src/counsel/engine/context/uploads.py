@@ -1,7 +1,7 @@
-"""Files that were sent over HTTP, for a question that names them: a browser has no paths.
+"""Files that were uploaded over HTTP for a question that names them, as a browser has no paths.
 
-`COUNSEL_HOME/uploads/<random>/<name>`, 0700 and 0600. Only the caller that names a file's path can send it (see
-`named`): no other interface can. They are deleted after a day, and the oldest when there are too many.
+They are `COUNSEL_HOME/uploads/<random>/<name>` with modes 0700 and 0600. Only a caller that names an upload's path can
+send it (see `named`). They are deleted after a day, and the oldest ones if there are too many.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from counsel.lazy_dataclass import dataclass
 
 KEEP = 86400.0  # seconds
 MOST_FILES = 500
-MOST_BYTES = 512 * 1024 * 1024  # of all together
+MOST_BYTES = 512 * 1024 * 1024  # of all uploads together
 _LONGEST_NAME = 200  # bytes
 _ID = r"[0-9a-f]{32}"
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\{}]")
@@ -49,15 +49,15 @@ class Upload:
 
 def create(home: Path, name: str) -> Upload:
     """An empty file of this name, alone in a new folder. Raises `OSError`."""
-    own = folder(home) / secrets.token_hex(16)
-    paths.private_folder(own)
-    path = own / safe_name(name)
+    own_folder = folder(home) / secrets.token_hex(16)
+    paths.private_folder(own_folder)
+    path = own_folder / safe_name(name)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return Upload(path, os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0))
 
 
 def copy(home: Path, name: str, data: bytes) -> Path:
-    """A file of this name and content, for a question that is read in a moment. Raises `OSError`."""
+    """A file of this name and content, for a question that is about to be read. Raises `OSError`."""
     upload = create(home, name)
     with upload.file:
         upload.file.write(data)
@@ -65,17 +65,17 @@ def copy(home: Path, name: str, data: bytes) -> Path:
 
 
 def safe_name(name: str) -> str:
-    """The last part of a path, without what a path, a range of lines or a terminal would read otherwise."""
+    """The last part of a path, without characters that have a meaning in paths, line ranges or terminals."""
     last = re.split(r"[/\\]", name)[-1]
-    cleaned = _UNSAFE.sub("_", last).strip()
-    while len(os.fsencode(cleaned)) > _LONGEST_NAME:
-        stem, dot, ending = cleaned.rpartition(".")
-        cleaned = f"{stem[:-1]}{dot}{ending}" if dot and len(ending) < 20 and stem else cleaned[:-1]
-    return "file" if cleaned in {"", ".", ".."} else cleaned
+    safe = _UNSAFE.sub("_", last).strip()
+    while len(os.fsencode(safe)) > _LONGEST_NAME:
+        stem, dot, ending = safe.rpartition(".")
+        safe = f"{stem[:-1]}{dot}{ending}" if dot and len(ending) < 20 and stem else safe[:-1]
+    return "file" if safe in {"", ".", ".."} else safe
 
 
 def named(home: Path, names: Iterable[str]) -> Iterator[Path]:
-    """The real paths of the uploaded files among these names, which may end with a range of lines."""
+    """The real paths of the uploads among these names, which may end in a line range."""
     pattern = re.compile(rf"{re.escape(str(folder(home)))}/({_ID})/")
     for name in names:
         if match := pattern.match(name):
@@ -84,11 +84,11 @@ def named(home: Path, names: Iterable[str]) -> Iterator[Path]:
 
 
 def sweep(home: Path) -> None:
-    """Delete old ones, then the oldest beyond the limits."""
-    kept, size = 0, 0
+    """Delete expired uploads, then the oldest ones beyond the limits."""
+    count, size = 0, 0
     for age, bytes_, path in sorted(_stored(home)):
-        kept, size = kept + 1, size + bytes_
-        if age > KEEP or kept > MOST_FILES or size > MOST_BYTES:
+        count, size = count + 1, size + bytes_
+        if age > KEEP or count > MOST_FILES or size > MOST_BYTES:
             shutil.rmtree(path, ignore_errors=True)
 
 

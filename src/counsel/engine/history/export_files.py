@@ -58,8 +58,8 @@ def where(requested: bool | str, caller: Caller) -> tuple[Path, Path]:
     folders = Folders.of(caller)
     target = caller.cwd / expand(requested, folders.home) if isinstance(requested, str) else caller.cwd
     real = Path(os.path.realpath(target))
-    root = next((root for root in (*folders.working, *folders.granted) if real.is_relative_to(root)), None)
-    if root is None or not folders.allow(real):
+    root = next((root for root in (*folders.working, *folders.allowed) if real.is_relative_to(root)), None)
+    if root is None or not folders.allows(real):
         raise _outside(target, caller.cwd)
     return real, root
 

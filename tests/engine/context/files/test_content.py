@@ -214,13 +214,13 @@ async def test_reading_does_not_block_the_loop(
 ) -> None:
     (project / "a").write_text("text\n")
     gate = threading.Event()
-    real_read = allowed_folders.Opened.read
+    real_read = allowed_folders.OpenFile.read
 
-    def held_read(self: allowed_folders.Opened, limit: int) -> bytes:
+    def held_read(self: allowed_folders.OpenFile, limit: int) -> bytes:
         assert gate.wait(10)
         return real_read(self, limit)
 
-    monkeypatch.setattr(allowed_folders.Opened, "read", held_read)
+    monkeypatch.setattr(allowed_folders.OpenFile, "read", held_read)
     building = asyncio.create_task(build.build_async(Question(prompt="Q", files=("a",)), caller()))
     await asyncio.sleep(0)
     gate.set()  # reached only if the loop is free

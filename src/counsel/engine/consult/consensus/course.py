@@ -24,7 +24,7 @@ _ROUNDS = 2  # where the caller did not say
 async def run(consultation: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
     job = consultation.job
     history = await conversation.load(store, job)
-    job.task = unchanged_files.without_known(job.task, history.messages)
+    job.task = unchanged_files.without_unchanged(job.task, history.messages)
     history = anonymous.history(history)
     rounds = Rounds(consultation, cache, store, history)
     course = Course(job, members.of_job(job, router))

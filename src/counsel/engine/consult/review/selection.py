@@ -86,7 +86,7 @@ class _Secrets:
             return "its path leads out of the repository"
         path = self._place(name)
         real = Path(os.path.realpath(path))
-        if self._root is not None and not self._folders.allow(real):
+        if self._root is not None and not self._folders.allows(real):
             return "it is outside the allowed folders"
         return secret_files.by_name(path, real, _about(path), self._folders.home, self._caller)
 
