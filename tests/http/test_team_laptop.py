@@ -118,7 +118,7 @@ async def test_without_a_list_of_models_the_server_decides_and_the_list_is_asked
     file = team.laptop.home / "team-models.json"
     file.unlink()
     assert (await team.laptop.ask(ASK)).content == "gpt-5 says: hello"
-    await asyncio.wait_for(team.laptop.engine.router.refreshed(), 30)
+    await asyncio.wait_for(team.laptop.engine.router.wait_for_refresh(), 30)
     assert file.exists()
     file.unlink()
     error = await failure(team, ChatRequest(prompt="hello", model="grok-4"))

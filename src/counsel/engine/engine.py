@@ -139,8 +139,8 @@ class Engine:
             )
             return await self.runner.begin(arrival)
         except (OSError, MemoryError, RuntimeError) as error:  # RuntimeError: "can't start new thread"
-            if lack := resource_errors.failure(error, "The question could not be accepted"):
-                raise lack from error
+            if failure := resource_errors.failure(error, "The question could not be accepted"):
+                raise failure from error
             raise
 
     def for_person(self, person: Person, token: str = "", address: str = "") -> Engine:

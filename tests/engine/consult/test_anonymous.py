@@ -172,7 +172,7 @@ async def events(*parts: Event) -> AsyncIterator[Event]:
 
 async def through(*parts: Event) -> tuple[list[str], Any]:
     texts, end = [], None
-    async for event in position.taken_out(events(*parts)):
+    async for event in position.without_statement(events(*parts)):
         if isinstance(event, Text):
             texts.append(event.delta)
         elif isinstance(event, Finished):
@@ -210,7 +210,7 @@ async def test_the_statement_is_taken_out_however_it_arrives(
 
 async def test_text_that_is_withdrawn_takes_its_held_back_end_with_it() -> None:
     parts = (Text("No.\n\nPosition: ch"), Withdrawn("No.\n\nPosition: ch", "again"), Text("Yes."), Finished())
-    seen = [event async for event in position.taken_out(events(*parts))]
+    seen = [event async for event in position.without_statement(events(*parts))]
     assert seen[:2] == [Text("No."), Withdrawn("No.", "again")]
     assert [event.delta for event in seen if isinstance(event, Text)][1:] == ["Yes."]
 
@@ -221,7 +221,7 @@ async def test_a_failure_passes_through() -> None:
         raise CounselError("broken")
 
     with pytest.raises(CounselError, match="broken"):
-        async for _ in position.taken_out(broken()):
+        async for _ in position.without_statement(broken()):
             pass
 
 

@@ -59,7 +59,7 @@ async def test_a_providers_other_models_are_not_asked_if_they_would_fail_too(
 ) -> None:
     chain = AutoChain([GPT, MINI, CLAUDE])
     assert chain.next() is GPT
-    chain.failed(GPT, error)
+    chain.record_failure(GPT, error)
     assert left(chain) == others
     assert provider_failed(error) == (others == ["sonnet"])
 
@@ -67,18 +67,18 @@ async def test_a_providers_other_models_are_not_asked_if_they_would_fail_too(
 async def test_a_teams_server_that_fails_takes_all_its_models_along() -> None:
     team = [route("openai", "gpt-5", "counsel"), route("anthropic", "sonnet", "counsel")]
     chain = AutoChain([*team, GEMINI])
-    chain.failed(team[0], UpstreamError("It broke.", team="counsel.example"))
+    chain.record_failure(team[0], UpstreamError("It broke.", team="counsel.example"))
     assert left(chain) == ["gemini"]
     chain = AutoChain([*team, GEMINI])
-    chain.failed(team[0], UpstreamError("It broke."))
+    chain.record_failure(team[0], UpstreamError("It broke."))
     assert left(chain) == ["sonnet", "gemini"]
 
 
 async def test_two_models_that_miss_the_schema_are_enough() -> None:
     chain = AutoChain([GPT, CLAUDE, GEMINI])
-    chain.failed(GPT, SchemaMismatch("It is not."))
+    chain.record_failure(GPT, SchemaMismatch("It is not."))
     assert left(chain) == ["sonnet", "gemini"]
-    chain.failed(CLAUDE, SchemaMismatch("It is not."))
+    chain.record_failure(CLAUDE, SchemaMismatch("It is not."))
     assert chain.next() is None
 
 
@@ -90,8 +90,8 @@ async def test_a_hurry_only_where_another_model_can_answer() -> None:
 async def test_one_providers_failure_is_its_own() -> None:
     chain = AutoChain([GPT, MINI])
     last = UpstreamError("It broke again.")
-    chain.failed(GPT, UpstreamError("It broke."))
-    chain.failed(MINI, last)
+    chain.record_failure(GPT, UpstreamError("It broke."))
+    chain.record_failure(MINI, last)
     assert chain.error() is last
 
 
@@ -101,9 +101,9 @@ async def test_failures_of_several_name_each_with_its_models_and_what_they_cost(
     results.charge(first, Usage(input=10, output=5, cost_usd=0.5))
     second = UpstreamError("It broke, too.", hint="Look.")
     results.charge(second, Usage(input=1, output=2, cost_usd=0.25))
-    chain.failed(GPT, first)
-    chain.failed(MINI, second)
-    chain.failed(CLAUDE, AuthenticationFailed("No."))
+    chain.record_failure(GPT, first)
+    chain.record_failure(MINI, second)
+    chain.record_failure(CLAUDE, AuthenticationFailed("No."))
     error = chain.error()
     assert isinstance(error, ProviderUnavailable)
     assert error.message == "No model answered; 2 providers were tried."
@@ -128,21 +128,21 @@ async def test_failures_of_several_name_each_with_its_models_and_what_they_cost(
 
 async def test_where_all_refuse_the_last_ones_text_and_advice_are_kept() -> None:
     chain = AutoChain([GPT, CLAUDE])
-    chain.failed(GPT, ContentFiltered("It refused.", hint="Rephrase.", partial="First"))
-    chain.failed(CLAUDE, ContentFiltered("It refused, too.", hint="Rephrase it.", partial="You need"))
+    chain.record_failure(GPT, ContentFiltered("It refused.", hint="Rephrase.", partial="First"))
+    chain.record_failure(CLAUDE, ContentFiltered("It refused, too.", hint="Rephrase it.", partial="You need"))
     error = chain.error()
     assert isinstance(error, ContentFiltered)
     assert (error.partial, error.hint) == ("You need", "Rephrase it.")
     mixed = AutoChain([GPT, CLAUDE])
-    mixed.failed(GPT, RateLimited("Wait."))
-    mixed.failed(CLAUDE, ContentFiltered("It refused.", hint="Rephrase."))
+    mixed.record_failure(GPT, RateLimited("Wait."))
+    mixed.record_failure(CLAUDE, ContentFiltered("It refused.", hint="Rephrase."))
     assert "counsel doctor" in str(mixed.error().hint)
 
 
 async def test_where_all_fail_alike_the_error_is_of_that_kind_with_the_shortest_wait() -> None:
     chain = AutoChain([GPT, CLAUDE, GEMINI])
     for each, wait in ((GPT, 30.0), (CLAUDE, None), (GEMINI, 7.0)):
-        chain.failed(each, RateLimited("Wait.", retry_after=wait))
+        chain.record_failure(each, RateLimited("Wait.", retry_after=wait))
     error = chain.error()
     assert isinstance(error, RateLimited)
     assert error.retry_after == 7.0
@@ -151,20 +151,20 @@ async def test_where_all_fail_alike_the_error_is_of_that_kind_with_the_shortest_
 
 async def test_a_wait_of_one_of_several_kinds_is_no_wait_for_all() -> None:
     chain = AutoChain([GPT, CLAUDE])
-    chain.failed(GPT, UpstreamError("It broke."))
-    chain.failed(CLAUDE, RateLimited("Wait.", retry_after=7.0))
+    chain.record_failure(GPT, UpstreamError("It broke."))
+    chain.record_failure(CLAUDE, RateLimited("Wait.", retry_after=7.0))
     assert isinstance(chain.error(), ProviderUnavailable)
     assert "retry_after" not in chain.error().fields
     unknown = AutoChain([GPT, CLAUDE])
     for each in (GPT, CLAUDE):
-        unknown.failed(each, RateLimited("Wait."))
+        unknown.record_failure(each, RateLimited("Wait."))
     assert "retry_after" not in unknown.error().fields
 
 
 async def test_names_of_a_chain_that_could_not_be_asked_come_first() -> None:
     skipped = PassedOver("opus", "MODEL_NOT_FOUND", "There is none.")
     chain = AutoChain([GPT], [skipped])
-    chain.failed(GPT, RateLimited("Wait."))
+    chain.record_failure(GPT, RateLimited("Wait."))
     error = chain.error()
     assert isinstance(error, ProviderUnavailable)
     assert error.tried is not None

@@ -26,8 +26,8 @@ def refused(limit: Limit, spent: float, reserved: float) -> BudgetExceeded:
 def test_a_days_budget_that_is_used_up() -> None:
     error = refused(DAY, 1.5, 0.25)
     assert error.message == (
-        "The day's budget of $2.00 does not allow a call to gpt-5: $0.2500 is left ($1.50 spent, $0.2500 reserved for calls "
-        "that run), and the call needs $0.7500."
+        "The day's budget of $2.00 does not allow a call to gpt-5: $0.2500 is left ($1.50 spent, $0.2500 reserved for running "
+        "calls), and the call needs $0.7500."
     )
     assert error.hint == (
         "Nothing was sent to it. Wait until 2026-11-19 00:00, raise COUNSEL_BUDGET_DAY, ask a cheaper model, or send less."
@@ -54,8 +54,6 @@ def test_a_jobs_limit_has_no_end_and_its_own_name() -> None:
 )
 def test_a_model_without_a_price_says_where_to_write_it(name: str, table: str) -> None:
     error = budget._no_price(replace(MODEL, id=name), DAY)
-    assert (
-        error.message == f"The price of {name} is not known, and the day's budget applies: it was not asked."
-    )
+    assert error.message == f"{name} was not asked: its price is unknown, and the day's budget applies."
     assert f"to [{table}] or [providers.openai] in config.toml" in (error.hint or "")
     assert (error.budget, error.limit_usd) == ("day", 2.0)

@@ -286,7 +286,7 @@ async def test_an_agent_keeps_its_own_system_prompt(agent: bool, system: str, is
     setup.events += [Finished("stop")]
     notices = [notice.text for notice in (await setup.ask()).notices]
     assert notices == (
-        ["gpt-5 has its own system prompt: yours was put before the question."] if is_told else []
+        ["gpt-5 has its own system prompt, so yours was put before the question."] if is_told else []
     )
 
 

@@ -49,7 +49,7 @@ def test_what_is_no_schema_is_refused_with_its_place() -> None:
     ],
 )
 def test_a_fence_around_an_answer_is_taken_off(answer: str, text: str) -> None:
-    assert structured.bare(answer) == text
+    assert structured.without_fence(answer) == text
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_a_fence_around_an_answer_is_taken_off(answer: str, text: str) -> None:
 async def test_what_is_wrong_with_an_answer(
     answer: str, schema: dict[str, object], mismatch: Mismatch | None
 ) -> None:
-    assert await structured.examined(answer, schema) == (answer, mismatch)
+    assert await structured.check_answer(answer, schema) == (answer, mismatch)
 
 
 async def test_patterns_are_checked_in_a_process_of_their_own() -> None:
-    assert await structured.examined('{"id": "ab"}', PATTERN) == ('{"id": "ab"}', None)
-    _, wrong = await structured.examined('{"id": "A1"}', PATTERN)
+    assert await structured.check_answer('{"id": "ab"}', PATTERN) == ('{"id": "ab"}', None)
+    _, wrong = await structured.check_answer('{"id": "A1"}', PATTERN)
     assert wrong == Mismatch("$.id", "'A1' does not match '^[a-z]+$'")
 
 
@@ -85,19 +85,19 @@ async def test_a_value_named_like_a_keyword_is_no_pattern(monkeypatch: pytest.Mo
         raise AssertionError("there is no pattern")
 
     monkeypatch.setattr(structured, "_in_worker", no_process)
-    await structured.examined("{}", {"const": {}, "default": {"pattern": "x"}})
+    await structured.check_answer("{}", {"const": {}, "default": {"pattern": "x"}})
     with pytest.raises(AssertionError):
-        await structured.examined("{}", {"properties": {"a": [{"pattern": "x"}]}})
+        await structured.check_answer("{}", {"properties": {"a": [{"pattern": "x"}]}})
 
 
 async def test_a_check_that_does_not_end_is_ended_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structured, "_SECONDS", 0.001)
-    with pytest.raises(SchemaMismatch, match="that takes too much time or memory") as caught:
-        await structured.examined('{"id": "ab"}', PATTERN)
+    with pytest.raises(SchemaMismatch, match="this takes too much time or memory") as caught:
+        await structured.check_answer('{"id": "ab"}', PATTERN)
     assert (caught.value.partial, caught.value.fields["path"]) == ('{"id": "ab"}', "$")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(SchemaMismatch, match="No such file"):
-        await structured.examined('{"id": "ab"}', PATTERN)
+        await structured.check_answer('{"id": "ab"}', PATTERN)
 
 
 def test_where_and_why_in_short() -> None:

@@ -37,4 +37,4 @@ async def test_an_agent_gets_it_before_the_question_and_a_notice_says_so(
     assert calls[1].session == "own"
     assert "$[0]: 1 is not of type 'boolean'" in calls[1].turns[-1].text
     notices = [notice["text"] for notice in shown["metadata"]["notices"]]
-    assert notices[0] == "codex has its own system prompt: yours was put before the question."
+    assert notices[0] == "codex has its own system prompt, so yours was put before the question."

@@ -295,7 +295,7 @@ async def test_a_database_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) 
     silent.team.health.check = asyncio.Event().wait
     (reason,) = await readiness.not_ready(silent, 10)
     assert reason.to_json()["code"] == "database"
-    assert "has not answered" in reason.to_json()["text"]
+    assert "did not answer" in reason.to_json()["text"]
 
 
 async def test_a_probe_does_not_wait_until_a_silent_database_has_been_told_to_stop(

@@ -54,7 +54,7 @@ def routes(request: CompletionRequest, job: Job, router: Router) -> tuple[list[R
     if fallbacks.is_chain(request.model):
         resolved, refused = fallbacks.resolve(request.model, router, job.caller, compose.needs(request))
         if not resolved:
-            raise fallbacks.none_left(refused)
+            raise fallbacks.combined_error(refused)
         return resolved, fallbacks.passed_over(refused)
     if request.model.strip().lower() == "auto":
         return router.auto(job.caller, compose.needs(request)), []
@@ -75,7 +75,7 @@ async def _first_answer(
             is_read = request.is_streamed and consultation.live.slots[chat.SLOT].is_read
             if is_read or not another_may_answer(error):
                 raise
-            chain.failed(route, error)
+            chain.record_failure(route, error)
             if following := chain.next():
                 chat.report_failure(consultation, route, error, following)
         else:

@@ -1,4 +1,4 @@
-"""The models that `auto` or a chain tries one after another: who comes next after a failure, and the error if everyone fails."""
+"""The models that `auto` or a chain tries in turn: which one follows a failure, and the error if all of them fail."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from counsel.models import retries
 from counsel.results import PassedOver, usage_to_json
 from counsel.types import Usage
 
-MOST_MISMATCHES = 2  # models that were each paid for two answers: then the schema is the problem
+MOST_MISMATCHES = 2  # models, each paid for two answers; after that, the schema is the likely problem
 
 
 class AutoChain:
-    """The candidates that are left, and what went wrong with the others."""
+    """The candidates that remain, and the failures of the others."""
 
     def __init__(self, candidates: Sequence[Route], skipped: Sequence[PassedOver] = ()) -> None:
-        """`skipped`: names of a chain that could not be asked at all."""
+        """`skipped`: the names in a chain that could not be asked at all."""
         self._left = list(candidates)
         self._skipped = list(skipped)
         self._failures: list[tuple[Route, CounselError]] = []
@@ -40,18 +40,19 @@ class AutoChain:
     def next(self) -> Route | None:
         return self._left[0] if self._left else None
 
-    def failed(self, route: Route, error: CounselError) -> None:
-        """Take the model off the list, and its provider's other models if they would fail for the same reason."""
+    def record_failure(self, route: Route, error: CounselError) -> None:
+        """Remove the model, and its provider's other models if they would fail for the same reason."""
         self._failures.append((route, error))
-        whole = provider_failed(error)
+        is_provider_wide = provider_failed(error)
         if error.fields.get("team"):  # its server failed, not the provider
-            self._left = [other for other in self._left if other.wire != "counsel"]
+            self._left = [candidate for candidate in self._left if candidate.wire != "counsel"]
         self._left = [
-            other
-            for other in self._left
-            if other.name != route.name and not (whole and other.provider == route.provider)
+            candidate
+            for candidate in self._left
+            if candidate.name != route.name
+            and not (is_provider_wide and candidate.provider == route.provider)
         ]
-        if sum(isinstance(failed, SchemaMismatch) for _, failed in self._failures) >= MOST_MISMATCHES:
+        if sum(isinstance(failure, SchemaMismatch) for _, failure in self._failures) >= MOST_MISMATCHES:
             self._left = []
 
     def passed_over(self) -> list[PassedOver]:
@@ -61,22 +62,22 @@ class AutoChain:
         ]
 
     def error(self) -> CounselError:
-        """The error for the caller: a single provider's own, or one that names them all."""
+        """The error for the caller: that of the only provider, or one that names all of them."""
         last = self._failures[-1][1]
-        tried = self._tried()
-        if len(tried) == 1:
+        attempts = self._tried()
+        if len(attempts) == 1:
             return last
         kinds = {type(error) for _, error in self._failures}
         kind = type(last) if len(kinds) == 1 and not self._skipped else ProviderUnavailable
         is_refused = not self._skipped and all(isinstance(error, NoAnswer) for _, error in self._failures)
         waits = [error.retry_after for _, error in self._failures if isinstance(error, RateLimited)]
-        known = [wait for wait in waits if wait]
+        delays = [wait for wait in waits if wait]
         return kind(
-            f"No model answered; {len(tried)} providers were tried.",
+            f"No model answered; {len(attempts)} providers were tried.",
             hint=last.hint if is_refused else "`counsel doctor --online` tests every key and address.",
-            tried=tried,
-            partial=last.partial,  # those before it were discarded when the next model was asked
-            retry_after=min(known) if known and kind is RateLimited else None,
+            tried=attempts,
+            partial=last.partial,  # earlier ones were discarded when the next model was asked
+            retry_after=min(delays) if delays and kind is RateLimited else None,
             **self._spent(),
         )
 
@@ -95,10 +96,10 @@ class AutoChain:
         return [*map(_not_asked, self._skipped), *by_provider.values()]
 
     def _spent(self) -> ErrorDict:
-        spent = [used for _, error in self._failures if (used := results.spent(error))]
-        if not spent:
+        usages = [usage for _, error in self._failures if (usage := results.spent(error))]
+        if not usages:
             return {}
-        total = sum(spent[1:], start=spent[0])
+        total = sum(usages[1:], start=usages[0])
         return _as_fields(total)
 
 
@@ -117,9 +118,9 @@ def _as_fields(usage: Usage) -> ErrorDict:
 
 
 def provider_failed(error: CounselError) -> bool:
-    """Whether all models of the provider would fail: the key is rejected, the account is empty, no connection.
+    """Whether all models of the provider would fail: its key is rejected, its account is empty, or it is unreachable.
 
-    A vendor that answers, with a status or with a part of a text, may have trouble with one model only.
+    A vendor that responds, with a status or some text, may have trouble with one model only.
     """
     if isinstance(error, AuthenticationFailed):
         return True
@@ -131,9 +132,11 @@ def provider_failed(error: CounselError) -> bool:
 
 
 def another_may_answer(error: CounselError) -> bool:
-    """An account may lack a model that the vendor has; a vendor may be down; a conversation's model may see no images, or
-    its context may be full; what one model refuses or leaves empty, another may answer. These errors move on to the next
-    model even in the middle of an answer; after any other failure the partial answer is kept.
+    """Whether to ask the next model after this error.
+
+    The account may lack the model, the vendor may be down, the model may not accept images, its context may be full, or
+    it may refuse or return nothing. These errors lead to the next model even in the middle of an answer; after any
+    other failure the partial answer is kept.
     """
     if isinstance(error, Unavailable | AuthenticationFailed | Refused | NoAnswer):
         return True

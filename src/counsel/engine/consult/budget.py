@@ -1,7 +1,7 @@
-"""Budgets that hold: what a request to a vendor can cost at most is reserved before it is sent, and settled afterwards.
+"""Enforces budgets: the most that a request can cost is reserved before it is sent, and settled afterwards.
 
-The output's price is certain, because the number of tokens that was reserved is sent as the request's limit. The input's
-is an estimate that is rather too high (`tokens.at_most`). `docs/use/budgets.md` explains the rules.
+The bound for the output is exact, because the request's output limit is the number of tokens that was reserved. The bound
+for the input is an estimate that is rather too high (`tokens.at_most`). `docs/use/budgets.md` explains the rules.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from counsel.types import Call, Model, Usage
 if TYPE_CHECKING:
     from counsel.engine.team.limits import TeamLimits, TeamRate
 
-LEAST = 1_024  # tokens of output: a call that cannot have that many is refused
-LEAST_REASONING = 4_096  # for models that reason: those tokens count, too
-FAIR = 8_192  # tokens that a call gets even if that is more than its share
-SHARE = 0.25  # of what is left of a day or month, for one call: others may be asked at the same time
-PATIENCE = 30.0  # seconds that a model of a round waits for the others
-_SKEW = 86_400.0  # seconds: clocks may be set back while a job runs
+LEAST = 1_024  # output tokens; a call for which fewer are left is refused
+LEAST_REASONING = 4_096  # the same for models that reason, as reasoning tokens count
+FAIR = 8_192  # output tokens that a call may get even if they exceed its share
+SHARE = 0.25  # of the rest of a day's or month's budget, for one call: others may run at the same time
+PATIENCE = 30.0  # seconds that one model of a round waits for the others
+_SKEW = 86_400.0  # seconds; the clock may be set back while a job runs
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of a call, with its words."""
+    """One limit of a call, with the texts that describe it."""
 
     stored: BudgetLimit
     name: str
@@ -55,7 +55,7 @@ class Limit:
 
 
 class Budgets:
-    """Of one engine."""
+    """The budgets of one engine."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Budgets:
         self._team: TeamLimits | None = None
 
     def of_job(self, job: Job) -> JobBudget | None:
-        """None: no budget applies, and nothing is read or written. A team's limits are in the database."""
+        """The job's budget; None if no limit applies: then nothing is read or written. Team limits are in the database."""
         none = job.task.max_cost_usd is None and not budgets.apply(job.caller.settings)
         return None if none and job.caller.person is None else JobBudget(self, job)
 
     @property
     def team(self) -> TeamLimits:
         if self._team is None:
-            from counsel.engine.team.limits import TeamLimits  # a server of one person has none
+            from counsel.engine.team.limits import TeamLimits  # only a team needs it
 
             self._team = TeamLimits(self.store, self.clock)
         return self._team
@@ -87,16 +87,16 @@ class Budgets:
     def limits(self, job: Job, provider: str) -> list[Limit]:
         limits = []
         if job.task.max_cost_usd is not None:
-            stored = BudgetLimit(job.task.max_cost_usd, job.created - _SKEW, job=job.id)
-            limits.append(Limit(stored, "job", "max_cost_usd", "raise max_cost_usd"))
+            record = BudgetLimit(job.task.max_cost_usd, job.created - _SKEW, job=job.id)
+            limits.append(Limit(record, "job", "max_cost_usd", "raise max_cost_usd"))
         now = self.clock()
         for row in budgets.current(job.caller.settings, now, provider=provider, zone=self._zone):
-            stored = BudgetLimit(row.usd, row.since, provider=provider if row.provider else "", share=SHARE)
-            limits.append(Limit(stored, row.name, row.title, f"raise {row.setting}", row.until))
+            record = BudgetLimit(row.usd, row.since, provider=provider if row.provider else "", share=SHARE)
+            limits.append(Limit(record, row.name, row.title, f"raise {row.setting}", row.until))
         return limits
 
-    async def applying(self, job: Job, provider: str) -> tuple[list[Limit], list[TeamRate]]:
-        """The limits of a call: the job's, the settings', and those of a team."""
+    async def of_call(self, job: Job, provider: str) -> tuple[list[Limit], list[TeamRate]]:
+        """The limits of a call: those of the job, the settings and the team."""
         limits = self.limits(job, provider)
         if job.caller.person is None:
             return limits, []
@@ -105,20 +105,21 @@ class Budgets:
         return limits, rates
 
     async def reserve(self, requests: Sequence[ReservationRequest]) -> list[ReservationOutcome]:
-        """An outcome for each. Before one is refused, what dead processes had reserved is freed."""
+        """One outcome per request. Before a request is refused, reservations of dead processes are freed."""
         outcomes = await self.store.reserve(requests, self.clock())
         if not all(isinstance(outcome, Granted) for outcome in outcomes):
-            await self._free_dead()  # if there is nothing to free, another call may have freed it just now
-            refused = [
+            await self._free_dead_reservations()
+            # Tried again even if nothing was freed here: another call may have just freed something.
+            unmet = [
                 request
                 for request, outcome in zip(requests, outcomes, strict=True)
                 if not isinstance(outcome, Granted)
             ]
-            again = iter(await self.store.reserve(refused, self.clock()))
-            outcomes = [outcome if isinstance(outcome, Granted) else next(again) for outcome in outcomes]
+            retries = iter(await self.store.reserve(unmet, self.clock()))
+            outcomes = [outcome if isinstance(outcome, Granted) else next(retries) for outcome in outcomes]
         return outcomes
 
-    async def _free_dead(self) -> None:
+    async def _free_dead_reservations(self) -> None:
         owners = {row.owner for row in await self.store.open_reservations()} - {self.owner}
         dead = await self._ownership.dead(owners) if owners else set()
         if dead:
@@ -126,32 +127,32 @@ class Budgets:
 
 
 class JobBudget:
-    """What one job, and its caller, may spend."""
+    """The limits on what one job and its caller may spend."""
 
-    def __init__(self, all_: Budgets, job: Job) -> None:
-        self.all, self.job = all_, job
+    def __init__(self, budgets_: Budgets, job: Job) -> None:
+        self.budgets, self.job = budgets_, job
         self.round: Round | None = None
 
     def call(self, slot: str = "", most: int | None = None) -> CallBudget:
         return CallBudget(self, slot, most)
 
     def plan(self, tasks: Mapping[str, asyncio.Task[object]]) -> None:
-        """These models are about to be asked at once: their first reservations are decided together."""
-        round_ = self.round = Round(self.all, tasks)
+        """Decide together about the first reservations of these models, which are about to be asked at once."""
+        round_ = self.round = Round(self.budgets, tasks)
         for slot, task in tasks.items():
             task.add_done_callback(lambda _, slot=slot: round_.leave(slot))  # type: ignore[misc]
 
     def leave(self, slot: str) -> None:
-        """This one makes no call in the round (any more)."""
+        """Do not wait for this model: it makes no call in the round, or no further one."""
         if self.round:
             self.round.leave(slot)
 
 
 class Round:
-    """Waits until every model of the round has said what it needs, or that it needs nothing; then all are decided about."""
+    """Collects the reservation requests of a round's models, and decides about all of them together."""
 
-    def __init__(self, all_: Budgets, slots: Collection[str]) -> None:
-        self._all = all_
+    def __init__(self, budgets_: Budgets, slots: Collection[str]) -> None:
+        self._budgets = budgets_
         self._missing = set(slots)
         self._waiting: dict[str, tuple[ReservationRequest, asyncio.Future[ReservationOutcome]]] = {}
         self._deciding: asyncio.Task[None] | None = None
@@ -163,11 +164,11 @@ class Round:
 
     async def reserve(self, slot: str, request: ReservationRequest) -> ReservationOutcome:
         if slot not in self._missing:
-            return (await self._all.reserve([request]))[0]
+            return (await self._budgets.reserve([request]))[0]
         outcome: asyncio.Future[ReservationOutcome] = asyncio.get_running_loop().create_future()
         self._waiting[slot] = request, outcome
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._wait_no_longer)
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._stop_waiting)
         self._missing.discard(slot)
         self._decide_when_complete()
         return await outcome
@@ -178,35 +179,35 @@ class Round:
             if self._timer:
                 self._timer.cancel()
 
-    def _wait_no_longer(self) -> None:
-        """Whoever is late, with many large files, is decided about alone."""
+    def _stop_waiting(self) -> None:
+        """Decide without the models that are late, perhaps with many large files; each is decided about alone."""
         self._missing.clear()
         self._decide_when_complete()
 
     async def _decide(self) -> None:
-        """In the order of the models, not in that of their arrival."""
+        """Reserve in the order of the models, not of their requests."""
         slots = sorted(self._waiting, key=lambda slot: (len(slot), slot))
         waiting = [self._waiting[slot] for slot in slots]
         try:
-            outcomes = await self._all.reserve([request for request, _ in waiting])
-        except Exception as error:  # noqa: BLE001 - everyone who waits is told
+            outcomes = await self._budgets.reserve([request for request, _ in waiting])
+        except Exception as error:  # noqa: BLE001 - every model that waits gets it
             for _, future in waiting:
                 if not future.done():
                     future.set_exception(error)
             return
         for (request, future), outcome in zip(waiting, outcomes, strict=True):
-            if future.done():  # it was cancelled meanwhile
-                self._all.store.drop_reservations(ids=[request.id])
+            if future.done():  # it was cancelled in the meantime
+                self._budgets.store.drop_reservations(ids=[request.id])
             else:
                 future.set_result(outcome)
 
 
-class Reserved:
+class Reservation:
     """One request's reservation."""
 
-    def __init__(self, call: CallBudget, identity: str, tokens: int | None, lowered: str) -> None:
+    def __init__(self, call: CallBudget, identity: str, tokens: int | None, lowered_by: str) -> None:
         self._call, self._id = call, identity
-        self.output_limit, self.lowered = tokens, lowered
+        self.output_limit, self.lowered = tokens, lowered_by
         self._model: str | None = None
 
     def settle(self, usage: Usage | None) -> None:
@@ -218,34 +219,34 @@ class CallBudget:
 
     def __init__(self, job: JobBudget, slot: str, most: int | None) -> None:
         self._job, self._slot, self._most = job, slot, most
-        self._prepared: tuple[str, Reserved | None] | None = None  # the model's id, and its reservation
+        self._prepared: tuple[str, Reservation | None] | None = None  # the model's id and its reservation
         self.reservations: list[str] = []
         self.used = Usage(cost_usd=0.0)
 
     async def prepare(self, call: Call, model: Model | None, *, changes: bool) -> None:
-        """Reserve for the first request, before anything else is waited for. `changes`: it will have tools.
+        """Reserve for the first request before waiting for anything else. `changes`: tools will be added to it.
 
-        Agents have no prices: they are not counted.
+        Agents have no prices, so they are not counted.
         """
         if model is None or changes:
             self._job.leave(self._slot)
             return
         self._prepared = model.id, await self._reserve(call, model)
 
-    async def reserve(self, call: Call, model: Model) -> Reserved | None:
-        prepared, self._prepared = self._prepared, None
-        if prepared and prepared[0] == model.id:
-            return prepared[1]
+    async def reserve(self, call: Call, model: Model) -> Reservation | None:
+        first, self._prepared = self._prepared, None
+        if first and first[0] == model.id:
+            return first[1]
         return await self._reserve(call, model)
 
     def settle(self, reservation: str, usage: Usage | None) -> None:
         if usage is not None:
             self.used += usage if usage.cost_usd is not None else replace(usage, cost_usd=0.0)
         cost = usage.cost_usd if usage else None
-        self._job.all.store.settle(reservation, cost or 0.0, self._job.all.clock())
+        self._job.budgets.store.settle(reservation, cost or 0.0, self._job.budgets.clock())
 
-    async def _reserve(self, call: Call, model: Model) -> Reserved | None:
-        limits, rates = await self._job.all.applying(self._job.job, model.provider)
+    async def _reserve(self, call: Call, model: Model) -> Reservation | None:
+        limits, rates = await self._job.budgets.of_call(self._job.job, model.provider)
         bound = await _bound(call, model) if limits else prices.Bound(0.0, 0.0)
         if bound is None:
             self._job.leave(self._slot)
@@ -254,18 +255,18 @@ class CallBudget:
             self._job.leave(self._slot)
             return None
         request = self._request(call, model, bound, limits, rates)
-        self.reservations.append(request.id)  # whatever happens now, the call's end removes it
+        self.reservations.append(request.id)  # from now on, the call's end removes it in any case
         if self._job.round:
             outcome = await self._job.round.reserve(self._slot, request)
         else:
-            outcome = (await self._job.all.reserve([request]))[0]
+            outcome = (await self._job.budgets.reserve([request]))[0]
         if isinstance(outcome, TooMany):
-            raise rates[outcome.rate].error(outcome.state, self._job.all.clock())
+            raise rates[outcome.rate].error(outcome.state, self._job.budgets.clock())
         if isinstance(outcome, NotGranted):
             raise _exceeded(model, limits[outcome.limit], outcome)
-        lowered = "" if outcome.lowered_by is None else limits[outcome.lowered_by].title
-        # where only calls are counted, the request is sent as it is
-        return Reserved(self, request.id, outcome.tokens if limits else None, lowered)
+        lowered_by = "" if outcome.lowered_by is None else limits[outcome.lowered_by].title
+        # If only the number of calls is limited, the request is sent as it is.
+        return Reservation(self, request.id, outcome.tokens if limits else None, lowered_by)
 
     def _request(
         self,
@@ -275,13 +276,13 @@ class CallBudget:
         limits: Sequence[Limit],
         rates: Sequence[TeamRate],
     ) -> ReservationRequest:
-        # Anthropic's thinking comes on top of a caller's limit.
-        wanted = None if model.effort_style.startswith("budget") else call.max_output
-        most = min(model.output, wanted or model.output, self._most or model.output)
+        # Anthropic's thinking tokens are in addition to a caller's limit.
+        max_output = None if model.effort_style.startswith("budget") else call.max_output
+        most = min(model.output, max_output or model.output, self._most or model.output)
         least = LEAST if model.effort_style == "none" else LEAST_REASONING
         return ReservationRequest(
             id=secrets.token_hex(8),
-            owner=self._job.all.owner,
+            owner=self._job.budgets.owner,
             job=self._job.job.id,
             provider=model.provider,
             model=model.id,
@@ -300,12 +301,12 @@ async def _bound(call: Call, model: Model) -> prices.Bound | None:
     size = tokens.at_most(call, model)
     if prices.is_listed(model):
         return prices.bound(model, size)
-    return await asyncio.to_thread(prices.bound, model, size)  # the library takes half a second to import
+    return await asyncio.to_thread(prices.bound, model, size)  # imports a library, which takes half a second
 
 
 def _no_price(model: Model, limit: Limit) -> BudgetExceeded:
     return BudgetExceeded(
-        f"The price of {model.id} is not known, and {limit.title} applies: it was not asked.",
+        f"{model.id} was not asked: its price is unknown, and {limit.title} applies.",
         hint=f"Add input_price and output_price (dollars per million tokens) to [models.{_quoted(model.id)}] or "
         f"[providers.{model.provider}] in config.toml; 0 for a model that costs nothing.",
         budget=limit.name,
@@ -321,14 +322,14 @@ def _quoted(name: str) -> str:
 
 def _exceeded(model: Model, limit: Limit, outcome: NotGranted) -> BudgetExceeded:
     state = outcome.state
-    left = max(0.0, state.left(limit.stored))
-    running = f", {dollars(state.reserved)} reserved for calls that run" if state.reserved else ""
+    remaining = max(0.0, state.left(limit.stored))
+    reserved = f", {dollars(state.reserved)} reserved for running calls" if state.reserved else ""
     until = None if limit.until is None else datetime.fromtimestamp(limit.until).astimezone()
     wait = f"Wait until {until:%Y-%m-%d %H:%M}, " if until else ""
     remedies = f"{wait}{limit.remedy}, ask a cheaper model, or send less."
     return BudgetExceeded(
-        f"{_capital(limit.title)} of {dollars(limit.stored.usd)} does not allow a call to {model.id}: {dollars(left)} is left "
-        f"({dollars(state.spent)} spent{running}), and the call needs {dollars(outcome.needed)}.",
+        f"{_capital(limit.title)} of {dollars(limit.stored.usd)} does not allow a call to {model.id}: {dollars(remaining)} is left "
+        f"({dollars(state.spent)} spent{reserved}), and the call needs {dollars(outcome.needed)}.",
         hint=f"Nothing was sent to it. {_capital(remedies)}",
         budget=limit.name,
         limit_usd=round(limit.stored.usd, 6),

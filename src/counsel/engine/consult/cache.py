@@ -1,4 +1,4 @@
-"""Answers for identical requests, when a user has set a lifetime for them. Off by default."""
+"""Caches answers for identical requests if the user has set a lifetime for them. Off by default."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class AnswerCache:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def through(
+    async def ask(
         self, consultation: Consultation, step: Step, route: Route, call: Call, variant: str = ""
     ) -> Reply:
-        """Ask, unless the same question to the same model with the same key was answered within the caller's lifetime.
+        """Ask, unless the same model answered the same question with the same key within the caller's lifetime.
 
-        `variant`: of calls that are the same and want answers of their own.
+        `variant` separates identical calls that need different answers.
         """
         seconds = consultation.job.caller.settings.cache_seconds
-        # what an agent or a shared tool looks at may have changed
+        # What an agent or a tool reads may have changed.
         if not seconds or route.is_agent or consultation.job.task.tools:
             return await consultation.ask(step, route, call)
         key = _key(route, call, variant)
@@ -46,7 +46,7 @@ def _key(route: Route, call: Call, variant: str) -> str:
         for turn in call.turns
     ]
     model = [route.provider, route.name, route.account, *([variant] if variant else [])]
-    whole = json.dumps(
+    document = json.dumps(
         [model, call.system, dataclasses.asdict(call.knobs), call.max_output, call.schema, turns]
     )
-    return hashlib.sha256(whole.encode()).hexdigest()
+    return hashlib.sha256(document.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""One job's calls to models: each is made once, streams its text, and stores its outcome."""
+"""One job's calls to models: each is made once, streams its text and stores its outcome."""
 
 from __future__ import annotations
 
@@ -39,18 +39,17 @@ class Step:
     phase: str
     limit: float | None = None  # seconds
     states_position: bool = False  # the last line says whether the author changed its position
-    is_json: bool = False  # the answer is read by counsel: live views show the strings in it
+    is_json: bool = False  # counsel parses the answer; live views show the strings in it
     uses_tools: bool = True
     last: bool = False  # the job ends with this call, and its end stores the reply
-    may_be_empty: bool = False  # the answer's text
-    hint: str = (
-        "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."  # when the limit is reached
-    )
+    may_be_empty: bool = False  # the answer may have no text
+    # The hint of the error when the limit is reached.
+    hint: str = "Ask it alone, lower its effort, or raise COUNSEL_MODEL_LIMIT_SECONDS."
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finished call that is stored with the job's end, and its usage record."""
+    """A finished call whose reply and usage are stored with the job's end."""
 
     step: Step
     reply: Reply
@@ -58,7 +57,7 @@ class Answer:
 
 
 class Consultation:
-    """Bound to one job and its fence; all calls from the engine to a model go through `ask`."""
+    """The calls of one job. Every call from the engine to a model goes through `ask`."""
 
     def __init__(
         self,
@@ -77,72 +76,71 @@ class Consultation:
         self._store = store
         self._limiter = limiter
         self._marked = False
-        # by slot: what its last failed or cancelled call used
-        self.spent: dict[str, Usage] = {}
+        self.spent: dict[str, Usage] = {}  # by slot: what its last failed or cancelled call used
         self.unrecorded: list[Answer] = []
         self.budget = budgets.of_job(job) if budgets else None
         self._permit = permit
 
     async def ask(self, step: Step, route: Route, call: Call) -> Reply:
-        """Ask a model, or recall the answer that it gave before a crash."""
+        """Ask a model, or recall its answer from before a crash."""
         slot, limit = step.slot, step.limit
-        if self.job.attempt > 1 and (reply := await self.remembered(step.key)):
+        if self.job.attempt > 1 and (reply := await self.stored_reply(step.key)):
             return self.recall(step, reply)
         fold = Fold(self.job, self.live, step.slot, step.phase, route, is_json=step.is_json)
         call_log.asked(self.job, route, call)
         fold.span = spans.of_call(self.job, route, call)
         if route.is_agent and self.job.task.system:
-            text = f"{route.name} has its own system prompt: yours was put before the question."
+            text = f"{route.name} has its own system prompt, so yours was put before the question."
             fold.on_notice(Notice("warning", text))
         try:
             if self.budget:
                 fold.budget = self.budget.call(slot)
                 call = replace(call, budget=fold.budget)
                 await fold.budget.prepare(call, route.model, changes=self._uses_tools(step))
-            if full := self._limiter.full(self.job.caller, route.provider):
-                self.live.wait(slot, Wait("slot", full))
+            if reason := self._limiter.full(self.job.caller, route.provider):
+                self.live.wait(slot, Wait("slot", reason))
             async with self._limiter.slot(self.job.caller, route.provider, route.name):
                 self.live.go_on(slot)
                 self._mark_attempt()
-                keyed = self._keyed(step, self._permitted(call))
-                listening = self._listen(step, route, self._events(step, route, keyed, fold), fold)
+                request = self._with_key(step, self._with_permit(call))
+                listening = self._listen(step, route, self._events(step, route, request, fold), fold)
                 await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
-            self._failed(error, route, call, step, fold)
+            self._record_failure(error, route, call, step, fold)
             raise
         except BaseException as error:
-            raise self._failed(error, route, call, step, fold) from error
+            raise self._record_failure(error, route, call, step, fold) from error
         reply = fold.reply(call)
         call_log.answered(self.job, route, reply)
         spans.answered(fold.span, reply)
-        used = usage.record(self.job, route, fold.began, reply.usage, reservations=fold.reservations)
+        record = usage.record(self.job, route, fold.began, reply.usage, reservations=fold.reservations)
         if step.last:
-            self.unrecorded.append(Answer(step, reply, used))
+            self.unrecorded.append(Answer(step, reply, record))
         else:
-            self._store.remember(self.fence, step.key, slot, reply, used)
+            self._store.remember(self.fence, step.key, slot, reply, record)
         self.live.finish(slot, reply.provider, reply.ms, self.live.slots[slot].length, _amounts(reply))
         return reply
 
     def plan_round(self, tasks: Mapping[str, asyncio.Task[object]]) -> None:
-        """Models that are asked at once, by slot: whether each can be paid does not depend on who is first."""
+        """Decide together what models asked at once (by slot) may spend, so that it does not depend on their order."""
         if self.budget:
             self.budget.plan(tasks)
 
-    async def remembered(self, key: str) -> Reply | None:
-        """The reply of an earlier attempt. Read each time: the process that lost the job may have stored it just now."""
+    async def stored_reply(self, key: str) -> Reply | None:
+        """The reply of an earlier attempt. Not cached, as the process that lost the job may have just stored it."""
         return await self._store.reply(self.job.id, key)
 
     def save_unrecorded(self) -> None:
-        """Another process took the job at its end: store the replies for it."""
+        """Store the replies for another process that took the job over at its end."""
         for answer in self.unrecorded:
             step = answer.step
             self._store.remember(self.fence, step.key, step.slot, answer.reply, answer.usage)
 
-    def _permitted(self, call: Call) -> Call:
+    def _with_permit(self, call: Call) -> Call:
         return replace(call, permit=self._permit) if self._permit else call
 
-    def _keyed(self, step: Step, call: Call) -> Call:
-        """With a name under which a team's server knows the call again."""
+    def _with_key(self, step: Step, call: Call) -> Call:
+        """The call with a key by which a team's server recognises it again."""
         if self.job.caller.settings.team is None:
             return call
         return replace(call, key=f"{self.job.id}:{step.key}", is_handed_over=lambda: self.job.handed_over)
@@ -158,17 +156,17 @@ class Consultation:
                 call = replace(call, push=fold.push)
             events = route.answer(call)
         else:
-            from counsel.engine.tools import loop  # imports the agents' modules, which few calls need
+            from counsel.engine.tools import loop  # imports the agents' modules; few calls need them
 
             events = loop.answer(route, call, self.job.task.tools, self.job.caller)
-        return position.taken_out(events) if step.states_position else events
+        return position.without_statement(events) if step.states_position else events
 
     def progress(self, completed: int) -> None:
-        """Store how many models of the round are done, for `check_status`."""
+        """Store how many models of the round have finished, for `check_status`."""
         self._store.progress(self.fence, completed)
 
     def _mark_attempt(self) -> None:
-        """Once per attempt after the first: a job that kills its process every time is given up eventually."""
+        """Count each attempt after the first once, so that a job that always kills its process is given up eventually."""
         if self.job.attempt > 1 and not self._marked:
             self._marked = True
             self._store.mark_attempt(self.fence)
@@ -184,13 +182,13 @@ class Consultation:
         return reply
 
     def discard(self, step: Step, route: Route, why: str) -> None:
-        """An answer in JSON cannot be used, and its model is asked again."""
+        """Discard a JSON answer that cannot be used; its model is asked again."""
         if step.is_json:
             name = shown_name(self.job, self.live, step.slot, route)
             self.live.restart(step.slot, "retried", why, model=name, after=name)
 
     async def _listen(self, step: Step, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
-        if self._permit and route.is_agent:  # models ask for it before each request
+        if self._permit and route.is_agent:  # for models, the transport calls it before each request
             await self._permit()
         handlers = fold.handlers()
         try:
@@ -204,7 +202,7 @@ class Consultation:
             fold.end_text()
         if fold.finished is None:
             raise Internal(
-                "The answer ended without a final event.", hint="This is a bug in counsel; please report it."
+                "The answer ended without a final event.", hint="This is a bug in counsel. Please report it."
             )
         may_be_empty = step.may_be_empty or bool(fold.parts and fold.parts.has_calls)
         if failure := empty_answers.failure(
@@ -212,12 +210,18 @@ class Consultation:
         ):
             raise failure
 
-    def _failed(self, error: BaseException, route: Route, call: Call, step: Step, fold: Fold) -> CounselError:
-        """Record the failure. Not in `ask`: a frame that refers to its own exception keeps the prompt in memory until a collection."""
+    def _record_failure(
+        self, error: BaseException, route: Route, call: Call, step: Step, fold: Fold
+    ) -> CounselError:
+        """Record the failure and return it.
+
+        Not part of `ask`: a frame that refers to its own exception keeps the prompt in memory until the next garbage
+        collection.
+        """
         failure = self._failure(error, route, step, fold)
         spent = fold.spent(call)
         if fold.budget and (fold.budget.used.cost_usd or 0.0) > (spent.cost_usd or 0.0):
-            spent = fold.budget.used  # also of requests that were broken off before their first word
+            spent = fold.budget.used  # includes requests that ended before their first word
         if spent.total:
             self.spent[step.slot] = spent
             results.charge(failure, spent)
@@ -234,12 +238,12 @@ class Consultation:
         text = fold.buffer.text()
         partial = None if is_blank(text) else text
         if isinstance(error, CounselError):
-            if partial:  # of all requests; the error has only the last one's
+            if partial:  # text of all requests; the error itself has only the last one's
                 error.fields["partial"] = partial
             else:
                 error.fields.pop("partial", None)
             if isinstance(error, AuthenticationFailed) and self.job.caller.person and not route.is_agent:
-                from counsel.engine.team import own_keys  # of a team's server
+                from counsel.engine.team import own_keys  # only a team's server needs it
 
                 own_keys.explain(error, self.job.caller, route.provider)
             return error
@@ -253,9 +257,12 @@ class Consultation:
             )
         if isinstance(error, asyncio.CancelledError):
             return Cancelled("The call was cancelled.", provider=route.provider, partial=partial)
-        if lack := resource_errors.failure(error, f"Asking {route.name} failed"):
-            lack.fields |= {"provider": route.provider, **({"partial": partial} if partial else {})}
-            return lack
+        if resource_failure := resource_errors.failure(error, f"Asking {route.name} failed"):
+            resource_failure.fields |= {
+                "provider": route.provider,
+                **({"partial": partial} if partial else {}),
+            }
+            return resource_failure
         log.error("asking %s failed", route.name, exc_info=error)
         return Internal(
             f"Asking {route.name} failed because of an internal error ({type(error).__name__}).",
@@ -269,7 +276,7 @@ async def _within(seconds: float, work: Awaitable[None]) -> None:
 
 
 async def _close(events: AsyncIterator[Event]) -> None:
-    """Closing the generator closes the upstream connection."""
+    """Close the generator, and with it the upstream connection."""
     close: Callable[[], Awaitable[None]] | None = getattr(events, "aclose", None)
     if close:
         await close()

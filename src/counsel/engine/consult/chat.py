@@ -1,4 +1,4 @@
-"""`chat`: asks one model, or with `auto` the first that can answer."""
+"""`chat`: asks one model, or with `auto` the first one that can answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     candidates, skipped = await routes(job, router, history, store)
     reply, passed_over = await _first_answer(
         consultation,
-        AutoChain(await _answered_first(consultation, candidates), skipped),
+        AutoChain(await _stored_answer_first(consultation, candidates), skipped),
         history,
         store,
         cache,
@@ -51,7 +51,7 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
         note = AnswerNotice("member", f"{reply.model} answers because it took part in the consensus.")
         metadata = replace(metadata, notices=(*metadata.notices, note))
     if passed_over:
-        cost = _with_failures(reply, passed_over)
+        cost = _total_cost(reply, passed_over)
         metadata = replace(metadata, passed_over=tuple(passed_over), cost_usd=cost)
     return Outcome(
         status="completed",
@@ -72,46 +72,42 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
 async def routes(
     job: Job, router: Router, history: History, store: Store
 ) -> tuple[list[Route], list[PassedOver]]:
-    """The routes to try: the named model, or those of a chain, and names of it that cannot be asked.
+    """The routes to try, in order, and the names in a chain that cannot be asked.
 
-    For `auto`: the conversation's last model, then the others.
+    The routes are the model by name, or those of the chain; for `auto`, the conversation's last model, then all others.
     """
     name = job.task.models[0]
     if fallbacks.is_chain(name):
-        resolved, refused = fallbacks.resolve(name, router, job.caller, needs(job, history))
-        if not resolved:
-            raise fallbacks.none_left(refused)
-        return resolved, fallbacks.passed_over(refused)
+        candidates, failures = fallbacks.resolve(name, router, job.caller, needs(job, history))
+        if not candidates:
+            raise fallbacks.combined_error(failures)
+        return candidates, fallbacks.passed_over(failures)
     if name.lower() != "auto":
         return [router.route(name, job.caller)], []
-    stored = await store.conversation(job.conversation)
-    names = [stored.model] if stored and stored.model else members(history)
+    record = await store.conversation(job.conversation)
+    names = [record.model] if record and record.model else members(history)
     own = [route for route in (_usable_route(name, job, router) for name in names) if route]
     try:
-        others = router.auto(job.caller, needs(job, history))
+        alternatives = router.auto(job.caller, needs(job, history))
     except CounselError:
         if not own:
             raise
-        others = []
+        alternatives = []
     own_names = {route.name for route in own}
-    return [*own, *(route for route in others if route.name not in own_names)], []
+    return [*own, *(route for route in alternatives if route.name not in own_names)], []
 
 
 def members(history: History) -> list[str]:
-    """The models of the last answer, if that was a consensus: a chat that names no model continues with one of them."""
+    """The models of the last answer if it was a consensus: a chat that names no model continues with one of them."""
     last = next((message for message in reversed(history.messages) if message.role == "assistant"), None)
-    answered = last.details.members if last and isinstance(last.details, AnswerDetails) else ()
-    return list(dict.fromkeys(member.model for member in answered))
+    answers = last.details.members if last and isinstance(last.details, AnswerDetails) else ()
+    return list(dict.fromkeys(member.model for member in answers))
 
 
 def _usable_route(name: str | None, job: Job, router: Router) -> Route | None:
     try:
         return router.route(name, job.caller) if name else None
-    except (
-        ModelNotFound,
-        Unavailable,
-        SelfConsultation,
-    ):  # its key is gone, or it is the caller: others may answer
+    except (ModelNotFound, Unavailable, SelfConsultation):  # it has no key any more, or it is the caller
         return None
 
 
@@ -125,14 +121,15 @@ def needs(job: Job, history: History) -> Needs:
     )
 
 
-async def _answered_first(consultation: Consultation, candidates: list[Route]) -> list[Route]:
-    """A model that answered in an earlier attempt comes first: its answer is stored."""
+async def _stored_answer_first(consultation: Consultation, candidates: list[Route]) -> list[Route]:
+    """The candidates, beginning with those whose answer is stored since an earlier attempt."""
     if consultation.job.attempt == 1:
         return candidates
-    answered = {
-        route.name: await consultation.remembered(_step(consultation.job, route).key) for route in candidates
+    replies = {
+        route.name: await consultation.stored_reply(_step(consultation.job, route).key)
+        for route in candidates
     }
-    return sorted(candidates, key=lambda route: answered[route.name] is None)
+    return sorted(candidates, key=lambda route: replies[route.name] is None)
 
 
 async def _first_answer(
@@ -144,40 +141,42 @@ async def _first_answer(
             if chain.hurry is not None:
                 call = replace(call, hurry=chain.hurry)
             step = _step(consultation.job, route)
-            reply = await cache.through(consultation, step, route, call)
+            reply = await cache.ask(consultation, step, route, call)
             if consultation.job.task.schema is not None:
-                reply = await structured.conforming(consultation, step, route, call, reply)
+                reply = await structured.valid_reply(consultation, step, route, call, reply)
         except CounselError as error:
             if not another_may_answer(error):
                 raise
-            chain.failed(route, error)
-            if following := chain.next():
-                report_failure(consultation, route, error, following)
+            chain.record_failure(route, error)
+            if next_route := chain.next():
+                report_failure(consultation, route, error, next_route)
         else:
             return reply, chain.passed_over()
     raise chain.error()
 
 
-def _with_failures(reply: Reply, passed_over: list[PassedOver]) -> float | None:
-    """What the job cost, including failed calls."""
-    costs = [reply.usage.cost_usd, *(failed.spent.cost_usd for failed in passed_over if failed.spent)]
+def _total_cost(reply: Reply, passed_over: list[PassedOver]) -> float | None:
+    """The cost of the job including failed calls; None if it is not known completely."""
+    costs = [reply.usage.cost_usd, *(failure.spent.cost_usd for failure in passed_over if failure.spent)]
     return None if None in costs else round(sum(cost for cost in costs if cost), 10)
 
 
-def report_failure(consultation: Consultation, route: Route, error: CounselError, next_: Route) -> None:
+def report_failure(consultation: Consultation, route: Route, error: CounselError, next_route: Route) -> None:
     if consultation.live.slots[SLOT].length:
         consultation.live.restart(
-            SLOT, "failed", error.message, model=route.name, after=next_.name, code=error.code
+            SLOT, "failed", error.message, model=route.name, after=next_route.name, code=error.code
         )
     else:
         consultation.live.notice(SLOT, "passed_over", f"{route.name}: {error.message}")
 
 
 def _step(job: Job, route: Route) -> Step:
-    """The transport limits one request; a loop with tools makes many, which share one limit."""
+    """The step that asks this model. The transport limits each request; the many requests of a tool loop share one limit."""
     key = f"answer:{route.name}"
     if not job.task.tools or route.is_agent:
-        return Step(key, SLOT, "answer", last=job.task.schema is None)  # with a schema, another may follow
+        return Step(
+            key, SLOT, "answer", last=job.task.schema is None
+        )  # with a schema, a correction may follow
     hint = "Ask a narrower question, share fewer tools, or raise REQUEST_TIMEOUT_MS."
     return Step(
         key,
@@ -191,8 +190,8 @@ def _step(job: Job, route: Route) -> Step:
 
 def turn(job: Job, text: str, details: AnswerDetails) -> tuple[Message, ...]:
     task = job.task
-    asked = task.prompt if task.prompt != task.text else None
-    of_question = QuestionDetails(
+    prompt = task.prompt if task.prompt != task.text else None
+    question = QuestionDetails(
         sources=task.sources,
         settings=task.settings(),
         files_sent={part.key: part.sha for part in task.parts},
@@ -201,9 +200,9 @@ def turn(job: Job, text: str, details: AnswerDetails) -> tuple[Message, ...]:
         Message(
             role="user",
             text=task.text,
-            asked=asked,
+            asked=prompt,
             images=task.images,
-            details=of_question,
+            details=question,
             at=job.created,
             job=job.id,
         ),

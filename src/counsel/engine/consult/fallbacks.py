@@ -1,4 +1,4 @@
-"""Fallback chains, `gpt-5, opus, local`: the models that are tried in this order, as `auto` tries its own."""
+"""Fallback chains such as `gpt-5, opus, local`: models that are tried in this order, as `auto` tries its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from counsel.models.auto import Needs
 from counsel.requests import MAX_CHAIN, chain
 from counsel.results import PassedOver
 
-LOCAL = "local"  # the embedded model, else the first model of a server on this machine
+LOCAL = "local"  # the embedded model, else the first model of a model server on this machine
 
 
 def is_chain(model: str) -> bool:
@@ -21,28 +21,28 @@ def is_chain(model: str) -> bool:
 
 
 def check(model: str, router: Router, caller: Caller) -> None:
-    """Raises for a name that means no model, and if none of them can be asked; nothing was sent."""
+    """Refuse a chain with a name that means no model, or in which no model can be asked. Sends nothing."""
     recursion.check(caller)
     names = chain(model)
     if not all(names) or len(names) > MAX_CHAIN:
         raise InvalidArgument(
-            f"A chain of models has 1 to {MAX_CHAIN} names with commas between them.",
+            f"A chain of models has 1 to {MAX_CHAIN} names, separated by commas.",
             hint='Nothing was sent. Write it like "gpt-5, opus, local".',
         )
-    routes, refused = resolve(model, router, caller, None)
+    routes, failures = resolve(model, router, caller, None)
     if not routes and "auto" not in map(str.lower, names):
-        raise none_left(refused)
+        raise combined_error(failures)
 
 
 def resolve(
     model: str, router: Router, caller: Caller, needs: Needs | None
 ) -> tuple[list[Route], list[tuple[str, CounselError]]]:
-    """Whom to ask, in order, and the names that cannot be asked now. Raises `ModelNotFound` for an unknown one.
+    """The routes to try, in order, and the names that cannot be asked now. Raises `ModelNotFound` for an unknown name.
 
-    `needs`: what `auto` in the chain must be able to do; without it `auto` is left out.
+    `needs`: what the models of an `auto` in the chain must be able to do; without it, `auto` is left out.
     """
     routes: dict[str, Route] = {}
-    refused: list[tuple[str, CounselError]] = []
+    failures: list[tuple[str, CounselError]] = []
     unknown: list[ModelNotFound] = []
     for name in chain(model):
         try:
@@ -54,15 +54,15 @@ def resolve(
         except ModelNotFound as error:
             unknown.append(error)
         except (Unavailable, SelfConsultation) as error:
-            refused.append((name, error))
+            failures.append((name, error))
     if unknown:
         raise _unknown(unknown)
-    return list(routes.values()), refused
+    return list(routes.values()), failures
 
 
-def none_left(refused: list[tuple[str, CounselError]]) -> CounselError:
-    """One error for all names of a chain that cannot be asked, with the fields of the first."""
-    errors = [error for _, error in refused]
+def combined_error(failures: list[tuple[str, CounselError]]) -> CounselError:
+    """One error for a chain in which no name can be asked, with the fields of the first failure."""
+    errors = [error for _, error in failures]
     if len({error.message for error in errors}) == 1:
         return errors[0]
     hints = dict.fromkeys(error.hint for error in errors if error.hint)
@@ -97,5 +97,5 @@ def _unknown(errors: list[ModelNotFound]) -> ModelNotFound:
     return ModelNotFound(message, hint=errors[0].hint, nearest=nearest)
 
 
-def passed_over(refused: list[tuple[str, CounselError]]) -> list[PassedOver]:
-    return [PassedOver(name, error.code, error.message) for name, error in refused]
+def passed_over(failures: list[tuple[str, CounselError]]) -> list[PassedOver]:
+    return [PassedOver(name, error.code, error.message) for name, error in failures]

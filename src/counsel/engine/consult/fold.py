@@ -1,4 +1,4 @@
-"""One answer while its events arrive: its text, what followers see of it, what it has used, and the reply that it becomes."""
+"""Folds one answer's events, as they arrive, into its text, what followers see, its usage, and finally the reply."""
 
 from __future__ import annotations
 
@@ -38,51 +38,51 @@ from counsel.types import (
     Withdrawn,
 )
 
-MOST_NOTICES = 500  # kept of one answer: sources, retries, warnings
-MOST_TOOLS = 2_000  # tool calls kept of one answer
-_NOTHING = Usage()
+MOST_NOTICES = 500  # per answer: sources, retries, warnings
+MOST_TOOLS = 2_000  # tool calls per answer
+_NO_USAGE = Usage()
 
 
 def shown_name(job: Job, live: Live, slot: str, route: Route) -> str:
-    """The model as followers know it."""
+    """The model's name for followers."""
     return live.slots[slot].model if job.tool in SEVERAL else route.name
 
 
 class Fold:
-    """The model is asked. `buffer` has its text, which followers share unless it is JSON that counsel reads."""
+    """One answer in progress. Followers read its text from the same `buffer`, unless it is JSON that counsel parses."""
 
     def __init__(
         self, job: Job, live: Live, slot: str, phase: str, route: Route, *, is_json: bool = False
     ) -> None:
         self._job, self._live, self._slot, self._route = job, live, slot, route
-        self._most = job.caller.settings.max_answer_bytes
+        self._limit = job.caller.settings.max_answer_bytes
         self._size = 0  # bytes of `buffer`
-        self._unbilled = 0  # quarter tokens received since usage was last reported
-        self._usage = _NOTHING
+        self._unbilled = 0  # quarters of a token, received since usage was last reported
+        self._usage = _NO_USAGE
         self._notices: list[AnswerNotice] = []
         self._left_out: list[str] = []
         self._tools: list[ToolRun] = []
         self._repair = TextRepair()
         self._input_repairs: dict[str, TextRepair] = {}  # by tool call
-        self._shown = LiveJson() if is_json else None
+        self._live_json = LiveJson() if is_json else None
         self.began = time.monotonic()
         self.finished: Finished | None = None
         self.budget: CallBudget | None = None
         self.span: Span = NO_SPAN
         self.parts = Parts() if job.tool == "completion" else None
-        shared = live.begin(slot, phase)
-        self.buffer = TextBuffer() if is_json else shared
+        live_text = live.begin(slot, phase)
+        self.buffer = TextBuffer() if is_json else live_text
 
     @property
     def is_full(self) -> bool:
-        return self._size > self._most
+        return self._size > self._limit
 
     @property
     def reservations(self) -> tuple[str, ...]:
         return tuple(self.budget.reservations) if self.budget else ()
 
     def handlers(self) -> dict[type, Callable[[Any], None]]:
-        """What each kind of event does."""
+        """The handler of each kind of event."""
         return {
             Text: lambda event: self._on_text(event.delta),
             Withdrawn: self._on_withdrawn,
@@ -100,20 +100,20 @@ class Fold:
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
     def push(self, delta: str) -> bool:
-        """Text that comes straight from the vendor's socket; False: it has to come as an event."""
-        if self._size + answer_limit.size(delta) > self._most:
-            return False  # whoever reads the events ends the answer there
+        """Add text straight from the vendor's socket. False: it has to come as an event."""
+        if self._size + answer_limit.size(delta) > self._limit:
+            return False  # the reader of the events ends the answer there
         self._on_text(delta)
         return True
 
     def _on_text(self, delta: str) -> None:
-        """Clients written in Rust reject a whole message for half a surrogate pair."""
+        """Add text, with surrogate pairs repaired: clients written in Rust reject a message that contains half of one."""
         if self._repair.waits or not delta.isascii():
             delta = self._repair.feed(delta)
         if not delta:
             return
-        if self._size + (count := answer_limit.size(delta)) > self._most:
-            delta = answer_limit.first_bytes(delta, self._most - self._size)
+        if self._size + (count := answer_limit.size(delta)) > self._limit:
+            delta = answer_limit.first_bytes(delta, self._limit - self._size)
         self._size += count
         self._unbilled += 2 * count - len(delta)  # as `tokens.estimate` counts
         self._add_text(delta)
@@ -121,9 +121,9 @@ class Fold:
     def _add_text(self, delta: str) -> None:
         if self.parts is not None:
             self.parts.text(delta)
-        if self._shown is not None:
+        if self._live_json is not None:
             self.buffer.append(delta)
-            delta = self._shown.feed(delta)
+            delta = self._live_json.feed(delta)
         self._live.text(self._slot, delta)
 
     def end_text(self) -> None:
@@ -131,21 +131,21 @@ class Fold:
             self._add_text(rest)
 
     def cut_off(self) -> None:
-        """The transport limits the answer of one request; agents and answers of several requests are limited here."""
-        self.on_notice(answer_limit.notice(self._route.name, self._most))
+        """End an answer that is too long. The transport limits each request; agents and several requests are limited here."""
+        self.on_notice(answer_limit.notice(self._route.name, self._limit))
         self.finished = Finished("length")
 
     def _on_withdrawn(self, withdrawn: Withdrawn) -> None:
-        keep = length = self._without(withdrawn.text)
-        if self._shown is not None:
+        keep = length = self._length_without(withdrawn.text)
+        if self._live_json is not None:
             self.buffer.cut(length)
-            self._shown = LiveJson()
-            keep = len(self._shown.feed(self.buffer.text()))
+            self._live_json = LiveJson()
+            keep = len(self._live_json.feed(self.buffer.text()))
         name = shown_name(self._job, self._live, self._slot, self._route)
         self._live.restart(self._slot, "retried", withdrawn.why, model=name, after=name, keep=keep)
         self._size = answer_limit.size(self.buffer.text())
 
-    def _without(self, withdrawn: str) -> int:
+    def _length_without(self, withdrawn: str) -> int:
         """The length of the text without its withdrawn end, which was repaired on arrival like the rest."""
         self._repair = TextRepair()
         return len(self.buffer.text().removesuffix(TextRepair().feed(withdrawn)))
@@ -181,11 +181,11 @@ class Fold:
         else:
             self._live.tool(self._slot, call.name)
 
-    def _on_tool(self, ran: ToolRan) -> None:
-        run = ToolRun(ran.server, ran.tool, ran.ms, ran.ok)
+    def _on_tool(self, event: ToolRan) -> None:
+        run = ToolRun(event.server, event.tool, event.ms, event.ok)
         if len(self._tools) < MOST_TOOLS:
             self._tools.append(run)
-        self._live.tool(self._slot, ran.name, run)
+        self._live.tool(self._slot, event.name, run)
 
     def _on_usage(self, usage: Usage) -> None:
         self._usage, self._unbilled = usage, 0
@@ -208,54 +208,58 @@ class Fold:
         elif len(self._notices) < MOST_NOTICES or notice.data.get("incomplete"):
             self._notices.append(AnswerNotice(notice.kind, notice.text, notice.data))
 
-    # ── what it becomes ──────────────────────────────────────────────────────────────────────────────
+    # ── the reply ────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def _is_cut(self) -> bool:
+    def _is_incomplete(self) -> bool:
         return any(notice.is_incomplete for notice in self._notices)
 
     def reply(self, call: Call) -> Reply:
-        finished = self.finished or Finished()
+        end = self.finished or Finished()
         asked_for = self._job.task.asked_for
-        # We have cut the answer at a stop sequence: the vendor bills it, but reports usage only at its end.
-        is_stopped = not self._usage.total and bool(finished.vendor.get("stop_sequence"))
+        # We cut the answer at a stop sequence; the vendor bills it, but reports usage only at its end.
+        is_stopped = not self._usage.total and bool(end.vendor.get("stop_sequence"))
         return Reply(
             text=self.buffer.text(),
             provider=self._route.provider,
             model=self._route.name,
-            usage=self.spent(call) if self._is_cut or is_stopped else _priced(self._route, self._usage),
-            finish_reason=finished.reason,
+            usage=self.spent(call)
+            if self._is_incomplete or is_stopped
+            else _priced(self._route, self._usage),
+            finish_reason=end.reason,
             ms=round((time.monotonic() - self.began) * 1000),
-            vendor_model=finished.model,
+            vendor_model=end.model,
             left_out=tuple(name for name in dict.fromkeys(self._left_out) if asked_for(name)),
             notices=tuple(self._notices),
-            session=finished.session,
+            session=end.session,
             tools=tuple(self._tools),
             parts=self.parts.all() if self.parts is not None else (),
-            vendor=finished.vendor if self.parts is not None else {},
-            position=finished.position,
-            is_json=self._shown is not None,
+            vendor=end.vendor if self.parts is not None else {},
+            position=end.position,
+            is_json=self._live_json is not None,
         )
 
     def spent(self, call: Call) -> Usage:
-        """The usage of a call that failed or was cut off. Vendors bill a stream that breaks off or is cancelled, but report
-        usage only at its end: the rest is estimated. An agent's input is not known and not estimated.
+        """The usage of a call that failed or was cut off.
+
+        Vendors bill a stream that breaks off or is cancelled, but report usage only at its end, so the rest is
+        estimated. An agent's input is unknown and not estimated.
         """
         route = self._route
-        reported = _priced(route, self._usage) if self._usage.total else Usage(cost_usd=0.0)
-        complete = self.finished is not None and reported.total and not self._is_cut
+        report = _priced(route, self._usage) if self._usage.total else Usage(cost_usd=0.0)
+        complete = self.finished is not None and report.total and not self._is_incomplete
         if complete or not self._unbilled:
-            return reported
+            return report
         input_tokens = 0
-        if route.model is not None and not reported.input:
+        if route.model is not None and not report.input:
             input_tokens = call.tokens or tokens.estimate_call(call, route.model)
-        estimated = Usage(input=input_tokens, output=-(-self._unbilled // 4), estimated=True)
-        return reported + _priced(route, estimated)
+        estimate = Usage(input=input_tokens, output=-(-self._unbilled // 4), estimated=True)
+        return report + _priced(route, estimate)
 
 
 def _priced(route: Route, usage: Usage) -> Usage:
-    """The usage with its price, which failed and cancelled calls have, too."""
-    if usage.cost_usd is not None or usage == _NOTHING:
+    """The usage with its cost. Failed and cancelled calls have a cost, too."""
+    if usage.cost_usd is not None or usage == _NO_USAGE:
         return usage
     return Usage(
         usage.input,

@@ -1,7 +1,6 @@
-"""How many calls run at once: in all, per provider, and fair between callers.
+"""Limits how many calls run at once, in total and per provider, and is fair between callers.
 
-A caller that queues a hundred calls does not keep another's single one waiting behind them: slots go to the
-callers in turn.
+Callers get slots in turn, so a single call does not wait behind a hundred calls of another caller.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Limiter:
             self._admit()
 
     def full(self, caller: Caller, provider: str) -> str:
-        """Why a call of this caller would have to wait now; "" if it would not."""
+        """What a call of this caller would have to wait for now; "" if nothing."""
         settings = caller.settings
         if self.running[provider] >= settings.max_concurrent_per_provider:
             return f"a free slot: {_running(self.running[provider], f' to {provider}')} (COUNSEL_MAX_CONCURRENT_PER_PROVIDER)"
@@ -100,7 +99,7 @@ class Limiter:
 
 
 class _Slot:
-    """One call's slot. A class, because `asynccontextmanager` costs a generator and four more calls."""
+    """One call's slot. A class, because `asynccontextmanager` costs a generator and four more function calls."""
 
     __slots__ = ("_caller", "_limiter", "_model", "_provider")
 

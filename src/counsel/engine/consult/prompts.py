@@ -16,7 +16,7 @@ CONSULTED = (
 
 
 def structured(schema: dict[str, object]) -> str:
-    """For vendors without structured output, and those that refuse the schema."""
+    """The request for JSON, for vendors without structured output and those that refuse the schema."""
     return (
         "Answer with exactly one JSON document that is valid against this JSON Schema, and with nothing else: no prose, "
         f"no code fence.\n{strict_json.dumps(schema)}"
@@ -31,7 +31,7 @@ _STANCES = {
 
 
 def part(role: str, stance: str) -> str:
-    """What a member of a consensus is asked to be. The others never read it."""
+    """The role and stance of a consensus member. The other members never read it."""
     lines = [f"Answer in this role: {role}"] if role else []
     if stance:
         lines.append(_STANCES[stance])
@@ -48,7 +48,7 @@ Look at them critically: adopt what is better than your own, correct what is wro
 believe is right. How many say the same proves nothing: change your position only for a reason that convinces you. Then
 give your refined answer to the original question. It must be complete in itself.{extra}"""
 
-_BEFORE = """{question}
+_AFTER_OTHERS = """{question}
 
 ---
 
@@ -60,16 +60,16 @@ Look at {them} critically. Then answer the question yourself. Your answer must b
 
 
 def refine(answers: Sequence[str], extra: str | None, last: str = "") -> str:
-    """What a model reads before its next answer. `answers`: all of them; `last`: what it is asked for at the end."""
+    """The prompt of the next round. `answers`: all of the last round; `last`: what to ask for at the end."""
     count = len(answers) - 1
     more = "".join(f"\n\n{text.strip()}" for text in (extra, last) if text and text.strip())
     return _REFINE.format(count=count, s="s" if count > 1 else "", answers="\n\n".join(answers), extra=more)
 
 
 def after_others(question: str, answers: Sequence[str]) -> str:
-    """What a model reads at a round table, where others have answered before it."""
+    """The prompt of a round table's model that answers after others."""
     many = len(answers) > 1
-    return _BEFORE.format(
+    return _AFTER_OTHERS.format(
         question=question,
         count=len(answers),
         s="s" if many else "",
@@ -79,10 +79,10 @@ def after_others(question: str, answers: Sequence[str]) -> str:
 
 
 def choose(choices: Iterable[str]) -> str:
-    listed = "\n".join(f"- {choice}" for choice in choices)
+    rows = "\n".join(f"- {choice}" for choice in choices)
     return (
         "Choose exactly one of these, in these very words. Give your reason first, in a few sentences; then the choice.\n"
-        f"{listed}"
+        f"{rows}"
     )
 
 
@@ -123,13 +123,13 @@ ASSIGNED = {
 
 
 def missed_turns(turns: Iterable[tuple[str, str]]) -> str:
-    """The turns that an agent's own session lacks, because other models were asked in between."""
+    """The turns that an agent's own session lacks because other models were asked in between."""
     transcript = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
     return f"Since your last answer, this conversation continued without you:\n\n{transcript}\n\nNow:\n\n"
 
 
 def earlier(turns: Iterable[tuple[str, str]]) -> str:
-    """The turns before a question, for those who take one text."""
+    """The turns before a question, for agents and models that take a single text."""
     transcript = "\n\n".join(f"<{role}>\n{text}\n</{role}>" for role, text in turns)
     return f"The conversation so far:\n\n{transcript}\n\nNow:\n\n"
 
@@ -142,8 +142,8 @@ RUNNING = "This answer is still being written. Summarise in one or two sentences
 
 
 def unseen(count: int) -> str:
-    """Replaces earlier images for a model without vision, which otherwise could not follow the conversation."""
+    """The text in place of earlier images for a model without vision, so that it can follow the conversation."""
     return f"\n\n[{counted(count, 'image')} here, which you cannot see]"
 
 
-NO_ANSWER = "[no answer was given]"  # replaces an empty answer, which no vendor accepts as a turn
+NO_ANSWER = "[no answer was given]"  # in place of an empty answer, which no vendor accepts as a turn

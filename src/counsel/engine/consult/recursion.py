@@ -1,4 +1,4 @@
-"""Limits recursion: no agent asks itself, directly or through others, and chains of agents have a maximum depth."""
+"""Limits recursion: no agent asks itself, directly or through others, and chains of agents have a maximum length."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from counsel.caller import Caller
 from counsel.errors import SelfConsultation
 
 
-def check(caller: Caller, asked: Agent | None = None) -> None:
-    """Raises `SelfConsultation`. `asked` is None for a model of a provider, which asks no others."""
-    if asked is not None and asked.name in caller.agent_chain:
-        raise _loop(caller, asked)
+def check(caller: Caller, agent: Agent | None = None) -> None:
+    """Raise `SelfConsultation` for a loop or a chain that is too deep.
+
+    `agent` is None for a provider's model, which cannot ask others.
+    """
+    if agent is not None and agent.name in caller.agent_chain:
+        raise _loop(caller, agent)
     if len(caller.agent_chain) > caller.settings.max_depth:
         raise _too_deep(caller)
 
 
-def _loop(caller: Caller, asked: Agent) -> SelfConsultation:
-    if caller.agent_chain[-1] == asked.name:
+def _loop(caller: Caller, agent: Agent) -> SelfConsultation:
+    if caller.agent_chain[-1] == agent.name:
         return SelfConsultation(
-            f"{asked.label} cannot consult itself.",
+            f"{agent.label} cannot consult itself.",
             hint="Ask another agent or a model; `counsel models` and `counsel agents` list them.",
-            agent=asked.name,
+            agent=agent.name,
         )
-    chain = _shown_chain(caller, asked.name)
+    chain = _chain_names(caller, agent.name)
     return SelfConsultation(
-        f"{asked.label} is already waiting for this answer: {chain} would be a loop.",
+        f"{agent.label} is already waiting for this answer: {chain} would be a loop.",
         hint="Answer with what you know, or ask an agent that is not part of this chain.",
-        agent=asked.name,
+        agent=agent.name,
         chain=list(caller.agent_chain),
     )
 
@@ -34,12 +37,12 @@ def _loop(caller: Caller, asked: Agent) -> SelfConsultation:
 def _too_deep(caller: Caller) -> SelfConsultation:
     limit = caller.settings.max_depth
     return SelfConsultation(
-        f"The chain of agents is already {limit} deep: {_shown_chain(caller)}.",
+        f"The chain of agents is already {limit} deep: {_chain_names(caller)}.",
         hint="Answer with what you know. COUNSEL_MAX_DEPTH sets the limit.",
         chain=list(caller.agent_chain),
     )
 
 
-def _shown_chain(caller: Caller, *further: str) -> str:
+def _chain_names(caller: Caller, *further: str) -> str:
     names = (*caller.agent_chain, *further)
     return " → ".join(AGENTS[name].label if name in AGENTS else name for name in names)

@@ -1,4 +1,4 @@
-"""Routes: from a name to the model or agent that answers, with this caller's keys and settings."""
+"""Resolves a name to a route: the model or agent that answers, with the caller's keys and settings."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from counsel.models.wires.counsel import portable
 from counsel.settings import Settings
 from counsel.types import Call, Endpoint, Event, Limits, Model, Notice, Text, Usage
 
-_MOST = 64  # callers whose catalog is kept ready, and routes in each
+_MOST = 64  # callers whose catalog is cached, and routes in each
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    name: str  # what the caller reads: `gpt-5`, `codex`
+    name: str  # as callers see it: `gpt-5`, `codex`
     provider: str
     answer: Callable[[Call], AsyncIterator[Event]]
     cost: Callable[[Usage], float | None]
@@ -43,15 +43,15 @@ class Route:
 
 
 def repeats(routes: Iterable[Route | None]) -> list[bool]:
-    """Whether an earlier one leads to the same model: the two must not share a cached answer."""
-    seen: set[tuple[str, str]] = set()
-    repeated = []
+    """For each route, whether an earlier one leads to the same model: they must not share a cached answer."""
+    models: set[tuple[str, str]] = set()
+    flags = []
     for route in routes:
         model = (route.provider, route.name) if route else None
-        repeated.append(model in seen)
+        flags.append(model in models)
         if model:
-            seen.add(model)
-    return repeated
+            models.add(model)
+    return flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Router:
         self._catalogs: OrderedDict[int, _CallerCatalog] = OrderedDict()
         self._refresh = Refresh(transport)
 
-    async def refreshed(self) -> None:
-        """Wait until no list of a team's models is being read."""
+    async def wait_for_refresh(self) -> None:
+        """Wait until no list of a team's models is being fetched."""
         await self._refresh.idle()
 
     async def close(self) -> None:
@@ -78,36 +78,36 @@ class Router:
         await self.transport.close()
 
     def catalog(self, caller: Caller) -> Catalog:
-        return self._cached(caller).catalog
+        return self._catalog_of(caller).catalog
 
-    def _cached(self, caller: Caller) -> _CallerCatalog:
+    def _catalog_of(self, caller: Caller) -> _CallerCatalog:
         settings = caller.settings
         if settings.team:
             self._refresh.soon(settings)
-        cached = self._catalogs.get(id(settings))
-        if cached is None or cached.settings is not settings:
-            cached = self._catalogs[id(settings)] = _CallerCatalog(settings, Catalog.load(settings))
-            logs.warn_once(cached.catalog.problems)
+        entry = self._catalogs.get(id(settings))
+        if entry is None or entry.settings is not settings:
+            entry = self._catalogs[id(settings)] = _CallerCatalog(settings, Catalog.load(settings))
+            logs.warn_once(entry.catalog.problems)
             while len(self._catalogs) > _MOST:
                 self._catalogs.popitem(last=False)
-        return cached
+        return entry
 
     def route(self, name: str, caller: Caller) -> Route:
-        """The route of this name. Raises `ModelNotFound`, `SelfConsultation`, or `Unavailable`, with a hint."""
+        """The route for this name. Raises `ModelNotFound`, `SelfConsultation` or `Unavailable`, with a hint."""
         driver = registry.resolve(name)
         recursion.check(caller, driver.agent if driver else None)
         if driver:
             server_machine.check_agent(driver.name, caller)
             return _to_agent(driver, caller)
-        cached = self._cached(caller)
-        if name not in cached.routes:
-            if len(cached.routes) > _MOST:
-                cached.routes.clear()
-            cached.routes[name] = self._to_model(cached.catalog.resolve(name), caller)
-        return cached.routes[name]
+        entry = self._catalog_of(caller)
+        if name not in entry.routes:
+            if len(entry.routes) > _MOST:
+                entry.routes.clear()
+            entry.routes[name] = self._to_model(entry.catalog.resolve(name), caller)
+        return entry.routes[name]
 
     def auto(self, caller: Caller, needs: Needs) -> list[Route]:
-        """All models that could answer, best first. Never empty: raises if there is none."""
+        """All models that could answer, best first. Raises if there is none."""
         recursion.check(caller)
         catalog, order = self.catalog(caller), caller.settings.auto_order
         targets = candidates(catalog, needs, order)
@@ -131,7 +131,8 @@ class Router:
         return _route(target, answer)
 
     def _to_team(self, target: Target, caller: Caller) -> Route:
-        """The team's server knows its vendors' successors; offline, this machine's own key may be used."""
+        """A route through the team's server, which knows the successors of retired models; while it is unreachable,
+        this machine's own key may be used."""
         model, settings = target.model, caller.settings
         limits = limits_of(settings)
         team_limits = replace(limits, connect=min(limits.connect, CONNECT))
@@ -159,41 +160,41 @@ class Router:
                 if settings.team_offline == "local":
                     name = target.model.provider
                     error.hint = (
-                        f"Check the network or the VPN. This machine has no key of its own for {name}, which it could use "
-                        f"while it is offline: `counsel keys set {name}`."
+                        f"Check the network or the VPN. To work offline, this machine needs its own key for {name}: "
+                        f"`counsel keys set {name}`."
                     )
                 raise
             message = error.message
         else:
             return
-        text = f"Offline: {own.model.id} was asked with this machine's own key, and not through the team. {message}"
+        text = (
+            f"Offline: {own.model.id} was asked with this machine's own key, not through the team. {message}"
+        )
         yield Notice("warning", text, {"team": target.endpoint.base_url, "offline": True})
         async with aclosing(self._stream(portable(call), own, limits_of(settings))) as events:
             async for event in events:
                 yield event
 
     def _stream(self, call: Call, target: Target, limits: Limits) -> AsyncGenerator[Event]:
-        searched = target.searching() if call.knobs.web_search else target
-        return self.transport.stream(call, searched.model, searched.endpoint, limits)
+        search_target = target.searching() if call.knobs.web_search else target
+        return self.transport.stream(call, search_target.model, search_target.endpoint, limits)
 
     async def _stream_or_successor(
         self, call: Call, target: Target, successor: Target, limits: Limits
     ) -> AsyncGenerator[Event]:
-        """A vendor that has retired a model answers 404 before anything else: then its successor is asked, and a notice says so."""
-        started = False
+        """Ask the successor, with a notice, if the model is retired: its vendor then answers 404 before any text."""
+        has_text = False
         try:
             async with aclosing(self._stream(call, target, limits)) as events:
                 async for event in events:
-                    started = started or type(event) is Text
+                    has_text = has_text or type(event) is Text
                     yield event
         except ModelNotFound:
-            if started:
+            if has_text:
                 raise
-            retired, now = target.model.id, successor.model.id
-            data = {"model": retired, "successor": now}
-            yield Notice(
-                "warning", f"The provider no longer offers {retired}; {now} was asked instead.", data
-            )
+            old, new = target.model.id, successor.model.id
+            data = {"model": old, "successor": new}
+            yield Notice("warning", f"The provider no longer offers {old}; {new} was asked instead.", data)
         else:
             return
         async with aclosing(self._stream(call, successor, limits)) as events:

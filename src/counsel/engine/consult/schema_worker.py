@@ -1,7 +1,8 @@
-"""Does a value match a JSON Schema? Imports nothing of counsel: it also runs as a process of its own, which the kernel ends.
+"""Checks a value against a JSON Schema. Imports nothing from counsel, as it also runs as a process of its own.
 
-A pattern such as `(a+)+$` can take years on a short string, and references that branch take as long; neither can be interrupted
-inside of a process. Run as `python -I schema_worker.py`: `{"schema": …, "value": …}` on stdin, `[path, reason]` or null on stdout.
+A pattern such as `(a+)+$` can take years on a short string, and so can branching references. Neither can be interrupted
+inside a process, but the kernel's limits end this one. Run as `python -I schema_worker.py`: `{"schema": …, "value": …}`
+on stdin, `[path, reason]` or null on stdout.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import resource
 import sys
 from typing import Any
 
-SECONDS = 5  # of CPU
-BYTES = 1 << 30  # of address space; macOS does not enforce it
+SECONDS = 5  # CPU time
+BYTES = 1 << 30  # address space; macOS does not enforce it
 LONGEST = 300  # characters of a reason
 
 
 def mismatch(value: object, schema: dict[str, Any]) -> tuple[str, str] | None:
-    """Where the value does not match, and why; None: it matches."""
+    """Where the value does not match, and why; None if it matches."""
     import jsonschema
     import referencing
 
@@ -44,15 +45,15 @@ def short(text: str) -> str:
 
 
 def main() -> None:
-    for kind, most in (
+    for kind, limit in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, SECONDS),
         (resource.RLIMIT_AS, BYTES),
-        (resource.RLIMIT_FSIZE, 0),  # writes to a pipe are not limited by it
+        (resource.RLIMIT_FSIZE, 0),  # does not limit writes to a pipe
     ):
         _, hard = resource.getrlimit(kind)
-        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (wanted, wanted))
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (value, value))
     document = json.load(sys.stdin)
     json.dump(mismatch(document["value"], document["schema"]), sys.stdout)
 

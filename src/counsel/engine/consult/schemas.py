@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def strict_object(**properties: Mapping[str, object]) -> dict[str, object]:
-    """All of them are required: OpenAI's structured output has no optional ones."""
+    """An object schema whose properties are all required, as OpenAI's structured output has no optional ones."""
     return {
         "type": "object",
         "properties": properties,

@@ -1,7 +1,7 @@
-"""Answers as JSON that matches the caller's schema: asked for, checked, corrected once, else a failure.
+"""Answers as JSON that matches the caller's schema: checked, corrected once, and otherwise a failure.
 
-The vendor is asked for structured output where it has that (`models/wires/`), and the schema is in the system prompt for those
-that do not, or that refuse the field. Whatever they promise, the answer is checked here.
+Vendors that have structured output are asked for it (`models/wires/`). For the others, and those that refuse the field,
+the schema is in the system prompt. In all cases the answer is checked here.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Mismatch:
 
 
 def check_schema(schema: dict[str, object]) -> None:
-    """Raises `InvalidArgument` for what is no JSON Schema, before anything is sent."""
+    """Raise `InvalidArgument` for anything but a valid JSON Schema, before anything is sent."""
     import jsonschema  # imported with the first schema
 
     try:
         kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
         kind.check_schema(schema)
     except jsonschema.SchemaError as error:
-        where = schema_worker.path(error.absolute_path)
+        path = schema_worker.path(error.absolute_path)
         raise InvalidArgument(
-            f"The schema is not valid JSON Schema: {where}: {schema_worker.short(error.message)}.",
+            f"The schema is not valid JSON Schema: {path}: {schema_worker.short(error.message)}.",
             hint="Nothing was sent. Correct it and ask again.",
-            path=where,
+            path=path,
         ) from None
     except RecursionError:
         raise InvalidArgument(
@@ -57,7 +57,7 @@ def check_schema(schema: dict[str, object]) -> None:
 
 
 def _keywords(schema: object) -> Iterator[tuple[str, object]]:
-    """Every keyword of a schema and of those inside of it."""
+    """Every keyword of a schema and its subschemas."""
     if isinstance(schema, Mapping):
         for keyword, value in schema.items():
             yield keyword, value
@@ -68,38 +68,38 @@ def _keywords(schema: object) -> Iterator[tuple[str, object]]:
             yield from _keywords(part)
 
 
-async def conforming(
+async def valid_reply(
     consultation: Consultation,
     step: Step,
     route: Route,
     call: Call,
     reply: Reply,
     *,
-    tidied: Callable[[str], str] = str,
+    normalize: Callable[[str], str] = str,
 ) -> Reply:
-    """The reply with its JSON alone. One that does not match is sent back once with what is wrong.
+    """The reply with its JSON alone. A reply that does not match is sent back once with what is wrong.
 
-    `tidied`: what is as good as a valid answer, made valid.
+    `normalize`: turns an answer that is as good as a valid one into a valid one.
     """
     schema = call.schema or {}
-    text, mismatch = await examined(tidied(reply.text), schema)
+    text, mismatch = await check_answer(normalize(reply.text), schema)
     if mismatch is None:
         return replace(reply, text=text)
-    again = replace(
+    retry = replace(
         call,
         turns=(*call.turns, Turn("assistant", reply.text), Turn("user", _correction(mismatch))),
         session=reply.session or call.session,
     )
     consultation.discard(step, route, f"its answer does not match the schema at {mismatch.path}")
     try:
-        second = await consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
+        second = await consultation.ask(replace(step, key=f"{step.key}:corrected"), route, retry)
     except CounselError as error:
         results.charge(error, reply.usage + (results.spent(error) or Usage(cost_usd=0.0)))
         raise
-    text, mismatch = await examined(tidied(second.text), schema)
+    text, mismatch = await check_answer(normalize(second.text), schema)
     if mismatch is not None:
         failure = SchemaMismatch(
-            f"{route.name} did not answer with JSON that matches the schema, also when asked again: "
+            f"{route.name} did not answer with JSON that matches the schema, even when asked again: "
             f"{mismatch.path}: {mismatch.why}.",
             hint="Simplify the schema, or ask another model. The job keeps its last answer.",
             provider=route.provider,
@@ -112,30 +112,30 @@ async def conforming(
     return replace(second, text=text, usage=reply.usage + second.usage, ms=reply.ms + second.ms)
 
 
-def bare(answer: str) -> str:
-    """Without a code fence around it."""
-    fenced = _FENCED(answer)
-    return (fenced[1] if fenced else answer).strip()
+def without_fence(answer: str) -> str:
+    """The answer without the code fence around it."""
+    match = _FENCED(answer)
+    return (match[1] if match else answer).strip()
 
 
-async def examined(answer: str, schema: dict[str, object]) -> tuple[str, Mismatch | None]:
+async def check_answer(answer: str, schema: dict[str, object]) -> tuple[str, Mismatch | None]:
     """The answer's JSON text, and what is wrong with it."""
-    text = bare(answer)
+    text = without_fence(answer)
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         return text, Mismatch("$", f"it is not JSON ({schema_worker.short(str(error))})")
     if _SLOW.isdisjoint(keyword for keyword, _ in _keywords(schema)):
-        wrong = schema_worker.mismatch(value, schema)
+        mismatch = schema_worker.mismatch(value, schema)
     else:
-        wrong = await asyncio.to_thread(_in_worker, value, schema, answer)
-    return text, Mismatch(*wrong) if wrong else None
+        mismatch = await asyncio.to_thread(_in_worker, value, schema, answer)
+    return text, Mismatch(*mismatch) if mismatch else None
 
 
 def _in_worker(value: object, schema: dict[str, object], answer: str) -> tuple[str, str] | None:
-    """A pattern cannot hang this process: the kernel ends the worker."""
+    """Check in a worker process, which the kernel ends if a pattern takes too long."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-I", str(_WORKER)],
             input=json.dumps({"schema": schema, "value": value}).encode(),
             stdout=subprocess.PIPE,
@@ -145,18 +145,18 @@ def _in_worker(value: object, schema: dict[str, object], answer: str) -> tuple[s
             timeout=_SECONDS,
             check=True,
         )
-        wrong: tuple[str, str] | None = json.loads(done.stdout)
+        mismatch: tuple[str, str] | None = json.loads(process.stdout)
     except RecursionError:
         return "$", "it is nested too deeply"
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "that takes too much time or memory"
+        why = error.strerror if isinstance(error, OSError) else "this takes too much time or memory"
         raise SchemaMismatch(
             f"The answer could not be checked against the schema: {why}.",
             hint="Simplify the schema's patterns: nested repetitions such as (a+)+ take exponential time.",
             path="$",
             partial=answer,
         ) from None
-    return wrong
+    return mismatch
 
 
 def _correction(mismatch: Mismatch) -> str:

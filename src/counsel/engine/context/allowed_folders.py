@@ -163,8 +163,8 @@ class Folders:
         )
 
     def _cannot(self, name: str, path: Path, error: OSError) -> CounselError:
-        if lack := resource_errors.failure(error, f"{name} cannot be read"):
-            return lack
+        if failure := resource_errors.failure(error, f"{name} cannot be read"):
+            return failure
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
             if not self.allows(Path(os.path.realpath(path))):
                 return self.outside(name)  # does not reveal whether it exists
@@ -189,8 +189,8 @@ def _real_folder(folder: Path) -> Path | None:
     try:
         pin = _pin(folder)
     except (OSError, ValueError) as error:
-        if lack := resource_errors.failure(error, f"{folder} cannot be read"):
-            raise lack from None  # otherwise its files would seem to be outside the allowed folders
+        if failure := resource_errors.failure(error, f"{folder} cannot be read"):
+            raise failure from None  # otherwise its files would seem to be outside the allowed folders
         return None
     try:
         return _real(pin)

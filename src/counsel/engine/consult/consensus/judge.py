@@ -193,11 +193,13 @@ class Judge:
         step = Step(KEY, JUDGE, "verdict", limit, uses_tools=False, is_json=True)
         reply = await self.consultation.ask(step, route, call)
 
-        def tidied(answer: str) -> str:
+        def normalize(answer: str) -> str:
             return vote.in_their_words(answer, job.task.choices)
 
         try:
-            return await structured.conforming(self.consultation, step, route, call, reply, tidied=tidied)
+            return await structured.valid_reply(
+                self.consultation, step, route, call, reply, normalize=normalize
+            )
         except SchemaMismatch as error:  # in the words of a person who knows of no schema
             error.hint = "Name another judge. The answers are complete without it."
             raise

@@ -153,7 +153,7 @@ class Rounds:
     ) -> Reply | CounselError:
         """A member that was cancelled is not asked; what it had answered before counts."""
         slot = participant.slot
-        if slot not in self._members.cancelled or await self._consultation.remembered(f"{key}:{slot}"):
+        if slot not in self._members.cancelled or await self._consultation.stored_reply(f"{key}:{slot}"):
             return await _reply_or_error(participant, ask)
         live, text = self._consultation.live, self._members.texts.pop(slot, "")
         live.begin(slot, phase)
@@ -227,16 +227,16 @@ class Rounds:
         )
         call = short(participant.route, call)
         variant = participant.label if participant.is_repeated else ""
-        reply = await self._cache.through(self._consultation, step, participant.route, call, variant)
+        reply = await self._cache.ask(self._consultation, step, participant.route, call, variant)
         if not choices:
             return reply
 
-        def tidied(answer: str) -> str:
+        def normalize(answer: str) -> str:
             return vote.in_their_words(answer, choices)
 
         try:
-            return await structured.conforming(
-                self._consultation, step, participant.route, call, reply, tidied=tidied
+            return await structured.valid_reply(
+                self._consultation, step, participant.route, call, reply, normalize=normalize
             )
         except SchemaMismatch as error:
             raise _without_choice(participant, error) from None

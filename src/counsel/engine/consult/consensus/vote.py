@@ -54,7 +54,7 @@ def _looks(text: str) -> str:
 def in_their_words(answer: str, choices: Sequence[str]) -> str:
     """An answer whose choice looks like one of them (`sqlite` for `SQLite`) with that one; any other as it is."""
     try:
-        document = json.loads(structured.bare(answer))
+        document = json.loads(structured.without_fence(answer))
         written = _looks(document["choice"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return answer

@@ -107,6 +107,6 @@ async def _reply(
     if member.refused:
         raise member.refused
     cancelled = member.slot in consultation.job.members.cancelled
-    if cancelled and not await consultation.remembered(f"{phase}:{member.slot}"):
+    if cancelled and not await consultation.stored_reply(f"{phase}:{member.slot}"):
         raise Cancelled(f"{member.label} was cancelled.", model=member.label)
     return await ask(member)

@@ -178,7 +178,7 @@ class _Run:
         step = Step(f"{phase}:{member.slot}", member.slot, phase, limit, is_json=True)
         route = _route(member)
         variant = member.label if member.is_repeated else ""
-        reply = await self._answers.through(self._consultation, step, route, call, variant)
+        reply = await self._answers.ask(self._consultation, step, route, call, variant)
         if (content := read(reply.text)) is not None:
             return reply, content
         again = replace(
