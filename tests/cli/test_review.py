@@ -191,7 +191,7 @@ def test_the_text_reads_well_at_80_columns(run: Run, repository: Path) -> None:
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     assert result.stdout == TEXT
     assert "Reviewing working tree against HEAD: 2 files." in result.stderr
-    assert "Not part of it: 1 untracked file (notes.txt)" in result.stderr
+    assert "Not included: 1 untracked file (notes.txt)" in result.stderr
     assert "sonnet: reviewing …" in result.stderr
     assert "gemini-2.5-flash: checking findings …" in result.stderr
 
@@ -430,7 +430,7 @@ def test_a_diff_that_was_cut_off_says_so(run: Run, repository: Path) -> None:
     result = run("review", "--diff", "cut.diff", *PANEL, "--json")
     document = json.loads(result.stdout)
     assert document["files"] == ["store.py", "tokens.py"]
-    reason = "a hunk of it has fewer lines than its header says"
+    reason = "one of its hunks has fewer lines than the header says"
     assert document["left_out"] == [{"file": "tokens.py", "reason": reason}]
     assert f"Not reviewed: tokens.py: {reason}." in document["content"]
     assert f"Not reviewed: tokens.py: {reason}." in result.stderr

@@ -82,7 +82,7 @@ def _question(fields: dict[str, object], path: Path, number: int) -> Question:
     if not 2 <= len(choices) <= MOST_CHOICES:
         raise _invalid(path, number, f'"choices" needs 2 to {MOST_CHOICES} strings')
     try:
-        valid_choices = vote.checked(tuple(choices))  # as the models see them
+        valid_choices = vote.normalize_choices(tuple(choices))  # as the models see them
     except InvalidArgument as error:
         raise _invalid(path, number, error.message.rstrip(".")) from None
     if (

@@ -82,7 +82,7 @@ def test_an_answer_that_a_client_sends_back_has_no_names() -> None:
         "## Agreement\n\n100% of the valid votes (Tabs 2).\n\nWithout a vote: opus and o3.\n\n"
         "## gpt-5\n\nTabs\n\n## gpt-5#2\n\nTabs"
     )
-    shown = anonymous.returned(ours, {"gpt-5", "opus", "grok-4"})
+    shown = anonymous.without_authors(ours, {"gpt-5", "opus", "grok-4"})
     assert shown == (
         "## Recommendation\n\n**Tabs**: 2 of 2 votes.\n\n\n"
         "## Agreement\n\n100% of the valid votes (Tabs 2).\n\nWithout a vote: another and another.\n\n"
@@ -94,7 +94,7 @@ def test_an_answer_that_a_client_sends_back_has_no_names() -> None:
         "## Summary\n\ngpt-5",
         "## gpt-5 and opus\n\nThey differ.",
     ):
-        assert anonymous.returned(theirs, {"gpt-5", "opus"}) == theirs
+        assert anonymous.without_authors(theirs, {"gpt-5", "opus"}) == theirs
 
 
 def test_a_turn_of_an_older_release_may_have_left_its_code_open() -> None:
@@ -144,7 +144,7 @@ async def test_the_order_differs_by_reader_and_is_the_same_in_the_next_attempt()
     ],
 )
 def test_names_are_put_into_what_the_judge_says(text: str, named: str) -> None:
-    assert anonymous.named(text, {"A": "gpt-5", "B": "o3", "C": "opus"}) == named
+    assert anonymous.with_names(text, {"A": "gpt-5", "B": "o3", "C": "opus"}) == named
 
 
 async def test_an_earlier_consensus_of_the_conversation_has_no_names_either(

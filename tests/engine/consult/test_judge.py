@@ -168,7 +168,7 @@ async def test_a_judge_that_is_cancelled_spoils_nothing(
 @pytest.mark.parametrize(
     ("fields", "kind", "message"),
     [
-        ({"judge": "sonnet"}, InvalidArgument, "must not be a member: sonnet"),
+        ({"judge": "sonnet"}, InvalidArgument, "must not be a member, and sonnet"),
         ({"judge": "nonsense-9"}, ModelNotFound, "nonsense-9"),
         ({"refine": "disagreement"}, InvalidArgument, "needs choices or a judge"),
         ({"refine": "always", "enable_cross_feedback": False}, InvalidArgument, "contradict"),
@@ -205,7 +205,7 @@ async def test_auto_is_of_a_vendor_that_is_not_on_the_panel(
         (("codex", "claude"), {"openai", "anthropic"}),  # agents count as their vendors
         (("gemini-2.5-flash", "nonsense-9"), {"google"}),
     ):
-        name = judge.chosen("auto", members, Needs(), engine.router, caller())
+        name = judge.choose("auto", members, Needs(), engine.router, caller())
         assert name is not None
         assert engine.router.route(name, caller()).provider not in vendors
 

@@ -163,11 +163,11 @@ def test_of_a_long_function_only_the_first_line_is_shown() -> None:
     ],
 )
 def test_what_is_no_function_adds_nothing(lines: tuple[str, ...]) -> None:
-    assert functions.kept(lines) <= {at for at, line in enumerate(lines) if line[0] != " "}
+    assert functions.around_changes(lines) <= {at for at, line in enumerate(lines) if line[0] != " "}
 
 
 def test_a_large_data_file_takes_no_time() -> None:
     """Each change looks back a bounded number of lines."""
     lines = [f" {'  ' * (number % 40)}- {number}" for number in range(20_000)]
     lines[::10] = [f"+{line[1:]}" for line in lines[::10]]
-    assert len(functions.kept(lines)) < len(lines)
+    assert len(functions.around_changes(lines)) < len(lines)

@@ -92,7 +92,7 @@ def test_context_goes_first_and_then_the_largest_files() -> None:
     small, tiny = changed("small.py", " 1", "+new", " 2"), changed("tiny.py")
 
     def size(*files: FileDiff) -> int:
-        return sum(len(file.shown()) + 1 for file in files)
+        return sum(len(file.for_model()) + 1 for file in files)
 
     every = [large, small, tiny]
     whole = selection.fit(every, size(*every), len)
@@ -109,7 +109,7 @@ def test_context_goes_first_and_then_the_largest_files() -> None:
     assert [file.path for file in one.files] == ["tiny.py"]
     assert one.left_out == ("large.py", "small.py")
     assert selection.fit(every, size(least[2]) - 1, len).files == ()
-    assert one.text == least[2].shown()
+    assert one.text == least[2].for_model()
 
 
 # ── diffs ────────────────────────────────────────────────────────────────────────────────────────────

@@ -76,7 +76,7 @@ async def test_one_that_answers_outside_the_choices_is_asked_once_more_then_fail
     assert "does not match the schema" in str(asked[1].body)
     (failed,) = result["vote"]["failed"]
     assert (failed["model"], failed["code"]) == ("sonnet", "SCHEMA_MISMATCH")
-    assert failed["error"] == "sonnet picked none of the choices, also when asked again."
+    assert failed["error"] == "sonnet picked none of the choices, even when asked again."
     assert result["vote"]["counts"] == {"Tabs": 2, "Spaces": 0, "Both": 0}
     assert result["vote"]["agreement"] == 1.0
     assert result["status"] == "consensus_partial"
@@ -239,7 +239,7 @@ async def test_the_same_model_has_answers_of_its_own_also_from_the_cache(
 )
 def test_choices_that_look_the_same_are_refused(choices: tuple[str, str]) -> None:
     with pytest.raises(InvalidArgument, match=r"must differ|is empty"):
-        vote.checked(choices)
+        vote.normalize_choices(choices)
 
 
 async def test_a_choice_in_other_letters_is_that_choice(

@@ -73,7 +73,7 @@ def build(question: Question, caller: Caller) -> Context:
     loads = (partial(images.load, name, number, folders) for number, name in enumerate(question.images, 1))
     loaded_images = list(_unique(_good(loads, bad), _image_key))
     if bad:
-        raise _all_of(bad)
+        raise _combined(bad)
     ranges = _ranges(texts)
     return Context(
         prompt=_prompt(question.prompt, texts),
@@ -114,7 +114,7 @@ def _unique(items: Iterator[T], key: Callable[[T], object]) -> Iterator[T]:
             yield item
 
 
-def _all_of(bad: list[CounselError]) -> CounselError:
+def _combined(bad: list[CounselError]) -> CounselError:
     first = bad[0]
     if len(bad) == 1:
         return first

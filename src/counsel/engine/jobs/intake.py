@@ -111,7 +111,7 @@ async def _context(request: Request, caller: Caller) -> tuple[build.Context, Rev
     context = await build.build_async(request, caller)
     if not isinstance(request, ReviewRequest):
         return context, None
-    change = await asyncio.to_thread(reviews.prepared, request, caller)
+    change = await asyncio.to_thread(reviews.prepare, request, caller)
     return replace(context, prompt=change.text), change.about
 
 
@@ -175,7 +175,7 @@ def _checked_members(request: Request, router: Router, caller: Caller) -> tuple[
         elif request.model.lower() != "auto":
             router.route(request.model, caller)
         return (panel.Member(request.model),)
-    members = panel.chosen(request, router, caller)
+    members = panel.choose(request, router, caller)
     if chain_name := next((member.model for member in members if fallbacks.is_chain(member.model)), None):
         raise InvalidArgument(
             f"A member of a consensus is one model, not {chain_name[:80]!r}.",

@@ -73,7 +73,7 @@ def _without_names(
     all_names = {*names, *map(panels.name_of, panels.requested(names or ("auto",), settings))}
     all_names |= {*Catalog.load(settings).names()}
     return [
-        (role, anonymous.returned(text, all_names) if role == "assistant" else text)
+        (role, anonymous.without_authors(text, all_names) if role == "assistant" else text)
         for role, text in messages
     ]
 

@@ -1,4 +1,4 @@
-"""The course of a consensus: first answers, a verdict or a count, further rounds where they are wanted."""
+"""The course of a consensus: first answers, a verdict or a count of votes, and further rounds if requested."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from counsel.engine.consult.cache import AnswerCache
 from counsel.engine.consult.call import Consultation
 from counsel.engine.consult.consensus import anonymous, judge, members
 from counsel.engine.consult.consensus.judge import Judge
-from counsel.engine.consult.consensus.outcome import Course, failed
+from counsel.engine.consult.consensus.outcome import Course, model_failure
 from counsel.engine.consult.consensus.rounds import Rounds
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import conversation, unchanged_files
@@ -18,7 +18,7 @@ from counsel.engine.store.protocol import Store
 from counsel.requests import Refine
 from counsel.results import Ended, Refinement
 
-_ROUNDS = 2  # where the caller did not say
+_ROUNDS = 2  # unless the caller says otherwise
 
 
 async def run(consultation: Consultation, router: Router, store: Store, cache: AnswerCache) -> Outcome:
@@ -30,52 +30,52 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     course = Course(job, members.of_job(job, router))
     for member in course.participants:
         consultation.live.slots[member.slot].model = member.label
-    await _hold(course, rounds, course.participants)
+    await _hold_round(course, rounds, course.participants)
     if not course.rounds[0]:
-        raise results.all_failed([failed(failure) for failure in course.failures])
-    compares = judge.participant(job, router)
-    asked = Judge(compares, consultation, rounds, store, history) if compares else None
-    refinement = await _refine(course, rounds, asked)
-    if asked and course.judgement is None:
+        raise results.all_failed([model_failure(failure) for failure in course.failures])
+    judge_member = judge.participant(job, router)
+    judge_ = Judge(judge_member, consultation, rounds, store, history) if judge_member else None
+    refinement = await _refine(course, rounds, judge_)
+    if judge_ and course.judgement is None:
         based_on: Literal["initial", "refined"] = "refined" if len(course.rounds) > 1 else "initial"
-        course.judgement = await asked.compare(course.participants, course.latest, based_on)
+        course.judgement = await judge_.compare(course.participants, course.latest, based_on)
     return course.outcome(refinement)
 
 
-async def _hold(course: Course, rounds: Rounds, asked: list[members.Participant]) -> None:
+async def _hold_round(course: Course, rounds: Rounds, participants: list[members.Participant]) -> None:
     replies, failures = await rounds.hold(
-        len(course.rounds) + 1, asked, course.latest if course.rounds else {}
+        len(course.rounds) + 1, participants, course.latest if course.rounds else {}
     )
     course.rounds.append(replies)
     course.failures += failures
 
 
-async def _refine(course: Course, rounds: Rounds, asked: Judge | None) -> Refinement:
+async def _refine(course: Course, rounds: Rounds, judge_: Judge | None) -> Refinement:
     task = course.job.task
-    mode, most = cast(Refine, task.refines), task.rounds or _ROUNDS
+    mode, limit = cast(Refine, task.refines), task.rounds or _ROUNDS
     if mode == "never" or len(course.rounds[0]) < 2:
         return Refinement(mode, 1, "never")
-    if mode == "disagreement" and most > 1 and (ended := await _agreed(course, asked)):
-        return Refinement(mode, 1, ended)
-    while len(course.rounds) < most:
-        await _hold(course, rounds, course.answered)
+    if mode == "disagreement" and limit > 1 and (end := await _agreement(course, judge_)):
+        return Refinement(mode, 1, end)
+    while len(course.rounds) < limit:
+        await _hold_round(course, rounds, course.answered)
         if not course.rounds[-1]:  # no model could refine its answer
             course.rounds.pop()
             break
-        if ended := _settled(course, mode):
-            return Refinement(mode, len(course.rounds), ended)
+        if end := _settled(course, mode):
+            return Refinement(mode, len(course.rounds), end)
     return Refinement(mode, len(course.rounds), "limit")
 
 
-async def _agreed(course: Course, asked: Judge | None) -> Ended | None:
-    """Why the first answers need no second round: by the votes, else by the judge's contradictions."""
+async def _agreement(course: Course, judge_: Judge | None) -> Ended | None:
+    """Why the first answers need no second round: equal votes or, without choices, a judge that finds no contradictions."""
     if course.job.task.choices:
         return None if course.votes_differ() else "agreement"
-    if asked is None:
+    if judge_ is None:
         return None
-    course.judgement = await asked.compare(course.participants, course.latest, "initial")
+    course.judgement = await judge_.compare(course.participants, course.latest, "initial")
     verdict = course.judgement.verdict
-    if verdict.error:  # nothing is known to differ
+    if verdict.error:  # no known difference
         return "never"
     return None if verdict.contradictions else "agreement"
 

@@ -1,6 +1,6 @@
-"""The judge: a model that is not a member compares the answers, which it reads without names and in an order of their own.
+"""The judge: a model that is not a member compares the answers, without names and in a random order.
 
-It speaks of "Answer A"; the names are put in here. If it fails, the result says why and is complete without it.
+It writes about "Answer A"; the names are filled in here. If it fails, the result says why and is complete without it.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from counsel.types import Json
 
 AUTO, NONE, DEFAULT = "auto", "none", "default"
 KEY = "verdict"
-_VENDORS = {"claude": "anthropic", "codex": "openai", "gemini": "google"}  # of agents' models
+_VENDORS = {"claude": "anthropic", "codex": "openai", "gemini": "google"}  # vendors of the agents' models
 
 
-# ── who ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── the choice of the judge ──────────────────────────────────────────────────────────────────────────
 
 
-def chosen(
-    requested: str | None, members: Sequence[str], needs: Needs, router: Router, caller: Caller
+def choose(
+    request: str | None, members: Sequence[str], needs: Needs, router: Router, caller: Caller
 ) -> str | None:
-    """The judge's name; None: there is none. `auto` stays if no model is left for it.
+    """The judge's name; None for no judge.
 
-    `auto`: the strongest that is available, of a vendor that is not on the panel; else any that is not a member.
-    Raises if the named model is unknown or a member. For the user's default that is a member, or cannot be asked now,
-    `auto` takes the place.
+    `auto` means the strongest available model of a vendor that is not on the panel, else any model that is not a
+    member; if there is none, the name stays `auto`. Raises if the named model is unknown or a member. If the user's
+    default judge is a member or cannot be asked now, `auto` replaces it.
     """
-    name = (requested or NONE).strip()
+    name = (request or NONE).strip()
     is_default = name.lower() == DEFAULT
     if is_default:
         name = caller.settings.judge.strip()
@@ -58,14 +58,16 @@ def chosen(
     panel = list(_routes(members, router, caller))
     if name.lower() != AUTO:
         try:
-            return _named(name, panel, router, caller)
+            return _checked_name(name, panel, router, caller)
         except CounselError as error:
             if not is_default:
                 raise
-            if isinstance(error, ModelNotFound):  # misspelt: another model would be paid for
+            if isinstance(
+                error, ModelNotFound
+            ):  # probably misspelt: the user should not pay for another model
                 error.hint = f"{error.hint} It is the setting `judge` (COUNSEL_JUDGE). Nothing was sent."
                 raise
-    return _picked(panel, needs, router, caller) or AUTO
+    return _automatic(panel, needs, router, caller) or AUTO
 
 
 def _routes(names: Iterable[str], router: Router, caller: Caller) -> Iterable[Route]:
@@ -76,25 +78,25 @@ def _routes(names: Iterable[str], router: Router, caller: Caller) -> Iterable[Ro
             continue  # it fails in the round, with its reason
 
 
-def _named(name: str, panel: list[Route], router: Router, caller: Caller) -> str:
+def _checked_name(name: str, panel: list[Route], router: Router, caller: Caller) -> str:
     route = router.route(name, caller)
     if any((member.provider, member.name) == (route.provider, route.name) for member in panel):
         raise InvalidArgument(
-            f"The judge must not be a member: {name} is one.",
-            hint="Nothing was sent. Name another model, or `auto`: a vendor that is not on the panel.",
+            f"The judge must not be a member, and {name} is one.",
+            hint="Nothing was sent. Name another model, or `auto` for a vendor that is not on the panel.",
         )
     return name
 
 
-def _picked(panel: list[Route], needs: Needs, router: Router, caller: Caller) -> str | None:
+def _automatic(panel: list[Route], needs: Needs, router: Router, caller: Caller) -> str | None:
     try:
         candidates = router.auto(caller, needs)
     except CounselError:
         return None
     vendors = {_VENDORS.get(member.provider, member.provider) for member in panel}
     members = {member.name for member in panel}
-    free = [route for route in candidates if route.name not in members]
-    return next((route.name for route in sorted(free, key=lambda route: route.provider in vendors)), None)
+    eligible = [route for route in candidates if route.name not in members]
+    return next((route.name for route in sorted(eligible, key=lambda route: route.provider in vendors)), None)
 
 
 def participant(job: Job, router: Router) -> Participant | None:
@@ -104,7 +106,7 @@ def participant(job: Job, router: Router) -> Participant | None:
     try:
         if name == AUTO:
             raise ProviderUnavailable(
-                "No model is available that is not a member.",
+                "No model other than the members is available as the judge.",
                 hint="Name a judge, or set another vendor's key.",
             )
         return Participant(JUDGE, name, router.route(name, job.caller))
@@ -112,13 +114,13 @@ def participant(job: Job, router: Router) -> Participant | None:
         return Participant(JUDGE, name, None, error)
 
 
-# ── what ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── the verdict ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     verdict: JudgeVerdict
-    reply: Reply | None = None  # for what it cost
+    reply: Reply | None = None  # for its cost
     error: CounselError | None = None
 
 
@@ -137,14 +139,14 @@ class Judge:
         based_on: Literal["initial", "refined"],
     ) -> Judgement:
         job, name = self.consultation.job, self.participant.label
-        answered = [member for member in members if member.slot in latest]
-        order = anonymous.letters(job.id, JUDGE, [member.slot for member in answered])
-        wanted = schema(
+        answering = [member for member in members if member.slot in latest]
+        order = anonymous.letters(job.id, JUDGE, [member.slot for member in answering])
+        answer_schema = schema(
             list(order.values()), anonymous.shuffled(job.id, f"choices {JUDGE}", job.task.choices)
         )
 
         async def ask(judge: Participant) -> Reply:
-            return await self._ask(judge, answered, latest, order, wanted)
+            return await self._ask(judge, answering, latest, order, answer_schema)
 
         self.consultation.live.phase("verdict")
         replies, failures = await self.rounds.ask_all([self.participant], "verdict", ask, KEY)
@@ -152,13 +154,13 @@ class Judge:
             error = failures[0].error
             return Judgement(JudgeVerdict(judge=name, error=error), error=error)
         reply = replies[JUDGE]
-        labels = {order[member.slot]: member.label for member in answered}
-        failed = tuple(member.label for member in members if member.slot not in latest)
+        labels = {order[member.slot]: member.label for member in answering}
+        failed_models = tuple(member.label for member in members if member.slot not in latest)
         verdict = replace(
             _read(json.loads(reply.text), labels),
             judge=name,
             based_on=based_on,
-            failed_models=failed,
+            failed_models=failed_models,
             metadata=results.metadata(reply),
         )
         return Judgement(verdict, reply)
@@ -166,25 +168,25 @@ class Judge:
     async def _ask(
         self,
         judge: Participant,
-        answered: Sequence[Participant],
+        answering: Sequence[Participant],
         latest: Mapping[str, Reply],
         order: Mapping[str, str],
-        wanted: dict[str, object],
+        answer_schema: dict[str, object],
     ) -> Reply:
         job, route = self.consultation.job, judge.route
         texts = self.rounds.texts(latest)
         size_limits.check_answers(texts.values(), job.caller.settings)
-        notes = {member.slot: prompts.ASSIGNED.get(member.stance, "") for member in answered}
+        notes = {member.slot: prompts.ASSIGNED.get(member.stance, "") for member in answering}
         call = await conversation.compose_async(job, self.history, route, self.store)
         *earlier, question = call.turns
         answers = list(anonymous.blocks(texts, order, notes=notes))
         text = prompts.judge(question.text, answers, chooses=bool(job.task.choices))
-        own = None if route.is_agent else prompts.CONSULTED
+        consulted = None if route.is_agent else prompts.CONSULTED
         call = replace(
             call,
             turns=(*earlier, replace(question, text=text)),
-            system="\n\n".join(part for part in (own, prompts.structured(wanted)) if part),
-            schema=wanted,
+            system="\n\n".join(part for part in (consulted, prompts.structured(answer_schema)) if part),
+            schema=answer_schema,
             session=None,
         )
         if route.model:
@@ -194,25 +196,25 @@ class Judge:
         reply = await self.consultation.ask(step, route, call)
 
         def normalize(answer: str) -> str:
-            return vote.in_their_words(answer, job.task.choices)
+            return vote.with_exact_choice(answer, job.task.choices)
 
         try:
             return await structured.valid_reply(
                 self.consultation, step, route, call, reply, normalize=normalize
             )
-        except SchemaMismatch as error:  # in the words of a person who knows of no schema
+        except SchemaMismatch as error:  # the caller knows nothing of a schema
             error.hint = "Name another judge. The answers are complete without it."
             raise
 
 
 def schema(letters: list[str], choices: Sequence[str] = ()) -> Json:
     text, letter = {"type": "string"}, {"type": "string", "enum": letters}
-    texts, some = {"type": "array", "items": text}, {"type": "array", "items": letter}
+    texts, letter_list = {"type": "array", "items": text}, {"type": "array", "items": letter}
     choice = {"choice": {"type": "string", "enum": list(choices)}} if choices else {}
     return strict_object(
         consensus=texts,
-        contradictions=_several(topic=text, positions=_several(answers=some, position=text)),
-        partial_coverage=_several(point=text, answers=some),
+        contradictions=_several(topic=text, positions=_several(answers=letter_list, position=text)),
+        partial_coverage=_several(point=text, answers=letter_list),
         unique_insights=_several(answer=letter, insight=text),
         blind_spots=texts,
         recommendation=text,
@@ -225,10 +227,10 @@ def _several(**properties: Mapping[str, object]) -> dict[str, object]:
 
 
 def _read(document: Json, labels: Mapping[str, str]) -> JudgeVerdict:
-    """`labels`: the members' names by letter."""
+    """The verdict from the judge's JSON. `labels`: the members' names by letter."""
 
     def text(value: str) -> str:
-        return anonymous.named(value.strip(), labels)
+        return anonymous.with_names(value.strip(), labels)
 
     def models(letters: Iterable[str]) -> tuple[str, ...]:
         return tuple(labels[letter] for letter in dict.fromkeys(letters))
@@ -238,18 +240,18 @@ def _read(document: Json, labels: Mapping[str, str]) -> JudgeVerdict:
         consensus=tuple(map(text, document["consensus"])),
         contradictions=tuple(
             Contradiction(
-                text(each["topic"]),
-                tuple(Position(models(row["answers"]), text(row["position"])) for row in each["positions"]),
+                text(entry["topic"]),
+                tuple(Position(models(row["answers"]), text(row["position"])) for row in entry["positions"]),
             )
-            for each in document["contradictions"]
+            for entry in document["contradictions"]
         ),
         partial_coverage=tuple(
-            PartialCoverage(text(each["point"]), models(each["answers"]))
-            for each in document["partial_coverage"]
+            PartialCoverage(text(entry["point"]), models(entry["answers"]))
+            for entry in document["partial_coverage"]
         ),
         unique_insights=tuple(
-            UniqueInsight(labels[each["answer"]], text(each["insight"]))
-            for each in document["unique_insights"]
+            UniqueInsight(labels[entry["answer"]], text(entry["insight"]))
+            for entry in document["unique_insights"]
         ),
         blind_spots=tuple(map(text, document["blind_spots"])),
         recommendation=text(document["recommendation"]),

@@ -1,4 +1,4 @@
-"""The members of a consensus: their names, their slots, how each is reached."""
+"""The members of a consensus: their names, slots and routes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from counsel.results.parts import labels
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One model of the round; `label` distinguishes two of the same model."""
+    """One model of a consensus; `label` distinguishes members with the same model."""
 
     slot: str
     label: str
-    reached: Route | None
-    refused: CounselError | None = None
+    target: Route | None
+    error: CounselError | None = None
     role: str = ""
     stance: str = ""
-    is_repeated: bool = False  # another member before it is the same model
+    is_repeated: bool = False  # an earlier member is the same model
 
     @property
     def route(self) -> Route:
-        if self.reached is None:
-            raise self.refused or Internal(f"{self.label} has no route.")
-        return self.reached
+        if self.target is None:
+            raise self.error or Internal(f"{self.label} has no route.")
+        return self.target
 
 
 def slot_of(models: tuple[str, ...], member: str, judge: str | None = None) -> str:
@@ -42,15 +42,17 @@ def slot_of(models: tuple[str, ...], member: str, judge: str | None = None) -> s
     if judge and member in {judge, JUDGE}:
         return JUDGE
     rows = [*zip(slots, names, strict=True), *([(JUDGE, judge)] if judge else [])]
-    known = ", ".join(f"{slot} ({name})" for slot, name in rows)
-    raise InvalidArgument(f"The job has no model {member[:80]!r}.", hint=f"Its models: {known}.")
+    listing = ", ".join(f"{slot} ({name})" for slot, name in rows)
+    raise InvalidArgument(f"The job has no model {member[:80]!r}.", hint=f"Its models: {listing}.")
 
 
 def of_job(job: Job, router: Router) -> list[Participant]:
-    named = zip(labels(job.task.models), job.task.models, strict=True)
-    members = [_participant(slot, label, model, router, job) for slot, (label, model) in enumerate(named)]
-    repeated = repeats(member.reached for member in members)
-    return [replace(member, is_repeated=again) for member, again in zip(members, repeated, strict=True)]
+    pairs = zip(labels(job.task.models), job.task.models, strict=True)
+    members = [_participant(slot, label, model, router, job) for slot, (label, model) in enumerate(pairs)]
+    flags = repeats(member.target for member in members)
+    return [
+        replace(member, is_repeated=is_repeated) for member, is_repeated in zip(members, flags, strict=True)
+    ]
 
 
 def _participant(slot: int, label: str, model: str, router: Router, job: Job) -> Participant:

@@ -37,7 +37,7 @@ from counsel.results import (
 
 @dataclass(slots=True)
 class Course:
-    """What has happened so far. Replies by slot, rounds from the first."""
+    """The progress of a consensus. `rounds` has the replies of each round by slot, from the first round on."""
 
     job: Job
     participants: list[Participant]
@@ -53,23 +53,23 @@ class Course:
 
     @property
     def answered(self) -> list[Participant]:
-        """Who answered in the last round."""
+        """The members that answered in the last round."""
         return [member for member in self.participants if member.slot in self.rounds[-1]]
 
-    def changed(self, number: int, slot: str) -> bool | None:
-        """Whether a model changed its position in this round: by its choice, or by its own statement."""
+    def has_changed(self, number: int, slot: str) -> bool | None:
+        """Whether a model changed its position in this round, by its choice or its own statement; None: unknown."""
         reply = self.rounds[number - 1][slot]
         if self.job.task.choices:
-            return vote.pick(reply).choice != vote.pick(self._before(number, slot)).choice
+            return vote.pick(reply).choice != vote.pick(self._previous_reply(number, slot)).choice
         return None if reply.position is None else reply.position == "changed"
 
-    def _before(self, number: int, slot: str) -> Reply:
+    def _previous_reply(self, number: int, slot: str) -> Reply:
         return next(replies[slot] for replies in reversed(self.rounds[: number - 1]) if slot in replies)
 
     def may_have_changed(self) -> bool:
-        """Somebody changed its position in the last round, or did not say."""
+        """Whether a model changed its position in the last round, or did not say."""
         number = len(self.rounds)
-        return any(self.changed(number, slot) is not False for slot in self.rounds[-1])
+        return any(self.has_changed(number, slot) is not False for slot in self.rounds[-1])
 
     def votes_differ(self) -> bool:
         return len({vote.pick(reply).choice for reply in self.latest.values()}) > 1
@@ -99,7 +99,7 @@ class Course:
             models_consulted=len(self.participants),
             initial=tuple(first.values()),
             refined=tuple(self._refined(first)),
-            failed=tuple(map(failed, self.failures)),
+            failed=tuple(map(model_failure, self.failures)),
             continuation=Continuation(id=job.conversation),
             settings=ConsensusSettings(
                 refinement.mode != "never",
@@ -139,24 +139,24 @@ class Course:
         return "consensus_partial" if self.failures else "consensus_complete"
 
     def _refined(self, first: Mapping[str, InitialAnswer]) -> Iterator[RefinedAnswer]:
-        lost = {
+        errors = {
             failure.participant.slot: failure.error for failure in self.failures if failure.phase == "refined"
         }
-        for slot, before in first.items():
+        for slot, first_answer in first.items():
             numbers = [number for number in range(len(self.rounds), 1, -1) if slot in self.rounds[number - 1]]
             if numbers:
-                reply, changed = self.rounds[numbers[0] - 1][slot], self.changed(numbers[0], slot)
+                reply, has_changed = self.rounds[numbers[0] - 1][slot], self.has_changed(numbers[0], slot)
                 yield RefinedAnswer(
-                    before,
+                    first_answer,
                     self.text(reply),
                     results.metadata(reply),
                     None,
-                    changed,
+                    has_changed,
                     numbers[0],
                     self.choice(reply),
                 )
-            elif slot in lost:
-                yield RefinedAnswer(before, None, None, lost[slot])
+            elif slot in errors:
+                yield RefinedAnswer(first_answer, None, None, errors[slot])
 
     def _middle(self) -> Iterator[MiddleRound]:
         """The rounds between the first and the last one."""
@@ -168,7 +168,7 @@ class Course:
                     RoundAnswer(
                         member.label,
                         self.text(replies[member.slot]),
-                        self.changed(number, member.slot),
+                        self.has_changed(number, member.slot),
                         self.choice(replies[member.slot]),
                     )
                     for member in self.participants
@@ -185,12 +185,12 @@ class Course:
         return vote.count(choices, self.participants, picks, errors)
 
     def _members(self) -> Iterator[AnswerSummary]:
-        """The models that answered, for the conversation: a chat that continues it stays with one of them."""
+        """The models that answered. Stored with the conversation, as a chat that continues it stays with one of them."""
         latest = self.latest
         for member in self.participants:
             if reply := latest.get(member.slot):
                 yield AnswerSummary(
-                    model=member.reached.name if member.reached else member.label,
+                    model=member.target.name if member.target else member.label,
                     provider=reply.provider,
                     usage=reply.usage,
                     cost_usd=reply.usage.cost_usd,
@@ -199,5 +199,5 @@ class Course:
                 )
 
 
-def failed(failure: Failure) -> ModelFailure:
+def model_failure(failure: Failure) -> ModelFailure:
     return ModelFailure(failure.participant.label, cast(Phase, failure.phase), failure.error)

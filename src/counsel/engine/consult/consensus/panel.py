@@ -1,4 +1,4 @@
-"""`auto` in a consensus: models of different vendors that can be reached and can serve the request."""
+"""The models of a consensus; `auto` stands for models of different vendors that are available and fit the request."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ class Member:
     stance: str = ""
 
 
-_LEAST = 2  # where there is one vendor only: two of its models
+_LEAST = 2  # models, even if they are from the only available vendor
 
 
-def chosen(request: ConsensusRequest | ReviewRequest, router: Router, caller: Caller) -> tuple[Member, ...]:
-    """The models to ask, with the parts that they play.
+def choose(request: ConsensusRequest | ReviewRequest, router: Router, caller: Caller) -> tuple[Member, ...]:
+    """The models to ask, with their roles and stances.
 
-    `["auto"]` is the user's own panel, or as many of different vendors as `panel_size` says; beside other names each
-    `auto` is one model more, which keeps the role and the stance of its entry.
+    `["auto"]` is the user's own panel, or `panel_size` models of different vendors. Beside other names, each `auto` adds
+    one model, which gets the role and stance of its entry.
     """
     settings = caller.settings
     members = [_member(entry) for entry in panels.requested(request.models, settings)]
     autos = [member for member in members if panels.is_auto(member.model)]
     if not autos:
         return tuple(members)
-    named = [member for member in members if not panels.is_auto(member.model)]
-    if not named and len(autos) == 1:
+    explicit = [member for member in members if not panels.is_auto(member.model)]
+    if not explicit and len(autos) == 1:
         autos *= settings.panel_size
-    names = [member.model for member in named]
-    picked = _pick(
+    names = [member.model for member in explicit]
+    picks = _pick(
         router.auto(caller, needs(request)),
         len(autos),
-        taken=_vendors(names, router, caller),
-        named=set(names),
+        vendors=_vendors(names, router, caller),
+        explicit=set(names),
     )
-    return (*named, *(replace(auto, model=name) for auto, name in zip(autos, picked, strict=False)))
+    return (*explicit, *(replace(auto, model=name) for auto, name in zip(autos, picks, strict=False)))
 
 
 def _member(entry: panels.Entry) -> Member:
@@ -62,7 +62,7 @@ def needs(request: ConsensusRequest | ReviewRequest) -> Needs:
 
 
 def check_names(models: tuple[str, ...], router: Router, caller: Caller) -> None:
-    """Raises if one of the models is unknown or cannot be asked; the error names all of them."""
+    """Raise one error that names all models that are unknown or cannot be asked, if any."""
     errors: dict[str, CounselError] = {}
     for name in models:
         try:
@@ -70,11 +70,11 @@ def check_names(models: tuple[str, ...], router: Router, caller: Caller) -> None
         except CounselError as error:
             errors[name] = error
     if errors:
-        raise _all_of(errors)
+        raise _combined(errors)
 
 
 def check_limits(models: tuple[str, ...], context: Context, router: Router, caller: Caller) -> None:
-    """Raises if one of the models cannot take the question: it is larger than its window, or has images."""
+    """Raise one error that names all models for which the question is too large, or whose images they cannot see."""
     errors: dict[str, CounselError] = {}
     call = Call((Turn("user", context.prompt, context.images),), prompts.CONSULTED)
     for name in models:
@@ -91,28 +91,28 @@ def check_limits(models: tuple[str, ...], context: Context, router: Router, call
         except CounselError as error:
             errors[name] = error
     if errors:
-        raise _all_of(errors)
+        raise _combined(errors)
 
 
-def _all_of(errors: dict[str, CounselError]) -> CounselError:
-    """One error for all members: nothing was sent."""
+def _combined(errors: dict[str, CounselError]) -> CounselError:
+    """One error for all members that failed. Says that nothing was sent."""
     first = next(iter(errors.values()))
-    each = [{**error.as_dict(), "model": model} for model, error in errors.items()]
-    fields = {**first.fields, "models": list(errors), "failed": each}
+    failures = [{**error.as_dict(), "model": model} for model, error in errors.items()]
+    fields = {**first.fields, "models": list(errors), "failed": failures}
     hints = dict.fromkeys(error.hint for error in errors.values() if error.hint)
     fields["hint"] = " ".join([*hints, "Nothing was sent."])
     return type(first)(" ".join(dict.fromkeys(error.message for error in errors.values())), **fields)
 
 
-def _pick(routes: list[Route], wanted: int, taken: set[str], named: set[str]) -> list[str]:
-    picked: list[str] = []
+def _pick(routes: list[Route], count: int, vendors: set[str], explicit: set[str]) -> list[str]:
+    picks: list[str] = []
     for route in routes:
-        if len(picked) < wanted and route.provider not in taken:
-            taken.add(route.provider)
-            picked.append(route.name)
-    short = max(0, min(wanted, max(_LEAST - len(named), 1)) - len(picked))
-    others = [route.name for route in routes if route.name not in {*picked, *named}]
-    return [*picked, *others[:short]]
+        if len(picks) < count and route.provider not in vendors:
+            vendors.add(route.provider)
+            picks.append(route.name)
+    missing = max(0, min(count, max(_LEAST - len(explicit), 1)) - len(picks))
+    rest = [route.name for route in routes if route.name not in {*picks, *explicit}]
+    return [*picks, *rest[:missing]]
 
 
 def _vendors(names: list[str], router: Router, caller: Caller) -> set[str]:

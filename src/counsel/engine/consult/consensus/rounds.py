@@ -1,6 +1,6 @@
 """One round of a consensus: all models at once, or one after another.
 
-A model that fails or is slow does not hold up the others: the result names it and the reason.
+A model that fails or is slow does not delay the others; the result names it and the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.types import Call, Turn
 
 log = logging.getLogger("counsel.consensus")
-GRACE = 120.0  # seconds for the last model after all others are done
+GRACE = 120.0  # seconds that the last model gets after all others have finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ Ask = Callable[[Participant], Awaitable[Reply]]
 
 
 def key_of(number: int) -> str:
-    """The beginning of a round's keys in the store: `initial`, `refined`, `refined2`."""
+    """The prefix of a round's keys in the store: `initial`, `refined`, `refined2`."""
     return {1: "initial", 2: "refined"}.get(number) or f"refined{number - 1}"
 
 
@@ -55,17 +55,17 @@ class Rounds:
         self._cache = cache
         self._store = store
         self._history = history
-        self._done = 0
+        self._finished = 0
         self._members = consultation.job.members
         self._limit = float(consultation.job.caller.settings.model_limit_seconds)
 
     async def hold(
         self, number: int, participants: list[Participant], before: Mapping[str, Reply]
     ) -> tuple[dict[str, Reply], list[Failure]]:
-        """A whole round. `before`: each model's last answer."""
+        """Hold one round. `before`: each model's last answer."""
         phase = "initial" if number == 1 else "refined"
         self._consultation.live.phase(phase)
-        self._done = 0
+        self._finished = 0
         self._consultation.progress(0)
         latest = dict(before)
 
@@ -77,24 +77,24 @@ class Rounds:
         replies: dict[str, Reply] = {}
         failures: list[Failure] = []
         for participant in participants:
-            reply, lost = await self.ask_all([participant], phase, ask, key_of(number))
+            reply, new_failures = await self.ask_all([participant], phase, ask, key_of(number))
             replies |= reply
             latest |= reply
-            failures += lost
+            failures += new_failures
         return replies, failures
 
     async def ask_all(
         self, participants: list[Participant], phase: str, ask: Ask, key: str
     ) -> tuple[dict[str, Reply], list[Failure]]:
-        """Ask all at once; the round closes when all are done, or the last have had their grace."""
+        """Ask all at once. The round ends when all have finished, or the last one has used up its grace period."""
         tasks = {
-            asyncio.create_task(self._counted(participant, phase, ask, key)): participant
+            asyncio.create_task(self._ask_and_count(participant, phase, ask, key)): participant
             for participant in participants
         }
         self._members.tasks = {participant.slot: task for task, participant in tasks.items()}
         self._consultation.plan_round(self._members.tasks)
         try:
-            await self._close(set(tasks))
+            await self._wait(set(tasks))
         finally:
             self._members.tasks = {}
             for task in tasks:
@@ -104,35 +104,35 @@ class Rounds:
         failures: list[Failure] = []
         for task, participant in tasks.items():
             if task.cancelled():
-                failures.append(Failure(participant, phase, self._charged(participant, _too_slow)))
+                failures.append(Failure(participant, phase, self._failure_with_usage(participant, _too_slow)))
             elif isinstance(outcome := task.result(), CounselError):
                 failures.append(Failure(participant, phase, outcome))
             else:
                 replies[participant.slot] = outcome
         return replies, failures
 
-    async def _close(self, pending: set[asyncio.Task[Reply | CounselError]]) -> None:
-        everyone = len(pending)
+    async def _wait(self, pending: set[asyncio.Task[Reply | CounselError]]) -> None:
+        total = len(pending)
         grace: float | None = None
         while pending:
-            until = None if grace is None else max(0.0, grace - time.monotonic())
-            done, pending = await asyncio.wait(pending, timeout=until, return_when=asyncio.FIRST_COMPLETED)
+            timeout = None if grace is None else max(0.0, grace - time.monotonic())
+            done, pending = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if not done and grace is not None:
                 return
-            if everyone > 1 and len(pending) == 1 and grace is None:
+            if total > 1 and len(pending) == 1 and grace is None:
                 grace = time.monotonic() + GRACE
 
-    def _charged(
+    def _failure_with_usage(
         self, participant: Participant, failure: Callable[[Participant, str], CounselError]
     ) -> CounselError:
-        """The failure of a call that was broken off, with its text so far and what it used."""
+        """The failure of an interrupted call, with its text so far and what it used."""
         slot = participant.slot
         error = failure(participant, self._consultation.live.slots[slot].text())
         if used := self._consultation.spent.get(slot):
             results.charge(error, used)
         return error
 
-    async def _counted(
+    async def _ask_and_count(
         self, participant: Participant, phase: str, ask: Ask, key: str
     ) -> Reply | CounselError:
         try:
@@ -140,18 +140,18 @@ class Rounds:
         except asyncio.CancelledError:
             if participant.slot not in self._members.cancelled:
                 raise
-            outcome = self._charged(participant, _cancelled)
+            outcome = self._failure_with_usage(participant, _cancelled)
         if isinstance(outcome, CounselError):
             self._consultation.live.refuse(participant.slot, phase, outcome)
         if phase != "verdict":
-            self._done += 1
-            self._consultation.progress(self._done)
+            self._finished += 1
+            self._consultation.progress(self._finished)
         return outcome
 
     async def _outcome(
         self, participant: Participant, phase: str, ask: Ask, key: str
     ) -> Reply | CounselError:
-        """A member that was cancelled is not asked; what it had answered before counts."""
+        """The member's reply, or its failure. A cancelled member is not asked; an answer from before still counts."""
         slot = participant.slot
         if slot not in self._members.cancelled or await self._consultation.stored_reply(f"{key}:{slot}"):
             return await _reply_or_error(participant, ask)
@@ -180,13 +180,15 @@ class Rounds:
         part = prompts.part(participant.role, participant.stance)
         if part:
             call = replace(call, system=f"{call.system}\n\n{part}" if call.system else part)
-        return vote.asked(call, job.task.choices, job.id, participant.slot) if job.task.choices else call
+        return (
+            vote.with_choices(call, job.task.choices, job.id, participant.slot) if job.task.choices else call
+        )
 
     def _after_others(self, call: Call, participant: Participant, latest: Mapping[str, Reply]) -> Call:
-        """At a round table, the question with what was said before."""
+        """At a round table, the question with the answers before it."""
         if not latest:
             return call
-        answers = self._shown(1, participant, latest)
+        answers = self._answers_for(1, participant, latest)
         *earlier, question = call.turns
         text = prompts.after_others(question.text, answers)
         return replace(call, turns=(*earlier, replace(question, text=text)))
@@ -196,21 +198,21 @@ class Rounds:
     ) -> Call:
         """The question, the model's own answer, then all answers and the request to refine its own."""
         own = latest[participant.slot]
-        answers = self._shown(number, participant, latest)
+        answers = self._answers_for(number, participant, latest)
         last = prompts.CHOOSE_AGAIN if self._job.task.choices else position.REQUEST
         request = prompts.refine(answers, self._job.task.feedback_prompt, last)
         turns = (*call.turns, Turn("assistant", own.text), Turn("user", request))
         return replace(call, turns=turns, session=own.session or call.session)
 
-    def _shown(self, number: int, participant: Participant, latest: Mapping[str, Reply]) -> list[str]:
+    def _answers_for(self, number: int, participant: Participant, latest: Mapping[str, Reply]) -> list[str]:
         texts = self.texts(latest)
-        others = (text for slot, text in texts.items() if slot != participant.slot)
-        size_limits.check_answers(others, self._job.caller.settings)
+        texts_of_others = (text for slot, text in texts.items() if slot != participant.slot)
+        size_limits.check_answers(texts_of_others, self._job.caller.settings)
         order = anonymous.letters(self._job.id, f"{participant.slot} {number}", texts)
         return list(anonymous.blocks(texts, order, participant.slot))
 
     def texts(self, replies: Mapping[str, Reply]) -> dict[str, str]:
-        """Answers as others read them."""
+        """The answers as other models read them."""
         if not self._job.task.choices:
             return {slot: reply.text for slot, reply in replies.items()}
         return {slot: vote.pick(reply).text for slot, reply in replies.items()}
@@ -225,32 +227,32 @@ class Rounds:
             states_position=number > 1 and not choices,
             is_json=bool(choices),
         )
-        call = short(participant.route, call)
+        call = with_output_limit(participant.route, call)
         variant = participant.label if participant.is_repeated else ""
         reply = await self._cache.ask(self._consultation, step, participant.route, call, variant)
         if not choices:
             return reply
 
         def normalize(answer: str) -> str:
-            return vote.in_their_words(answer, choices)
+            return vote.with_exact_choice(answer, choices)
 
         try:
             return await structured.valid_reply(
                 self._consultation, step, participant.route, call, reply, normalize=normalize
             )
         except SchemaMismatch as error:
-            raise _without_choice(participant, error) from None
+            raise _no_choice(participant, error) from None
 
 
-def short(route: Route, call: Call) -> Call:
-    """With the model's own limit for a consensus, if the catalog has one."""
-    most = route.model.options.get("consensus_output") if route.model else None
-    return replace(call, max_output=most) if most else call
+def with_output_limit(route: Route, call: Call) -> Call:
+    """The call with the model's own output limit for a consensus, if the catalog has one."""
+    limit = route.model.options.get("consensus_output") if route.model else None
+    return replace(call, max_output=limit) if limit else call
 
 
 async def _reply_or_error(participant: Participant, ask: Ask) -> Reply | CounselError:
-    if participant.refused:
-        return participant.refused
+    if participant.error:
+        return participant.error
     try:
         return await ask(participant)
     except CounselError as error:
@@ -262,10 +264,10 @@ async def _reply_or_error(participant: Participant, ask: Ask) -> Reply | Counsel
         )
 
 
-def _without_choice(participant: Participant, mismatch: SchemaMismatch) -> SchemaMismatch:
-    """In the voter's words: it knows of choices, and not of our schema."""
+def _no_choice(participant: Participant, mismatch: SchemaMismatch) -> SchemaMismatch:
+    """The mismatch in words that fit: callers know of choices, not of our schema."""
     error = SchemaMismatch(
-        f"{participant.label} picked none of the choices, also when asked again.",
+        f"{participant.label} picked none of the choices, even when asked again.",
         hint="Word the choices differently, or ask another model.",
     )
     error.fields = mismatch.fields
@@ -274,7 +276,7 @@ def _without_choice(participant: Participant, mismatch: SchemaMismatch) -> Schem
 
 def _too_slow(participant: Participant, partial: str) -> TimedOut:
     return TimedOut(
-        f"{participant.label} was still answering {GRACE:.0f} s after all others were done.",
+        f"{participant.label} was still answering {GRACE:.0f} s after all others had finished.",
         hint="Ask it alone, or lower its effort.",
         model=participant.label,
         partial=partial or None,

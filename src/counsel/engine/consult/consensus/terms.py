@@ -1,4 +1,4 @@
-"""The terms of a consensus, from its request: members' parts, judge, choices, rounds. What contradicts itself is refused."""
+"""The terms of a consensus, from its request: roles, stances, judge, choices, rounds. Refuses contradictory requests."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from counsel.results.parts import without_empty
 def applied(
     task: Task, request: Request, members: Sequence[panel.Member], router: Router, caller: Caller
 ) -> Task:
-    """The task with the fields that only a consensus has, and of them a review's."""
+    """The task with the fields of a consensus; for a review, only the roles."""
     if isinstance(request, ReviewRequest):
         return replace(task, roles=_each(member.role for member in members))
     if not isinstance(request, ConsensusRequest):
         return task
     names = [member.model for member in members]
-    judged_by = judge.chosen(request.judge, names, panel.needs(request), router, caller)
-    refine = _refine(request, judged=judged_by is not None)
+    judge_name = judge.choose(request.judge, names, panel.needs(request), router, caller)
+    refine = _refine(request, has_judge=judge_name is not None)
     return replace(
         task,
         roles=_each(member.role for member in members),
         stances=_each(member.stance for member in members),
-        judge=judged_by,
-        choices=vote.checked(request.choices),
+        judge=judge_name,
+        choices=vote.normalize_choices(request.choices),
         refine="" if refine in {"always", "never"} else refine,
         rounds=request.rounds if request.rounds != 2 else None,
         order="" if request.order == "parallel" else request.order,
@@ -40,7 +40,7 @@ def applied(
 
 
 def requested(task: Task) -> dict[str, object]:
-    """What a caller set, under the names of the arguments."""
+    """What the caller set, by the names of the arguments."""
     members = []
     for number, model in enumerate(task.models):
         role = task.roles[number] if task.roles else ""
@@ -56,29 +56,29 @@ def requested(task: Task) -> dict[str, object]:
     )
 
 
-def _refine(request: ConsensusRequest, *, judged: bool) -> str:
+def _refine(request: ConsensusRequest, *, has_judge: bool) -> str:
     refine = request.refine or ("always" if request.enable_cross_feedback else "never")
     if refine == "never" and request.rounds > 2:
         raise InvalidArgument(
-            f"{request.rounds} rounds are requested, but no refinement: the two contradict each other.",
+            f"{request.rounds} rounds were requested, but no refinement: these contradict each other.",
             hint="Nothing was sent. Leave rounds out, or let the models refine their answers.",
         )
     if request.refine is None:
         return refine
     if not request.enable_cross_feedback and request.refine != "never":
         raise InvalidArgument(
-            f"refine is {request.refine}, and enable_cross_feedback is false: they contradict each other.",
+            f"refine is {request.refine} and enable_cross_feedback is false: these contradict each other.",
             hint="Nothing was sent. Leave enable_cross_feedback out.",
         )
-    if request.refine == "disagreement" and not request.choices and not judged:
+    if request.refine == "disagreement" and not request.choices and not has_judge:
         raise InvalidArgument(
-            "refine: disagreement needs choices or a judge, who says whether the answers differ.",
+            "refine: disagreement needs choices or a judge to say whether the answers differ.",
             hint="Nothing was sent. Add choices, or a judge (`auto`).",
         )
     return request.refine
 
 
 def _each(parts: Iterable[str]) -> tuple[str, ...]:
-    """One for each model; none at all if they are empty."""
+    """The values, one for each model; an empty tuple if all of them are empty."""
     values = tuple(parts)
     return values if any(values) else ()

@@ -1,4 +1,4 @@
-"""`choices`: every model picks one, as JSON that is checked; the votes are counted here, never by a model."""
+"""`choices`: every model picks one, as JSON that is checked. The votes are counted here, never by a model."""
 
 from __future__ import annotations
 
@@ -26,52 +26,53 @@ class Pick:
 
     @property
     def text(self) -> str:
-        """As an answer that people and other models read."""
+        """The pick as an answer for people and other models."""
         return f"{self.choice}\n\n{self.reason}".strip()
 
 
-def checked(choices: tuple[str, ...]) -> tuple[str, ...]:
-    """The choices without white space around them. Raises for two that look the same."""
-    stripped = tuple(choice.strip() for choice in choices)
-    if not all(map(_looks, stripped)):
-        raise InvalidArgument("choices: one is empty.", hint="Nothing was sent.")
-    twice = [choice for choice, count in Counter(map(_looks, stripped)).items() if count > 1]
+def normalize_choices(choices: tuple[str, ...]) -> tuple[str, ...]:
+    """The choices without surrounding white space. Raises for an empty one, and for two that look the same."""
+    names = tuple(choice.strip() for choice in choices)
+    if not all(map(_visible_form, names)):
+        raise InvalidArgument("choices: one of them is empty.", hint="Nothing was sent.")
+    twice = [choice for choice, count in Counter(map(_visible_form, names)).items() if count > 1]
     if twice:
         raise InvalidArgument(
             f"choices must differ: {twice[0][:80]!r} appears twice.", hint="Nothing was sent."
         )
-    return stripped
+    return names
 
 
-def _looks(text: str) -> str:
-    """What people see: without case, kinds of white space, invisible characters, and ways to write an accent."""
+def _visible_form(text: str) -> str:
+    """The text for comparison by its look: regardless of case, kinds of white space, invisible characters and how an
+    accent is encoded."""
     visible = "".join(
         char for char in unicodedata.normalize("NFC", text) if unicodedata.category(char) != "Cf"
     )
     return " ".join(visible.casefold().split())
 
 
-def in_their_words(answer: str, choices: Sequence[str]) -> str:
-    """An answer whose choice looks like one of them (`sqlite` for `SQLite`) with that one; any other as it is."""
+def with_exact_choice(answer: str, choices: Sequence[str]) -> str:
+    """The answer with its choice as it was offered, if it only looks like one (`sqlite` for `SQLite`)."""
     try:
         document = json.loads(structured.without_fence(answer))
-        written = _looks(document["choice"])
+        form = _visible_form(document["choice"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return answer
-    meant = next((choice for choice in choices if _looks(choice) == written), None)
-    return answer if meant in {None, document["choice"]} else json.dumps({**document, "choice": meant})
+    match = next((choice for choice in choices if _visible_form(choice) == form), None)
+    return answer if match in {None, document["choice"]} else json.dumps({**document, "choice": match})
 
 
 def schema(choices: Sequence[str]) -> dict[str, object]:
     return strict_object(reason={"type": "string"}, choice={"type": "string", "enum": list(choices)})
 
 
-def asked(call: Call, choices: tuple[str, ...], job: str, slot: str) -> Call:
-    """The call with the choices, in an order of its own for each model: many prefer what is first."""
+def with_choices(call: Call, choices: tuple[str, ...], job: str, slot: str) -> Call:
+    """The call with the choices, in a different order for each model, as many models prefer the first one."""
     order = anonymous.shuffled(job, f"choices {slot}", choices)
-    wanted = schema(order)
-    parts = (call.system, prompts.choose(order), prompts.structured(wanted))
-    return replace(call, system="\n\n".join(part for part in parts if part), schema=wanted)
+    answer_schema = schema(order)
+    parts = (call.system, prompts.choose(order), prompts.structured(answer_schema))
+    return replace(call, system="\n\n".join(part for part in parts if part), schema=answer_schema)
 
 
 def pick(reply: Reply) -> Pick:
@@ -94,7 +95,7 @@ def count(
     picks: Mapping[str, Pick],
     failures: Mapping[str, CounselError],
 ) -> Vote:
-    """`failures`: by slot, of models without a vote."""
+    """Count the votes. `failures`: by slot, of models without a vote."""
     ballots = [
         Ballot(member.label, picks[member.slot].choice, picks[member.slot].reason)
         for member in participants
@@ -102,12 +103,12 @@ def count(
     ]
     counts = {choice: sum(ballot.choice == choice for ballot in ballots) for choice in choices}
     most = max(counts.values())
-    leading = [choice for choice in choices if counts[choice] == most > 0]
+    leaders = [choice for choice in choices if counts[choice] == most > 0]
     return Vote(
         choices=choices,
         counts=counts,
-        majority=leading[0] if len(leading) == 1 else None,
-        tied=tuple(leading) if len(leading) > 1 else (),
+        majority=leaders[0] if len(leaders) == 1 else None,
+        tied=tuple(leaders) if len(leaders) > 1 else (),
         agreement=round(most / len(ballots), 4) if ballots else 0.0,
         votes=tuple(ballots),
         minority=tuple(_minority(choice, ballots) for choice in choices if 0 < counts[choice] < most),

@@ -1,4 +1,4 @@
-"""Unified diffs: read, narrowed to fewer lines of context, and written for a model with line numbers of the new file."""
+"""Reads unified diffs, narrows them to fewer lines of context, and writes them for models with the new file's line numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Hunk:
     lines: tuple[str, ...]  # each begins with " ", "+" or "-"
 
     def numbered(self) -> Iterator[tuple[int, int, str]]:
-        """Each line with its number in the old and in the new file; of a side that lacks it, the next one's."""
+        """Each line with its number in the old and the new file; on the side that lacks it, the number of the next line."""
         old, new = self.old, self.new
         for line in self.lines:
             yield old, new, line
@@ -33,18 +33,18 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
-    path: str  # the new one; of a deleted file its old one
-    old_path: str | None = None  # of a renamed file
+    path: str  # the new path; for a deleted file, the old one
+    old_path: str | None = None  # for a renamed file
     status: str = "modified"  # added, deleted, modified or renamed
     hunks: tuple[Hunk, ...] = ()
     binary: bool = False
     submodule: bool = False
-    combined: bool = False  # of a merge, with several old sides
+    combined: bool = False  # the diff of a merge, with several old sides
     cut: bool = False  # a hunk has fewer lines than its header says
 
     @property
     def changed(self) -> frozenset[int]:
-        """Numbers of the new file's lines that were added, or next to which lines were removed."""
+        """Numbers of lines in the new file that were added, or that are next to removed ones."""
         numbers: set[int] = set()
         for hunk in self.hunks:
             for _, new, line in hunk.numbered():
@@ -56,43 +56,45 @@ class FileDiff:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Lines that were added and removed."""
+        """The numbers of added and removed lines."""
         marks = [line[0] for hunk in self.hunks for line in hunk.lines]
         return marks.count("+"), marks.count("-")
 
     @property
     def last_line(self) -> int | None:
-        """The number of the new file's last line, if the diff shows that."""
+        """The number of the new file's last line, if the diff shows it."""
         if self.status == "added":
             return sum(line[0] != "-" for hunk in self.hunks for line in hunk.lines)
         return None
 
     def side(self, mark: str) -> str:
         """The text of one side (`+` new, `-` old), as far as the diff shows it."""
-        other = "-" if mark == "+" else "+"
-        return "\n".join(line[1:] for hunk in self.hunks for line in hunk.lines if line[0] != other)
+        other_mark = "-" if mark == "+" else "+"
+        return "\n".join(line[1:] for hunk in self.hunks for line in hunk.lines if line[0] != other_mark)
 
     def narrowed(self, context: int, *, whole_functions: bool = False) -> FileDiff:
-        """With at most so many unchanged lines around each change, or the function around it."""
+        """The diff with at most `context` unchanged lines around each change, or also the function around it."""
         hunks = tuple(
             part
             for hunk in self.hunks
-            for part in _split(hunk, context, functions.kept(hunk.lines) if whole_functions else set())
+            for part in _split(
+                hunk, context, functions.around_changes(hunk.lines) if whole_functions else set()
+            )
         )
         return replace(self, hunks=hunks)
 
     def unified(self) -> str:
-        """As a unified diff that `parse` reads."""
+        """The file as a unified diff that `parse` can read."""
         old, new = _quoted(f"a/{self.old_path or self.path}"), _quoted(f"b/{self.path}")
         head = [f"diff --git {old} {new}"]
         if self.status == "renamed" and self.old_path:
             head += [f"rename from {_quoted(self.old_path)}", f"rename to {_quoted(self.path)}"]
         head.append(f"--- {'/dev/null' if self.status == 'added' else old}")
         head.append(f"+++ {'/dev/null' if self.status == 'deleted' else new}")
-        return "\n".join([*head, *(line for hunk in self.hunks for line in _written(hunk))]) + "\n"
+        return "\n".join([*head, *(line for hunk in self.hunks for line in _hunk_lines(hunk))]) + "\n"
 
-    def shown(self) -> str:
-        """For a model. Each line of content begins with its number, so that content cannot fake the end of a block."""
+    def for_model(self) -> str:
+        """The file for a model. Each line of content begins with its number, so that content cannot fake a block's end."""
         before = f' renamed_from="{attribute(self.old_path)}"' if self.old_path else ""
         head = f'<file path="{attribute(self.path)}" status="{self.status}"{before}>'
         parts = [head]
@@ -104,13 +106,13 @@ class FileDiff:
         return "\n".join([*parts, "</file>"])
 
 
-def _split(hunk: Hunk, context: int, more: set[int]) -> Iterator[Hunk]:
-    marked = [at for at, line in enumerate(hunk.lines) if line[0] != " "]
-    kept = sorted(more | {at for mark in marked for at in range(mark - context, mark + context + 1)})
+def _split(hunk: Hunk, context: int, extra: set[int]) -> Iterator[Hunk]:
+    changes = [at for at, line in enumerate(hunk.lines) if line[0] != " "]
+    indices = sorted(extra | {at for mark in changes for at in range(mark - context, mark + context + 1)})
     numbers = list(hunk.numbered())
     start: int | None = None
     before = -2
-    for at in [*(at for at in kept if 0 <= at < len(hunk.lines)), -1]:
+    for at in [*(at for at in indices if 0 <= at < len(hunk.lines)), -1]:
         if start is not None and at != before + 1:
             yield Hunk(numbers[start][0], numbers[start][1], hunk.lines[start : before + 1])
             start = None
@@ -119,7 +121,7 @@ def _split(hunk: Hunk, context: int, more: set[int]) -> Iterator[Hunk]:
         before = at
 
 
-def _written(hunk: Hunk) -> Iterator[str]:
+def _hunk_lines(hunk: Hunk) -> Iterator[str]:
     old = sum(line[0] != "+" for line in hunk.lines)
     new = sum(line[0] != "-" for line in hunk.lines)
     yield f"@@ -{hunk.old - (not old)},{old} +{hunk.new - (not new)},{new} @@"
@@ -134,14 +136,14 @@ def write(files: Iterable[FileDiff]) -> str:
 
 
 def parse(text: str) -> list[FileDiff]:
-    """The files of a unified diff, with or without git's own headers. Lines that are not part of a diff are skipped."""
+    """The files of a unified diff, with or without git's headers. Lines that are not part of a diff are skipped."""
     lines = text.split("\n")
     files: list[FileDiff] = []
     at = 0
     while at < len(lines):
         line = lines[at].rstrip("\r")
-        plain = line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
-        if line.startswith("diff --git ") or plain:
+        is_plain = line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
+        if line.startswith("diff --git ") or is_plain:
             file, at = _file(lines, at)
             if file:
                 files.append(file)
@@ -178,7 +180,7 @@ def _file(lines: list[str], at: int) -> tuple[FileDiff | None, int]:
             _note(line, names, facts)
         first = False
         at += 1
-    return _made(names, facts, tuple(hunks)), at
+    return _file_diff(names, facts, tuple(hunks)), at
 
 
 _FACTS = (
@@ -203,21 +205,21 @@ def _note(line: str, names: dict[str, str], facts: set[str]) -> None:
         facts.add("submodule")
 
 
-def _made(names: dict[str, str], facts: set[str], hunks: tuple[Hunk, ...]) -> FileDiff | None:
+def _file_diff(names: dict[str, str], facts: set[str], hunks: tuple[Hunk, ...]) -> FileDiff | None:
     old, new = _path(names.get("old"), "a/"), _path(names.get("new"), "b/")
     if "git" in names and not (old or new):
         old, new = _both(names["git"])
-    renamed = names.get("rename from")
+    old_name = names.get("rename from")
     path = names.get("rename to") or new or old
     if not path:
         return None
-    added = "new file mode" in facts or names.get("old", "").startswith("/dev/null")
-    deleted = "deleted file mode" in facts or names.get("new", "").startswith("/dev/null")
+    is_added = "new file mode" in facts or names.get("old", "").startswith("/dev/null")
+    is_deleted = "deleted file mode" in facts or names.get("new", "").startswith("/dev/null")
     subproject = any(line[1:].startswith("Subproject commit ") for hunk in hunks for line in hunk.lines)
-    status = "renamed" if renamed else "added" if added else "deleted" if deleted else "modified"
+    status = "renamed" if old_name else "added" if is_added else "deleted" if is_deleted else "modified"
     return FileDiff(
         path=path,
-        old_path=renamed,
+        old_path=old_name,
         status=status,
         hunks=hunks,
         binary=bool(facts & {"Binary files", "GIT binary patch"}),
@@ -228,16 +230,16 @@ def _made(names: dict[str, str], facts: set[str], hunks: tuple[Hunk, ...]) -> Fi
 
 
 def _hunk(lines: list[str], at: int, match: re.Match[str]) -> tuple[Hunk, int, bool]:
-    """The hunk, the line behind it, and whether lines are missing.
+    """The hunk, the index of the line after it, and whether lines are missing.
 
-    The counts in its header say where it ends: a removed line may look like a header.
+    The counts in the header decide where it ends, since a removed line may look like a header.
     """
     old, new = int(match[2] or 1 if match[2] != "0" else 0), int(match[4] or 1 if match[4] != "0" else 0)
     start_old, start_new = int(match[1]) + (not old), int(match[3]) + (not new)
-    taken: list[str] = []
+    body: list[str] = []
     while at < len(lines) and (old > 0 or new > 0):
         line = lines[at].removesuffix("\r")
-        mark = line[:1] or " "  # mail programs strip the blank of an empty line
+        mark = line[:1] or " "  # mail programs strip the blank in an empty line
         if mark == "\\":
             at += 1
             continue
@@ -245,23 +247,23 @@ def _hunk(lines: list[str], at: int, match: re.Match[str]) -> tuple[Hunk, int, b
             break
         old -= mark != "+"
         new -= mark != "-"
-        taken.append(mark + line[1:])
+        body.append(mark + line[1:])
         at += 1
     if at < len(lines) and lines[at].startswith("\\"):
         at += 1
-    return Hunk(start_old, start_new, tuple(taken)), at, old > 0 or new > 0
+    return Hunk(start_old, start_new, tuple(body)), at, old > 0 or new > 0
 
 
 def _path(name: str | None, prefix: str) -> str | None:
     if name is None or name.startswith("/dev/null"):
         return None
-    quoted = name.startswith('"')
-    plain = _unquoted(name[: _end_of_quoted(name)] if quoted else name.partition("\t")[0])
+    is_quoted = name.startswith('"')
+    plain = _unquoted(name[: _end_of_quoted(name)] if is_quoted else name.partition("\t")[0])
     return plain.removeprefix(prefix)
 
 
 def _both(names: str) -> tuple[str | None, str | None]:
-    """`a/x b/x` of a file without hunks: both halves are equal but for their prefix, unless it was renamed."""
+    """Split `a/x b/x` of a file without hunks: both halves are equal except for their prefix, unless it was renamed."""
     if names.startswith('"'):
         old = names[: _end_of_quoted(names)]
         return _path(old, "a/"), _path(names[len(old) + 1 :], "b/")
@@ -278,7 +280,7 @@ def _end_of_quoted(text: str) -> int:
 
 
 def _unquoted(name: str) -> str:
-    """A name as git writes it: in quotes with escapes where it has special characters."""
+    """A name from git's notation, which has quotes and escapes around special characters."""
     if not (name.startswith('"') and name.endswith('"') and len(name) > 1):
         return name
     data = bytearray()

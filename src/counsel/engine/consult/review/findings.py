@@ -1,8 +1,8 @@
-"""Findings of several members: read from their answers, located in the change, merged, and given to a member to check.
+"""Findings of several members: read from their answers, located in the change, merged, and assigned to a member to check.
 
-Two findings are taken for the same one if they are in the same file, at most `NEAR` lines apart, and similar: of the words
-of their titles at least `TITLES` are shared, or of the words of titles and reasons together at least `TEXTS` (Dice's
-coefficient over word stems of five letters, without common words). Findings of one member are never merged with each other.
+Two findings count as the same if they are in the same file, at most `NEAR` lines apart, and similar: their titles share
+at least `TITLES` of their words, or titles and reasons together at least `TEXTS` (Dice's coefficient over word stems of
+five letters, without common words). Findings of one member are never merged with each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SEVERITIES: dict[str, Severity] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawFinding:
-    """As one member made it."""
+    """A finding as one member made it."""
 
     slot: str
     file: str
@@ -67,7 +67,7 @@ class RawFinding:
 
     @property
     def id(self) -> str:
-        """From its content: the same in every attempt, and it tells a checking member nothing about who made it."""
+        """Derived from the content: the same in every attempt, and it does not tell a checking member who made it."""
         content = json.dumps([self.slot, self.file, self.line, self.title, self.reason])
         return f"F{hashlib.sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
@@ -80,7 +80,7 @@ class RawFinding:
 
 
 def document(text: str) -> dict[str, object] | None:
-    """The JSON object of an answer: alone, in a fence, or between words."""
+    """The JSON object in an answer: alone, in a fence, or surrounded by text."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         return None
@@ -92,22 +92,22 @@ def document(text: str) -> dict[str, object] | None:
 
 
 def read(text: str, slot: str, files: Sequence[FileDiff]) -> list[RawFinding] | None:
-    """The findings of an answer; None: it has none of the form that was asked for. An entry without a claim is dropped."""
-    shown = document(text)
-    entries = shown.get("findings") if shown else None
+    """The findings in an answer; None if it does not have the requested form. Drops entries without a claim."""
+    answer = document(text)
+    entries = answer.get("findings") if answer else None
     if not isinstance(entries, list):
         return None
     paths = _names(files)
-    made = (_finding(entry, slot, paths) for entry in entries[:MOST] if isinstance(entry, dict))
-    return list({finding.id: finding for finding in made if finding}.values())
+    candidates = (_finding(entry, slot, paths) for entry in entries[:MOST] if isinstance(entry, dict))
+    return list({finding.id: finding for finding in candidates if finding}.values())
 
 
 def _names(files: Sequence[FileDiff]) -> dict[str, str]:
-    """The changed files by all names that a member may use: its own, as the member was shown it, the one before."""
+    """The changed files by every name that a member may use: the current, the old and the escaped one in the prompt."""
     before = {file.old_path: file.path for file in files if file.old_path}
     now = {file.path: file.path for file in files}
-    shown = {attribute(name).strip(): path for name, path in (before | now).items()}
-    return before | shown | now
+    escaped = {attribute(name).strip(): path for name, path in (before | now).items()}
+    return before | escaped | now
 
 
 def _finding(entry: dict[str, object], slot: str, paths: Mapping[str, str]) -> RawFinding | None:
@@ -137,7 +137,7 @@ def _text(entry: dict[str, object], name: str, most: int) -> str:
 
 
 def _number(value: object) -> int | None:
-    """Also from `3.0`, `"3"`, `"L3"` and `"3-5"`."""
+    """A line number; `3.0`, `"3"`, `"L3"` and `"3-5"` are accepted, too."""
     if isinstance(value, str) and (match := _LINE(value)):
         value = int(match[1])
     if isinstance(value, float) and value.is_integer():
@@ -146,20 +146,20 @@ def _number(value: object) -> int | None:
 
 
 def _path(name: str, paths: Mapping[str, str]) -> str:
-    """The changed file that is meant: with a diff's prefix, an absolute path, or the end of one."""
+    """The changed file with this name, which may have a diff's prefix, be an absolute path, or only the end of one."""
     plain = name.replace("\\", "/").removeprefix("./")
-    if known := paths.get(name) or paths.get(_bare(name)) or paths.get(plain):
-        return known
-    bare = _bare(plain).lstrip("/")
+    if match := paths.get(name) or paths.get(_without_prefix(name)) or paths.get(plain):
+        return match
+    bare = _without_prefix(plain).lstrip("/")
     ends = {
         path
-        for shown, path in paths.items()
-        if bare == shown or bare.endswith(f"/{shown}") or shown.endswith(f"/{bare}")
+        for alias, path in paths.items()
+        if bare == alias or bare.endswith(f"/{alias}") or alias.endswith(f"/{bare}")
     }
     return ends.pop() if len(ends) == 1 else bare
 
 
-def _bare(name: str) -> str:
+def _without_prefix(name: str) -> str:
     return name.removeprefix("a/").removeprefix("b/")
 
 
@@ -167,9 +167,9 @@ _VERDICTS: dict[str, Verdict] = {"confirmed": "confirmed", "disputed": "disputed
 
 
 def verdicts(text: str) -> dict[str, tuple[Verdict, str]] | None:
-    """By finding: the verdict, and its reason."""
-    shown = document(text)
-    entries = shown.get("verdicts") if shown else None
+    """The verdict and its reason, by the finding's id; None if the answer does not have the requested form."""
+    answer = document(text)
+    entries = answer.get("verdicts") if answer else None
     if not isinstance(entries, list):
         return None
     by_finding: dict[str, tuple[Verdict, str]] = {}
@@ -180,21 +180,23 @@ def verdicts(text: str) -> dict[str, tuple[Verdict, str]] | None:
 
 
 def readable(text: str) -> str:
-    """An answer's findings as a list, for people; an answer of another form as it is."""
-    made = read(text, "", ())
-    if made is None:
+    """An answer's findings as a list for people; an answer in another form as it is."""
+    findings = read(text, "", ())
+    if findings is None:
         return text
-    lines = [f"- {each.severity} {each.file}:{each.line or ''} {each.title}" for each in made]
+    lines = [
+        f"- {finding.severity} {finding.file}:{finding.line or ''} {finding.title}" for finding in findings
+    ]
     return "\n".join(lines) or "No findings."
 
 
-# ── where they are ───────────────────────────────────────────────────────────────────────────────────
+# ── locations ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def location(
     finding: RawFinding, files: Mapping[str, FileDiff], line_count: Callable[[str], int | None]
 ) -> Location:
-    """`line_count`: of a file of the repository; -1: there is none; None: not known."""
+    """Where a finding is, relative to the diff. `line_count`: of a repository's file; -1: no such file; None: unknown."""
     file = files.get(finding.file)
     lines = (file.last_line if file else None) or line_count(finding.file)
     if (file is None and lines == -1) or (lines and lines > 0 and (finding.line or 0) > lines):
@@ -204,38 +206,38 @@ def location(
     if finding.line is None or file.status == "deleted":
         return "diff"
     first, last = finding.line - NEAR_CHANGE, (finding.last or finding.line) + NEAR_CHANGE
-    return "diff" if any(first <= changed <= last for changed in file.changed) else "outside"
+    return "diff" if any(first <= number <= last for number in file.changed) else "outside"
 
 
 # ── merging ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def merge(members: Iterable[Sequence[RawFinding]]) -> list[list[RawFinding]]:
-    """Groups of equal findings, in the order of members; of several groups that match, the most similar."""
+    """Groups of equal findings, in the order of the members. A finding joins the most similar group."""
     groups: list[list[RawFinding]] = []
-    for made in members:
-        before = list(groups)  # those of other members
-        taken: set[int] = set()
-        for finding in made:
-            scored = [
-                (max(similarity(finding, other) for other in group), -at)
-                for at, group in enumerate(before)
-                if at not in taken
+    for findings in members:
+        earlier = list(groups)  # findings of other members
+        matched: set[int] = set()
+        for finding in findings:
+            scores = [
+                (max(similarity(finding, candidate) for candidate in group), -index)
+                for index, group in enumerate(earlier)
+                if index not in matched
             ]
-            best, at = max(scored, default=(0.0, 0))
+            best, index = max(scores, default=(0.0, 0))
             if best > 0:
-                before[-at].append(finding)
-                taken.add(-at)
+                earlier[-index].append(finding)
+                matched.add(-index)
             else:
                 groups.append([finding])
     return groups
 
 
 def similarity(finding: RawFinding, other: RawFinding) -> float:
-    """0: they are not the same."""
+    """How similar two findings are; 0 if they are not the same."""
     if finding.file != other.file or not _near(finding, other):
         return 0.0
-    if _plain(finding.title) == _plain(other.title):  # also one of symbols alone: `i < n` should be `i <= n`
+    if _plain(finding.title) == _plain(other.title):  # titles without words count, too: `i < n` → `i <= n`
         return 1.0
     titles = _dice(_words(finding.title), _words(other.title))
     texts = _dice(_words(f"{finding.title} {finding.reason}"), _words(f"{other.title} {other.reason}"))
@@ -258,7 +260,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """Its stem; of Chinese and Japanese, which have no blanks between words, each pair of characters."""
+    """The word's stem; in Chinese and Japanese, which have no blanks between words, each pair of characters."""
     if word[0] < _FIRST_WITHOUT_BLANKS:
         yield word[:_STEM]
     else:
@@ -269,18 +271,18 @@ def _dice(words: frozenset[str], other: frozenset[str]) -> float:
     return 2 * len(words & other) / (len(words) + len(other)) if words or other else 0.0
 
 
-# ── who checks what ──────────────────────────────────────────────────────────────────────────────────
+# ── assignment ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def assign(groups: Sequence[Sequence[RawFinding]], slots: Sequence[str]) -> dict[str, list[int]]:
-    """For each member, the groups that it checks: one that it did not make, as evenly as possible."""
+    """The groups that each member checks: only groups that it did not make, distributed as evenly as possible."""
     duties: dict[str, list[int]] = {slot: [] for slot in slots}
     load: Counter[str] = Counter()
-    for at, group in enumerate(groups):
-        makers = {finding.slot for finding in group}
-        others = [slot for slot in slots if slot not in makers]
-        if others:
-            chosen = min(others, key=lambda slot: (load[slot], slots.index(slot)))
-            duties[chosen].append(at)
-            load[chosen] += 1
+    for index, group in enumerate(groups):
+        authors = {finding.slot for finding in group}
+        candidates = [slot for slot in slots if slot not in authors]
+        if candidates:
+            checker = min(candidates, key=lambda slot: (load[slot], slots.index(slot)))
+            duties[checker].append(index)
+            load[checker] += 1
     return {slot: duty for slot, duty in duties.items() if duty}

@@ -1,7 +1,7 @@
-"""The function around a change, found by indentation: good enough in most languages, and no parser for each of them.
+"""Finds the function around a change by indentation, which is good enough in most languages and needs no parsers.
 
-A diff is narrowed to some lines around each change; a reviewer who sees half a function guesses at the other half. So the
-function, or a small class, is kept as a whole, and of a longer one the first line.
+A diff is narrowed to some lines around each change, but a reviewer that sees half a function guesses the other half. So
+a function or small class is sent as a whole, and the first line of a longer one.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-LONGEST = 150  # lines of a function that is kept as a whole
-_FAR = 400  # lines in which its beginning is looked for: a data file has none
+LONGEST = 150  # lines of a function that is sent as a whole
+_FAR = 400  # lines to search for its beginning, since a data file has none
 _TAB = 8
 
 _NAMED = re.compile(
@@ -18,35 +18,36 @@ _NAMED = re.compile(
     r"|inline|extern|const|partial|data|suspend|pub(?:\([\w:]+\))?)\s+)*"
     r"(?:def|class|function\*?|func|fn|fun|sub|impl|trait|interface|struct|enum|record|module|namespace|object)\b"
 ).match
-_BRACED = re.compile(
-    r"\)[^(){}]*\{$|=>\s*\{$|\w\($"
-).search  # `int f(int a) {`, `const f = (a) => {`, `int f(`
-_HEADED = re.compile(r"\)[^(){};,]*$").search  # the same with the brace in the next line
+# `int f(int a) {`, `const f = (a) => {`, `int f(`
+_BRACED = re.compile(r"\)[^(){}]*\{$|=>\s*\{$|\w\($").search
+_HEADED = re.compile(r"\)[^(){};,]*$").search  # the same, with the brace in the next line
 _CONTROL = re.compile(
     r"\}?\s*(?:if|else|elif|for|foreach|while|until|unless|switch|match|select|case|when|try|catch|except|finally|do|with"
     r"|using|lock|synchronized|return|guard|loop)\b"
 ).match
-_ABOVE = ("@", "#", "//", "/*", "*", "[")  # decorators and comments of a function
-_NOTES = ("#", "//")  # comments and conditions of the preprocessor begin anywhere
+_ABOVE = ("@", "#", "//", "/*", "*", "[")  # how decorators and comments above a function begin
+_NOTES = ("#", "//")  # comments and preprocessor conditions, whose indentation means nothing
 
 
-def kept(lines: Sequence[str]) -> set[int]:
-    """Of a hunk's lines those of the functions around its changes."""
+def around_changes(lines: Sequence[str]) -> set[int]:
+    """The indices of a hunk's lines that belong to the functions around its changes."""
     indices: set[int] = set()
-    whole: set[int] = set()
+    blocks: set[int] = set()
     for at, line in enumerate(lines):
         around = lines[max(0, at - 1) : at + 2]
-        if line[0] == " " or at in whole or all(each[0] != " " for each in around):  # inside a run of changes
+        if (
+            line[0] == " " or at in blocks or all(neighbour[0] != " " for neighbour in around)
+        ):  # inside a run of changes
             continue
         for header in _headers(lines, at):
             indices.add(header)
             if len(block := _block(lines, header)) <= LONGEST:
-                whole.update(block)
-    return indices | whole
+                blocks.update(block)
+    return indices | blocks
 
 
 def _headers(lines: Sequence[str], at: int) -> Iterator[int]:
-    """The first lines of what is around a line, from the inside out."""
+    """The first lines of the functions and classes around a line, from the inside out."""
     depth = _depth(lines, at)
     for number in range(at, max(-1, at - _FAR), -1):
         text = lines[number][1:].strip()
@@ -71,7 +72,7 @@ def _header(lines: Sequence[str], number: int, text: str) -> int | None:
 
 
 def _block(lines: Sequence[str], header: int) -> range:
-    """From the comments above it to its last line."""
+    """The lines of a function, from the comments above it to its last line."""
     depth, start, end = _indent(lines[header]), header, header + 1
     while start and lines[start - 1][1:].strip().startswith(_ABOVE):
         start -= 1
@@ -80,7 +81,7 @@ def _block(lines: Sequence[str], header: int) -> range:
         if not text or lines[number][0] == "-" or text.startswith(_NOTES):
             continue
         if _indent(lines[number]) <= depth:
-            if text.startswith((")", "]", "{")):  # the rest of its head
+            if text.startswith((")", "]", "{")):  # the rest of its header
                 end = number + 1
                 continue
             closing = text.startswith("}") or text in {"end", "end;"}

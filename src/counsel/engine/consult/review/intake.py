@@ -1,4 +1,4 @@
-"""A review's question before it is stored: secrets and files that nobody reviews are taken out of the diff."""
+"""Prepares a review's question before it is stored: leaves secrets and files that nobody reviews out of the diff."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Prepared:
     about: ReviewSubject
 
 
-def prepared(request: ReviewRequest, caller: Caller) -> Prepared:
-    """Raises `InvalidArgument` if there is nothing to review."""
+def prepare(request: ReviewRequest, caller: Caller) -> Prepared:
+    """The question of a review. Raises `InvalidArgument` if there is nothing to review."""
     root = Path(request.root) if request.root else None
     files = diff.parse(sound(request.diff))
     if not files:
         raise InvalidArgument(
             "The diff contains no files.",
-            hint="Nothing was sent. A unified diff is needed, as `git diff` writes it.",
+            hint="Nothing was sent. Pass a unified diff, as `git diff` writes it.",
         )
-    kept, left = selection.split(files, caller, root)
-    left_out: list[LeftOutFile] = [*request.left_out, *(entry.to_json() for entry in left)]
-    if not kept:
+    reviewed, excluded = selection.split(files, caller, root)
+    left_out: list[LeftOutFile] = [*request.left_out, *(entry.to_json() for entry in excluded)]
+    if not reviewed:
         raise InvalidArgument(
             f"There is nothing to review: all {counted(len(left_out), 'file')} were left out ({_reasons(left_out)}).",
             hint="Nothing was sent.",
@@ -45,9 +45,9 @@ def prepared(request: ReviewRequest, caller: Caller) -> Prepared:
     }
     if root:
         about["root"] = str(root)
-    return Prepared(head + diff.write(kept), about)
+    return Prepared(head + diff.write(reviewed), about)
 
 
 def _reasons(left_out: list[LeftOutFile]) -> str:
-    shown = [f"{entry['file']}: {entry['reason']}" for entry in left_out[:5]]
-    return "; ".join([*shown, "…"] if len(left_out) > 5 else shown)
+    examples = [f"{entry['file']}: {entry['reason']}" for entry in left_out[:5]]
+    return "; ".join([*examples, "…"] if len(left_out) > 5 else examples)

@@ -1,4 +1,4 @@
-"""The members of a review: each is asked in a task of its own, so that one can fail or be stopped while the others continue."""
+"""The members of a review. Each is asked in its own task, so that one can fail or be stopped while the others continue."""
 
 from __future__ import annotations
 
@@ -24,26 +24,28 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Reviewer:
     slot: str
-    label: str  # `gpt-5#2`: the second of that name
+    label: str  # `gpt-5#2` is the second member with that name
     route: Route | None
-    refused: CounselError | None = None
+    error: CounselError | None = None
     role: str = ""
-    is_repeated: bool = False  # another member before it is the same model
+    is_repeated: bool = False  # an earlier member is the same model
 
 
 def panel(job: Job, router: Router) -> list[Reviewer]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     members = []
-    for at, model in enumerate(job.task.models):
-        seen[model] += 1
-        label = model if seen[model] == 1 else f"{model}#{seen[model]}"
-        role = job.task.roles[at] if job.task.roles else ""
+    for index, model in enumerate(job.task.models):
+        counts[model] += 1
+        label = model if counts[model] == 1 else f"{model}#{counts[model]}"
+        role = job.task.roles[index] if job.task.roles else ""
         try:
-            members.append(Reviewer(str(at), label, router.route(model, job.caller), None, role))
+            members.append(Reviewer(str(index), label, router.route(model, job.caller), None, role))
         except CounselError as error:
-            members.append(Reviewer(str(at), label, None, error, role))
-    repeated = repeats(member.route for member in members)
-    return [replace(member, is_repeated=again) for member, again in zip(members, repeated, strict=True)]
+            members.append(Reviewer(str(index), label, None, error, role))
+    flags = repeats(member.route for member in members)
+    return [
+        replace(member, is_repeated=is_repeated) for member, is_repeated in zip(members, flags, strict=True)
+    ]
 
 
 async def ask_all(
@@ -52,19 +54,19 @@ async def ask_all(
     phase: Phase,
     ask: Callable[[Reviewer], Awaitable[T]],
 ) -> dict[str, T | CounselError]:
-    """By slot: what each answered, or why it failed."""
-    done = 0
+    """Ask all members at once. Returns each one's answer or failure, by slot."""
+    finished_count = 0
     consultation.live.phase(phase)
     consultation.progress(0)
 
-    async def counted(member: Reviewer) -> T | CounselError:
-        nonlocal done
+    async def ask_and_count(member: Reviewer) -> T | CounselError:
+        nonlocal finished_count
         outcome = await _outcome(consultation, member, phase, ask)
-        done += 1
-        consultation.progress(done)
+        finished_count += 1
+        consultation.progress(finished_count)
         return outcome
 
-    tasks = {member.slot: asyncio.create_task(counted(member)) for member in members}
+    tasks = {member.slot: asyncio.create_task(ask_and_count(member)) for member in members}
     stoppable = consultation.job.members
     stoppable.tasks = dict(tasks)
     consultation.plan_round(tasks)
@@ -103,10 +105,10 @@ async def _outcome(
 async def _reply(
     consultation: Consultation, member: Reviewer, phase: Phase, ask: Callable[[Reviewer], Awaitable[T]]
 ) -> T:
-    """A member that was cancelled is asked nothing more; what it had answered before counts."""
-    if member.refused:
-        raise member.refused
-    cancelled = member.slot in consultation.job.members.cancelled
-    if cancelled and not await consultation.stored_reply(f"{phase}:{member.slot}"):
+    """Ask a member. A cancelled one is not asked any more, but an answer from before still counts."""
+    if member.error:
+        raise member.error
+    is_cancelled = member.slot in consultation.job.members.cancelled
+    if is_cancelled and not await consultation.stored_reply(f"{phase}:{member.slot}"):
         raise Cancelled(f"{member.label} was cancelled.", model=member.label)
     return await ask(member)

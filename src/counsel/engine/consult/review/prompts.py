@@ -1,4 +1,4 @@
-"""What the members of a review are asked. They never read another member's name."""
+"""The prompts for the members of a review, which never contain another member's name."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def review(question: str, change: str, left_out: Iterable[str]) -> str:
 
 
 def check(change: str, findings: Iterable[RawFinding]) -> str:
-    listed = [
+    rows = [
         {
             "id": finding.id,
             "file": finding.file,
@@ -82,8 +82,8 @@ def check(change: str, findings: Iterable[RawFinding]) -> str:
         }
         for finding in findings
     ]
-    shown = "\n".join(strict_json.dumps(entry) for entry in listed)
-    return f"<change>\n{change}\n</change>\n\nCheck these findings:\n\n{shown}"
+    text = "\n".join(strict_json.dumps(entry) for entry in rows)
+    return f"<change>\n{change}\n</change>\n\nCheck these findings:\n\n{text}"
 
 
 AGAIN = "Your answer is not the JSON document that was asked for. Answer again with that JSON document and nothing else."

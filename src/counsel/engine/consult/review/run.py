@@ -1,7 +1,7 @@
-"""`review`: several models read a change. Each reviews it alone; then each finding is checked by a model that did not make it.
+"""`review`: several models each review a change alone; then each finding is checked by a model that did not make it.
 
-N members make at most 2 N calls: all findings that a member has to check are in one call. (A member whose answer is not the
-JSON that was asked for is asked once more.) No member reads another one's name.
+N members make at most 2 N calls, as all findings that a member has to check are in one call. (A member that does not
+answer with the requested JSON is asked once more.) No member reads another one's name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from counsel.engine.consult.review import diff, findings, members, prompts, sele
 from counsel.engine.consult.review.diff import FileDiff
 from counsel.engine.consult.review.findings import RawFinding
 from counsel.engine.consult.review.members import Phase, Reviewer
-from counsel.engine.consult.review.selection import Fitted
+from counsel.engine.consult.review.selection import Excerpt
 from counsel.engine.consult.routes import Route, Router
 from counsel.engine.context import tokens
 from counsel.engine.context.allowed_folders import Folders
@@ -46,21 +46,21 @@ from counsel.results.review import (
 from counsel.types import Call, Json, Turn
 
 T = TypeVar("T")
-_AGENT_WINDOW = 100_000  # tokens of a change that an agent is given: its own window is not known
-_SHARE = 0.75  # of a window that the question may fill; the rest is for thinking and the answer
+_AGENT_WINDOW = 100_000  # tokens of a change that an agent gets, as its own window is unknown
+_SHARE = 0.75  # of a window, for the question; the rest is for thinking and the answer
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What one member answered in the first round."""
+    """One member's answer in the first round."""
 
     reply: Reply
-    fitted: Fitted
+    excerpt: Excerpt
     findings: tuple[RawFinding, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckReply:
     reply: Reply
     verdicts: Mapping[str, tuple[Verdict, str]]
 
@@ -93,7 +93,7 @@ class _Run:
         return await asyncio.to_thread(self._outcome, reviews, groups, checks)  # it reads files
 
     def _without_failures(self, replies: Mapping[str, T | CounselError], phase: Phase) -> dict[str, T]:
-        """The answers; failures are noted."""
+        """The answers without failures, which are recorded."""
         for slot, reply in replies.items():
             if isinstance(reply, CounselError):
                 self._failures.append(ModelFailure(self._label(slot), phase, reply))
@@ -103,63 +103,63 @@ class _Run:
 
     async def _review(self, member: Reviewer) -> Review:
         question = self._job.task.prompt
-        fitted = self._fit(
+        excerpt = self._fit(
             member, self._files, prompts.review(question, "", [file.path for file in self._files])
         )
-        text = prompts.review(question, fitted.text, fitted.left_out)
+        text = prompts.review(question, excerpt.text, excerpt.left_out)
         call = self._call(member, prompts.REVIEWER, text, prompts.REVIEW)
-        reply, made = await self._ask(
+        reply, raw_findings = await self._ask(
             member, "review", call, lambda answer: findings.read(answer, member.slot, self._files)
         )
-        return Review(reply, fitted, tuple(made))
+        return Review(reply, excerpt, tuple(raw_findings))
 
     async def _checks(
         self, groups: Sequence[Sequence[RawFinding]], duties: Mapping[str, Sequence[int]]
-    ) -> dict[str, Checked]:
+    ) -> dict[str, CheckReply]:
         if not duties:
             return {}
         checking = [member for member in self._panel if member.slot in duties]
 
-        async def check(member: Reviewer) -> Checked:
+        async def check(member: Reviewer) -> CheckReply:
             return await self._check(member, [groups[at][0] for at in duties[member.slot]])
 
         replies = await members.ask_all(self._consultation, checking, "check", check)
         return self._without_failures(replies, "check")
 
-    async def _check(self, member: Reviewer, unchecked: list[RawFinding]) -> Checked:
-        """The worst findings first, and only the files that they are about, as far as they fit."""
-        unchecked.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
+    async def _check(self, member: Reviewer, claims: list[RawFinding]) -> CheckReply:
+        """Check these findings, the worst first, with only the files that they are about, as far as they fit."""
+        claims.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
         half = self._window(member) // 2
-        while len(unchecked) > 1 and tokens.estimate(prompts.check("", unchecked)) > half:
-            unchecked.pop()
-        concerned = {finding.file for finding in unchecked}
-        files = [file for file in self._files if file.path in concerned]
-        fitted = self._fit(member, files, prompts.check("", unchecked), needs_one=False)
-        call = self._call(member, prompts.CHECKER, prompts.check(fitted.text, unchecked), prompts.CHECK)
-        reply, given_verdicts = await self._ask(member, "check", call, findings.verdicts)
-        return Checked(reply, given_verdicts)
+        while len(claims) > 1 and tokens.estimate(prompts.check("", claims)) > half:
+            claims.pop()
+        paths = {finding.file for finding in claims}
+        files = [file for file in self._files if file.path in paths]
+        excerpt = self._fit(member, files, prompts.check("", claims), needs_one=False)
+        call = self._call(member, prompts.CHECKER, prompts.check(excerpt.text, claims), prompts.CHECK)
+        reply, verdicts = await self._ask(member, "check", call, findings.verdicts)
+        return CheckReply(reply, verdicts)
 
     def _window(self, member: Reviewer) -> int:
         model = _route(member).model
         return int(_SHARE * model.context) if model else _AGENT_WINDOW
 
     def _fit(
-        self, member: Reviewer, files: Sequence[FileDiff], around: str, *, needs_one: bool = True
-    ) -> Fitted:
-        overhead = tokens.estimate(around) + tokens.estimate(prompts.system(prompts.REVIEWER, prompts.REVIEW))
+        self, member: Reviewer, files: Sequence[FileDiff], frame: str, *, needs_one: bool = True
+    ) -> Excerpt:
+        overhead = tokens.estimate(frame) + tokens.estimate(prompts.system(prompts.REVIEWER, prompts.REVIEW))
         room = self._window(member) - overhead
-        fitted = selection.fit(files, max(0, room), tokens.estimate)
-        if needs_one and not fitted.files:
-            needed = min(tokens.estimate(file.narrowed(selection.NARROWER[-1]).shown()) for file in files)
+        excerpt = selection.fit(files, max(0, room), tokens.estimate)
+        if needs_one and not excerpt.files:
+            size = min(tokens.estimate(file.narrowed(selection.NARROWER[-1]).for_model()) for file in files)
             raise ContextLengthExceeded(
-                f"No file of the change fits into {member.label}: the smallest has about {needed:,} tokens, and there is "
-                f"room for {max(0, room):,}.",
+                f"No file of the change fits into {member.label}'s context: the smallest has about {size:,} tokens, and "
+                f"there is room for {max(0, room):,}.",
                 hint="Choose a model with a larger context, or review a smaller change.",
                 max_tokens=max(0, room),
-                provided_tokens=needed,
+                provided_tokens=size,
                 model=member.label,
             )
-        return fitted
+        return excerpt
 
     def _call(self, member: Reviewer, part: str, text: str, schema: Json) -> Call:
         task, route = self._job.task, _route(member)
@@ -171,26 +171,26 @@ class _Run:
         return replace(call, tokens=tokens.check_window(call, route.model))
 
     async def _ask(
-        self, member: Reviewer, phase: Phase, call: Call, read: Callable[[str], T | None]
+        self, member: Reviewer, phase: Phase, call: Call, parse: Callable[[str], T | None]
     ) -> tuple[Reply, T]:
-        """The answer and what was read from it. One that cannot be read is sent back once."""
+        """The reply and its parsed content. An answer that cannot be parsed is sent back once."""
         limit = float(self._job.caller.settings.model_limit_seconds)
         step = Step(f"{phase}:{member.slot}", member.slot, phase, limit, is_json=True)
         route = _route(member)
         variant = member.label if member.is_repeated else ""
         reply = await self._answers.ask(self._consultation, step, route, call, variant)
-        if (content := read(reply.text)) is not None:
+        if (content := parse(reply.text)) is not None:
             return reply, content
-        again = replace(
+        retry = replace(
             call,
             turns=(*call.turns, Turn("assistant", reply.text), Turn("user", prompts.AGAIN)),
             session=reply.session or call.session,
         )
-        self._consultation.discard(step, route, "its answer does not have the form that it was asked for")
-        second = await self._consultation.ask(replace(step, key=f"{step.key}:corrected"), route, again)
-        if (content := read(second.text)) is None:
+        self._consultation.discard(step, route, "its answer does not have the requested form")
+        second = await self._consultation.ask(replace(step, key=f"{step.key}:corrected"), route, retry)
+        if (content := parse(second.text)) is None:
             failure = SchemaMismatch(
-                f"{member.label} did not answer with the JSON that was asked for, also when asked again.",
+                f"{member.label} did not answer with the requested JSON, even when asked again.",
                 hint="Ask another model.",
                 provider=route.provider,
                 model=member.label,
@@ -210,17 +210,17 @@ class _Run:
         self,
         reviews: Mapping[str, Review],
         groups: Sequence[Sequence[RawFinding]],
-        checks: Mapping[str, Checked],
+        checks: Mapping[str, CheckReply],
     ) -> Outcome:
         job, about = self._job, self._job.task.review or {}
-        made = [self._finding(group, reviews, checks) for group in groups]
+        merged = [self._finding(group, reviews, checks) for group in groups]
         replies = [review.reply for review in reviews.values()] + [check.reply for check in checks.values()]
         result = ReviewResult(
             status="review_partial" if self._failures else "review_complete",
             about=about.get("about", ""),
             files=tuple(file.path for file in self._files),
             left_out=tuple(about.get("left_out", ())),
-            findings=tuple(sorted(made, key=_rank)),
+            findings=tuple(sorted(merged, key=_rank)),
             reviewers=tuple(self._reviewers(reviews, checks)),
             failed=tuple(self._failures),
             continuation=Continuation(id=job.conversation),
@@ -237,10 +237,10 @@ class _Run:
         )
 
     def _finding(
-        self, group: Sequence[RawFinding], reviews: Mapping[str, Review], checks: Mapping[str, Checked]
+        self, group: Sequence[RawFinding], reviews: Mapping[str, Review], checks: Mapping[str, CheckReply]
     ) -> Finding:
         worst = min(group, key=lambda finding: SEVERITIES.index(finding.severity))
-        check = self._check_of(group, checks)
+        check = self._check_for(group, checks)
         everyone = len(reviews) > 1 and {finding.slot for finding in group} == set(reviews)
         status: FindingStatus = "agreed" if everyone else check.verdict if check else "unchecked"
         lines = [finding.line for finding in group if finding.line is not None]
@@ -256,7 +256,8 @@ class _Run:
             location="diff" if "diff" in locations else "outside" if "outside" in locations else "missing",
             title=worst.title,
             reason=worst.reason,
-            suggestion=worst.suggestion or next((each.suggestion for each in group if each.suggestion), ""),
+            suggestion=worst.suggestion
+            or next((finding.suggestion for finding in group if finding.suggestion), ""),
             made_by=tuple(
                 MemberFinding(
                     model=self._label(finding.slot),
@@ -270,13 +271,13 @@ class _Run:
             check=check,
         )
 
-    def _check_of(self, group: Sequence[RawFinding], checks: Mapping[str, Checked]) -> Check | None:
-        """The verdict of a member that did not make it. A resumed job may have given it to another member before."""
-        makers = {finding.slot for finding in group}
-        for slot, checked in checks.items():
+    def _check_for(self, group: Sequence[RawFinding], checks: Mapping[str, CheckReply]) -> Check | None:
+        """The verdict of a member that did not make the finding; in a resumed job that may be any member."""
+        authors = {finding.slot for finding in group}
+        for slot, reply in checks.items():
             for finding in group:
-                if slot not in makers and finding.id in checked.verdicts:
-                    verdict, reason = checked.verdicts[finding.id]
+                if slot not in authors and finding.id in reply.verdicts:
+                    verdict, reason = reply.verdicts[finding.id]
                     return Check(self._label(slot), verdict, reason)
         return None
 
@@ -285,16 +286,16 @@ class _Run:
         return findings.location(finding, files, self._lines.of)
 
     def _end(self, name: str, line: int, end: int | None) -> int | None:
-        """A model may let a finding end behind the file's last line."""
-        shown = next((file.last_line for file in self._files if file.path == name), None)
-        last = shown or self._lines.of(name) or 0
+        """The last line of a finding, at most the file's last line: a model may name a later one."""
+        diff_end = next((file.last_line for file in self._files if file.path == name), None)
+        last = diff_end or self._lines.of(name) or 0
         return min(end, last) if end and line <= last else end
 
     def _reviewers(
-        self, reviews: Mapping[str, Review], checks: Mapping[str, Checked]
+        self, reviews: Mapping[str, Review], checks: Mapping[str, CheckReply]
     ) -> Iterator[ReviewerSummary]:
-        """One row for each member, in their order."""
-        lost = {failure.model for failure in self._failures}
+        """One row for each member, in order."""
+        failed_labels = {failure.model for failure in self._failures}
         for member in self._panel:
             review = reviews.get(member.slot)
             if review is None:
@@ -302,15 +303,15 @@ class _Run:
                 continue
             yield ReviewerSummary(
                 model=member.label,
-                status="check_failed" if member.label in lost else "reviewed",
+                status="check_failed" if member.label in failed_labels else "reviewed",
                 findings=len(review.findings),
                 checked=len(checks[member.slot].verdicts) if member.slot in checks else 0,
-                context_lines=review.fitted.context,
-                left_out=review.fitted.left_out,
+                context_lines=review.excerpt.context,
+                left_out=review.excerpt.left_out,
             )
 
     def _members(self, reviews: Mapping[str, Review]) -> Iterator[AnswerSummary]:
-        """For the conversation: a chat that continues it stays with one of them."""
+        """The models that answered. Stored with the conversation, as a chat that continues it stays with one of them."""
         for slot, review in reviews.items():
             reply = review.reply
             yield AnswerSummary(
@@ -324,25 +325,25 @@ class _Run:
 
 
 def change_of(job: Job) -> str:
-    """The diff: the end of the question's text."""
+    """The diff, which is the end of the question's text."""
     return job.task.text[(job.task.review or {}).get("offset", 0) :]
 
 
 class _LineCounts:
-    """How many lines files of the repository have: a finding may name one that does not exist."""
+    """The numbers of lines in the repository's files, since a finding may name a line that does not exist."""
 
     def __init__(self, job: Job) -> None:
         root = (job.task.review or {}).get("root")
         self._root = Path(root) if root else None
         self._folders = Folders.of(job.caller)
         self._most = job.caller.settings.max_file_bytes
-        self._known: dict[str, int | None] = {}
+        self._counts: dict[str, int | None] = {}
 
     def of(self, name: str) -> int | None:
-        """-1: there is no such file. None: not known."""
-        if name not in self._known:
-            self._known[name] = self._count(name)
-        return self._known[name]
+        """The file's number of lines; -1: there is no such file; None: unknown."""
+        if name not in self._counts:
+            self._counts[name] = self._count(name)
+        return self._counts[name]
 
     def _count(self, name: str) -> int | None:
         if ".." in name.split("/"):
@@ -350,8 +351,8 @@ class _LineCounts:
         if self._root is None:
             return None
         try:
-            with self._folders.open(name, self._root / name) as opened:
-                data = opened.read(self._most)
+            with self._folders.open(name, self._root / name) as file:
+                data = file.read(self._most)
         except NotFound:
             return -1
         except CounselError:
@@ -361,12 +362,12 @@ class _LineCounts:
 
 def _route(member: Reviewer) -> Route:
     if member.route is None:
-        raise member.refused or Internal(f"{member.label} has no route.")
+        raise member.error or Internal(f"{member.label} has no route.")
     return member.route
 
 
 def _rank(finding: Finding) -> tuple[int, int, int, str, int]:
-    """The worst first; of the same severity those that more members support."""
+    """Sort key: the worst first; within a severity, by status and by how many members made the finding."""
     return (
         SEVERITIES.index(finding.severity),
         STATUSES.index(finding.status),

@@ -1,7 +1,7 @@
-"""Where a change comes from: git, or a diff that the caller has. Used by the command line and Python, before the request.
+"""Gets a change from git or from a diff. Used by the command line and the Python API, before the request.
 
-Secrets are looked for in whole files here, since the few lines around a change can lack what gives a secret away; the engine
-looks at the diff again.
+Secrets are searched for in whole files here, since the few lines around a change can lack what gives a secret away. The
+engine searches the diff again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Change:
     root: Path | None
     files: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
-    notes: tuple[str, ...] = ()  # what a person should know: untracked files, uncommitted changes
+    notes: tuple[str, ...] = ()  # for people: untracked files, uncommitted changes
 
     @property
     def counts(self) -> str:
@@ -43,32 +43,32 @@ def from_git(
     if change.untracked:
         names = ", ".join(change.untracked[:3]) + (", …" if len(change.untracked) > 3 else "")
         count = counted(len(change.untracked), "untracked file")
-        notes.append(f"Not part of it: {count} ({names}); `git add -N FILE` includes one.")
-    made = _made(change.diff, change.about, caller, change.root, context)
-    return replace(made, notes=tuple(notes))
+        notes.append(f"Not included: {count} ({names}). `git add -N FILE` includes one.")
+    result = _change(change.diff, change.about, caller, change.root, context)
+    return replace(result, notes=tuple(notes))
 
 
 def from_text(text: str, about: str, caller: Caller, *, context: int = CONTEXT) -> Change:
-    return _made(text, about, caller, None, context)
+    return _change(text, about, caller, None, context)
 
 
 def is_diff(text: str) -> bool:
     return bool(diff.parse(text))
 
 
-def _made(text: str, about: str, caller: Caller, root: Path | None, context: int) -> Change:
-    kept, left = selection.split(diff.parse(text), caller, root)
-    narrowed = [file.narrowed(context, whole_functions=context > 0) for file in kept]
-    # the rest of the question and line numbers need room, too
-    fitted = selection.fit(narrowed, caller.settings.max_prompt_bytes * 3 // 4, size_limits.count)
-    left += [LeftOut(name, "the change is too large") for name in fitted.left_out]
-    files = tuple(file.path for file in fitted.files)
-    return Change(about, diff.write(fitted.files), root, files, tuple(left))
+def _change(text: str, about: str, caller: Caller, root: Path | None, context: int) -> Change:
+    selected, excluded = selection.split(diff.parse(text), caller, root)
+    candidates = [file.narrowed(context, whole_functions=context > 0) for file in selected]
+    # The rest of the question and line numbers need room, too.
+    excerpt = selection.fit(candidates, caller.settings.max_prompt_bytes * 3 // 4, size_limits.count)
+    excluded += [LeftOut(name, "the change is too large") for name in excerpt.left_out]
+    files = tuple(file.path for file in excerpt.files)
+    return Change(about, diff.write(excerpt.files), root, files, tuple(excluded))
 
 
 def question(about: str, focus: str | None = None) -> str:
-    look = f" Look especially at: {focus.strip()}" if focus and focus.strip() else ""
-    return f"Review this change{f': {about}' if about else ''}.{look}"
+    emphasis = f" Look especially at: {focus.strip()}" if focus and focus.strip() else ""
+    return f"Review this change{f': {about}' if about else ''}.{emphasis}"
 
 
 def request(
