@@ -201,7 +201,7 @@ def test_the_log_says_who_was_asked_and_how_it_went(
     assert quiet.stderr == ""
     log = Path(env["COUNSEL_HOME"], "logs", "counsel.log")
     text = log.read_text()
-    assert f"{job}: it is tried again: attempt 2" in text
+    assert f"{job}: will be tried again: attempt 2" in text
     assert f"{job}: openai/gpt-5: stop" in text
     fake_process.script(status=401)
     loud = counsel("ask", "my own words", "-m", "gpt-5", "--standalone", LOG_LEVEL="debug")

@@ -181,7 +181,7 @@ async def test_prometheus_reads_our_metrics(
 def test_a_process_began_before_its_metrics_were_asked_for() -> None:
     code = (
         "import time; now = time.time(); from counsel.engine.history import prometheus; "
-        "print(now - prometheus._started())"
+        "print(now - prometheus._start_time())"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(result.stdout) >= 0
@@ -216,7 +216,7 @@ def test_names_that_people_choose_do_not_make_series_without_end() -> None:
 def test_names_are_escaped() -> None:
     metrics = CallMetrics()
     metrics.called(used('a"b\\c\nd', "m"), None)
-    text = "\n".join(line for family in prometheus._counted(metrics) for line in family) + "\n"
+    text = "\n".join(line for family in prometheus._process_calls(metrics) for line in family) + "\n"
     assert families(text)["counsel_calls"].samples[0].labels["provider"] == 'a"b\\c\nd'
 
 

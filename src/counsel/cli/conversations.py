@@ -40,7 +40,7 @@ def _limit(command: Callable[..., object]) -> Callable[..., object]:
 def list_(limit: int, as_json: bool) -> None:
     """List the newest conversations."""
     with archive.reading() as history:
-        _print(archive.run(history.listed(limit)), as_json=as_json)
+        _print(archive.run(history.conversations(limit)), as_json=as_json)
 
 
 @conversations.command()

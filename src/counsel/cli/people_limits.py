@@ -86,10 +86,10 @@ def limits(as_json: bool) -> None:
 
 
 async def _set(store: Store, kind: Kind, subject: str, changes: dict[str, Any]) -> LimitRow:
-    from counsel.engine.team.limits import checked
+    from counsel.engine.team.limits import new_row
 
     settings = user.caller().settings
-    target = await checked(
+    target = await new_row(
         store, settings, kind=kind, name=subject, day=None, month=None, per_minute=None, at_once=None
     )
     rows = {(row.kind, row.name): row for row in await store.limits.listed()}
@@ -98,7 +98,7 @@ async def _set(store: Store, kind: Kind, subject: str, changes: dict[str, Any]) 
         return current
     fields = {name: getattr(current, name) for name in ("day", "month", "per_minute", "at_once")}
     fields |= {name: None if value == _NONE else value for name, value in changes.items()}
-    row = await checked(store, settings, kind=kind, name=subject, **fields)
+    row = await new_row(store, settings, kind=kind, name=subject, **fields)
     await store.limits.set(row)
     return row
 

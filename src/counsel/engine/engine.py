@@ -317,7 +317,7 @@ class Engine:
             models,
             history=history,
             waiting_for=await self._waiting(job),
-            summary_so_far=self.runner.describer.so_far(summary_source) if summary_source else None,
+            summary_so_far=self.runner.describer.summary_so_far(summary_source) if summary_source else None,
         )
 
     async def question(self, job_id: str) -> dict[str, object]:

@@ -277,7 +277,7 @@ def test_a_retry_is_something_that_is_waited_for(caplog: pytest.LogCaptureFixtur
     assert event.wait.text.endswith(" (rate limit)")
     assert event.wait.at is not None
     assert event.wait.at - event.at == pytest.approx(5.0, abs=1.0)
-    assert "it is tried again: attempt 2, wait 5.0, reason rate limit" in caplog.text
+    assert "will be tried again: attempt 2, wait 5.0, reason rate limit" in caplog.text
     plain = Answer().feed(Notice("retry", "Attempt 2 of 3", {"wait": 5.0})).events[-1]
     assert isinstance(plain, Waiting)
     assert plain.wait is not None

@@ -31,7 +31,7 @@ async def chat(engine: Engine, caller: Caller, prompt: str, name: str) -> None:
 
 
 async def names(archive: Archive, limit: int = 10, offset: int = 0) -> list[str]:
-    return [row["id"] for row in (await archive.listed(limit, offset))["conversations"]]
+    return [row["id"] for row in (await archive.conversations(limit, offset))["conversations"]]
 
 
 async def test_conversations_are_listed_newest_first_with_all_about_them(
@@ -41,7 +41,7 @@ async def test_conversations_are_listed_newest_first_with_all_about_them(
         await chat(engine, caller(), f"about {name}", name)
     assert await names(archive) == ["three", "two", "one"]
     assert await names(archive, 1, 1) == ["two"]
-    row = (await archive.listed(1))["conversations"][0]
+    row = (await archive.conversations(1))["conversations"][0]
     assert row["created_at"] <= row["updated_at"]
     assert row | {"created_at": "", "updated_at": ""} == {
         "id": "three",
@@ -132,7 +132,7 @@ async def test_a_conversation_on_which_a_job_runs_is_not_deleted(
         ChatRequest(prompt="more", model="gpt-5", continuation_id="mine"), caller(), background=True
     )
     await fake_api.wait_for(deltas=1)
-    with pytest.raises(Conflict, match="A job runs on mine"):
+    with pytest.raises(Conflict, match="A job is running in mine"):
         await archive.delete("mine")
     fake_api.open_gate("g")
     await engine.wait(job)

@@ -11,7 +11,7 @@ import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine.history.export_files import ExportedConversation, ExportedTurn, export, where
+from counsel.engine.history.export_files import ExportedConversation, ExportedTurn, destination, export
 from counsel.errors import Conflict, FileNotAllowed, InvalidArgument
 
 
@@ -204,11 +204,11 @@ def test_where_a_caller_may_export(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     env = {"HOME": str(tmp_path / "h"), "COUNSEL_ALLOWED_DIRS": str(tmp_path / "more")}
     caller = Caller(cwd=project, settings=settings.load(env))
-    assert where(True, caller) == (project, project)
-    assert where("notes/x", caller) == (project / "notes" / "x", project)
-    assert where(str(tmp_path / "more"), caller) == (tmp_path / "more", tmp_path / "more")
+    assert destination(True, caller) == (project, project)
+    assert destination("notes/x", caller) == (project / "notes" / "x", project)
+    assert destination(str(tmp_path / "more"), caller) == (tmp_path / "more", tmp_path / "more")
     for wish in ("..", "/etc", "../project2", "~/x"):
         with pytest.raises(FileNotAllowed):
-            where(wish, caller)
+            destination(wish, caller)
     with pytest.raises(InvalidArgument):
-        where(True, Caller(settings=settings.load(env)))
+        destination(True, Caller(settings=settings.load(env)))

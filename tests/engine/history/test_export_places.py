@@ -17,7 +17,7 @@ from counsel.settings import Settings
     ("requested", "target"), [(True, ""), ("notes", "notes"), ("notes/../deep/er", "deep/er"), (".", "")]
 )
 def test_a_folder_inside_of_the_callers_own(tmp_path: Path, requested: bool | str, target: str) -> None:
-    real, root = export_files.where(requested, Caller(cwd=tmp_path))
+    real, root = export_files.destination(requested, Caller(cwd=tmp_path))
     assert (real, root) == (tmp_path / target, tmp_path)
 
 
@@ -26,9 +26,9 @@ def test_a_folder_that_was_allowed(tmp_path: Path) -> None:
     own.mkdir()
     other.mkdir()
     with pytest.raises(CounselError):
-        export_files.where(str(other), Caller(cwd=own))
+        export_files.destination(str(other), Caller(cwd=own))
     allowed = Caller(cwd=own, settings=Settings(allowed_dirs=(str(other),)))
-    assert export_files.where(str(other / "deep"), allowed) == (other / "deep", other)
+    assert export_files.destination(str(other / "deep"), allowed) == (other / "deep", other)
 
 
 @pytest.mark.parametrize("requested", ["..", "/", "link/deep"])
@@ -37,12 +37,12 @@ def test_a_folder_elsewhere_is_refused(tmp_path: Path, requested: str) -> None:
     own.mkdir()
     (own / "link").symlink_to(tmp_path)
     with pytest.raises(CounselError):
-        export_files.where(requested, Caller(cwd=own))
+        export_files.destination(requested, Caller(cwd=own))
 
 
 def test_a_caller_without_a_folder_has_none_to_export_to() -> None:
     with pytest.raises(InvalidArgument, match="no folder to export to"):
-        export_files.where(True, Caller(cwd=Path("relative")))
+        export_files.destination(True, Caller(cwd=Path("relative")))
 
 
 def test_a_beginning_ends_before_the_next_letter() -> None:

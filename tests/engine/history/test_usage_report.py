@@ -131,7 +131,7 @@ def test_sums_of_calls() -> None:
         used("b", at=30.0, ms=2000, cost=0.25, input=0, output=0),
         used("b", at=31.0, ms=500, code="TIMEOUT", cost=0.125),
     ]
-    whole: Any = usage._summed(calls)
+    whole: Any = usage._sum(calls)
     assert (whole["calls"], whole["errors"], whole["error_rate"]) == (5, {"TIMEOUT": 2}, 0.4)
     assert whole["cost_usd"] == 0.875
     assert (whole["calls_without_price"], whole["calls_without_usage"]) == (1, 1)
@@ -140,7 +140,7 @@ def test_sums_of_calls() -> None:
     for name, field in (("input_tokens", "input"), ("output_tokens", "output"), ("reasoning_tokens", "reasoning"),
                         ("cache_read_tokens", "cache_read"), ("cache_write_tokens", "cache_write")):  # fmt: skip
         assert whole[name] == sum(getattr(call, field) for call in calls)
-    nothing: Any = usage._summed([])
+    nothing: Any = usage._sum([])
     assert (nothing["calls"], nothing["error_rate"], nothing["cost_usd"], nothing["peak_concurrency"]) == (
         0,
         0.0,

@@ -111,10 +111,10 @@ async def test_what_is_left_of_each_budget() -> None:
 async def test_too_many_calls_in_a_minute(frees: float | None, wait: float) -> None:
     _, rates = await of()[0].of_call(ADA, "openai")
     error = rates[1].error(RateState(count=2, frees=frees), NOW)
-    assert error.message == "Ada may make 2 calls a minute, and 2 began in the last one. Nothing was sent."
+    assert error.message == "Ada may make 2 calls a minute, and 2 began in the last minute. Nothing was sent."
     assert error.fields["retry_after"] == wait
     assert (error.fields["limit"], error.fields["most"], error.fields["count"]) == ("minute:person:Ada", 2, 2)
-    assert f"fits in {wait:.0f} s" in str(error.hint)
+    assert f"again in {wait:.0f} s" in str(error.hint)
     assert error.fields["until"].startswith("2001-09-09T01:4")
 
 
@@ -131,9 +131,7 @@ async def test_who_may_make_no_calls_is_not_told_to_wait() -> None:
 async def test_too_many_calls_at_the_same_time() -> None:
     _, rates = await of()[0].of_call(ADA, "openai")
     error = rates[0].error(RateState(count=3, frees=None), NOW)
-    assert error.message.startswith(
-        "The group dev may have 3 calls running at the same time, and 3 are running."
-    )
+    assert error.message.startswith("The group dev may have 3 calls running at the same time, and has 3 now.")
     assert error.fields["retry_after"] == 5.0
     assert "people limit --group dev" in str(error.hint)
 
@@ -141,7 +139,7 @@ async def test_too_many_calls_at_the_same_time() -> None:
 async def checked(kind: Any, name: str, **fields: Any) -> LimitRow:
     _, store = of()
     wanted = {"day": None, "month": None, "per_minute": None, "at_once": None, **fields}
-    return await limits.checked(store, settings.load({"HOME": "/nowhere"}), kind=kind, name=name, **wanted)
+    return await limits.new_row(store, settings.load({"HOME": "/nowhere"}), kind=kind, name=name, **wanted)
 
 
 async def test_a_limit_is_for_someone_who_exists() -> None:

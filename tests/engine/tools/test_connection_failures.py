@@ -44,7 +44,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def connection() -> ServerConnection:
-    shared: Any = SimpleNamespace(name="tides", listed=SimpleNamespace(agent="claude"))
+    shared: Any = SimpleNamespace(name="tides", row=SimpleNamespace(agent="claude"))
     workspace: Any = None
     return ServerConnection(shared, workspace)
 
@@ -66,7 +66,7 @@ async def test_why_a_server_cannot_be_connected_to(
     server.on_connect = how
     opened = connection()
     with pytest.raises(UpstreamError) as failed:
-        await asyncio.wait_for(opened.opened(), 60)
+        await asyncio.wait_for(opened.wait_until_ready(), 60)
     assert failed.value.message == f"Could not connect to the MCP server tides (claude): {why}."
     assert (failed.value.fields["server"], failed.value.fields["stderr"]) == ("tides", "last words")
     output = await opened.call("look", {})
@@ -76,7 +76,7 @@ async def test_why_a_server_cannot_be_connected_to(
 
 async def test_what_a_model_reads_of_a_call_that_fails(server: Any) -> None:
     opened = connection()
-    await asyncio.wait_for(opened.opened(), 60)
+    await asyncio.wait_for(opened.wait_until_ready(), 60)
     server.on_call = fail
     output = await opened.call("look", {})
     assert (output.text, output.ok) == ("tides failed: it is gone", False)

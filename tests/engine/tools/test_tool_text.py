@@ -70,7 +70,7 @@ def tool(name: str, *, reads: bool | None = True, **fields: Any) -> Tool:
 
 def link(name: str, *tools: Tool, include: Any = None, exclude: Any = None) -> Any:
     server = SimpleNamespace(include_tools=include, exclude_tools=exclude)
-    shared = SimpleNamespace(listed=SimpleNamespace(agent="claude"))
+    shared = SimpleNamespace(row=SimpleNamespace(agent="claude"))
     return SimpleNamespace(name=name, tools=list(tools), server=server, shared=shared)
 
 

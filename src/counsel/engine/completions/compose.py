@@ -1,4 +1,4 @@
-"""A client's completion as the call for one model. What the model cannot take is refused before anything is sent."""
+"""Turns a client's completion into a call for one model. Refuses what the model cannot take, before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ from counsel.text import is_blank
 from counsel.types import Call, Image, Knobs, Model, ToolResult, Turn
 
 _NO_FETCH = frozenset({"gemini"})  # wires whose vendor fetches no image from a URL
-_NO_FAILED_RESULTS = frozenset(
-    {"openai_chat", "openai_responses"}
-)  # wires without a field for a tool's failure
-_LARGEST_WINDOW = (
-    1_000_000  # tokens: a client's header, or a model that is not listed, may have more than the catalog says
-)
+# Wires without a field for a tool's failure.
+_NO_FAILED_RESULTS = frozenset({"openai_chat", "openai_responses"})
+# Tokens. A client's header, or a model that is not listed, may allow more than the catalog says.
+_LARGEST_WINDOW = 1_000_000
 
 
 def check(request: CompletionRequest, route: Route) -> None:
-    """Raises `InvalidArgument` that names everything that `route` cannot take."""
+    """Raise `InvalidArgument` that names everything that `route` cannot take, if there is anything."""
     problems = list(_problems(request, route))
     if problems:
         raise InvalidArgument(
             f"{route.name} cannot answer this request: {'; '.join(problems)}.",
-            hint="Nothing was sent. Ask another model, or leave it out.",
+            hint="Nothing was sent. Ask another model, or leave that out.",
             model=route.name,
         )
 
@@ -52,15 +50,15 @@ def _problems(request: CompletionRequest, route: Route) -> list[str]:
     if images and not route.model.vision:
         problems.append("it cannot see images")
     if route.wire in _NO_FETCH and any(image.url for image in images):
-        problems.append("it fetches no image from a URL (send the image itself, as a data URL)")
+        problems.append("it does not fetch images from URLs (send the image itself, as a data URL)")
     return problems
 
 
 def _problems_of_agent(request: CompletionRequest) -> Iterator[str]:
     if request.tools or request.web_search:
-        yield "it is an agent with tools of its own, and does not call a client's tools"
+        yield "it is an agent with its own tools, and does not call a client's tools"
     if _images(request):
-        yield "an agent takes no images from an API"
+        yield "an agent does not take images from an API"
     if request.turns and request.turns[-1].role != "user":
         yield "its last message must be the user's"
     elif request.turns and is_blank(request.turns[-1].text):
@@ -68,7 +66,7 @@ def _problems_of_agent(request: CompletionRequest) -> Iterator[str]:
 
 
 def _is_native(request: CompletionRequest, route: Route) -> bool:
-    """Whether the client's own body is sent."""
+    """Whether the client's own body is passed on."""
     return request.exact.native is not None and request.exact.native.wire == route.wire
 
 
@@ -85,7 +83,7 @@ def _images(request: CompletionRequest) -> list[Image]:
 
 
 def needs(request: CompletionRequest) -> Needs:
-    """What `auto` looks for."""
+    """What the models that `auto` chooses must be able to do."""
     sizes = (tokens.estimate(turn.text) for turn in request.turns)
     results = (tokens.estimate(result.text) for turn in request.turns for result in turn.tool_results)
     total = sum(sizes) + sum(results) + tokens.estimate(request.system or "")
@@ -94,10 +92,10 @@ def needs(request: CompletionRequest) -> Needs:
 
 def compose(request: CompletionRequest, route: Route) -> Call:
     check(request, route)
-    own = _is_native(request, route)
-    exact = request.exact if own else replace(request.exact, left_out=_left_out(request, route))
+    is_native = _is_native(request, route)
+    exact = request.exact if is_native else replace(request.exact, left_out=_left_out(request, route))
     call = Call(
-        turns=_marked(request.turns) if route.wire in _NO_FAILED_RESULTS else request.turns,
+        turns=_with_error_text(request.turns) if route.wire in _NO_FAILED_RESULTS else request.turns,
         system=request.system,
         knobs=Knobs(
             request.temperature,
@@ -127,29 +125,31 @@ def _left_out(request: CompletionRequest, route: Route) -> tuple[str, ...]:
 
 
 def _check_window(call: Call, model: Model) -> None:
-    """Refuses what certainly does not fit. Near the limit the vendor decides: its clients count by its own numbers, and
-    the estimate may be too high by a half.
+    """Refuse what certainly does not fit. Near the limit the vendor decides: its clients count with its own numbers, and
+    the estimate may be half as high again as the truth.
     """
     if call.tokens * 2 > max(model.context, _LARGEST_WINDOW) * 3:
         tokens.check_window(call, model)
 
 
-def _marked(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """With the failure of a tool in the text of its result."""
+def _with_error_text(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The turns with each tool's failure stated in the text of its result."""
     if not any(result.is_error for turn in turns for result in turn.tool_results):
         return turns
-    return tuple(replace(turn, tool_results=tuple(map(_named_failure, turn.tool_results))) for turn in turns)
+    return tuple(
+        replace(turn, tool_results=tuple(map(_with_error_prefix, turn.tool_results))) for turn in turns
+    )
 
 
-def _named_failure(result: ToolResult) -> ToolResult:
+def _with_error_prefix(result: ToolResult) -> ToolResult:
     if not result.is_error or result.text.lower().startswith("error"):
         return result
     return replace(result, text=f"Error: {result.text}")
 
 
 def _for_agent(call: Call) -> Call:
-    """An agent takes one question: earlier turns are put before it."""
+    """The call as a single question, as agents need it, with the earlier turns before it."""
     *earlier, last = call.turns
-    spoken = [(turn.role, turn.text) for turn in earlier if turn.text and turn.role != "tool"]
-    text = (prompts.earlier(spoken) if spoken else "") + last.text
+    texts = [(turn.role, turn.text) for turn in earlier if turn.text and turn.role != "tool"]
+    text = (prompts.earlier(texts) if texts else "") + last.text
     return replace(call, turns=(Turn("user", text),))

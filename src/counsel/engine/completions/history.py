@@ -1,4 +1,4 @@
-"""The turns that come before a completion's own: of the response that it continues, or of one of our conversations."""
+"""The turns before a completion's own: those of the response that it continues, or of one of our conversations."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from counsel.requests import CompletionRequest
 from counsel.results import ChatResult
 from counsel.types import Thought, ToolCall, ToolResult, Turn
 
-MOST_STEPS = 1_000  # responses that follow each other
+MOST_STEPS = 1_000  # responses in one chain
 
 
 async def earlier(previous: str | None, store: Store) -> tuple[Turn, ...]:
-    """All turns up to this response. Raises `NotFound` if one of them is not stored, or not any more."""
+    """All turns up to and including this response. Raises `NotFound` if one of them is not stored, or not any more."""
     turns: list[Turn] = []
     for _ in range(MOST_STEPS):
         if previous is None:
             return tuple(turns)
-        request, answer = await _stored(previous, store)
+        request, answer = await _request_and_answer(previous, store)
         turns = [*request.turns, answer, *turns]
         previous = request.previous
-    raise Conflict(f"More than {MOST_STEPS:,} responses follow each other.", hint="Start a new one.")
+    raise Conflict(f"More than {MOST_STEPS:,} responses continue each other.", hint="Start a new one.")
 
 
-async def _stored(job_id: str, store: Store) -> tuple[CompletionRequest, Turn]:
-    name = f"resp_{job_id.partition('_')[2]}"  # as its client knows it
+async def _request_and_answer(job_id: str, store: Store) -> tuple[CompletionRequest, Turn]:
+    name = f"resp_{job_id.partition('_')[2]}"  # the id that the client knows
     job, task = await store.job(job_id), await store.task(job_id)
     if job is None or task is None or task.completion is None:
         raise NotFound(
             f"Previous response with id '{name}' not found.",
-            hint="It may be mistyped, older than COUNSEL_JOB_DAYS, or was sent with `store: false`.",
+            hint="It may be mistyped, older than COUNSEL_JOB_DAYS, or sent with `store: false`.",
             param="previous_response_id",
             api_code="previous_response_not_found",
         )
     if job.is_open:
-        raise Conflict(f"Response '{name}' has not ended yet.", hint="Wait for it.")
+        raise Conflict(f"Response '{name}' has not ended yet.", hint="Wait until it ends.")
     if not isinstance(job.result, ChatResult):
         raise Conflict(f"Response '{name}' has no answer.", hint="Continue from an earlier one.")
     return task.completion, turn(job.result.content, job.result.parts)
 
 
 def turn(text: str, parts: tuple[AnswerPart, ...]) -> Turn:
-    """An answer as the turn that is sent back."""
+    """An answer as a turn, to be sent back to a model."""
     return Turn(
         "assistant",
         text,
@@ -63,7 +63,7 @@ def turn(text: str, parts: tuple[AnswerPart, ...]) -> Turn:
 
 
 def _call(part: AnswerPart) -> ToolCall | None:
-    """A call that the client answers: also of a tool with free text, which only clients of the vendor's API got."""
+    """A call that the client answers, including calls of free-text tools, which only clients of the vendor's API get."""
     if part["type"] == "tool_call":
         return ToolCall(part["id"], part["name"], part["arguments"])
     if part["type"] != "vendor" or part["item"].get("type") != "custom_tool_call":
@@ -74,39 +74,41 @@ def _call(part: AnswerPart) -> ToolCall | None:
     return ToolCall(read.text(item, "call_id"), name, {"input": read.text(item, "input")})
 
 
-def answered(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The turns, each result with its tool's name, which the client of Responses does not repeat. Raises
-    `InvalidArgument` for a result without a call, and for a call without one result: every vendor refuses them.
+def with_tool_names(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """The turns with the tool's name in each result, which clients of Responses do not repeat.
+
+    Raises `InvalidArgument` for a result without a call, and for a call that does not have exactly one result: every
+    vendor refuses these.
     """
     names = {call.id: call.name for turn in turns for call in turn.tool_calls}
-    seen: set[str] = set()
+    result_ids: set[str] = set()
     for call in (result.call_id for turn in turns for result in turn.tool_results):
         if call not in names:
             raise _unmatched(f"No tool call found for function call output with call_id {call[:100]}.")
-        if call in seen:
+        if call in result_ids:
             raise _unmatched(f"Two outputs have the call_id {call[:100]}.")
-        seen.add(call)
-    if missing := names.keys() - seen:
+        result_ids.add(call)
+    if missing := names.keys() - result_ids:
         raise _unmatched(f"No tool output found for function call {min(missing)[:100]}.")
     return tuple(
-        replace(turn, tool_results=_named(turn, names)) if turn.tool_results else turn for turn in turns
+        replace(turn, tool_results=_with_names(turn, names)) if turn.tool_results else turn for turn in turns
     )
 
 
-def _named(turn: Turn, names: Mapping[str, str]) -> tuple[ToolResult, ...]:
+def _with_names(turn: Turn, names: Mapping[str, str]) -> tuple[ToolResult, ...]:
     return tuple(replace(result, name=names[result.call_id]) for result in turn.tool_results)
 
 
 def _unmatched(message: str) -> InvalidArgument:
-    hint = "Send one output for each call of the response that is continued."
+    hint = "Send one output for each call of the response that you continue."
     return InvalidArgument(message, hint=hint, param="input")
 
 
 async def with_earlier(request: CompletionRequest, job: Job, store: Store) -> CompletionRequest:
-    """The request with everything that comes before it. The client's own body does not have that: it is not passed on."""
+    """The request with all turns before it. The client's own body lacks these, so it is not passed on."""
     turns = request.turns
     if request.previous is not None:
-        turns = answered((*await earlier(request.previous, store), *turns))
+        turns = with_tool_names((*await earlier(request.previous, store), *turns))
     if request.continuation_id is not None:
         history = await conversation.load(store, job)
         turns = (*conversation.turns(history, None), *turns)

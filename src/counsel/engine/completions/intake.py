@@ -1,4 +1,4 @@
-"""From a completion to a job: what can be refused is refused here."""
+"""Turns a completion into a job, and refuses what can be refused at this point."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counsel.request_rules import check_name
 from counsel.requests import CompletionRequest
 from counsel.text import sound
 
-_PROMPT = 80  # characters of the last question that are stored, for the job's title
+_PROMPT = 80  # characters of the last question to store, for the job's title
 
 
 async def receive(
@@ -34,7 +34,7 @@ async def receive(
     elif request.model.strip().lower() != "auto":
         compose.check(request, router.route(request.model, caller))
     if request.previous is not None:
-        history.answered((*await history.earlier(request.previous, store), *request.turns))
+        history.with_tool_names((*await history.earlier(request.previous, store), *request.turns))
     is_kept = request.continuation_id is not None
     name = (
         check_name(request.continuation_id, "a conversation")

@@ -23,13 +23,13 @@ async def run(consultation: Consultation, router: Router, store: Store, _: Answe
     job = consultation.job
     if job.task.completion is None:
         raise Cancelled(
-            "The server stopped while this call ran, and its messages were not stored.",
-            hint="Send it again. A call with `background`, `store` or an Idempotency-Key continues by itself.",
+            "The server stopped during this call, and its messages were not stored.",
+            hint="Send it again. Calls with `background`, `store` or an Idempotency-Key continue by themselves.",
         )
     request = await history.with_earlier(job.task.completion, job, store)
     candidates, unusable = routes(request, job, router)
-    reply, failed = await _first_answer(consultation, candidates, request)
-    metadata = replace(results.metadata(reply), passed_over=(*unusable, *failed))
+    reply, failures = await _first_answer(consultation, candidates, request)
+    metadata = replace(results.metadata(reply), passed_over=(*unusable, *failures))
     is_kept = request.continuation_id is not None
     return Outcome(
         status="completed",
@@ -50,12 +50,12 @@ async def run(consultation: Consultation, router: Router, store: Store, _: Answe
 
 
 def routes(request: CompletionRequest, job: Job, router: Router) -> tuple[list[Route], list[PassedOver]]:
-    """The models to try, and those of a chain that cannot be asked."""
+    """The models to try, and the models of a chain that cannot be asked."""
     if fallbacks.is_chain(request.model):
-        resolved, refused = fallbacks.resolve(request.model, router, job.caller, compose.needs(request))
-        if not resolved:
-            raise fallbacks.combined_error(refused)
-        return resolved, fallbacks.passed_over(refused)
+        candidates, failures = fallbacks.resolve(request.model, router, job.caller, compose.needs(request))
+        if not candidates:
+            raise fallbacks.combined_error(failures)
+        return candidates, fallbacks.passed_over(failures)
     if request.model.strip().lower() == "auto":
         return router.auto(job.caller, compose.needs(request)), []
     return [router.route(request.model, job.caller)], []
@@ -71,13 +71,13 @@ async def _first_answer(
             call = replace(compose.compose(request, route), hurry=chain.hurry)
             reply = await consultation.ask(step, route, call)
         except CounselError as error:
-            # What a client has read cannot be taken back.
+            # Text that a client has read cannot be withdrawn.
             is_read = request.is_streamed and consultation.live.slots[chat.SLOT].is_read
             if is_read or not another_may_answer(error):
                 raise
             chain.record_failure(route, error)
-            if following := chain.next():
-                chat.report_failure(consultation, route, error, following)
+            if next_route := chain.next():
+                chat.report_failure(consultation, route, error, next_route)
         else:
             return reply, chain.passed_over()
     raise chain.error()

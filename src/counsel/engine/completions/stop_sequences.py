@@ -1,4 +1,4 @@
-"""Stop sequences for vendors that have none (OpenAI's Responses, agents): the answer is cut where one begins."""
+"""Stop sequences for vendors that do not support them (OpenAI's Responses, agents): cuts the answer where one begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counsel.types import Event, Finished, Text, ToolInput, ToolUse
 
 
 async def cut(events: AsyncIterator[Event], sequences: tuple[str, ...]) -> AsyncIterator[Event]:
-    """Closes the upstream connection at the first sequence; the rest of the answer is neither read nor paid for."""
+    """The events up to the first sequence. Closes the upstream connection there: the rest is neither read nor paid for."""
     search = _Search(sequences)
     async with aclosing(cast(Any, events)) as upstream:
         async for event in upstream:
@@ -30,24 +30,25 @@ class _Search:
     def __init__(self, sequences: tuple[str, ...]) -> None:
         self._sequences = sequences
         self._longest = max(map(len, sequences))
-        self._kept = ""  # may be the beginning of a sequence
+        self._pending = ""  # may be the beginning of a sequence
         self.match = ""
 
     def feed(self, delta: str) -> str:
         """The text that can be passed on."""
-        text = self._kept + delta
+        text = self._pending + delta
         matches = [(text.index(sequence), sequence) for sequence in self._sequences if sequence in text]
         if matches:
             at, self.match = min(matches)
             return text[:at]
-        kept = next(
-            (n for n in range(min(self._longest - 1, len(text)), 0, -1) if self._begins(text[-n:])), 0
+        length = next(
+            (size for size in range(min(self._longest - 1, len(text)), 0, -1) if self._begins(text[-size:])),
+            0,
         )
-        self._kept = text[len(text) - kept :]
-        return text[: len(text) - kept]
+        self._pending = text[len(text) - length :]
+        return text[: len(text) - length]
 
     def rest(self) -> str:
-        rest, self._kept = self._kept, ""
+        rest, self._pending = self._pending, ""
         return rest
 
     def _begins(self, end: str) -> bool:

@@ -1,4 +1,4 @@
-"""Stored conversations and usage, read without a running engine."""
+"""Reads stored conversations and usage without a running engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from counsel.types import Json
 
 
 class Archive:
-    """Opens the store itself, as several processes may, or uses an engine's."""
+    """Uses an engine's store, or opens one itself; several processes may do that."""
 
     def __init__(self, home: Path, store: Store | None = None) -> None:
         self._store = open_store(home) if store is None else store
@@ -37,27 +37,29 @@ class Archive:
     def problem(self) -> str | None:
         return self._store.problem
 
-    async def listed(self, limit: int, offset: int = 0) -> ConversationList:
-        listed = await self._store.conversations(limit, offset=offset)
-        return {"conversations": [_shown(conversation) for conversation in listed]}
+    async def conversations(self, limit: int, offset: int = 0) -> ConversationList:
+        rows = await self._store.conversations(limit, offset=offset)
+        return {"conversations": [_summary(conversation) for conversation in rows]}
 
     async def search(self, words: str, limit: int) -> ConversationList:
         hits = await self._store.search(words, limit)
         return {
-            "conversations": [{**_shown(hit.conversation), "found": _around(hit.text, words)} for hit in hits]
+            "conversations": [
+                {**_summary(hit.conversation), "found": _matching_line(hit.text, words)} for hit in hits
+            ]
         }
 
     async def page(self, limit: int, words: str = "", cursor: str | None = None) -> Conversations:
-        """Conversations with all these words, and the cursor of the next page."""
+        """A page of the conversations that contain all these words, and the cursor of the next page."""
         page = await self._store.conversations_page(limit, words, cursor)
-        shown = [_shown(hit.conversation) for hit in page.rows]
+        rows = [_summary(hit.conversation) for hit in page.rows]
         if words.split():
-            for row, hit in zip(shown, page.rows, strict=True):
-                row["found"] = _around(hit.text, words)
-        return {"conversations": shown, "next": page.next}
+            for row, hit in zip(rows, page.rows, strict=True):
+                row["found"] = _matching_line(hit.text, words)
+        return {"conversations": rows, "next": page.next}
 
     async def contents(self, name: str) -> dict[str, bytes]:
-        """The files that `export` writes, by name."""
+        """The files that `export` would write, by name."""
         from counsel.engine.history import export as exporting
         from counsel.engine.history.export_files import folder_contents
 
@@ -68,36 +70,37 @@ class Archive:
 
     async def show(self, name: str) -> Json:
         conversation = await self._conversation(name)
-        # First: a job that ends now is then listed twice, not left out.
-        others = await self._store.jobs_without_turn(name)
+        # Read before the messages, so that a job that ends just now is listed twice rather than left out.
+        jobs = await self._store.jobs_without_turn(name)
         return {
-            **_shown(conversation),
+            **_summary(conversation),
             "history": [_message(message) for message in await self._store.messages(name)],
-            "unfinished": [_without_turn(job) for job in others if job.status != "processing"],
-            "running": [_without_turn(job) for job in others if job.status == "processing"],
+            "unfinished": [_without_turn(job) for job in jobs if job.status != "processing"],
+            "running": [_without_turn(job) for job in jobs if job.status == "processing"],
         }
 
     async def export(self, name: str, folder: str | None, caller: Caller) -> Path:
-        from counsel.engine.history import export as exporting  # half of the time that other commands take
-        from counsel.engine.history.export_files import where
+        from counsel.engine.history import export as exporting  # half of the other commands' start-up time
+        from counsel.engine.history.export_files import destination
 
         await self._conversation(name)
-        target, root = where(folder or True, caller)
+        target, root = destination(folder or True, caller)
         return await exporting.write(self._store, name, target, root)
 
     async def delete(self, *names: str) -> None:
-        """All of them, or none when one does not exist or has a running job."""
+        """Delete all of them, or none if one does not exist or has a running job."""
         for name in names:
             await self._conversation(name)
             if await self._store.open_jobs(name):
                 raise Conflict(
-                    f"A job runs on {name}.", hint=f"Wait for it, or stop it with `counsel cancel {name}`."
+                    f"A job is running in {name}.",
+                    hint=f"Wait for it, or stop it with `counsel cancel {name}`.",
                 )
         for name in names:
             await self._store.delete_conversation(name)
 
     async def usage(self, since: float, by: By, *, local: bool = False) -> UsageSummary:
-        """`local`: by the days of this machine's zone, for people."""
+        """`local`: group by days in this machine's time zone, for people."""
         return await usage.summary(self._store, since, by, local=local)
 
     async def budgets(self, settings: Settings) -> list[BudgetReport]:
@@ -114,7 +117,7 @@ class Archive:
         return conversation
 
 
-def _shown(conversation: Conversation) -> ConversationSummary:
+def _summary(conversation: Conversation) -> ConversationSummary:
     return {
         "id": conversation.id,
         "title": conversation.title,
@@ -132,16 +135,16 @@ def _shown(conversation: Conversation) -> ConversationSummary:
 
 
 def _message(message: Message) -> dict[str, object]:
-    shown = results.message(message).to_json()
+    document = results.message(message).to_json()
     if message.job:
-        shown["job_id"] = message.job
+        document["job_id"] = message.job
     if message.images:
-        shown["image_ids"] = list(message.images)
-    return shown
+        document["image_ids"] = list(message.images)
+    return document
 
 
 def _without_turn(job: JobWithoutTurn) -> dict[str, object]:
-    shown: dict[str, object] = {
+    document: dict[str, object] = {
         "job_id": job.id,
         "status": job.status,
         "title": job.title,
@@ -151,11 +154,11 @@ def _without_turn(job: JobWithoutTurn) -> dict[str, object]:
         "image_ids": list(job.images),
         "files": list(job.files),
     }
-    return {**shown, "error": job.error.copy(partial=False).as_dict()} if job.error else shown
+    return {**document, "error": job.error.copy(partial=False).as_dict()} if job.error else document
 
 
-def _around(text: str | None, words: str) -> str | None:
-    """The line with the first word."""
+def _matching_line(text: str | None, words: str) -> str | None:
+    """The line that contains the first word."""
     first = words.split(maxsplit=1)[0].lower() if words.split() else ""
     lines = [line.strip() for line in (text or "").splitlines() if first in line.lower()]
     return lines[0][:200] if lines else None

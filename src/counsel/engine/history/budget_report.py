@@ -12,17 +12,17 @@ from counsel.settings import Settings
 
 
 async def report(store: Store, settings: Settings, now: float | None = None) -> list[BudgetReport]:
-    """One entry for each budget of a day or month; nothing is read if there is none."""
+    """One entry for each budget of a day or month. Reads nothing if there is no budget."""
     if not budgets.apply(settings):
         return []
     rows = budgets.current(settings, time.time() if now is None else now)
     limits = [BudgetLimit(row.usd, row.since, provider=row.provider) for row in rows]
     states = await store.budget_states(limits)
-    dead = await _of_dead_processes(store, settings)
+    dead = await _reserved_by_dead_processes(store, settings)
     entries: list[BudgetReport] = []
     for row, state in zip(rows, states, strict=True):
-        freed = sum(usd for provider, usd in dead if row.provider in {"", provider})
-        reserved = max(0.0, state.reserved - freed)
+        dead_usd = sum(usd for provider, usd in dead if row.provider in {"", provider})
+        reserved = max(0.0, state.reserved - dead_usd)
         entries.append(
             {
                 "budget": row.name,
@@ -39,27 +39,26 @@ async def report(store: Store, settings: Settings, now: float | None = None) -> 
     return entries
 
 
-async def _of_dead_processes(store: Store, settings: Settings) -> list[tuple[str, float]]:
-    """What processes that have died had reserved: it is free as soon as a call needs it."""
-    opened = await store.open_reservations()
-    if not opened:
+async def _reserved_by_dead_processes(store: Store, settings: Settings) -> list[tuple[str, float]]:
+    """The reservations of dead processes, by provider: they are freed as soon as a call needs the money."""
+    reservations = await store.open_reservations()
+    if not reservations:
         return []
-    from counsel.engine.jobs import (
-        ownership,  # imports asyncio's neighbours; few reports have open reservations
-    )
+    # On demand: it imports parts of asyncio, and few reports have open reservations.
+    from counsel.engine.jobs import ownership
 
-    owners = {row.owner for row in opened}
+    owners = {row.owner for row in reservations}
     if store.team:
         states = await store.team.presence.states(owners)
     else:
         folder = settings.home / "run" / "owners"
         states = {owner: ownership.state(folder, owner) for owner in owners}
     dead = {owner for owner, state in states.items() if state == "dead"}
-    return [(row.provider, row.usd) for row in opened if row.owner in dead]
+    return [(row.provider, row.usd) for row in reservations if row.owner in dead]
 
 
 def _iso(moment: float) -> str:
-    """In this machine's time zone, in which days begin."""
+    """ISO 8601 in this machine's time zone, which determines when days begin."""
     from datetime import datetime
 
     return datetime.fromtimestamp(moment).astimezone().isoformat()

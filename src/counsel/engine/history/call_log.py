@@ -1,4 +1,4 @@
-"""The log lines of each call: which model, how it ended. Prompts and answers only if the user wants them there."""
+"""The log lines of each call: which model, and how it ended. Prompts and answers only if the user wants them there."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from counsel.errors import CounselError
 from counsel.types import Call, Notice
 
 log = logging.getLogger("counsel.calls")
-_FACTS = ("status", "limit", "retry_after", "reason")  # fields of a failure that contain no user content
+_FACTS = ("status", "limit", "retry_after", "reason")  # fields of a failure without user content
 
 
 def asked(job: Job, route: Route, call: Call) -> None:
-    if not log.isEnabledFor(logging.INFO):  # with content, a question is logged on that level
+    if not log.isEnabledFor(logging.INFO):  # the level of questions if content is logged
         return
     log.debug("%s: %s asks %s in %s", job.id, job.caller.client, route.name, job.caller.cwd)
     _quote(job, "the question", call.turns[-1].text)
@@ -24,13 +24,13 @@ def asked(job: Job, route: Route, call: Call) -> None:
 
 def retries(job: Job, notice: Notice) -> None:
     facts = ", ".join(f"{name} {value}" for name, value in notice.data.items())
-    log.info("%s: it is tried again: %s", job.id, facts)
+    log.info("%s: will be tried again: %s", job.id, facts)
 
 
 def answered(job: Job, route: Route, reply: Reply) -> None:
     if not log.isEnabledFor(logging.INFO):
         return
-    used = reply.usage
+    usage = reply.usage
     address = f"{route.provider}/{route.name}"
     log.info(
         "%s: %s: %s, %d ms, %d + %d tokens",
@@ -38,14 +38,14 @@ def answered(job: Job, route: Route, reply: Reply) -> None:
         address,
         reply.finish_reason,
         reply.ms,
-        used.input,
-        used.output,
+        usage.input,
+        usage.output,
     )
     _quote(job, "the answer", reply.text)
 
 
 def failed(job: Job, route: Route, error: CounselError) -> None:
-    """A vendor's message may repeat the prompt: it counts as content."""
+    """Log a failure. A vendor's message may repeat the prompt, so it counts as content."""
     facts = ", ".join(
         [error.code, *(f"{name} {error.fields[name]}" for name in _FACTS if name in error.fields)]
     )
@@ -54,8 +54,8 @@ def failed(job: Job, route: Route, error: CounselError) -> None:
     _quote(job, "the failure", error.message)
 
 
-def _quote(job: Job, what: str, text: str) -> None:
+def _quote(job: Job, subject: str, text: str) -> None:
     settings = job.caller.settings
     level = logging.INFO if settings.log_content else logging.DEBUG
     if log.isEnabledFor(level):
-        log.log(level, "%s: %s: %s", job.id, what, logs.content(text, settings))
+        log.log(level, "%s: %s: %s", job.id, subject, logs.content(text, settings))

@@ -1,6 +1,6 @@
-"""Counters of this process's calls to models, for Prometheus: it adds them up over servers, and notices restarts.
+"""Counters of this process's calls to models, for Prometheus, which sums them over servers and notices restarts.
 
-The number of series has a bound: beyond it models and people are counted together as `other`.
+The number of series is limited; models and people beyond the limit are counted together as `other`.
 """
 
 from __future__ import annotations
@@ -49,23 +49,26 @@ class CallMetrics:
     def __init__(self) -> None:
         self.models: dict[tuple[str, str], Sums] = {}  # by provider and model
         self.people: dict[str, Sums] = {}  # by name
-        self.seconds: dict[str, Histogram] = {}  # of calls, by provider
-        self.jobs: Counter[tuple[str, str]] = Counter()  # ended, by tool and status
-        self.job_seconds: dict[str, Histogram] = {}  # by tool
-        self.waited = Histogram()  # jobs, before they began here
+        self.seconds: dict[str, Histogram] = {}  # durations of calls, by provider
+        self.jobs: Counter[tuple[str, str]] = Counter()  # ended jobs, by tool and status
+        self.job_seconds: dict[str, Histogram] = {}  # durations of jobs, by tool
+        self.job_waits = Histogram()  # how long jobs waited before they began here
 
     def called(self, call: UsageRecord, person: str | None) -> None:
         key = (call.provider, call.model)
         if key not in self.models and len(self.models) >= MOST_MODELS:
-            key = (call.provider if any(call.provider == known for known, _ in self.models) else OTHER, OTHER)
+            key = (
+                call.provider if any(call.provider == provider for provider, _ in self.models) else OTHER,
+                OTHER,
+            )
         self.models.setdefault(key, Sums()).add(call)
         self.seconds.setdefault(key[0], Histogram()).observe(call.ms / 1000)
         if person is not None:
-            full = person not in self.people and len(self.people) >= MOST_PEOPLE
-            self.people.setdefault(OTHER if full else person, Sums()).add(call)
+            is_full = person not in self.people and len(self.people) >= MOST_PEOPLE
+            self.people.setdefault(OTHER if is_full else person, Sums()).add(call)
 
-    def began(self, waited: float) -> None:
-        self.waited.observe(max(0.0, waited))
+    def began(self, seconds: float) -> None:
+        self.job_waits.observe(max(0.0, seconds))
 
     def ended(self, tool: str, status: str, seconds: float) -> None:
         self.jobs[tool, status] += 1

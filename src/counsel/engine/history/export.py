@@ -1,4 +1,4 @@
-"""From a stored conversation to the folder that `export` writes."""
+"""Collects a stored conversation for the folder that `export` writes."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ async def write(store: Store, conversation: str, target: Path, root: Path) -> Pa
 
 
 async def gather(store: Store, conversation: str) -> ExportedConversation:
-    stored = await store.conversation(conversation)
-    if stored is None:
+    record = await store.conversation(conversation)
+    if record is None:
         raise NotFound(
             f"There is no conversation {conversation}.", hint="`counsel conversations list` shows them."
         )
     messages = await store.messages(conversation)
-    about = {
-        "tool": stored.tool,
-        "title": stored.title,
-        "provider": stored.provider,
-        "model": stored.model,
-        "created_at": results.iso(stored.created),
-        "updated_at": results.iso(stored.updated),
-        "system_prompt": prompts.CONSULTED,  # agents have their own
+    metadata = {
+        "tool": record.tool,
+        "title": record.title,
+        "provider": record.provider,
+        "model": record.model,
+        "created_at": results.iso(record.created),
+        "updated_at": results.iso(record.updated),
+        "system_prompt": prompts.CONSULTED,  # agents use their own
         **_totals(messages),
     }
-    return ExportedConversation(conversation, tuple(_turns(messages)), about)
+    return ExportedConversation(conversation, tuple(_turns(messages)), metadata)
 
 
 def _turns(messages: list[Message]) -> list[ExportedTurn]:
     turns: list[ExportedTurn] = []
     for message in messages:
         if message.role == "user":
-            turns.append(ExportedTurn(message.text, None, _asked(message)))
+            turns.append(ExportedTurn(message.text, None, _question_metadata(message)))
         elif turns:
             last = turns[-1]
-            about = {**last.metadata, "answered_at": results.iso(message.at), **message.details.to_json()}
-            turns[-1] = ExportedTurn(last.request, message.text, about)
+            metadata = {**last.metadata, "answered_at": results.iso(message.at), **message.details.to_json()}
+            turns[-1] = ExportedTurn(last.request, message.text, metadata)
     return turns
 
 
-def _asked(message: Message) -> dict[str, object]:
-    """Every setting by name: null where the caller left it to the model."""
+def _question_metadata(message: Message) -> dict[str, object]:
+    """A question's metadata, with every setting by name; null where the caller left it to the model."""
     details = message.details
     settings = details.settings if isinstance(details, QuestionDetails) else {}
     rest = {name: value for name, value in details.to_json().items() if name != "settings"}
@@ -67,15 +67,15 @@ def _asked(message: Message) -> dict[str, object]:
 
 
 def _totals(messages: list[Message]) -> dict[str, object]:
-    """What the whole conversation used and cost, as far as it is known."""
+    """What the whole conversation used and cost, as far as known."""
     details = [message.details for message in messages if isinstance(message.details, AnswerDetails)]
-    spent = [entry.spent for entry in details if entry.spent]
-    costs = [entry.cost_usd for entry in spent if entry.cost_usd is not None]
+    amounts = [entry.spent for entry in details if entry.spent]
+    costs = [entry.cost_usd for entry in amounts if entry.cost_usd is not None]
     return {
         "usage": {
-            "input_tokens": sum(entry.usage.input for entry in spent),
-            "output_tokens": sum(entry.usage.output for entry in spent),
-            "total_tokens": sum(entry.usage.total for entry in spent),
+            "input_tokens": sum(entry.usage.input for entry in amounts),
+            "output_tokens": sum(entry.usage.output for entry in amounts),
+            "total_tokens": sum(entry.usage.total for entry in amounts),
         },
         "cost_usd": round(sum(costs), 10) if costs else None,
     }

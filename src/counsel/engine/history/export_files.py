@@ -1,8 +1,8 @@
 """A conversation as a folder: `1_request.txt`, `1_response.txt`, …, `metadata.json`.
 
-`metadata.json` is the mark that a folder is ours: it names the conversation and every file that we wrote there.
-What is not named there is never written over. All steps go through descriptors of the folders themselves, so a
-symlink that appears meanwhile leads nowhere.
+`metadata.json` marks a folder as ours: it names the conversation and every file that we wrote there. Files that it does
+not name are never overwritten. All steps use descriptors of the folders themselves, so a symlink that appears in the
+meantime has no effect.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 @dataclass(frozen=True, slots=True)
 class ExportedTurn:
     request: str
-    response: str | None  # None: no answer came
+    response: str | None  # None: there was no answer
     metadata: dict[str, object] = field(default_factory=dict)
 
 
@@ -45,18 +45,18 @@ class ExportedConversation:
     metadata: dict[str, object] = field(default_factory=dict)
 
 
-def where(requested: bool | str, caller: Caller) -> tuple[Path, Path]:
-    """`target` and `allowed_root` of `export` for a caller's request: its own folder, or one that it names inside it.
+def destination(folder: bool | str, caller: Caller) -> tuple[Path, Path]:
+    """`target` and `allowed_root` of `export` for a caller's request: the caller's folder, or a folder inside it.
 
-    Raises before a model is asked, so that no answer is paid for that cannot be written.
+    Called before a model is asked, so that nobody pays for an answer that cannot be written.
     """
     if not caller.cwd.is_absolute():
         raise InvalidArgument(
-            "There is no folder to export to: the caller's is not known.",
+            "There is no folder to export to: the caller's folder is unknown.",
             hint="Set CLIENT_CWD or name a folder.",
         )
     folders = Folders.of(caller)
-    target = caller.cwd / expand(requested, folders.home) if isinstance(requested, str) else caller.cwd
+    target = caller.cwd / expand(folder, folders.home) if isinstance(folder, str) else caller.cwd
     real = Path(os.path.realpath(target))
     root = next((root for root in (*folders.working, *folders.allowed) if real.is_relative_to(root)), None)
     if root is None or not folders.allows(real):
@@ -65,14 +65,14 @@ def where(requested: bool | str, caller: Caller) -> tuple[Path, Path]:
 
 
 def export(conversation: ExportedConversation, target: Path, allowed_root: Path) -> Path:
-    """Write the conversation to `target/<id>`, inside `allowed_root`; again: bring that folder up to date.
+    """Write the conversation to `target/<id>` inside `allowed_root`, or bring an earlier export up to date.
 
-    Gives the folder. A file that a person has changed since stays as it is.
+    Returns the folder. Files that a person has changed stay as they are.
     """
     if not _ID(conversation.id):
         raise InvalidArgument(
             f"{conversation.id!r} cannot name a folder.",
-            hint="Use letters, digits, `_`, `.` and `-`, at most 64.",
+            hint="Use at most 64 letters, digits, `_`, `.` and `-`.",
         )
     root = Path(os.path.realpath(allowed_root))
     parent = Path(os.path.realpath(target))
@@ -80,7 +80,7 @@ def export(conversation: ExportedConversation, target: Path, allowed_root: Path)
     if not parent.is_relative_to(root):
         raise _outside(target, allowed_root)
     try:
-        with _opened(root, [*parent.relative_to(root).parts, conversation.id]) as fd:
+        with _open_folder(root, [*parent.relative_to(root).parts, conversation.id]) as fd:
             _bring_up_to_date(fd, folder, conversation)
     except OSError as error:
         raise _unwritable(folder, error) from None
@@ -88,7 +88,7 @@ def export(conversation: ExportedConversation, target: Path, allowed_root: Path)
 
 
 def contents(conversation: ExportedConversation) -> dict[str, bytes]:
-    """Every file but `metadata.json`."""
+    """Every file except `metadata.json`."""
     texts: dict[str, str | None] = {}
     for number, turn in enumerate(conversation.turns, 1):
         texts[f"{number}_request.txt"] = turn.request
@@ -108,52 +108,52 @@ def folder_contents(conversation: ExportedConversation) -> dict[str, bytes]:
 def _bring_up_to_date(fd: int, folder: Path, conversation: ExportedConversation) -> None:
     files = contents(conversation)
     ours = _our_files(fd, folder, conversation.id)
-    due = {name: data for name, data in files.items() if _is_due(fd, folder / name, data, ours)}
-    kept = {name: ours[name] for name in files if name in ours and name not in due}
-    hashes = {**ours, **{name: _hash(data) for name, data in files.items()}, **kept}
-    # The mark goes first: what a crash leaves half done is then known as ours.
+    changes = {name: data for name, data in files.items() if _must_write(fd, folder / name, data, ours)}
+    old_hashes = {name: ours[name] for name in files if name in ours and name not in changes}
+    hashes = {**ours, **{name: _hash(data) for name, data in files.items()}, **old_hashes}
+    # The metadata is written first, so that files from before a crash are recognised as ours.
     _write(fd, "metadata.json", _metadata(conversation, hashes))
-    for name, data in due.items():
+    for name, data in changes.items():
         _write(fd, name, data)
     os.fsync(fd)
 
 
 def _metadata(conversation: ExportedConversation, hashes: Mapping[str, str]) -> bytes:
-    shown = {
+    document = {
         _MARK: _FORMAT,
         "continuation_id": conversation.id,
         **{key: value for key, value in conversation.metadata.items() if key not in {_MARK, "files"}},
         "turns": [turn.metadata for turn in conversation.turns],
         "files": dict(hashes),
     }
-    shown["continuation_id"] = conversation.id
-    return (json.dumps(shown, indent=2, ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace")
+    document["continuation_id"] = conversation.id
+    return (json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace")
 
 
 def _our_files(fd: int, folder: Path, conversation_id: str) -> dict[str, str]:
-    """Names and hashes of what we wrote here before; raises if the folder has files that counsel did not write."""
-    mark = _read(fd, "metadata.json")
-    if mark is None:
+    """Names and hashes of the files that we wrote here before. Raises if the folder has files that we did not write."""
+    data = _read(fd, "metadata.json")
+    if data is None:
         if any(not _LEFTOVER(name) for name in os.listdir(fd)):
-            raise _foreign(folder, "it holds files that counsel did not write")
+            raise _conflict(folder, "contains files that counsel did not write")
         return {}
     try:
-        shown = json.loads(mark)
-        if shown[_MARK] == _FORMAT and shown["continuation_id"] == conversation_id:
-            return {str(name): str(value) for name, value in dict(shown["files"]).items()}
+        document = json.loads(data)
+        if document[_MARK] == _FORMAT and document["continuation_id"] == conversation_id:
+            return {str(name): str(value) for name, value in dict(document["files"]).items()}
     except (ValueError, KeyError, TypeError):
         pass
-    raise _foreign(folder, "its metadata.json is not this conversation's")
+    raise _conflict(folder, "its metadata.json belongs to something else")
 
 
-def _is_due(fd: int, path: Path, data: bytes, ours: Mapping[str, str]) -> bool:
+def _must_write(fd: int, path: Path, data: bytes, ours: Mapping[str, str]) -> bool:
     existing = _read(fd, path.name)
     if existing is None:
         return True
     if existing == data:
         return False
     if path.name not in ours:
-        raise _foreign(path, "counsel did not write it")
+        raise _conflict(path, "was not written by counsel")
     return _hash(existing) == ours[path.name]  # otherwise a person has changed it
 
 
@@ -179,7 +179,7 @@ def _read(fd: int, name: str) -> bytes | None:
 
 
 def _write(fd: int, name: str, data: bytes) -> None:
-    """All or nothing, for the owner's eyes: prompts and answers do not become readable for others."""
+    """Write a file atomically, readable only by its owner: it contains prompts and answers."""
     draft = f".counsel-{secrets.token_hex(8)}.tmp"
     file = os.open(
         draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=fd
@@ -197,8 +197,8 @@ def _write(fd: int, name: str, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def _opened(root: Path, parts: list[str]) -> Iterator[int]:
-    """The folder below `root`, made where it is missing, with no symlink on the way."""
+def _open_folder(root: Path, parts: list[str]) -> Iterator[int]:
+    """Open the folder below `root` without following symlinks; create it if it is missing."""
     fd = os.open(root, _DIRECTORY)
     try:
         for number, part in enumerate(parts, 1):
@@ -208,7 +208,7 @@ def _opened(root: Path, parts: list[str]) -> Iterator[int]:
                 below = os.open(part, _DIRECTORY, dir_fd=fd)
             except OSError as error:
                 if error.errno in {errno.ELOOP, errno.ENOTDIR, errno.EMLINK}:
-                    raise _foreign(root.joinpath(*parts[:number]), "it is not a folder") from None
+                    raise _conflict(root.joinpath(*parts[:number]), "is not a folder") from None
                 raise
             os.close(fd)
             fd = below
@@ -220,15 +220,15 @@ def _opened(root: Path, parts: list[str]) -> Iterator[int]:
 def _outside(target: Path, root: Path) -> CounselError:
     return FileNotAllowed(
         f"{target} is outside {root}: nothing was exported.",
-        hint="Export into the folder you work in, or run `counsel conversations export ID DIR`.",
+        hint="Export to a folder inside your working folder, or run `counsel conversations export ID DIR`.",
         file=str(target),
     )
 
 
-def _foreign(path: Path, why: str) -> CounselError:
+def _conflict(path: Path, why: str) -> CounselError:
     return Conflict(
         f"{path} exists and {why}: nothing was exported.",
-        hint="Move it away or export to another folder.",
+        hint="Move it away, or export to another folder.",
         file=str(path),
     )
 

@@ -1,7 +1,7 @@
-"""`/metrics`: the text format that Prometheus reads.
+"""`/metrics` in Prometheus's text format.
 
-A server of one person counts what its database holds. Of several servers each counts its own calls, so that sums over
-them are right; the queue is the same for all of them (take its maximum).
+A server of one person counts what its database contains. If there are several servers, each counts its own calls, so
+that sums over them are correct; the queue is the same for all of them (take its maximum).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Labels: TypeAlias = Mapping[str, str]
 Sample: TypeAlias = tuple[Labels, float]
 _Rows: TypeAlias = tuple[tuple[str, str, Callable[[Sums], float]], ...]
 _SUMS: _Rows = (
-    ("counsel_calls_total", "Calls that were made.", lambda sums: sums.calls),
-    ("counsel_input_tokens_total", "Tokens that were sent.", lambda sums: sums.input),
-    ("counsel_output_tokens_total", "Tokens that came back.", lambda sums: sums.output),
+    ("counsel_calls_total", "Calls to models.", lambda sums: sums.calls),
+    ("counsel_input_tokens_total", "Tokens sent.", lambda sums: sums.input),
+    ("counsel_output_tokens_total", "Tokens received.", lambda sums: sums.output),
     ("counsel_cost_usd_total", "Cost of the calls whose price is known.", lambda sums: sums.cost),
 )
-_OF_PEOPLE: _Rows = (
+_PERSON_SUMS: _Rows = (
     ("counsel_person_calls_total", "Calls of each person.", lambda sums: sums.calls),
-    ("counsel_person_input_tokens_total", "Tokens that were sent, by person.", lambda sums: sums.input),
-    ("counsel_person_output_tokens_total", "Tokens that came back, by person.", lambda sums: sums.output),
+    ("counsel_person_input_tokens_total", "Tokens sent, by person.", lambda sums: sums.input),
+    ("counsel_person_output_tokens_total", "Tokens received, by person.", lambda sums: sums.output),
     ("counsel_person_cost_usd_total", "Cost of each person's calls.", lambda sums: sums.cost),
     ("counsel_person_errors_total", "Failed calls of each person.", lambda sums: sums.errors.total()),
 )
@@ -45,7 +45,7 @@ _OF_PEOPLE: _Rows = (
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What this process does now."""
+    """What this process is doing now."""
 
     calls: Mapping[tuple[str, str], int]  # to models, by provider and model
     jobs: int
@@ -55,11 +55,11 @@ class Load:
 async def text(store: Store, load: Load) -> str:
     team = store.team
     if team is None:
-        calls = list(_stored(await store.usage_totals()))
+        calls = list(_stored_calls(await store.usage_totals()))
         open_jobs = await store.open_jobs()
         queue = QueueState(len(open_jobs))
     else:
-        calls = [*_counted(METRICS), *(_people(METRICS) if load.people else ())]
+        calls = [*_process_calls(METRICS), *(_people(METRICS) if load.people else ())]
         queue = await team.health.queue()
     lines = [*calls, *_histograms(METRICS), *_load(load), *_queue(queue), *_process()]
     return "\n".join(itertools.chain.from_iterable(lines)) + "\n"
@@ -68,11 +68,11 @@ async def text(store: Store, load: Load) -> str:
 # ── calls ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _stored(totals: list[UsageTotal]) -> Iterator[list[str]]:
+def _stored_calls(totals: list[UsageTotal]) -> Iterator[list[str]]:
     rows = [({"provider": total.provider, "model": total.model}, total) for total in totals]
     yield from _sums((labels, Sums(t.calls, t.input, t.output, t.cost)) for labels, t in rows)
     yield [
-        *_head("counsel_response_seconds", "Time that calls took.", "summary"),
+        *_head("counsel_response_seconds", "Duration of calls.", "summary"),
         *itertools.chain.from_iterable(
             (
                 _line("counsel_response_seconds_sum", labels, total.seconds),
@@ -86,7 +86,7 @@ def _stored(totals: list[UsageTotal]) -> Iterator[list[str]]:
     )
 
 
-def _counted(metrics: CallMetrics) -> Iterator[list[str]]:
+def _process_calls(metrics: CallMetrics) -> Iterator[list[str]]:
     rows = [
         ({"provider": provider, "model": model}, sums) for (provider, model), sums in metrics.models.items()
     ]
@@ -97,18 +97,18 @@ def _counted(metrics: CallMetrics) -> Iterator[list[str]]:
 
 
 def _sums(rows: Iterable[tuple[Labels, Sums]]) -> Iterator[list[str]]:
-    known = list(rows)
+    groups = list(rows)
     for name, help_, value in _SUMS:
-        yield _family(name, help_, "counter", ((labels, value(sums)) for labels, sums in known))
+        yield _family(name, help_, "counter", ((labels, value(sums)) for labels, sums in groups))
 
 
 def _errors(samples: Iterable[Sample]) -> list[str]:
-    return _family("counsel_errors_total", "Calls that failed, by code.", "counter", samples)
+    return _family("counsel_errors_total", "Failed calls, by code.", "counter", samples)
 
 
 def _people(metrics: CallMetrics) -> Iterator[list[str]]:
     rows = [({"person": name}, sums) for name, sums in metrics.people.items()]
-    for name, help_, value in _OF_PEOPLE:
+    for name, help_, value in _PERSON_SUMS:
         yield _family(name, help_, "counter", ((labels, value(sums)) for labels, sums in rows))
 
 
@@ -116,7 +116,7 @@ def _histograms(metrics: CallMetrics) -> Iterator[list[str]]:
     by_provider = {name: metrics.seconds[name] for name in sorted(metrics.seconds)}
     yield _histogram(
         "counsel_call_duration_seconds",
-        "Time that calls took.",
+        "Duration of calls.",
         [({"provider": name}, times) for name, times in by_provider.items()],
     )
     yield _histogram(
@@ -125,25 +125,25 @@ def _histograms(metrics: CallMetrics) -> Iterator[list[str]]:
         [({"tool": name}, times) for name, times in metrics.job_seconds.items()],
     )
     yield _histogram(
-        "counsel_job_wait_seconds", "Time that jobs waited before they began here.", [({}, metrics.waited)]
+        "counsel_job_wait_seconds", "Time that jobs waited before they began here.", [({}, metrics.job_waits)]
     )
     yield _family(
         "counsel_jobs_total",
-        "Jobs that ended here.",
+        "Jobs that ended in this process.",
         "counter",
         (({"tool": tool, "status": status}, count) for (tool, status), count in metrics.jobs.items()),
     )
 
 
-# ── now ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── load and queue ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _load(load: Load) -> Iterator[list[str]]:
     calls = (
         ({"provider": provider, "model": model}, count) for (provider, model), count in load.calls.items()
     )
-    yield _family("counsel_running_calls", "Calls under way.", "gauge", calls)
-    yield _family("counsel_running_jobs", "Jobs that run in this process.", "gauge", [({}, load.jobs)])
+    yield _family("counsel_running_calls", "Calls in progress.", "gauge", calls)
+    yield _family("counsel_running_jobs", "Jobs running in this process.", "gauge", [({}, load.jobs)])
 
 
 def _queue(queue: QueueState) -> Iterator[list[str]]:
@@ -159,8 +159,8 @@ def _queue(queue: QueueState) -> Iterator[list[str]]:
     )
 
 
-def _started() -> float:
-    """In seconds since 1970. This module is imported with the first request for metrics, much later."""
+def _start_time() -> float:
+    """The process's start in seconds since 1970. This module is imported much later, by the first request for metrics."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         uptime = float(Path("/proc/uptime").read_text().split()[0])
@@ -170,24 +170,26 @@ def _started() -> float:
 
 
 def _process() -> Iterator[list[str]]:
-    used = resource.getrusage(resource.RUSAGE_SELF)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
     yield _family("counsel_info", "The release.", "gauge", [({"version": __version__}, 1)])
-    yield _family("process_cpu_seconds_total", "CPU time.", "counter", [({}, used.ru_utime + used.ru_stime)])
-    yield _family("process_start_time_seconds", "When it started.", "gauge", [({}, _started())])
-    yield _family("process_resident_memory_bytes", "Memory.", "gauge", [({}, _memory(used))])
+    yield _family(
+        "process_cpu_seconds_total", "CPU time.", "counter", [({}, usage.ru_utime + usage.ru_stime)]
+    )
+    yield _family("process_start_time_seconds", "When the process started.", "gauge", [({}, _start_time())])
+    yield _family("process_resident_memory_bytes", "Memory.", "gauge", [({}, _memory(usage))])
     with suppress(OSError):
         files = len(os.listdir("/dev/fd"))  # noqa: PTH208 - the names are not needed
         yield _family("process_open_fds", "Open file descriptors.", "gauge", [({}, files)])
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    yield _family("process_max_fds", "Most file descriptors.", "gauge", [({}, most)])
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield _family("process_max_fds", "The limit of open file descriptors.", "gauge", [({}, limit)])
 
 
-def _memory(used: resource.struct_rusage) -> int:
-    """Now, on Linux; elsewhere the most so far."""
+def _memory(usage: resource.struct_rusage) -> int:
+    """The memory in use now on Linux; on other systems the peak so far."""
     with suppress(OSError, ValueError, IndexError):
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * resource.getpagesize()
-    return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
@@ -213,8 +215,8 @@ def _head(name: str, help_: str, kind: str) -> list[str]:
 
 
 def _line(name: str, labels: Labels, value: float) -> str:
-    shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{shown}}} {value}" if shown else f"{name} {value}"
+    label_text = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"{name}{{{label_text}}} {value}" if label_text else f"{name} {value}"
 
 
 def _escaped(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Spans of jobs and of their calls to models. Prompts and answers only if the conventions' own variable asks for them."""
+"""Spans of jobs and their calls to models. Prompts and answers only if OpenTelemetry's own variable asks for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counsel.types import Call
 
 
 def of_job(job: Job) -> Span:
-    """Everything that this task does from now on is below it."""
+    """Start the job's span; everything that this task does from now on is below it."""
     request_context.enter(job.request)
     if not tracing.is_on():
         return tracing.NO_SPAN
@@ -70,7 +70,7 @@ def answered(span: Span, reply: Reply) -> None:
 
 
 def failed(span: Span, error: CounselError) -> None:
-    """Its code: a vendor's message may repeat the prompt."""
+    """End the span with the error's code alone, as a vendor's message may repeat the prompt."""
     span.end(error.code)
 
 

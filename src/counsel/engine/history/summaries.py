@@ -1,4 +1,4 @@
-"""Titles and summaries of running jobs: made beside the work, written down when they come."""
+"""Titles and summaries of running jobs: generated in parallel to the job, and stored when they arrive."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ class Describer:
         self._summariser = summariser
         self._ownership = ownership
 
-    def entitle(self, running: Running) -> asyncio.Task[str] | None:
-        """Begin a title by a model, if the caller wants one."""
+    def start_title(self, running: Running) -> asyncio.Task[str] | None:
+        """Start to generate a title with a model, if the caller wants that."""
         job = running.job
         if not job.caller.settings.summaries:
             return None
         task = asyncio.create_task(self._title(running))
-        task.add_done_callback(lambda done: self._entitled(running, done))
+        task.add_done_callback(lambda done: self._store_title(running, done))
         return task
 
     async def _title(self, running: Running) -> str:
         job = running.job
         earlier = await self._store.job(job.id) if job.attempt > 1 else None
         if earlier and earlier.title and earlier.title != running.title:
-            return earlier.title  # it was paid for
+            return earlier.title  # already paid for
         await self._ownership.sure()
         if running.lost or running.gaps != self._ownership.gaps:
-            return running.title  # another server may have the job by now, and asks for one
+            return running.title  # another server may have the job now, and generates the title
         return await self._summariser.title(job.task.prompt, job)
 
-    def _entitled(self, running: Running, done: asyncio.Task[str]) -> None:
-        if done.cancelled() or done.exception():
+    def _store_title(self, running: Running, task: asyncio.Task[str]) -> None:
+        if task.cancelled() or task.exception():
             return
-        plain, running.title = running.title, done.result()
+        old_title, running.title = running.title, task.result()
         self._store.describe(running.job.id, title=running.title)
-        self._store.set_title(running.job.conversation, running.title, instead_of=plain)
+        self._store.set_title(running.job.conversation, running.title, instead_of=old_title)
 
-    def sum_up(self, running: Running, text: str) -> None:
-        """Begin the final summary; the job does not wait for it."""
+    def start_summary(self, running: Running, text: str) -> None:
+        """Start to generate the final summary; the job does not wait for it."""
         job = running.job
         if not job.caller.settings.summaries:
             return
@@ -55,8 +55,8 @@ class Describer:
 
         running.summary = asyncio.create_task(summarise())
 
-    def so_far(self, running: Running) -> str:
-        """The newest summary there is; a fresher one is on its way for the next look."""
+    def summary_so_far(self, running: Running) -> str:
+        """The newest summary so far. Starts to generate a fresher one for the next call."""
         text = "\n\n".join(slot.text() for slot in running.live.slots.values() if slot.length)
         if text and running.summing_up is None:
 

@@ -1,4 +1,4 @@
-"""When what happened to a job: spans of time, made of its events."""
+"""What happened to a job and when: spans of time, derived from its events."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Span:
 
 
 def of(job: JobDetail, events: Iterable[JobEvent], first: Mapping[str, float]) -> dict[str, object]:
-    """`first`: by slot, when the first word of the present call came, if that is known."""
+    """The timeline as JSON. `first`: by slot, when the current call's first word arrived, if known."""
     timeline = _Timeline(job)
     for event in events:
         timeline.add(event)
@@ -63,8 +63,8 @@ class _Timeline:
         self._models = dict(enumerate(labels(job.models)))
         self._queue: Span | None = None
         self._round: Span | None = None
-        self._answers: dict[str, Span] = {}  # by slot: the present call
-        self._words: dict[str, Span] = {}  # by slot: until its first word
+        self._answers: dict[str, Span] = {}  # by slot: the current call
+        self._words: dict[str, Span] = {}  # by slot: until the current call's first word
         self._waits: dict[str, Span] = {}  # by slot, "" for the job
         self._last = job.created
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -88,7 +88,7 @@ class _Timeline:
         self._last = event.at
 
     def finish(self, first: Mapping[str, float]) -> None:
-        """An open job's last spans have no end; those of a job that has ended, ended with it."""
+        """Complete the spans. Open spans end with the job; in an open job they have no end."""
         if not self.spans and self._job.is_open:
             self._open("queue", "", "", self._job.created)
         for slot, at in first.items():
@@ -107,7 +107,7 @@ class _Timeline:
             if wait:
                 self.spans.remove(wait)
             return
-        for span in self.spans:  # what the process that ended had begun
+        for span in self.spans:  # begun by the process that died
             span.end = self._last if span.end is None else span.end
         self._answers, self._words, self._waits, self._round = {}, {}, {}, None
         restart = self._open("restart", "", "The job continued in another process.", self._last)
@@ -141,7 +141,7 @@ class _Timeline:
     def _end_call(self, slot: str, at: float, *, ok: bool = False) -> None:
         if answer := self._answers.pop(slot, None):
             answer.end, answer.ok = at, ok
-        if word := self._words.pop(slot, None):  # not a word came
+        if word := self._words.pop(slot, None):  # no word arrived
             self.spans.remove(word)
 
     def _wait(self, event: Waiting) -> None:
@@ -150,12 +150,12 @@ class _Timeline:
         kind: SpanKind = "retry" if event.wait.reason == "retry" else "wait"
         last = self.spans[-1] if self.spans else None
         if kind == "retry" and last and (last.kind, last.slot, last.end) == ("retry", event.slot, last.start):
-            span = last  # the notice that says why
+            span = last  # the notice with the reason
             span.end = None
         else:
             span = self._open(kind, event.slot, event.wait.text, event.at)
         if event.wait.at is not None:
-            span.end = event.wait.at  # when it tries again; an earlier event may end it
+            span.end = event.wait.at  # the time of the next attempt; an earlier event may end the wait
         self._waits[event.slot] = span
 
     def _end_wait(self, event: JobEvent) -> None:
@@ -170,7 +170,7 @@ class _Timeline:
             self._moment("retry", event, event.text, ok=False)
 
     def _restarted(self, event: Restarted) -> None:
-        if event.reason != "interrupted":  # `Started` shows that
+        if event.reason != "interrupted":  # `Started` covers that
             self._moment("restart", event, event.error, ok=False)
 
     def _tool(self, event: ToolUsed) -> None:
@@ -188,24 +188,27 @@ class _Timeline:
         span.end, span.ok = event.at, ok
 
     def _open(self, kind: SpanKind, slot: str, label: str, start: float, model: str = "") -> Span:
-        named = model or (self._models.get(int(slot), "") if slot.isdigit() else "")
-        span = Span(kind, slot, named, label, start)
+        name = model or (self._models.get(int(slot), "") if slot.isdigit() else "")
+        span = Span(kind, slot, name, label, start)
         self.spans.append(span)
         return span
 
 
 def _from_result(job: JobDetail) -> list[Span]:
-    """Of a job without events: it was over in a fraction of a second, or they were deleted. Its answers tell their times."""
+    """The spans of a job without events, from its answers' response times. The job ended within a fraction of a second,
+    or its events were deleted."""
     end = job.finished or job.created
     if isinstance(job.result, ConsensusResult):
         slots = {label: str(slot) for slot, label in enumerate(labels(job.models))}
-        answers = [("initial", each.model, each.metadata) for each in job.result.initial]
+        answers = [("initial", answer.model, answer.metadata) for answer in job.result.initial]
         answers += [
-            ("refined", each.first.model, each.metadata) for each in job.result.refined if each.metadata
+            ("refined", answer.first.model, answer.metadata)
+            for answer in job.result.refined
+            if answer.metadata
         ]
         spans = []
-        for phase, model, about in answers:
-            seconds = (about.response_time_ms or 0) / 1000
+        for phase, model, metadata in answers:
+            seconds = (metadata.response_time_ms or 0) / 1000
             start = job.created if phase == "initial" else max(job.created, end - seconds)
             spans.append(Span("answer", slots.get(model, ""), model, phase, start, start + seconds, ok=True))
         return spans

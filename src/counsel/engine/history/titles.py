@@ -1,4 +1,4 @@
-"""Titles and summaries by a small model, when a user wants them. They never hold up or spoil a job."""
+"""Titles and summaries by a small model, if the user wants them. They never delay a job or make it fail."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
 SUMMARY_LENGTH = 200
 _SECONDS = 20
-_TOKENS = 4_096  # of a title or a summary with its reasoning, where a budget applies
-_READ = 12_000  # characters of a text that the small model is shown
+_TOKENS = 4_096  # for a title or summary with its reasoning, if a budget applies
+_READ = 12_000  # characters of a text to send to the small model
 
 
 def snippet(text: str, length: int) -> str:
@@ -31,8 +31,8 @@ def snippet(text: str, length: int) -> str:
     flat = " ".join(text.split())
     if len(flat) <= length:
         return flat
-    cut = flat[: length - 1]
-    return (cut.rsplit(" ", 1)[0] if " " in cut[length // 2 :] else cut).rstrip(" ,;:.") + "…"
+    head = flat[: length - 1]
+    return (head.rsplit(" ", 1)[0] if " " in head[length // 2 :] else head).rstrip(" ,;:.") + "…"
 
 
 def title_of(prompt: str) -> str:
@@ -46,16 +46,18 @@ class Summariser:
         self._budgets = budgets
 
     async def title(self, prompt: str, job: Job) -> str:
-        title = await self._say(prompts.TITLE, prompt, job)
+        title = await self._generate(prompts.TITLE, prompt, job)
         return snippet(title.strip("\"'` \n"), TITLE_LENGTH) if title else title_of(prompt)
 
     async def summary(self, text: str, job: Job) -> str:
-        return await self._say(prompts.SUMMARY, text, job) or snippet(text, SUMMARY_LENGTH)
+        return await self._generate(prompts.SUMMARY, text, job) or snippet(text, SUMMARY_LENGTH)
 
     async def running(self, text: str, job: Job) -> str:
-        return await self._say(prompts.RUNNING, text[-_READ:], job) or snippet(text[-400:], SUMMARY_LENGTH)
+        return await self._generate(prompts.RUNNING, text[-_READ:], job) or snippet(
+            text[-400:], SUMMARY_LENGTH
+        )
 
-    async def _say(self, instruction: str, text: str, job: Job) -> str:
+    async def _generate(self, instruction: str, text: str, job: Job) -> str:
         try:
             async with asyncio.timeout(_SECONDS):
                 return await self._ask(instruction + text[:_READ], job)
@@ -66,9 +68,9 @@ class Summariser:
     async def _ask(self, prompt: str, job: Job) -> str:
         route = self._router.route(job.caller.settings.summary_model, job.caller)
         call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
-        budget = of_job.call(most=_TOKENS) if (of_job := self._budgets.of_job(job)) else None
+        budget = job_budget.call(most=_TOKENS) if (job_budget := self._budgets.of_job(job)) else None
         call = replace(call, budget=budget)
-        began, pieces, usage, finished = time.monotonic(), [], Usage(), Finished()
+        began, pieces, usage, end = time.monotonic(), [], Usage(), Finished()
         try:
             async with aclosing(cast(AsyncGenerator[Event], route.answer(call))) as events:
                 async for event in events:
@@ -77,15 +79,15 @@ class Summariser:
                     elif isinstance(event, UsageReport):
                         usage = event.usage
                     elif isinstance(event, Finished):
-                        finished = event
+                        end = event
         except BaseException:
-            if budget:  # what it has cost until now is settled, and stays
+            if budget:  # settled costs stay
                 self._store.drop_reservations(ids=budget.reservations)
             raise
-        spent = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
+        priced_usage = usage if usage.cost_usd is not None else replace(usage, cost_usd=route.cost(usage))
         reservations = tuple(budget.reservations) if budget else ()
         self._store.record_usage(
-            usage_records.record(job, route, began, spent, tool="summary", reservations=reservations)
+            usage_records.record(job, route, began, priced_usage, tool="summary", reservations=reservations)
         )
         text = "".join(pieces)
-        return "" if empty_answers.failure(route, finished, text) else " ".join(text.split())
+        return "" if empty_answers.failure(route, end, text) else " ".join(text.split())

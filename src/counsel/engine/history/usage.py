@@ -1,4 +1,4 @@
-"""Usage records: one for every call to a model; their sums for `counsel usage`."""
+"""Usage records, one for every call to a model, and their sums for `counsel usage`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from counsel.engine.history.documents import (
 from counsel.engine.store.records import UsageRecord
 from counsel.types import Usage
 
-if TYPE_CHECKING:  # importing the routes takes four times as long as the rest of `counsel usage`
+if TYPE_CHECKING:  # importing `routes` takes four times as long as the rest of `counsel usage`
     from counsel.engine.consult.routes import Route
     from counsel.engine.jobs.model import Job
     from counsel.engine.store.protocol import Store
@@ -53,7 +53,7 @@ def record(
     tool: str = "",
     reservations: tuple[str, ...] = (),
 ) -> UsageRecord:
-    """`began` by the monotonic clock; `code` of a failure; `tool` where it was not the job's own call."""
+    """The record of a call. `began` is by the monotonic clock; `code` is a failure's; `tool` if it is not the job's."""
     call = UsageRecord(
         time.time(),
         job.id,
@@ -77,7 +77,7 @@ def record(
 
 
 async def summary(store: Store, since: float, by: By, *, local: bool = False) -> UsageSummary:
-    """Calls, failures, tokens, cost and response times since a moment, grouped. `local`: days of this machine's zone."""
+    """Calls, failures, tokens, cost and response times since then, grouped. `local`: days in this machine's time zone."""
     calls = await store.usage(since)
     group = _local_day if by == "day" and local else _GROUPS[by]
     groups: dict[str, list[UsageRecord]] = {}
@@ -86,24 +86,24 @@ async def summary(store: Store, since: float, by: By, *, local: bool = False) ->
     return {
         "since": results.iso(since),
         "by": by,
-        "groups": [cast("UsageGroup", {by: name, **_summed(groups[name])}) for name in sorted(groups)],
-        "total": _summed(calls),
+        "groups": [cast("UsageGroup", {by: name, **_sum(groups[name])}) for name in sorted(groups)],
+        "total": _sum(calls),
     }
 
 
-MOST_GROUPS = 50  # of a series; the rest is one group without a name
+MOST_GROUPS = 50  # in a series; the rest is one group without a name
 
 
 async def series(store: Store, since: float, until: float, by: By, buckets: int) -> UsageSeries:
-    """The same over time: for each group, one value for each part of the period. Times are seconds since 1970."""
+    """The same over time: for each group, one value for each step of the period. Times are seconds since 1970."""
     calls = [call for call in await store.usage(since) if call.at < until]
     step = (until - since) / buckets
-    grouped: dict[str, list[UsageRecord]] = {}
+    by_group: dict[str, list[UsageRecord]] = {}
     for call in calls:
-        grouped.setdefault(_GROUPS[by](call), []).append(call)
-    largest = sorted(grouped, key=lambda name: (-len(grouped[name]), name))
-    rest = [call for name in largest[MOST_GROUPS:] for call in grouped[name]]
-    groups = [_over_time(name, grouped[name], since, step, buckets) for name in largest[:MOST_GROUPS]]
+        by_group.setdefault(_GROUPS[by](call), []).append(call)
+    largest = sorted(by_group, key=lambda name: (-len(by_group[name]), name))
+    rest = [call for name in largest[MOST_GROUPS:] for call in by_group[name]]
+    groups = [_over_time(name, by_group[name], since, step, buckets) for name in largest[:MOST_GROUPS]]
     if rest:
         groups.append(_over_time(None, rest, since, step, buckets))
     return {"since": since, "until": until, "step": step, "by": by, "groups": groups}
@@ -126,23 +126,23 @@ def _over_time(
     }
 
 
-def _summed(calls: Sequence[UsageRecord]) -> UsageSum:
-    failed = Counter(call.code for call in calls if call.code)
+def _sum(calls: Sequence[UsageRecord]) -> UsageSum:
+    errors = Counter(call.code for call in calls if call.code)
     costs = [call.cost for call in calls if call.cost is not None]
-    answered = [call for call in calls if not call.code]
-    times = sorted(call.ms for call in answered)
+    successes = [call for call in calls if not call.code]
+    times = sorted(call.ms for call in successes)
     return {
         "calls": len(calls),
-        "errors": dict(failed),
-        "error_rate": round(failed.total() / len(calls), 4) if calls else 0.0,
+        "errors": dict(errors),
+        "error_rate": round(errors.total() / len(calls), 4) if calls else 0.0,
         "input_tokens": sum(call.input for call in calls),
         "output_tokens": sum(call.output for call in calls),
         "reasoning_tokens": sum(call.reasoning for call in calls),
         "cache_read_tokens": sum(call.cache_read for call in calls),
         "cache_write_tokens": sum(call.cache_write for call in calls),
         "cost_usd": round(sum(costs), 6),
-        "calls_without_price": sum(call.cost is None for call in answered),
-        "calls_without_usage": sum(not call.input and not call.output for call in answered),
+        "calls_without_price": sum(call.cost is None for call in successes),
+        "calls_without_usage": sum(not call.input and not call.output for call in successes),
         "response_ms": {
             "p50": _quantile(times, 0.5),
             "p95": _quantile(times, 0.95),
@@ -153,10 +153,10 @@ def _summed(calls: Sequence[UsageRecord]) -> UsageSum:
 
 
 def _peak(calls: Sequence[UsageRecord]) -> int:
-    """The most calls that were in progress at one moment."""
+    """The largest number of calls in progress at the same time."""
     steps = sorted([(call.at - call.ms / 1000, 1) for call in calls] + [(call.at, -1) for call in calls])
     return max(itertools.accumulate(step for _, step in steps), default=0)
 
 
-def _quantile(ordered: list[int], share: float) -> int | None:
-    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)] if ordered else None
+def _quantile(values: list[int], share: float) -> int | None:
+    return values[min(len(values) - 1, math.ceil(share * len(values)) - 1)] if values else None

@@ -15,7 +15,7 @@ from counsel.engine.consult.consensus import panel, terms
 from counsel.engine.consult.review import intake as reviews
 from counsel.engine.consult.routes import Router
 from counsel.engine.context import build, server_machine
-from counsel.engine.history.export_files import where
+from counsel.engine.history.export_files import destination
 from counsel.engine.jobs import arguments, ids, tags
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import ReviewSubject, Task
@@ -62,7 +62,7 @@ async def receive(
     members = _members(request, router, caller)
     models = tuple(member.model for member in members)
     await _check_tools(request, models, caller)
-    export = tuple(str(path) for path in where(request.export, caller)) if request.export else ()
+    export = tuple(str(path) for path in destination(request.export, caller)) if request.export else ()
     name, continues = await _conversation(request, store, caller)
     if continues:
         size_limits.check_history(await store.conversation_size(name), caller.settings)

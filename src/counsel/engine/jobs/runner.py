@@ -261,7 +261,7 @@ class Runner:
         if job.attempt > 1:
             job.members.texts = await replay.texts(self._store, job.id, job.members.cancelled)
             running.live.resume(await self._store.slots_with_text(job.id))
-        running.titling = self.describer.entitle(running)
+        running.titling = self.describer.start_title(running)
         consultation = Consultation(
             job,
             running.fence,
@@ -274,7 +274,7 @@ class Runner:
         outcome = await _KINDS[job.tool](consultation, self._router, self._store, self._cache)
         alone = len(self.running) == 1
         await self.endings.complete(running, consultation, outcome, expires=_expires(job), alone=alone)
-        self.describer.sum_up(running, outcome.text)
+        self.describer.start_summary(running, outcome.text)
 
     async def _confirm(self, running: Running) -> None:
         """Called before each request to a vendor: if others considered us dead, they would send it, too.

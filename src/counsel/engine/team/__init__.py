@@ -1,1 +1,1 @@
-"""Several servers that share one PostgreSQL database: which are alive, and who works on which job. Loaded in team mode only."""
+"""Several servers on one PostgreSQL database: which are alive, and which runs which job. Loaded in team mode only."""

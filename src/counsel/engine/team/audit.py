@@ -1,4 +1,4 @@
-"""The audit log of a team's server. A record is on its way when `note` returns: nothing waits for the database."""
+"""The audit log of a team's server. `note` queues a record and returns; nothing waits for the database."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from counsel.people import Person
 
 LONGEST = 500  # characters of a detail
 LONGEST_PROMPT = 20_000
-MOST_REFUSALS = 60  # a minute: whoever knocks without a token must not fill the database
-MOST_ASKED = 500
+MOST_REFUSALS = 60  # per minute, so that requests without a token cannot fill the database
+MOST_JOBS = 500
 _MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sent a request, from where."""
+    """Who sent a request, and from where."""
 
     person: Person | None
     token: str = ""
@@ -30,24 +30,25 @@ class Audit:
         self._store = store
         self._days = days
         self._prompts = prompts
-        self._asked: deque[str] = deque(maxlen=MOST_ASKED)  # the newest jobs
+        self._jobs: deque[str] = deque(maxlen=MOST_JOBS)  # the newest jobs
         self._minute = 0.0
         self._refusals = 0
 
-    def note(self, sender: Sender, action: Action, what: str = "", detail: str = "") -> None:
-        if action == "refused" and not self._admits(time.monotonic()):
+    def note(self, sender: Sender, action: Action, subject: str = "", detail: str = "") -> None:
+        if action == "refused" and not self._counts_refusal(time.monotonic()):
             return
-        self._write(sender, action, what, detail[:LONGEST])
+        self._write(sender, action, subject, detail[:LONGEST])
 
     def note_question(self, sender: Sender, job: str, about: str, prompt: str) -> None:
-        """`prompt` is stored only if the team wants that. A client that comes back to its job has not asked again."""
-        if job in self._asked:
+        """Record a question. `prompt` is stored only if the team wants that. A client that returns to its job does not
+        ask again, so this is recorded once per job."""
+        if job in self._jobs:
             return
-        self._asked.append(job)
+        self._jobs.append(job)
         detail = f"{about[:LONGEST]}\n{prompt[:LONGEST_PROMPT]}" if self._prompts else about[:LONGEST]
         self._write(sender, "asked", job, detail)
 
-    def _write(self, sender: Sender, action: Action, what: str, detail: str) -> None:
+    def _write(self, sender: Sender, action: Action, subject: str, detail: str) -> None:
         now, person = time.time(), sender.person
         record = AuditRecord(
             at=now,
@@ -56,18 +57,18 @@ class Audit:
             token=sender.token,
             address=sender.address,
             action=action,
-            object=what[:LONGEST],
+            object=subject[:LONGEST],
             detail=detail,
         )
         self._store.add(record, now + self._days * 86400)
 
-    def _admits(self, now: float) -> bool:
-        """The first ones of each minute, then one that says so."""
+    def _counts_refusal(self, now: float) -> bool:
+        """Count a refusal. Whether to record it: only the first ones of each minute, then a note about the limit."""
         if now - self._minute > _MINUTE:
             self._minute, self._refusals = now, 0
         self._refusals += 1
         if self._refusals == MOST_REFUSALS:
             self._write(
-                Sender(None), "refused", "", f"more than {MOST_REFUSALS} a minute: the rest is not listed"
+                Sender(None), "refused", "", f"more than {MOST_REFUSALS} a minute: the rest is not recorded"
             )
         return self._refusals < MOST_REFUSALS

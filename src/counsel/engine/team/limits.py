@@ -1,4 +1,4 @@
-"""Which limits of a team apply to a call: those of its person, of the person's groups, and of the provider."""
+"""Which limits of a team apply to a call: those of its person, the person's groups, and the provider."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
     from counsel.settings import Settings
 
-FRESH_SECONDS = 1.0  # a changed limit counts everywhere after this
-AGAIN = 5.0  # seconds to wait for the end of a call, which nobody knows
+FRESH_SECONDS = 1.0  # after this time a changed limit applies everywhere
+RETRY_SECONDS = (
+    5.0  # seconds after which a client may try again if it waits for the end of a call, which is unknown
+)
 MOST_CALLS = 1_000_000
 _PERIODS: tuple[Period, ...] = ("day", "month")
 
 
 @dataclass(frozen=True, slots=True)
 class TeamBudget:
-    """Money for a day or a month."""
+    """A budget of a day or a month."""
 
     row: LimitRow
     period: Period
@@ -45,7 +47,7 @@ class TeamBudget:
 
     @property
     def name(self) -> str:
-        return f"{self.period}:{self.row.kind}:{_shown(self.row)}"
+        return f"{self.period}:{self.row.kind}:{_display_name(self.row)}"
 
     @property
     def title(self) -> str:
@@ -58,21 +60,21 @@ class TeamBudget:
 
 @dataclass(frozen=True, slots=True)
 class TeamRate:
-    """Calls within a minute, or at the same time."""
+    """A limit of calls per minute, or at the same time."""
 
     row: LimitRow
     stored: RateLimit
 
     @property
     def name(self) -> str:
-        return f"{self.stored.per}:{self.row.kind}:{_shown(self.row)}"
+        return f"{self.stored.per}:{self.row.kind}:{_display_name(self.row)}"
 
     def error(self, state: RateState, now: float) -> RateLimited:
-        if not self.stored.most:  # waiting does not help: clients must not try again by themselves
-            raised = f"an admin can raise the limit (`counsel people limit {_arguments(self.row)}`)."
+        if not self.stored.most:  # waiting does not help, so clients must not retry automatically
+            remedy = f"an admin can raise the limit (`counsel people limit {_arguments(self.row)}`)."
             return RateLimited(
                 f"{_capital(_of(self.row))} may make no calls. Nothing was sent.",
-                hint=_capital(raised),
+                hint=_capital(remedy),
                 limit=self.name,
                 most=0,
                 count=state.count,
@@ -81,16 +83,16 @@ class TeamRate:
         if self.stored.per == "minute":
             frees = now + 60 if state.frees is None else state.frees
             wait = max(1.0, frees - now)
-            what = f"{_of(self.row)} may make {most} a minute, and {state.count} began in the last one"
-            when = f"The next one fits in {wait:.0f} s"
+            reason = f"{_of(self.row)} may make {most} a minute, and {state.count} began in the last minute"
+            advice = f"Try again in {wait:.0f} s"
         else:
-            wait = AGAIN
-            what = f"{_of(self.row)} may have {most} running at the same time, and {state.count} are running"
-            when = "Try again when one of them has ended"
+            wait = RETRY_SECONDS
+            reason = f"{_of(self.row)} may have {most} running at the same time, and has {state.count} now"
+            advice = "Try again when one of them has ended"
         moment = datetime.fromtimestamp(now + wait, UTC)
         return RateLimited(
-            f"{_capital(what)}. Nothing was sent.",
-            hint=f"{when}, or ask an admin to raise the limit (`counsel people limit {_arguments(self.row)}`).",
+            f"{_capital(reason)}. Nothing was sent.",
+            hint=f"{advice}, or ask an admin to raise the limit (`counsel people limit {_arguments(self.row)}`).",
             retry_after=round(wait, 1),
             limit=self.name,
             most=self.stored.most,
@@ -100,25 +102,25 @@ class TeamRate:
 
 
 class TeamLimits:
-    """The table, read at most once a second."""
+    """The table of limits, read at most once per second."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._rows: list[LimitRow] = []
-        self._read = float("-inf")
+        self._read_at = float("-inf")
 
     def read_again(self) -> None:
-        """The next call reads the table."""
-        self._read = float("-inf")
+        """Make the next call read the table."""
+        self._read_at = float("-inf")
 
     async def rows(self) -> list[LimitRow]:
         now = time.monotonic()
-        if now - self._read >= FRESH_SECONDS:
-            self._rows, self._read = await self._store.limits.listed(), now
+        if now - self._read_at >= FRESH_SECONDS:
+            self._rows, self._read_at = await self._store.limits.listed(), now
         return self._rows
 
     async def of_call(self, person: Person, provider: str | None) -> tuple[list[TeamBudget], list[TeamRate]]:
-        """`provider`: to which it goes; None: all that apply to the person, with every provider's."""
+        """The limits of a person's call to a provider; None: all that apply to the person, and those of all providers."""
         rows = [row for row in await self.rows() if applies(row, person, provider)]
         now = self._clock()
         return [limit for row in rows for limit in _budgets(row, now)], [
@@ -126,17 +128,17 @@ class TeamLimits:
         ]
 
     async def report(self, person: Person) -> list[BudgetReport]:
-        """What is left of each budget that applies to a person; an admin sees everyone's."""
+        """What is left of each budget that applies to a person; an admin sees all budgets."""
         rows = await self.rows()
-        chosen = rows if person.is_admin else [row for row in rows if applies(row, person, None)]
-        limits = [limit for row in chosen for limit in _budgets(row, self._clock())]
+        visible_rows = rows if person.is_admin else [row for row in rows if applies(row, person, None)]
+        limits = [limit for row in visible_rows for limit in _budgets(row, self._clock())]
         states = await self._store.budget_states([limit.stored() for limit in limits])
         return [
             {
                 "budget": limit.name,
                 "period": limit.period,
                 "provider": limit.row.name if limit.row.kind == "provider" else None,
-                "person": _shown(limit.row) if limit.row.kind == "person" else None,
+                "person": _display_name(limit.row) if limit.row.kind == "person" else None,
                 "group": limit.row.name if limit.row.kind == "group" else None,
                 "limit_usd": limit.usd,
                 "spent_usd": round(state.spent, 6),
@@ -157,7 +159,7 @@ def applies(row: LimitRow, person: Person, provider: str | None) -> bool:
     return provider is None or row.name == provider
 
 
-async def checked(
+async def new_row(
     store: Store,
     settings: Settings,
     *,
@@ -168,18 +170,18 @@ async def checked(
     per_minute: int | None,
     at_once: int | None,
 ) -> LimitRow:
-    """A row for the table: the person, group or provider exists. Raises `NotFound`, `InvalidArgument`."""
-    stored, shown = await _resolved(store, settings, kind, name)
+    """A new row for the table. Raises `NotFound` or `InvalidArgument` for an unknown subject or a bad number."""
+    id_, display_name = await _subject_of(store, settings, kind, name)
     for amount in (day, month):
         if amount is not None and not (math.isfinite(amount) and amount >= 0):
-            raise InvalidArgument("A budget is a number of US dollars, 0 or more.")
+            raise InvalidArgument("A budget must be a number of US dollars, 0 or more.")
     for count in (per_minute, at_once):
         if count is not None and not 0 <= count <= MOST_CALLS:
-            raise InvalidArgument(f"A number of calls is from 0 to {MOST_CALLS:,}.")
-    return LimitRow(kind, stored, day, month, per_minute, at_once, shown)
+            raise InvalidArgument(f"A number of calls must be from 0 to {MOST_CALLS:,}.")
+    return LimitRow(kind, id_, day, month, per_minute, at_once, display_name)
 
 
-async def _resolved(store: Store, settings: Settings, kind: Kind, name: str) -> tuple[str, str]:
+async def _subject_of(store: Store, settings: Settings, kind: Kind, name: str) -> tuple[str, str]:
     from counsel.engine.team.people import names
     from counsel.engine.team.people.directory import Directory
 
@@ -187,8 +189,8 @@ async def _resolved(store: Store, settings: Settings, kind: Kind, name: str) -> 
         group = names.group(name)
         return group, group
     if kind == "provider":
-        known = [row.provider.name for row in Catalog.load(settings).providers()]
-        if name.lower() not in known:
+        provider_names = [row.provider.name for row in Catalog.load(settings).providers()]
+        if name.lower() not in provider_names:
             raise NotFound(
                 f"There is no provider {name[:80]!r}.", hint="`counsel models` lists them with their models."
             )
@@ -219,16 +221,16 @@ def _subject(row: LimitRow) -> dict[str, str]:
     return {row.kind: row.name}
 
 
-def _shown(row: LimitRow) -> str:
+def _display_name(row: LimitRow) -> str:
     return row.shown or row.name
 
 
 def _of(row: LimitRow) -> str:
-    return _shown(row) if row.kind == "person" else f"the {row.kind} {row.name}"
+    return _display_name(row) if row.kind == "person" else f"the {row.kind} {row.name}"
 
 
 def _arguments(row: LimitRow) -> str:
-    return shlex.quote(_shown(row)) if row.kind == "person" else f"--{row.kind} {row.name}"
+    return shlex.quote(_display_name(row)) if row.kind == "person" else f"--{row.kind} {row.name}"
 
 
 def _capital(text: str) -> str:

@@ -22,14 +22,14 @@ def owners(team: Team) -> Owners:
 
 
 async def open_queue(runner: Runner, store: Store, team: Team, home: Path, *, takes_jobs: bool) -> TeamQueue:
-    """Offers and takes jobs from now on. Raises `ConfigInvalid` where procrastinate is not installed."""
+    """An open queue, which offers and takes jobs. Raises `ConfigInvalid` if procrastinate is not installed."""
     try:
         from counsel.engine.team.queue.queue import TeamQueue
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("procrastinate"):
             raise
         raise ConfigInvalid(
-            "procrastinate, which distributes a team's jobs, is not installed.",
+            "The package procrastinate, which distributes a team's jobs, is not installed.",
             hint="Run `pip install 'counsel[team]'`, or unset COUNSEL_DATABASE.",
         ) from None
     concurrency = load_settings({**os.environ, "COUNSEL_HOME": str(home)}).concurrency

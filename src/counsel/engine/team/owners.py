@@ -10,14 +10,16 @@ from counsel.engine.jobs import process_identity
 from counsel.engine.jobs.owners import NO_OWNER, Life
 from counsel.engine.store.protocol import Presence
 
-_FRESH = 0.5  # seconds for which an answer of the database is used again: a list of jobs asks about each
+_FRESH = 0.5  # seconds for which a state is cached, as a list of jobs asks about each job's owner
 
 
 class DatabaseOwners:
     def __init__(self, presence: Presence) -> None:
         self.name = f"{process_identity.this().name()}-{secrets.token_hex(6)}"
         self._presence = presence
-        self._known: dict[str, tuple[float, Life]] = {}  # by owner: when it was read, and what
+        self._states_cache: dict[
+            str, tuple[float, Life]
+        ] = {}  # by owner: when the state was read, and the state
 
     @property
     def gaps(self) -> int:
@@ -27,7 +29,7 @@ class DatabaseOwners:
         await self._presence.hold(self.name)
 
     def hold(self) -> None:
-        """The listener renews the presence, whether or not jobs run."""
+        """Nothing to do: the listener renews the presence, whether or not jobs run."""
 
     def is_sure(self) -> bool:
         return self._presence.is_sure()
@@ -45,11 +47,13 @@ class DatabaseOwners:
         return {owner for owner, life in (await self._states(set(owners))).items() if life == "dead"}
 
     async def tidy(self, job_owners: Collection[str]) -> None:
-        """The store's sweep deletes the rows of owners that died long ago."""
-        self._known = {owner: known for owner, known in self._known.items() if owner in job_owners}
+        """Forget other owners here. The store's sweep deletes the rows of owners that died long ago."""
+        self._states_cache = {
+            owner: entry for owner, entry in self._states_cache.items() if owner in job_owners
+        }
 
     async def release(self, *, owns_jobs: bool = False) -> None:
-        """A row that is no longer renewed says that this process is dead; no row says nothing."""
+        """Remove the row, unless jobs remain: a row that is not renewed proves this process dead, a missing row nothing."""
         if not owns_jobs:
             await self._presence.release(self.name)
 
@@ -61,11 +65,11 @@ class DatabaseOwners:
                 states[owner] = "dead"
             elif owner == self.name:
                 states[owner] = "alive"
-            elif (known := self._known.get(owner)) and now - known[0] < _FRESH:
-                states[owner] = known[1]
+            elif (entry := self._states_cache.get(owner)) and now - entry[0] < _FRESH:
+                states[owner] = entry[1]
         if missing := owners - states.keys():
-            read = await self._presence.states(missing)
+            stored_states = await self._presence.states(missing)
             for owner in missing:
-                states[owner] = life = read.get(owner, "unknown")
-                self._known[owner] = (now, life)
+                states[owner] = life = stored_states.get(owner, "unknown")
+                self._states_cache[owner] = (now, life)
         return states

@@ -1,8 +1,8 @@
-"""People's keys at rest: AES-256-GCM with a key that only the servers have (COUNSEL_SECRET_KEY).
+"""Encryption of people's stored keys: AES-256-GCM with a key that only the servers have (COUNSEL_SECRET_KEY).
 
-A sealed value begins with the sign of the key that sealed it, so that a second key (COUNSEL_SECRET_KEY_OLD) can be read
-while values are sealed again. Person and provider are authenticated with it: a value that is copied to another row does
-not open.
+A sealed value begins with the id of its key, so that values of a second key (COUNSEL_SECRET_KEY_OLD) can be read while
+they are being sealed again. Person and provider are authenticated along with it, so a value that was copied to another
+row cannot be opened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counsel.errors import ConfigInvalid
 
 SHORTEST = 32  # characters of COUNSEL_SECRET_KEY
 _FORMAT = b"\x01"
-_SIGN, _NONCE = 8, 12  # bytes
+_KEY_ID, _NONCE = 8, 12  # bytes
 
 
 class Sealer:
@@ -35,39 +35,39 @@ class Sealer:
                 "This server has no COUNSEL_SECRET_KEY, so it cannot store or use people's own keys.",
                 hint="Make one with `openssl rand -base64 32`, the same for all servers.",
             )
-        self._keys = {_sign(key): AESGCM(key) for key in map(_derived, filter(None, (secret, old)))}
-        self._sign = _sign(_derived(secret))
+        self._keys = {_key_id_of(key): AESGCM(key) for key in map(_derive, filter(None, (secret, old)))}
+        self._key_id = _key_id_of(_derive(secret))
 
     def seal(self, person: str, provider: str, value: str) -> bytes:
         nonce = os.urandom(_NONCE)
-        sealed = self._keys[self._sign].encrypt(nonce, value.encode(), _about(person, provider))
-        return _FORMAT + self._sign + nonce + sealed
+        ciphertext = self._keys[self._key_id].encrypt(nonce, value.encode(), _context(person, provider))
+        return _FORMAT + self._key_id + nonce + ciphertext
 
     def open(self, person: str, provider: str, sealed: bytes) -> str:
-        """Raises `ConfigInvalid`: it was sealed with another key, or changed."""
-        sign, nonce = sealed[1 : 1 + _SIGN], sealed[1 + _SIGN : 1 + _SIGN + _NONCE]
-        key = self._keys.get(sign)
+        """The value. Raises `ConfigInvalid` if it was sealed with another key, or changed."""
+        key_id, nonce = sealed[1 : 1 + _KEY_ID], sealed[1 + _KEY_ID : 1 + _KEY_ID + _NONCE]
+        key = self._keys.get(key_id)
         if sealed[:1] != _FORMAT or key is None:
             raise _unreadable(provider)
         try:
-            return key.decrypt(nonce, sealed[1 + _SIGN + _NONCE :], _about(person, provider)).decode()
+            return key.decrypt(nonce, sealed[1 + _KEY_ID + _NONCE :], _context(person, provider)).decode()
         except (InvalidTag, ValueError):
             raise _unreadable(provider) from None
 
     def is_current(self, sealed: bytes) -> bool:
-        """False: it should be sealed again, the key is the old one."""
-        return sealed[1 : 1 + _SIGN] == self._sign
+        """Whether it was sealed with the current key; if not, it should be sealed again."""
+        return sealed[1 : 1 + _KEY_ID] == self._key_id
 
 
-def _derived(secret: str) -> bytes:
+def _derive(secret: str) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=b"counsel person keys").derive(secret.encode())
 
 
-def _sign(key: bytes) -> bytes:
-    return hashlib.sha256(b"counsel sign" + key).digest()[:_SIGN]
+def _key_id_of(key: bytes) -> bytes:
+    return hashlib.sha256(b"counsel sign" + key).digest()[:_KEY_ID]
 
 
-def _about(person: str, provider: str) -> bytes:
+def _context(person: str, provider: str) -> bytes:
     return f"counsel\0{person}\0{provider}".encode()
 
 

@@ -1,7 +1,7 @@
-"""Which MCP servers of the user's agents a consulted model may use, and which agent's definition is used.
+"""Which MCP servers of the user's agents a consulted model may use, and which agent's definition applies.
 
-Only the user's own files are used: a project's file comes with a repository, and agents ask the user before they
-start what it names.
+Only the user's own files count: a project's file comes with a repository, and agents ask the user before they start the
+servers in it.
 """
 
 from __future__ import annotations
@@ -23,54 +23,54 @@ _SCOPES = ("local", "user")  # the strongest first
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedServer:
     """A server that a model may use, as one agent defines it."""
 
-    listed: ListedServer
-    others: tuple[str, ...] = ()  # agents whose server of this name is a different one
+    row: ListedServer
+    differing: tuple[str, ...] = ()  # agents that define a different server with this name
 
     @property
     def name(self) -> str:
-        return self.listed.server.name
+        return self.row.server.name
 
 
 def workspace_for(caller: Caller, model: str) -> Workspace:
-    """The caller's workspace. A counsel that a server starts learns the chain of agents from its environment."""
+    """The caller's workspace, with the chain of agents in its environment for a counsel that a server may start."""
     workspace = workspace_of(caller.env, caller.cwd)
     return workspace.replaced(env=environment.for_agent(caller, model))
 
 
-def choose(names: tuple[str, ...], caller: Caller) -> list[Shared]:
-    """The servers of these names. Raises `Refused` for one that is not allowed, does not exist, or is counsel itself."""
-    wanted = tuple(dict.fromkeys(names))
-    if len(wanted) > MOST_SERVERS:
-        raise InvalidArgument(f"`tools` takes at most {MOST_SERVERS} servers, not {len(wanted)}.")
-    for name in wanted:
+def choose(names: tuple[str, ...], caller: Caller) -> list[SharedServer]:
+    """The servers with these names. Raises `Refused` for one that is not allowed, does not exist, or is counsel itself."""
+    unique_names = tuple(dict.fromkeys(names))
+    if len(unique_names) > MOST_SERVERS:
+        raise InvalidArgument(f"`tools` takes at most {MOST_SERVERS} servers, not {len(unique_names)}.")
+    for name in unique_names:
         _check_allowed(name, caller.settings)
-    here = workspace_of(caller.env, caller.cwd)
+    workspace = workspace_of(caller.env, caller.cwd)
     rows = tuple(
-        row for row in listing(here, Reader()).servers if not trust.moved_inside(row.agent, here)
+        row for row in listing(workspace, Reader()).servers if not trust.moved_inside(row.agent, workspace)
     )  # a file that a relative variable points to is not the user's own
-    chosen = [_chosen(name, rows, caller) for name in wanted]
-    for shared in chosen:
-        starting.start(shared.listed, here)  # raises before anything is asked if it is refused
-    return chosen
+    servers = [_definition(name, rows, caller) for name in unique_names]
+    for server in servers:
+        starting.start(server.row, workspace)  # if it is refused, raises before a model is asked
+    return servers
 
 
 def _check_allowed(name: str, settings: Settings) -> None:
-    allowed = settings.shared_tools
-    if "*" in allowed or name in allowed:
+    shared_tools = settings.shared_tools
+    if "*" in shared_tools or name in shared_tools:
         return
-    allowed_names = f"allowed are: {', '.join(allowed)}" if allowed else "none are allowed"
+    allowed_names = f"allowed are: {', '.join(shared_tools)}" if shared_tools else "none are allowed"
     raise InvalidArgument(
         f"The MCP server {name[:80]!r} is not shared with consulted models ({allowed_names}).",
-        hint=f"The user can allow it: COUNSEL_SHARED_TOOLS={','.join((*allowed, name[:80]))}, or shared_tools in config.toml.",
+        hint=f"The user can allow it: COUNSEL_SHARED_TOOLS={','.join((*shared_tools, name[:80]))}, or shared_tools in config.toml.",
         server=name[:80],
     )
 
 
-def _chosen(name: str, rows: tuple[ListedServer, ...], caller: Caller) -> Shared:
-    """The definition of the caller's own agent, or of the first agent that has one."""
+def _definition(name: str, rows: tuple[ListedServer, ...], caller: Caller) -> SharedServer:
+    """The definition in the caller's own agent, or in the first agent that has one."""
     usable = [row for row in rows if row.server.name == name and row.scope in _SCOPES and row.server.enabled]
     if not usable:
         raise _missing(name, rows)
@@ -83,36 +83,38 @@ def _chosen(name: str, rows: tuple[ListedServer, ...], caller: Caller) -> Shared
             hint="Leave it out of `tools`.",
             server=name,
         )
-    return Shared(best, _others(best, usable))
+    return SharedServer(best, _differing_agents(best, usable))
 
 
-def _others(best: ListedServer, usable: list[ListedServer]) -> tuple[str, ...]:
+def _differing_agents(best: ListedServer, usable: list[ListedServer]) -> tuple[str, ...]:
     strongest: dict[str, ListedServer] = {}
     for row in usable:
         strongest.setdefault(row.agent, row)
-    meant = best.server.means()
-    return tuple(agent for agent, row in strongest.items() if row.server.means() != meant)
+    meaning = best.server.means()
+    return tuple(agent for agent, row in strongest.items() if row.server.means() != meaning)
 
 
 def _missing(name: str, rows: tuple[ListedServer, ...]) -> Refused:
-    same = [row for row in rows if row.server.name == name]
-    if any(row.scope == "project" for row in same) and not any(row.scope in _SCOPES for row in same):
+    rows_of_name = [row for row in rows if row.server.name == name]
+    if any(row.scope == "project" for row in rows_of_name) and not any(
+        row.scope in _SCOPES for row in rows_of_name
+    ):
         return InvalidArgument(
-            f"{name} is only defined in the project's own file, which a repository can change: it is not shared.",
-            hint=f"Copy it to your own configuration: counsel servers copy {name} --help",
+            f"{name} is defined only in the project's file, which the repository can change, so it is not shared.",
+            hint=f"Copy it to your own configuration: `counsel servers copy {name} --help` shows how.",
             server=name,
         )
-    if same:
-        agents = ", ".join(dict.fromkeys(row.agent for row in same))
+    if rows_of_name:
+        agents = ", ".join(dict.fromkeys(row.agent for row in rows_of_name))
         return InvalidArgument(
             f"The MCP server {name} is disabled ({agents}).",
-            hint=f"Enable it: counsel servers enable {name}.",
+            hint=f"Enable it with `counsel servers enable {name}`.",
             server=name,
         )
-    known = sorted({row.server.name for row in rows if row.scope in _SCOPES})
+    server_names = sorted({row.server.name for row in rows if row.scope in _SCOPES})
     return NotFound(
         f"No agent has an MCP server {name[:80]!r}.",
         hint="`counsel servers list` shows all servers.",
         server=name[:80],
-        nearest=difflib.get_close_matches(name, known, 3) or None,
+        nearest=difflib.get_close_matches(name, server_names, 3) or None,
     )

@@ -1,4 +1,4 @@
-"""Connections to MCP servers for one consultation: their tools, calls with a time limit, a reliable end."""
+"""Connections to MCP servers for one consultation: their tools, calls with a time limit, and a reliable shutdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counsel.agents.definitions import Workspace
-from counsel.engine.tools.choose import Shared
+from counsel.engine.tools.choose import SharedServer
 from counsel.errors import UpstreamError
 from counsel.lazy_dataclass import dataclass
 from counsel.servers import starting
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counsel.tools")
 
-OPEN_SECONDS = 30.0  # to start, shake hands and list the tools
+OPEN_SECONDS = 30.0  # to start the server, shake hands and list its tools
 CALL_SECONDS = 60.0  # for one call, unless the server's own entry says otherwise
 LONGEST_CALL = 600.0
 MOST_TEXT = 40_000  # characters of one result
@@ -32,7 +32,7 @@ MOST_TEXT = 40_000  # characters of one result
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A tool's result, as the model reads it."""
+    """A tool's result for the model."""
 
     text: str
     ok: bool
@@ -40,11 +40,11 @@ class ToolOutput:
 
 
 class ServerConnection:
-    """One server. Its own task opens and closes the connection: anyio requires the same task for both."""
+    """One server. A task of its own opens and closes the connection, since anyio requires the same task for both."""
 
-    def __init__(self, shared: Shared, workspace: Workspace) -> None:
+    def __init__(self, shared: SharedServer, workspace: Workspace) -> None:
         self.shared = shared
-        self._start = starting.start(shared.listed, workspace)
+        self._start = starting.start(shared.row, workspace)
         self.server, self.unset = self._start.server, self._start.unset
         self.tools: list[Tool] = []
         self._client: Client | None = None
@@ -56,11 +56,11 @@ class ServerConnection:
     def name(self) -> str:
         return self.shared.name
 
-    async def opened(self) -> None:
+    async def wait_until_ready(self) -> None:
         await self._ready
 
     async def call(self, tool: str, arguments: dict[str, object]) -> ToolOutput:
-        """Raises only when cancelled: a failure is reported to the model as text."""
+        """Call a tool. A failure is returned as text for the model; only cancellation raises."""
         began = time.monotonic()
         limit = min(self.server.timeout or CALL_SECONDS, LONGEST_CALL)
         try:
@@ -68,7 +68,7 @@ class ServerConnection:
                 text, ok = await self._ask(tool, arguments)
         except TimeoutError:
             text, ok = f"{self.name} did not answer within {limit:g} s.", False
-        except Exception as error:  # noqa: BLE001 - other people's servers fail in any way
+        except Exception as error:  # noqa: BLE001 - other people's servers can fail in any way
             text, ok = f"{self.name} failed: {self._reason(error)}", False
         return ToolOutput(bounded(text), ok, round((time.monotonic() - began) * 1000))
 
@@ -95,22 +95,22 @@ class ServerConnection:
                     self._ready.set_result(None)
                     await self._stop.wait()
             except BaseException as error:
-                self._failed(error, errors)
+                self._report_failure(error, errors)
                 if isinstance(error, KeyboardInterrupt | SystemExit):
                     raise
             finally:
                 self._client = None
 
-    def _failed(self, error: BaseException, errors: Any) -> None:
+    def _report_failure(self, error: BaseException, errors: Any) -> None:
         if self._ready.done():
             log.debug("the connection to %s did not end cleanly: %s", self.name, type(error).__name__)
             return
-        late = f"it did not answer within {OPEN_SECONDS:g} s"
-        why = late if isinstance(error, TimeoutError) else self._reason(error)
+        timeout_text = f"it did not answer within {OPEN_SECONDS:g} s"
+        why = timeout_text if isinstance(error, TimeoutError) else self._reason(error)
         last = tail(errors, self.server)
         failure = UpstreamError(
-            f"Could not connect to the MCP server {self.name} ({self.shared.listed.agent}): {why}.",
-            hint=f"`counsel servers check {self.name}` shows more. Without it in `tools`, the model answers without its tools.",
+            f"Could not connect to the MCP server {self.name} ({self.shared.row.agent}): {why}.",
+            hint=f"`counsel servers check {self.name}` shows more. If you leave it out of `tools`, the model answers without it.",
             server=self.name,
             stderr=last or None,
         )
@@ -123,30 +123,30 @@ class ServerConnection:
 
 @contextlib.asynccontextmanager
 async def open_connections(
-    servers: Sequence[Shared], workspace: Workspace
+    servers: Sequence[SharedServer], workspace: Workspace
 ) -> AsyncIterator[list[ServerConnection]]:
-    """Connect to all servers; `UpstreamError` about the first that fails. Leaves no process behind."""
-    opened = [ServerConnection(shared, workspace) for shared in servers]
+    """Connect to all servers. Raises `UpstreamError` for the first that fails. Leaves no process behind."""
+    connections = [ServerConnection(shared, workspace) for shared in servers]
     try:
-        await asyncio.gather(*(connection.opened() for connection in opened))
-        yield opened
+        await asyncio.gather(*(connection.wait_until_ready() for connection in connections))
+        yield connections
     finally:
-        await _to_its_end(asyncio.gather(*(connection.close() for connection in opened)))
+        await _wait_despite_cancel(asyncio.gather(*(connection.close() for connection in connections)))
 
 
-async def _to_its_end(work: asyncio.Future[Any]) -> None:
-    """Wait in spite of further cancels: otherwise a server could outlive us. The SDK limits the wait."""
-    interrupted: asyncio.CancelledError | None = None
+async def _wait_despite_cancel(work: asyncio.Future[Any]) -> None:
+    """Wait despite further cancellations, since a server could otherwise outlive us. The SDK limits the wait."""
+    cancellation: asyncio.CancelledError | None = None
     while not work.done():
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError as error:
-            interrupted = error
-    if interrupted:
-        raise interrupted
+            cancellation = error
+    if cancellation:
+        raise cancellation
 
 
-# ── what a model reads ───────────────────────────────────────────────────────────────────────────────
+# ── text for the model ───────────────────────────────────────────────────────────────────────────────
 
 
 def bounded(text: str) -> str:

@@ -1,8 +1,8 @@
 """Tool sharing: a consulted model uses MCP servers of the user's agents while it answers.
 
-`answer` yields the events of one answer like a route does, in rounds: the model asks for tools, they are
-called, it reads their results and continues. Only tools that are marked read-only are offered unless the user allows
-others. Arguments and results are content: events only name the tool and whether it succeeded.
+Like a route, `answer` yields the events of one answer, but in rounds: the model requests tool calls, they are made, it
+reads their results and continues. Only tools that are marked read-only are offered, unless the user allows others.
+Arguments and results are content: events name only the tool and whether it succeeded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from counsel.caller import Caller
 from counsel.engine.consult import empty_answers
 from counsel.engine.consult.routes import Route
 from counsel.engine.context import tokens
-from counsel.engine.tools.choose import Shared, choose, workspace_for
+from counsel.engine.tools.choose import SharedServer, choose, workspace_for
 from counsel.engine.tools.connections import ServerConnection, ToolOutput, open_connections
 from counsel.errors import UpstreamError
 from counsel.lazy_dataclass import dataclass
@@ -44,42 +44,44 @@ if TYPE_CHECKING:
 
 ROUNDS = 16
 MOST_TOOLS = 64
-AT_ONCE = 8  # calls of one round
+AT_ONCE = 8  # concurrent calls in one round
 LONGEST_NAME = 63  # Gemini's; OpenAI and Anthropic take 64
 LONGEST_DESCRIPTION = 1024  # OpenAI's
 _UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
-_LAST = "\n\n[This was the last round of tool calls: answer with what you have.]"
+_LAST_ROUND = "\n\n[This was the last round of tool calls: answer with what you have.]"
 
 
 def answer(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncIterator[Event]:
     """The route's answer, with these servers' tools if it can use tools."""
     if route.model is None:
-        return _without(route, call, f"{route.name} uses the MCP servers of its own configuration")
+        return _without_tools(route, call, f"{route.name} uses the MCP servers of its own configuration")
     if not route.model.tools:
-        return _without(route, call, f"{route.name} cannot use tools")
-    return _with(route, call, names, caller)
+        return _without_tools(route, call, f"{route.name} cannot use tools")
+    return _with_tools(route, call, names, caller)
 
 
-async def _without(route: Route, call: Call, why: str) -> AsyncGenerator[Event]:
+async def _without_tools(route: Route, call: Call, why: str) -> AsyncGenerator[Event]:
     yield Notice("left_out", f"{why}: `tools` was left out.", {"setting": "tools"})
-    async with aclosing(_asked(route, call)) as events:
+    async with aclosing(_events(route, call)) as events:
         async for event in events:
             yield event
 
 
-async def _with(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncGenerator[Event]:
+async def _with_tools(
+    route: Route, call: Call, names: tuple[str, ...], caller: Caller
+) -> AsyncGenerator[Event]:
     servers = await asyncio.to_thread(choose, names, caller)
-    async with open_connections(servers, workspace_for(caller, route.name)) as opened:
-        offer = Offer.of(opened, write=caller.settings.shared_tools_write)
-        for notice in (*_differences(servers), *_unset(opened), *offer.notices):
+    async with open_connections(servers, workspace_for(caller, route.name)) as connections:
+        offer = Offer.of(connections, write=caller.settings.shared_tools_write)
+        for notice in (*_differences(servers), *_unset(connections), *offer.notices):
             yield notice
         async with aclosing(_rounds(route, replace(call, tools=offer.specs), offer)) as events:
             async for event in events:
                 yield event
 
 
-def _asked(route: Route, call: Call) -> AsyncGenerator[Event]:
-    """Routes answer with generators: closing one closes the connection upstream."""
+def _events(route: Route, call: Call) -> AsyncGenerator[Event]:
+    """The route's events. Routes answer with generators: closing one closes the upstream connection."""
     return cast(AsyncGenerator[Event], route.answer(call))
 
 
@@ -92,24 +94,24 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
         if route.model:
             call = replace(call, tokens=tokens.check_window(call, route.model))
         round_ = Round()
-        async with aclosing(_asked(route, call)) as events:
+        async with aclosing(_events(route, call)) as events:
             async for event in events:
-                for shown in round_.on_event(event, account):
-                    yield shown
+                for visible_event in round_.on_event(event, account):
+                    yield visible_event
         account.close()
         if not round_.wants_tools:
-            # "Let me look." before a tool call is not an answer: the last round must have one
+            # "Let me look." before a tool call is not an answer, so the last round must have text of its own.
             if failure := empty_answers.failure(route, round_.finished, round_.text):
                 raise failure
             yield round_.finished
             return
         if number > ROUNDS:
             break
-        ran = await _call_all(offer, round_.calls)
-        for ran_call in ran:
-            yield ran_call.event
-        last = _LAST if number == ROUNDS else ""
-        call = replace(call, turns=(*call.turns, round_.turn(), _results(ran, last)))
+        completed = await _call_all(offer, round_.calls)
+        for completed_call in completed:
+            yield completed_call.event
+        last = _LAST_ROUND if number == ROUNDS else ""
+        call = replace(call, turns=(*call.turns, round_.turn(), _results(completed, last)))
     raise UpstreamError(
         f"{route.name} still called tools after {ROUNDS} rounds and gave no answer.",
         hint="Ask a narrower question, or share fewer tools.",
@@ -119,7 +121,7 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
 
 
 class Account:
-    """All rounds together: their usage summed, each notice once, a paragraph between their texts."""
+    """All rounds together: sums their usage, passes on each notice once, and separates their texts with a blank line."""
 
     def __init__(self, route: Route) -> None:
         self._route = route
@@ -130,10 +132,10 @@ class Account:
         self._in_text = False
 
     def usage(self, report: UsageReport) -> UsageReport:
-        """Prices may depend on the size of one request: each round is priced by itself."""
-        used = report.usage
-        priced = used.cost_usd if used.cost_usd is not None else self._route.cost(used)
-        self._now = replace(used, cost_usd=priced)
+        """The usage so far. Prices may depend on a request's size, so each round is priced by itself."""
+        usage = report.usage
+        cost = usage.cost_usd if usage.cost_usd is not None else self._route.cost(usage)
+        self._now = replace(usage, cost_usd=cost)
         return UsageReport(self._before + self._now)
 
     def text(self, event: Text) -> list[Event]:
@@ -148,13 +150,13 @@ class Account:
         return [notice]
 
     def close(self) -> None:
-        """The round is over."""
+        """End the round."""
         self._before, self._now = self._before + self._now, Usage(cost_usd=0.0)
         self._has_text, self._in_text = self._has_text or self._in_text, False
 
 
 class Round:
-    """What a model answered in one request."""
+    """A model's answer to one request."""
 
     def __init__(self) -> None:
         self.calls: list[ToolCall] = []
@@ -163,7 +165,7 @@ class Round:
 
     @property
     def wants_tools(self) -> bool:
-        """Tool calls that were cut off or filtered are not made."""
+        """Whether to make tool calls; not if the answer was cut off or filtered."""
         return bool(self.calls) and self.finished.reason not in {"length", "filtered", "broken"}
 
     @property
@@ -194,7 +196,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CompletedCall:
     call: ToolCall
     output: ToolOutput
     server: str = ""
@@ -205,10 +207,10 @@ class Ran:
         return ToolRan(self.call.name, self.server, self.tool, self.output.ms, ok=self.output.ok)
 
 
-async def _call_all(offer: Offer, calls: Sequence[ToolCall]) -> list[Ran]:
+async def _call_all(offer: Offer, calls: Sequence[ToolCall]) -> list[CompletedCall]:
     limiter = asyncio.Semaphore(AT_ONCE)
 
-    async def run_call(call: ToolCall) -> Ran:
+    async def run_call(call: ToolCall) -> CompletedCall:
         async with limiter:
             return await offer.run(call)
 
@@ -217,17 +219,20 @@ async def _call_all(offer: Offer, calls: Sequence[ToolCall]) -> list[Ran]:
     return [task.result() for task in tasks]
 
 
-def _results(ran: Sequence[Ran], last: str) -> Turn:
+def _results(completed: Sequence[CompletedCall], last: str) -> Turn:
     results = tuple(
         ToolResult(
-            ran_call.call.id, ran_call.call.name, ran_call.output.text + last, is_error=not ran_call.output.ok
+            completed_call.call.id,
+            completed_call.call.name,
+            completed_call.output.text + last,
+            is_error=not completed_call.output.ok,
         )
-        for ran_call in ran
+        for completed_call in completed
     )
     return Turn("tool", tool_results=results)
 
 
-# ── what is offered ──────────────────────────────────────────────────────────────────────────────────
+# ── the offer ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,35 +244,35 @@ class Offer:
     notices: tuple[Notice, ...] = ()
 
     @classmethod
-    def of(cls, opened: Sequence[ServerConnection], *, write: bool) -> Offer:
+    def of(cls, connections: Sequence[ServerConnection], *, write: bool) -> Offer:
         specs: list[ToolSpec] = []
         targets: dict[str, tuple[ServerConnection, str]] = {}
         notices: list[Notice] = []
-        for connection in opened:
-            allowed = [
+        for connection in connections:
+            usable = [
                 tool
                 for tool in connection.tools
-                if _offered(tool, connection) and (write or _reads_only(tool))
+                if _is_included(tool, connection) and (write or _reads_only(tool))
             ]
-            notices += _left_out(connection, allowed)
-            for tool in allowed[: MOST_TOOLS - len(specs)]:
+            notices += _left_out(connection, usable)
+            for tool in usable[: MOST_TOOLS - len(specs)]:
                 name = tool_name(connection.name, tool.name, targets)
                 specs.append(ToolSpec(name, _description(tool), _schema(tool.input_schema)))
                 targets[name] = (connection, tool.name)
-        return cls(tuple(specs), targets, (*notices, *_too_many(opened, targets, write=write)))
+        return cls(tuple(specs), targets, (*notices, *_too_many(connections, targets, write=write)))
 
-    async def run(self, call: ToolCall) -> Ran:
+    async def run(self, call: ToolCall) -> CompletedCall:
         if call.name not in self.targets:
-            known = ", ".join(self.targets) or "none"
-            return Ran(
-                call, ToolOutput(f"There is no tool {call.name!r}. There are: {known}.", ok=False, ms=0)
+            names = ", ".join(self.targets) or "none"
+            return CompletedCall(
+                call, ToolOutput(f"There is no tool {call.name!r}. There are: {names}.", ok=False, ms=0)
             )
         connection, tool = self.targets[call.name]
-        return Ran(call, await connection.call(tool, call.arguments), connection.name, tool)
+        return CompletedCall(call, await connection.call(tool, call.arguments), connection.name, tool)
 
 
-def _offered(tool: Tool, connection: ServerConnection) -> bool:
-    """Whether the agent's own entry lets the tool through."""
+def _is_included(tool: Tool, connection: ServerConnection) -> bool:
+    """Whether the entry in the agent's own configuration includes the tool."""
     include, exclude = connection.server.include_tools, connection.server.exclude_tools
     return (include is None or tool.name in include) and tool.name not in (exclude or ())
 
@@ -276,28 +281,30 @@ def _reads_only(tool: Tool) -> bool:
     return tool.annotations is not None and tool.annotations.read_only_hint is True
 
 
-def _left_out(connection: ServerConnection, allowed: Sequence[Tool]) -> list[Notice]:
-    writing = [tool.name for tool in connection.tools if _offered(tool, connection) and tool not in allowed]
-    if allowed or not connection.tools:
+def _left_out(connection: ServerConnection, usable: Sequence[Tool]) -> list[Notice]:
+    writing_tools = [
+        tool.name for tool in connection.tools if _is_included(tool, connection) and tool not in usable
+    ]
+    if usable or not connection.tools:
         text = "" if connection.tools else f"{connection.name} has no tools."
-    elif writing:
+    elif writing_tools:
         text = (
-            f"{connection.name} has no tool that is marked read-only: none of its tools were shared "
+            f"{connection.name} has no tool that is marked read-only, so none of its tools were shared "
             "(COUNSEL_SHARED_TOOLS_WRITE allows the others)."
         )
     else:
-        text = f"{connection.name}: its entry in {connection.shared.listed.agent} filters out all its tools."
+        text = f"{connection.name}: its entry in {connection.shared.row.agent} filters out all its tools."
     return [Notice("warning", text, {"server": connection.name})] if text else []
 
 
 def _too_many(
-    opened: Sequence[ServerConnection], targets: Mapping[str, object], *, write: bool
+    connections: Sequence[ServerConnection], targets: Mapping[str, object], *, write: bool
 ) -> list[Notice]:
     usable = sum(
         1
-        for connection in opened
+        for connection in connections
         for tool in connection.tools
-        if _offered(tool, connection) and (write or _reads_only(tool))
+        if _is_included(tool, connection) and (write or _reads_only(tool))
     )
     if usable <= len(targets):
         return []
@@ -305,12 +312,12 @@ def _too_many(
     return [Notice("warning", text, {"tools": usable, "offered": len(targets)})]
 
 
-def tool_name(server: str, tool: str, taken: Mapping[str, object]) -> str:
+def tool_name(server: str, tool: str, names: Mapping[str, object]) -> str:
     """`server__tool` in the characters and length that every vendor accepts; unique."""
     name = _UNUSABLE.sub("_", f"{server}__{tool}")
     if not (name[0].isalpha() or name[0] == "_"):
         name = f"_{name}"
-    if len(name) > LONGEST_NAME or name in taken:
+    if len(name) > LONGEST_NAME or name in names:
         mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:8]
         name = f"{name[: LONGEST_NAME - 9]}_{mark}"
     return name
@@ -327,28 +334,28 @@ def _schema(schema: Mapping[str, object]) -> dict[str, object]:
     return {**fields, "type": "object", "properties": fields.get("properties") or {}}
 
 
-# ── what the caller should know ──────────────────────────────────────────────────────────────────────
+# ── notices for the caller ───────────────────────────────────────────────────────────────────────────
 
 
-def _differences(servers: Sequence[Shared]) -> list[Notice]:
+def _differences(servers: Sequence[SharedServer]) -> list[Notice]:
     return [
         Notice(
             "warning",
-            f"{shared.name} is defined differently in {', '.join(shared.others)}; the definition from {shared.listed.agent} was used.",
-            {"server": shared.name, "agent": shared.listed.agent},
+            f"{shared.name} is defined differently in {', '.join(shared.differing)}; the definition from {shared.row.agent} was used.",
+            {"server": shared.name, "agent": shared.row.agent},
         )
         for shared in servers
-        if shared.others
+        if shared.differing
     ]
 
 
-def _unset(opened: Sequence[ServerConnection]) -> list[Notice]:
+def _unset(connections: Sequence[ServerConnection]) -> list[Notice]:
     return [
         Notice(
             "warning",
             f"{connection.name} refers to {', '.join(connection.unset)}, which is not set for this call.",
             {"server": connection.name, "unset": connection.unset},
         )
-        for connection in opened
+        for connection in connections
         if connection.unset
     ]

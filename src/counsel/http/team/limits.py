@@ -71,11 +71,11 @@ async def limits(call: ApiCall) -> object:
 
 
 async def set_limit(call: ApiCall) -> object:
-    from counsel.engine.team.limits import checked
+    from counsel.engine.team.limits import new_row
 
     body: dict[str, Any] = _LIMIT.check(call.body)
     store = _store(call)
-    row = await checked(
+    row = await new_row(
         store,
         call.settings,
         kind=body["kind"],

@@ -17,7 +17,7 @@ from counsel.people import Person
 
 
 class PersonArchive(Archive):
-    """`Archive` on a person's view of the store; what is not there is looked for among what the team shares."""
+    """`Archive` on a person's view of the store. What is not in that view is looked up in what the team shares."""
 
     def __init__(self, home: Path, store: Store, person: Person, note: Callable[[Action, str], None]) -> None:
         super().__init__(home, store)
@@ -29,7 +29,7 @@ class PersonArchive(Archive):
     async def page(
         self, limit: int, words: str = "", cursor: str | None = None, *, shared: bool = False
     ) -> Conversations:
-        """`shared`: what anyone of the team has shared, instead of one's own."""
+        """A page of the person's own conversations; `shared`: of those that anyone in the team shares."""
         page = await (self._shared.page if shared else super().page)(limit, words, cursor)
         names = [row["id"] for row in page["conversations"]]
         sharings = await (self._team if shared else self._store).sharings(names)
@@ -41,9 +41,9 @@ class PersonArchive(Archive):
     async def show(self, name: str) -> dict[str, object]:
         is_own = await self._store.conversation(name) is not None
         store = self._store if is_own else self._team
-        shown = await (super().show if is_own else self._shared.show)(name)
+        document = await (super().show if is_own else self._shared.show)(name)
         sharing = (await store.sharings([name])).get(name)
-        return {**shown, **({"shared": _sharing(sharing)} if sharing else {}), "is_own": is_own}
+        return {**document, **({"shared": _sharing(sharing)} if sharing else {}), "is_own": is_own}
 
     async def contents(self, name: str) -> dict[str, bytes]:
         is_own = await self._store.conversation(name) is not None
@@ -53,7 +53,7 @@ class PersonArchive(Archive):
         return await super().image(sha) or await self._shared.image(sha)
 
     async def share(self, name: str) -> dict[str, object]:
-        """Let everyone of the team read it, what is added later, too."""
+        """Let everyone in the team read the conversation, including what is added later."""
         self._check_role()
         if not await self._store.share(name, time.time()):
             raise NotFound(

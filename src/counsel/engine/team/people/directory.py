@@ -11,13 +11,13 @@ from counsel.errors import Conflict, InvalidArgument, NotFound
 from counsel.lazy_dataclass import dataclass
 from counsel.people import Person, Role
 
-MOST_TOKENS = 20  # of one person
+MOST_TOKENS = 20  # per person
 LONGEST_DAYS = 3650
 
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """The only moment at which a token's secret is known."""
+    """A new token with its secret, which is not stored."""
 
     person: Person
     token: TokenRecord
@@ -44,8 +44,8 @@ class Directory:
         token, secret = _new_token(days)
         if not await self._store.add(person, names.folded(person.name), token, names.hashed(secret)):
             raise Conflict(
-                f"There is a person called {person.name[:80]!r} already.",
-                hint="`counsel people rotate NAME` makes a new token, `enable` lets a disabled person back in.",
+                f"There is already a person called {person.name[:80]!r}.",
+                hint="`counsel people rotate NAME` makes a new token; `enable` lets a disabled person back in.",
             )
         return NewToken(person, token, secret)
 
@@ -58,14 +58,16 @@ class Directory:
         force: bool = False,
     ) -> PersonRecord:
         record = await self.find(name)
-        checked = None if groups is None else names.groups(list(groups))
-        done = await self._store.change(record.person.id, role=role, groups=checked, keep_admin=not force)
-        if not done:
+        new_groups = None if groups is None else names.groups(list(groups))
+        is_changed = await self._store.change(
+            record.person.id, role=role, groups=new_groups, keep_admin=not force
+        )
+        if not is_changed:
             raise _last_admin(record.person)
         return await self.find(name)
 
     async def disable(self, name: str, *, force: bool = False) -> PersonRecord:
-        """All tokens stop working, on every server, in open streams, too."""
+        """Disable a person: all their tokens stop working, on every server and in open streams."""
         record = await self.find(name)
         if record.disabled is None and not await self._store.set_disabled(
             record.person.id, time.time(), keep_admin=not force
@@ -79,18 +81,20 @@ class Directory:
         return await self.find(name)
 
     async def rotate(self, name: str, *, days: int | None = None, overlap: float = 0.0) -> NewToken:
-        """A new token instead of all others, which keep working for `overlap` seconds."""
+        """A new token in place of all others, which work for another `overlap` seconds."""
         return await self._add_token(name, days, "", others_end=time.time() + overlap)
 
     async def add_token(
         self, name: str, *, days: int | None = None, label: str = "", until: float | None = None
     ) -> NewToken:
-        """A further token, for another machine. `until`: it ends then at the latest."""
+        """An additional token, for another machine. `until`: when it ends at the latest."""
         return await self._add_token(name, days, label, others_end=None, until=until)
 
     async def end_token(self, name: str, token: str) -> PersonRecord:
         record = await self.find(name)
-        if token not in {known.id for known in record.tokens} or not await self._store.end_token(token):
+        if token not in {
+            token_record.id for token_record in record.tokens
+        } or not await self._store.end_token(token):
             raise NotFound(f"{record.person.name} has no token {token[:80]!r}.")
         return await self.find(name)
 
@@ -130,6 +134,6 @@ def _new_token(days: int | None, label: str = "", until: float | None = None) ->
 
 def _last_admin(person: Person) -> Conflict:
     return Conflict(
-        f"{person.name} is the last admin: nobody could manage people any more.",
+        f"{person.name} is the last admin: nobody else could manage people.",
         hint="Make someone else an admin first, or repeat with --force.",
     )

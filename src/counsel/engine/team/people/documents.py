@@ -1,4 +1,4 @@
-"""People, tokens and the audit log as JSON, the same for the API and `counsel people --json`."""
+"""People, tokens and the audit log as JSON, for both the API and `counsel people --json`."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def token(record: TokenRecord) -> Json:
     }
 
 
-def new_token(made: NewToken) -> Json:
-    """The only document with a token."""
+def new_token(new: NewToken) -> Json:
+    """A new token with its secret, which no other document contains."""
     return {
-        "id": made.person.id,
-        "name": made.person.name,
-        "role": made.person.role,
-        "groups": list(made.person.groups),
-        "token_id": made.token.id,
-        "expires_at": _moment(made.token.expires),
-        "token": made.secret,
+        "id": new.person.id,
+        "name": new.person.name,
+        "role": new.person.role,
+        "groups": list(new.person.groups),
+        "token_id": new.token.id,
+        "expires_at": _moment(new.token.expires),
+        "token": new.secret,
     }
 
 

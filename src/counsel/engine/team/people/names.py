@@ -1,4 +1,4 @@
-"""What people and groups may be called, and how tokens look."""
+"""The rules for names of people and groups, and the form of ids and tokens."""
 
 from __future__ import annotations
 
@@ -11,73 +11,75 @@ from counsel.errors import InvalidArgument
 from counsel.people import OPERATOR, ROLES, Role
 
 LONGEST = 64  # characters of a name
-LONGEST_TOKEN = 200  # characters of a token that is looked up at all
-MOST_GROUPS = 20  # of one person
+LONGEST_TOKEN = 200  # characters; longer tokens are not looked up
+MOST_GROUPS = 20  # per person
 PREFIX = "csl_"
 _GROUP = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}").fullmatch
 _ID = re.compile(r"[a-z][a-z0-9_]{0,63}").fullmatch
 
 
 def person(name: str) -> str:
-    """The name as it is stored; raises `InvalidArgument`."""
-    cleaned = unicodedata.normalize("NFC", name).strip()
-    if not cleaned or len(cleaned) > LONGEST:
-        raise InvalidArgument(f"A person's name has 1 to {LONGEST} characters.")
-    if any(unicodedata.category(letter) in _UNPRINTABLE for letter in cleaned):
-        raise InvalidArgument("A person's name has no control or invisible characters.")
-    if folded(cleaned) == OPERATOR.name:
+    """The name in the form in which it is stored. Raises `InvalidArgument`."""
+    normalized = unicodedata.normalize("NFC", name).strip()
+    if not normalized or len(normalized) > LONGEST:
+        raise InvalidArgument(f"A person's name must have 1 to {LONGEST} characters.")
+    if any(unicodedata.category(letter) in _UNPRINTABLE for letter in normalized):
+        raise InvalidArgument("A person's name must not contain control or invisible characters.")
+    if folded(normalized) == OPERATOR.name:
         raise InvalidArgument(
-            f"{OPERATOR.name!r} is whoever has the server's COUNSEL_TOKEN.", hint="Choose another name."
+            f"{OPERATOR.name!r} means whoever has the server's COUNSEL_TOKEN.", hint="Choose another name."
         )
-    return cleaned
+    return normalized
 
 
-# control, format (such as a reversed direction), surrogate, private use, unassigned, line and paragraph separators
+# Control, format (such as a reversed direction), surrogate, private use, unassigned, line and paragraph separators.
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def folded(name: str) -> str:
-    """Equal for names that differ by case, or by letters that look the same (NFKC)."""
+    """The name for comparison: equal for names that differ only in case or in compatible characters (NFKC)."""
     return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def group(name: str) -> str:
-    lowered = name.strip().lower()
-    if not _GROUP(lowered):
+    group_name = name.strip().lower()
+    if not _GROUP(group_name):
         raise InvalidArgument(
             f"{name[:80]!r} is not a group name.",
-            hint="1 to 64 letters a to z, digits, dots, hyphens or underscores.",
+            hint="Use 1 to 64 letters a to z, digits, dots, hyphens or underscores.",
         )
-    return lowered
+    return group_name
 
 
 def groups(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:
-    checked = tuple(sorted({group(name) for name in names}))
-    if len(checked) > MOST_GROUPS:
-        raise InvalidArgument(f"A person is in at most {MOST_GROUPS} groups.")
-    return checked
+    unique = tuple(sorted({group(name) for name in names}))
+    if len(unique) > MOST_GROUPS:
+        raise InvalidArgument(f"A person can be in at most {MOST_GROUPS} groups.")
+    return unique
 
 
 def role(name: str) -> Role:
-    for known in ROLES:
-        if name == known:
-            return known
+    for role_ in ROLES:
+        if name == role_:
+            return role_
     raise InvalidArgument(f"There is no role {name[:80]!r}.", hint=f"Roles: {', '.join(ROLES)}.")
 
 
 def label(text: str) -> str:
     if len(text) > LONGEST or any(unicodedata.category(letter) in _UNPRINTABLE for letter in text):
-        raise InvalidArgument(f"A token's label has at most {LONGEST} printable characters.")
+        raise InvalidArgument(
+            f"A token's label must have at most {LONGEST} characters, all of them printable."
+        )
     return text.strip()
 
 
 def is_id(text: str) -> bool:
-    """An id that this program has made: it can be part of a statement."""
+    """Whether this has the form of our own ids, which are safe in an SQL statement."""
     return _ID(text) is not None
 
 
 def new_id(kind: str) -> str:
-    """`p_…` of a person, `t_…` of a token."""
+    """`p_…` for a person, `t_…` for a token."""
     return f"{kind}_{secrets.token_hex(8)}"
 
 
@@ -86,5 +88,5 @@ def new_token() -> str:
 
 
 def hashed(token: str) -> str:
-    """Of 256 random bits, so a slow hash would protect nothing more."""
+    """The token's hash. A token has 256 random bits, so a slow hash would not protect it better."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

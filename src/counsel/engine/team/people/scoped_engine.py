@@ -1,4 +1,4 @@
-"""The engine with the rows of one owner: a person, or the machine itself ("")."""
+"""The engine restricted to the rows of one owner: a person, or the machine itself ("")."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from counsel.people import Person, owners_seen_by
 
 
 class ScopedEngine(Engine):
-    """Shares everything with the whole engine but what can be seen."""
+    """Shares everything with the full engine, but shows only what its owner may see."""
 
-    def __init__(self, whole: Engine, owner: str) -> None:
-        self._whole = whole
+    def __init__(self, engine: Engine, owner: str) -> None:
+        self._engine = engine
         self._owner = owner
-        self.home = whole.home
-        self.store = whole.store.scoped(owner)
-        self.router = whole.router
-        self.budgets = whole.budgets
-        self.summariser = whole.summariser
-        self.runner = whole.runner
-        self.archive = Archive(whole.home, self.store)
+        self.home = engine.home
+        self.store = engine.store.scoped(owner)
+        self.router = engine.router
+        self.budgets = engine.budgets
+        self.summariser = engine.summariser
+        self.runner = engine.runner
+        self.archive = Archive(engine.home, self.store)
 
     @property
     def _summaries_late(self) -> float:
-        return self._whole._summaries_late  # noqa: SLF001 - this is the same engine
+        return self._engine._summaries_late  # noqa: SLF001 - this is the same engine
 
     @_summaries_late.setter
     def _summaries_late(self, until: float) -> None:
-        self._whole._summaries_late = until  # noqa: SLF001 - this is the same engine
+        self._engine._summaries_late = until  # noqa: SLF001 - this is the same engine
 
     def for_person(self, person: Person, token: str = "", address: str = "") -> Engine:
-        return self._whole.for_person(person, token, address)
+        return self._engine.for_person(person, token, address)
 
     def _running(self, job_id: str) -> Running | None:
         return self._mine(super()._running(job_id))
@@ -44,14 +44,14 @@ class ScopedEngine(Engine):
 
 
 class MachineEngine(ScopedEngine):
-    """For the daemon, commands and Python on a machine that has a team's database: what belongs to nobody of the team."""
+    """For the daemon, commands and Python on a machine with a team's database: only jobs that belong to nobody in it."""
 
-    def __init__(self, whole: Engine) -> None:
-        super().__init__(whole, "")
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine, "")
 
     @property
     def is_team(self) -> bool:
         return False
 
     async def close(self, *, keep: bool = False) -> None:
-        await self._whole.close(keep=keep)
+        await self._engine.close(keep=keep)

@@ -1,7 +1,7 @@
-"""The engine as one person of a team sees it. Interfaces of a team's server get this one, never the whole engine.
+"""The engine as one person of a team sees it. Interfaces of a team's server get this view, never the full engine.
 
-What is someone else's is not refused but absent: the store's view (`Store.scoped`) has no such rows, and jobs in memory
-are looked up with their owner. So an id of another person is answered like an id that does not exist.
+What belongs to someone else is absent rather than refused: the store's view (`Store.scoped`) does not have these rows,
+and jobs in memory are looked up with their owner. So another person's id is treated like an id that does not exist.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from counsel.requests import ChatRequest, CompletionRequest, NewKey, Request
 from counsel.results import Cancellation
 from counsel.settings import Settings
 
-_LONGEST = 40  # characters of a chosen name that stay readable
+_LONGEST = 40  # characters of a person's own name for a conversation that stay readable
 
 
 class PersonEngine(ScopedEngine):
-    def __init__(self, whole: Engine, person: Person, token: str = "", address: str = "") -> None:
-        super().__init__(whole, person.id)
+    def __init__(self, engine: Engine, person: Person, token: str = "", address: str = "") -> None:
+        super().__init__(engine, person.id)
         self.person = person
         self._sender = Sender(person, token, address)
-        self.archive = PersonArchive(whole.home, self.store, person, self._note)
+        self.archive = PersonArchive(engine.home, self.store, person, self._note)
 
-    def _note(self, action: Action, what: str, detail: str = "") -> None:
-        self._whole.audit.note(self._sender, action, what, detail)
+    def _note(self, action: Action, subject: str, detail: str = "") -> None:
+        self._engine.audit.note(self._sender, action, subject, detail)
 
     async def submit(
         self,
@@ -49,8 +49,8 @@ class PersonEngine(ScopedEngine):
     ) -> str:
         try:
             self._check_role("ask")
-            if known := await self._asked_before_people(key):
-                return known
+            if earlier := await self._job_without_person(key):
+                return earlier
             if request.continuation_id is not None:
                 name = await self._conversation(
                     request.continuation_id, may_begin=isinstance(request, CompletionRequest)
@@ -61,18 +61,18 @@ class PersonEngine(ScopedEngine):
         except (NotPermitted, FileNotAllowed) as error:
             self._note("refused", type(request).__name__, error.message)
             raise
-        self._whole.audit.note_question(self._sender, job, _about(request, caller), _prompt(request))
+        self._engine.audit.note_question(self._sender, job, _about(request, caller), _prompt(request))
         return job
 
     async def with_own_keys(self, caller: Caller) -> Caller:
-        """The caller as `submit` has it: what the person can ask depends on keys of their own, too."""
+        """The caller as `submit` uses it, with the person's own keys, on which available models depend."""
         return await self.runner.own_keys.applied(replace(caller, person=self.person))
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         self._check_role("cancel")
-        cancelled = await super().cancel(any_id, member)
+        cancellation = await super().cancel(any_id, member)
         self._note("cancelled", any_id, member or "")
-        return cancelled
+        return cancellation
 
     async def delete(self, job_id: str) -> None:
         self._check_role("delete")
@@ -96,45 +96,45 @@ class PersonEngine(ScopedEngine):
         return [job for job in jobs if job is not None and job.is_open]
 
     async def budget_report(self, settings: Settings) -> list[BudgetReport]:
-        """Those that apply to the person. The server's own show what everyone has spent: they are for admins."""
-        servers = await self._whole.budget_report(settings) if self.person.is_admin else []
+        """The budgets that apply to the person. The server's own show what everyone spent, so only admins get them."""
+        servers = await self._engine.budget_report(settings) if self.person.is_admin else []
         return [*servers, *await self.budgets.team.report(self.person)]
 
     async def close(self, *, keep: bool = False) -> None:
-        """The whole engine is closed by whoever opened it."""
+        """Do nothing: the full engine is closed by whoever opened it."""
 
-    # ── whose is it? ──
+    # ── ownership ──
 
     def _own_key(self, key: str | None) -> str | None:
-        """Two people may choose the same key, and a job's id is made of it."""
+        """The key made unique to the person: two people may choose the same key, and a job's id is derived from it."""
         if key is None:
             return None
         own = f"{self.person.id}-{key}"
         return NewKey(own) if isinstance(key, NewKey) else own
 
-    async def _asked_before_people(self, key: str | None) -> str | None:
-        """The operator's call that was sent to a server of an earlier release: its key has no person in it."""
+    async def _job_without_person(self, key: str | None) -> str | None:
+        """The operator's job on a server of an earlier release, whose key does not contain a person."""
         if self.person.id != OPERATOR.id or key is None or isinstance(key, NewKey):
             return None
         return await self.store.job_with_key(key)
 
     async def _conversation(self, name: str, *, may_begin: bool) -> str:
-        """The stored name of a conversation that a caller names: names that people choose are their own.
+        """The stored name of the conversation that a caller names. Each person has their own set of chosen names.
 
-        `may_begin`: a completion begins a conversation under any name, also one that looks like an id of ours.
+        `may_begin`: a completion can begin a conversation with any name, even one that looks like one of our ids.
         """
         if await self.store.conversation(name) is not None:
             return name
         if await self.store.of_team().conversation(name) is not None:
             raise NotPermitted(
-                f"{name} is shared: the team can read it, and only its owner can continue it.",
+                f"{name} is shared: the team can read it, but only its owner can continue it.",
                 hint="Start a conversation of your own.",
             )
         if not is_name(name) or (ids.is_ours(name) and not may_begin):
-            return name  # intake refuses it
-        return self._chosen(name)
+            return name  # `intake` refuses it
+        return self._own_name(name)
 
-    def _chosen(self, name: str) -> str:
+    def _own_name(self, name: str) -> str:
         digest = hashlib.sha256(f"{self.person.id}/{name}".encode()).hexdigest()[:20]
         return f"{name[:_LONGEST]}.{digest}"
 
@@ -145,14 +145,14 @@ class PersonEngine(ScopedEngine):
             if ids.is_ours(any_id) or not is_name(any_id):
                 raise
             try:
-                return await super()._find(self._chosen(any_id), running_only=running_only)
+                return await super()._find(self._own_name(any_id), running_only=running_only)
             except NotFound:
                 pass
             raise
 
 
 def _about(request: Request | CompletionRequest, caller: Caller) -> str:
-    """Which models were asked, without the question."""
+    """Which models were asked and through which client, without the question."""
     if isinstance(request, CompletionRequest | ChatRequest):
         models = request.model
     else:

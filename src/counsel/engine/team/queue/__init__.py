@@ -1,1 +1,1 @@
-"""How work is distributed over the servers and workers of a team (docs/decisions/27-procrastinate.md)."""
+"""Distributes jobs over the servers and workers of a team (docs/decisions/27-procrastinate.md)."""

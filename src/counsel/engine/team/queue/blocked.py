@@ -1,7 +1,7 @@
-"""Turns that wait in the queue behind a job which no living server can take: their callers get an error after a minute.
+"""Ends turns that wait in the queue behind a job which no living server can take: callers get an error after a minute.
 
-One person's engine does the same in `engine/jobs/turns.py`, where each turn that waits is a task. In a team nobody has
-taken such a turn yet, so the server that was asked watches it.
+A single person's engine does the same in `engine/jobs/turns.py`, where each waiting turn is a task. In a team no server
+has taken such a turn yet, so the server that received it watches it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class BlockedTurns:
         self._store = store
         self._queue = queue
         self._recovery = recovery
-        self._since: dict[tuple[str, str], float] = {}  # by the turn and the job ahead
+        self._since: dict[tuple[str, str], float] = {}  # by the turn and the job ahead of it
 
-    async def look(self, jobs: Collection[str]) -> None:
-        """End those of them that have been blocked for too long, and that someone waits for."""
+    async def end_overdue(self, jobs: Collection[str]) -> None:
+        """End the jobs among these that have been blocked for too long."""
         now = time.monotonic()
         since: dict[tuple[str, str], float] = {}
         for job, first in await self._queue.turns_behind(jobs):

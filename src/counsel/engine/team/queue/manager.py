@@ -1,7 +1,7 @@
 """procrastinate's job manager on our own connections, with a fence.
 
-As shipped it matches rows by their id alone, and any error of the database stops its worker. Here finishing and retrying
-require the same attempt of the same worker, and an error means: try again.
+The original matches rows by their id alone, and any database error stops its worker. Here a row can be finished or
+retried only by the same attempt of the same worker, and a statement that fails is tried again.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from counsel.engine.store.records import QueuedRow
 from counsel.errors import CounselError
 
 log = logging.getLogger("counsel.queue")
-_AGAIN = 1.0  # seconds until a statement that failed is tried again
+_RETRY_SECONDS = 1.0  # until a failed statement is tried again
 
 
 class FencedJobManager(manager.JobManager):
     def __init__(
         self, queue: Queue, queues: Callable[[], Sequence[str]], is_alive: Callable[[], bool]
     ) -> None:
-        """`queues`: those from which a job may be taken now. `is_alive`: no other process thinks that this one is dead."""
-        super().__init__(BaseConnector())  # never used: every statement that a worker needs is below
+        """`queues`: from which a job may be taken now. `is_alive`: whether no other process considers this one dead."""
+        super().__init__(BaseConnector())  # never used, as every statement that a worker needs is below
         self._queue = queue
         self._queues = queues
         self._is_alive = is_alive
         self._woken = asyncio.Event()
         self.active: dict[int, QueuedRow] = {}  # rows that this worker has taken
-        self.fetching = asyncio.Lock()  # held while a row is taken and not yet in `active`
+        self.fetching = asyncio.Lock()  # held while a row is taken but not yet in `active`
 
     def wake(self) -> None:
-        """A row may be free."""
+        """Look for rows: one may be free now."""
         self._woken.set()
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> jobs.Job | None:  # noqa: ARG002 - ours change
@@ -59,9 +59,9 @@ class FencedJobManager(manager.JobManager):
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:  # noqa: ARG002 - always deleted
         row = self.active[job.id or 0]
         if status == jobs.Status.SUCCEEDED:
-            await self._surely(lambda: self._queue.finish(row))
-        else:  # a task that this release does not know, or a worker that was stopped: others may do it
-            await self._surely(lambda: self._queue.retry(row, 10.0))
+            await self._write_until_done(lambda: self._queue.finish(row))
+        else:  # an unknown task, or a worker that was stopped: another worker may do it
+            await self._write_until_done(lambda: self._queue.retry(row, 10.0))
         self.active.pop(row.id, None)
 
     async def retry_job(
@@ -75,17 +75,17 @@ class FencedJobManager(manager.JobManager):
         row = self.active[job.id or 0]
         now = dt.datetime.now(dt.UTC)
         seconds = max(0.0, (retry_at - now).total_seconds()) if retry_at else 0.0
-        await self._surely(lambda: self._queue.retry(row, seconds))
+        await self._write_until_done(lambda: self._queue.retry(row, seconds))
         self.active.pop(row.id, None)
 
-    async def _surely(self, write: Callable[[], Awaitable[None]]) -> None:
-        """A row that stays taken by a living worker is never given to another."""
+    async def _write_until_done(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Retry until the write succeeds, as a row that a living worker holds is never given to another."""
         while True:
             try:
                 return await write()
             except CounselError as error:
                 log.warning("the queue cannot be written: %s", error)
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_RETRY_SECONDS)
 
     # ── the worker itself ────────────────────────────────────────────────────────────────────────────
 
@@ -93,24 +93,24 @@ class FencedJobManager(manager.JobManager):
         return self._queue.worker or await self._queue.register()
 
     async def unregister_worker(self, worker_id: int) -> None:
-        """Later, when the last job is released: a row without a worker counts as a dead worker's."""
+        """Do nothing yet: a row without a worker counts as a dead worker's. `TeamQueue.close` unregisters it later."""
 
     async def update_heartbeat(self, worker_id: int) -> None:  # noqa: ARG002 - ours may have changed
-        """There is one truth about which processes are alive, the owners' presence: without it, this worker has no heartbeat."""
+        """Beat only while the owners' presence, the one authority on which processes are alive, is certain."""
         if not self._is_alive():
             return
         try:
-            if not await self._queue.beat():  # deleted while this process was suspended for long
+            if not await self._queue.beat():  # the row was deleted during a long suspension of this process
                 await self._queue.register()
         except CounselError as error:
             log.info("no heartbeat: %s", error)
 
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 - only by the sweep
-        """A suspended worker keeps its row: without it, all that it takes afterwards would be refused."""
+        """None: a suspended worker keeps its row, as without it everything that it takes afterwards would be refused."""
         return []
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> list[int]:  # noqa: ARG002 - none in any queue
-        """Cancelling is in our own jobs, which also run without a row's task."""
+        """None: cancellation is handled by our own jobs, which also run without a row's task."""
         return []
 
     async def listen_for_jobs(
@@ -119,11 +119,11 @@ class FencedJobManager(manager.JobManager):
         on_notification: manager.NotificationCallback,
         queues: Iterable[str] | None = None,  # noqa: ARG002 - of all queues
     ) -> None:
-        """From our one LISTEN connection, which is made again when it is lost."""
+        """Pass on notifications from our only LISTEN connection, which is re-established if it is lost."""
         while True:
             await self._woken.wait()
             self._woken.clear()
-            for pause in (0.05, 0.0):  # the worker forgets what arrives while it fetches: once more
+            for pause in (0.05, 0.0):  # twice, as the worker forgets what arrives while it fetches
                 await on_notification(channel="", notification={"type": "job_inserted", "job_id": 0})
                 await asyncio.sleep(pause)
 

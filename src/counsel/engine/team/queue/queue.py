@@ -1,8 +1,7 @@
-"""The team's queue in this process: what it offers, what it takes, what it gives back.
+"""The team's queue in this process: which jobs it offers, takes and gives back.
 
-A call is run where it arrives if there is room: its text reaches its client without a detour, and its row is written as
-taken. Otherwise, and when an earlier turn of its conversation has not ended, any server or worker with the same keys takes
-it.
+If there is room, a call runs where it arrives: its text reaches its client directly, and its row is written as taken.
+Otherwise, and if an earlier turn of its conversation has not ended, any server or worker with the same keys takes it.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("counsel.queue")
 HEARTBEAT = 1.0  # seconds
-DEAD_AFTER = 5 * HEARTBEAT  # then what a worker had taken is given to others
-_POLL = 1.0  # seconds between looks for a job, if no notification arrives
-_LOOK = 1.0  # seconds between looks for rows of dead workers
-_STRAYS = 10.0  # seconds between looks for rows and jobs that this process has without knowing it
+DEAD_AFTER = 5 * HEARTBEAT  # seconds after which a silent worker's rows are given to others
+_POLL = 1.0  # seconds between checks for a job, if no notification arrives
+_LOOK = 1.0  # seconds between checks for rows of dead workers
+_STRAYS = 10.0  # seconds between checks for rows and jobs that this process has without knowing it
 _STRAY_AFTER = 30.0  # seconds after which such a job is given back
-_NO_KEYS = 30.0  # seconds until a job is offered again to a server that had not its keys
-_ALIVE = 1.0  # seconds until it is looked at again whether a job's owner is dead
-_FAILED = 5.0  # seconds, doubled with each attempt
-_LONGEST = 300.0
+_NO_KEYS = 30.0  # seconds until a job is offered again to a server that lacked its keys
+_ALIVE = 1.0  # seconds between checks of whether a job's owner is dead
+_FAILED = 5.0  # seconds until the next attempt; doubled with each attempt
+_LONGEST = 300.0  # seconds until the next attempt, at most
 _FORGOTTEN = 86_400.0  # seconds after which a dead worker's row is deleted
 _UPKEEP = "upkeep"
-_WAITING, _BACKGROUND, _NESTED = 10, 0, 20  # priorities: someone waits, nobody does, another job does
+_WAITING, _BACKGROUND, _NESTED = 10, 0, 20  # priorities: someone waits, nobody waits, another job waits
 
 
 class Later(Exception):
-    """The row is offered again after so many seconds."""
+    """Raised in a task to have the row offered again after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"again in {seconds} s")
@@ -77,10 +76,11 @@ class TeamQueue:
         *,
         takes_jobs: bool = True,
     ) -> None:
-        """`takes_jobs`: also others'. A process that ends with its one question would break theirs off, and cost twice."""
+        """`takes_jobs`: also take other processes' jobs. A process that ends after its one question must not: it would
+        interrupt their jobs, which would then be paid for twice."""
         self._runner = runner
         self._takes_others = takes_jobs
-        self._offered: set[str] = set()  # jobs asked for here that waited in the queue at the last look
+        self._offered: set[str] = set()  # jobs received here that were waiting in the queue at the last check
         self._blocked = BlockedTurns(store, queue, runner.recovery)
         self._store = store
         self._queue = queue
@@ -89,33 +89,33 @@ class TeamQueue:
         self._manager = FencedJobManager(queue, self._queues, runner.ownership.is_sure)
         self._is_taking = True
         self._tasks: list[asyncio.Task[Any]] = []
-        self._strays: dict[str, float] = {}  # our jobs that do not run here, and since when
+        self._strays: dict[str, float] = {}  # our jobs that do not run here, and when this was noticed
         queue.on_change = self._manager.wake
         logging.getLogger("procrastinate").setLevel(logging.WARNING)
 
     async def open(self) -> None:
         await self._queue.register()
-        self._queue.serve(self._served())
+        self._queue.serve(self._served_queues())
         self._tasks = [
             asyncio.create_task(self._work(), name="counsel-worker"),
-            asyncio.create_task(self._look_after_workers(), name="counsel-reaper"),
+            asyncio.create_task(self._maintain(), name="counsel-reaper"),
         ]
 
     def entry(self, job: Job, fingerprint: str) -> QueueEntry:
-        """Where a new job is offered, and whether this process has room for it."""
-        is_nested = bool(job.caller.chain)  # another job waits for it, and has a place
+        """The queue entry of a new job, which belongs to this process if there is room for it."""
+        is_nested = bool(job.caller.chain)  # another job that is already running waits for it
         priority = _NESTED if is_nested else _BACKGROUND if job.background else _WAITING
-        name = f"{fingerprint}@{self._machine}" if _is_bound(job) else fingerprint
-        here = self._is_taking and (is_nested or self._has_room())
-        return QueueEntry(name, priority, self._queue.worker if here else None)
+        name = f"{fingerprint}@{self._machine}" if _needs_this_machine(job) else fingerprint
+        runs_here = self._is_taking and (is_nested or self._has_room())
+        return QueueEntry(name, priority, self._queue.worker if runs_here else None)
 
     def offered(self, job: str) -> None:
         self._offered.add(job)
-        self._queue.serve(self._served())  # its caller may be new here
+        self._queue.serve(self._served_queues())  # the caller may be new here
         self._manager.wake()
 
     def ended(self) -> None:
-        """There is room again, if there was none. A turn that waited for this one is announced by the database."""
+        """Look for jobs if there was no room before. The database announces a turn that waited for this one."""
         if len(self._runner.running) == self._concurrency - 1:
             self._manager.wake()
 
@@ -123,7 +123,7 @@ class TeamQueue:
         self._is_taking = False
 
     async def close(self) -> None:
-        """After the jobs of this process are released."""
+        """Close the queue, after the jobs of this process were released."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -137,10 +137,10 @@ class TeamQueue:
 
     def _queues(self) -> list[str]:
         upkeep = [_UPKEEP] if self._is_taking and self._takes_others else []
-        return upkeep + (self._served() if self._has_room() else [])
+        return upkeep + (self._served_queues() if self._has_room() else [])
 
-    def _served(self) -> list[str]:
-        """From which this process takes jobs when it has room; one that only answers requests never has."""
+    def _served_queues(self) -> list[str]:
+        """The queues from which this process takes jobs if it has room. None if it only answers requests."""
         names: list[str] = []
         if self._is_taking and self._concurrency and (self._takes_others or self._offered):
             for fingerprint in self._runner.callers.fingerprints():
@@ -148,7 +148,7 @@ class TeamQueue:
         return names
 
     async def _work(self) -> None:
-        """procrastinate's worker; it ends when something unforeseen fails, and is started again."""
+        """Run procrastinate's worker. It ends on unexpected failures, and is started again."""
         app = procrastinate.App(connector=BaseConnector(), periodic_defaults={"max_delay": 0})
         app.job_manager = self._manager
         app.task(name="counsel.job", retry=_Retry())(self._take)
@@ -158,7 +158,7 @@ class TeamQueue:
         while True:
             try:
                 await app.run_worker_async(
-                    concurrency=self._concurrency + 1,  # `_queues` limits it; a sweep needs no room
+                    concurrency=self._concurrency + 1,  # `_queues` limits jobs; a sweep needs no room
                     fetch_job_polling_interval=_POLL,
                     abort_job_polling_interval=3600.0,
                     update_heartbeat_interval=HEARTBEAT,
@@ -170,7 +170,7 @@ class TeamQueue:
             await asyncio.sleep(_POLL)
 
     async def _take(self, job: str) -> None:
-        """Run a job whose row this worker has taken, until it has ended or is someone else's."""
+        """Run a job whose row this worker has taken, until it ends or another process takes it."""
         runner = self._runner
         record = await self._store.job(job)
         if record is None or not record.is_open:
@@ -191,20 +191,20 @@ class TeamQueue:
 
     # ── giving back ──────────────────────────────────────────────────────────────────────────────────
 
-    async def _look_after_workers(self) -> None:
-        looked = time.monotonic()
+    async def _maintain(self) -> None:
+        checked_at = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK)
             try:
-                self._queue.serve(self._served())
+                self._queue.serve(self._served_queues())
                 if self._runner.ownership.may_judge():
                     await self._queue.reap(DEAD_AFTER)
                 if self._offered:
                     rows = await self._store.standing(list(self._offered))
                     self._offered = {row.id for row in rows if row.status == "processing" and not row.owner}
-                    await self._blocked.look(self._offered)
-                if time.monotonic() - looked > _STRAYS:
-                    looked = time.monotonic()
+                    await self._blocked.end_overdue(self._offered)
+                if time.monotonic() - checked_at > _STRAYS:
+                    checked_at = time.monotonic()
                     await self._give_back_strays()
             except CounselError as error:
                 log.info("the queue was not maintained: %s", error)
@@ -212,12 +212,12 @@ class TeamQueue:
                 log.exception("maintaining the queue failed")
 
     async def _give_back_strays(self) -> None:
-        """What this process was given without hearing of it: the connection was lost before the answer."""
+        """Give back rows and jobs that this process got without knowing it: the connection was lost before the answer."""
         ours = self._runner.ownership.name
         async with self._manager.fetching:
             await self._queue.give_back_strays(ours, list(self._manager.active))
-        known = self._runner.running.keys() | self._runner.endings.unsaved.keys()
-        strays = set(await self._queue.jobs_of(ours)) - known
+        our_jobs = self._runner.running.keys() | self._runner.endings.unsaved.keys()
+        strays = set(await self._queue.jobs_of(ours)) - our_jobs
         now = time.monotonic()
         self._strays = {job: self._strays.get(job, now) for job in strays}
         for job, since in self._strays.items():
@@ -225,8 +225,8 @@ class TeamQueue:
                 await self._queue.release_job(job, ours)
 
 
-def _is_bound(job: Job) -> bool:
-    """It needs this machine: its agents, its MCP servers, or a folder to which the conversation is exported."""
+def _needs_this_machine(job: Job) -> bool:
+    """Whether the job needs this machine's agents or MCP servers, or a folder here to export its conversation to."""
     task = job.task
     return bool(task.export or task.tools) or any(
         registry.resolve(name) for model in task.models for name in chain(model)
