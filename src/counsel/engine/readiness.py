@@ -32,7 +32,7 @@ DRAINING = Reason("draining", "The server is being stopped: it takes no new jobs
 
 
 async def not_ready(store: Store, limit: int, *, draining: bool = False) -> list[Reason]:
-    """Why this process is not ready; empty if it is. `limit`: seconds that a job may wait in the queue (0: no limit)."""
+    """Why this process is not ready; empty if it is. `limit`: seconds a job may wait in the queue (0: no limit)."""
     reasons = [DRAINING] if draining else []
     check = asyncio.ensure_future(_reasons(store, limit))
     # Retrieves the exception of a check that nothing awaits, so that asyncio does not report it.

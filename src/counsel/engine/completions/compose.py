@@ -1,4 +1,4 @@
-"""Turns a client's completion into a call for one model. Refuses what the model cannot take, before anything is sent."""
+"""Turns a client's completion into a call for one model. Refuses what the model cannot take before sending anything."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def _left_out(request: CompletionRequest, route: Route) -> tuple[str, ...]:
 
 
 def _check_window(call: Call, model: Model) -> None:
-    """Refuse what certainly does not fit. Near the limit the vendor decides: its clients count with its own numbers, and
-    the estimate may be half as high again as the truth.
+    """Refuse what certainly does not fit. Near the limit the vendor decides: its clients count with its own numbers,
+    and the estimate may be half as high again as the truth.
     """
     if call.tokens * 2 > max(model.context, _LARGEST_WINDOW) * 3:
         tokens.check_window(call, model)

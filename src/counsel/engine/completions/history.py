@@ -63,7 +63,7 @@ def turn(text: str, parts: tuple[AnswerPart, ...]) -> Turn:
 
 
 def _call(part: AnswerPart) -> ToolCall | None:
-    """A call that the client answers, including calls of free-text tools, which only clients of the vendor's API get."""
+    """A call that the client answers; also one of a free-text tool, which only clients of the vendor's API get."""
     if part["type"] == "tool_call":
         return ToolCall(part["id"], part["name"], part["arguments"])
     if part["type"] != "vendor" or part["item"].get("type") != "custom_tool_call":

@@ -1,4 +1,4 @@
-"""Stop sequences for vendors that do not support them (OpenAI's Responses, agents): cuts the answer where one begins."""
+"""Stop sequences for vendors without them (OpenAI's Responses, agents): cuts the answer where one begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from counsel.types import Event, Finished, Text, ToolInput, ToolUse
 
 
 async def cut(events: AsyncIterator[Event], sequences: tuple[str, ...]) -> AsyncIterator[Event]:
-    """The events up to the first sequence. Closes the upstream connection there: the rest is neither read nor paid for."""
+    """The events up to the first sequence. Closes the upstream connection: the rest is neither read nor paid for."""
     search = _Search(sequences)
     async with aclosing(cast(Any, events)) as upstream:
         async for event in upstream:

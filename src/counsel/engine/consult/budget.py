@@ -1,7 +1,7 @@
 """Enforces budgets: the most that a request can cost is reserved before it is sent, and settled afterwards.
 
-The bound for the output is exact, because the request's output limit is the number of tokens that was reserved. The bound
-for the input is an estimate that is rather too high (`tokens.at_most`). `docs/use/budgets.md` explains the rules.
+The bound for the output is exact, because the number of tokens that was reserved is sent as the request's limit. The
+bound for the input is an estimate that is rather too high (`tokens.at_most`). `docs/use/budgets.md` explains the rules.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Budgets:
         self._team: TeamLimits | None = None
 
     def of_job(self, job: Job) -> JobBudget | None:
-        """The job's budget; None if no limit applies: then nothing is read or written. Team limits are in the database."""
+        """The job's budget; None if no limit applies, so nothing is read or written. A team's are in the database."""
         none = job.task.max_cost_usd is None and not budgets.apply(job.caller.settings)
         return None if none and job.caller.person is None else JobBudget(self, job)
 

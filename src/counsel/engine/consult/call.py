@@ -166,7 +166,7 @@ class Consultation:
         self._store.progress(self.fence, completed)
 
     def _mark_attempt(self) -> None:
-        """Count each attempt after the first once, so that a job that always kills its process is given up eventually."""
+        """Count each attempt after the first once: a job that always kills its process is given up eventually."""
         if self.job.attempt > 1 and not self._marked:
             self._marked = True
             self._store.mark_attempt(self.fence)

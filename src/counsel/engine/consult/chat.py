@@ -171,7 +171,7 @@ def report_failure(consultation: Consultation, route: Route, error: CounselError
 
 
 def _step(job: Job, route: Route) -> Step:
-    """The step that asks this model. The transport limits each request; the many requests of a tool loop share one limit."""
+    """The step that asks this model. The transport limits each request; all requests of a tool loop share one limit."""
     key = f"answer:{route.name}"
     if not job.task.tools or route.is_agent:
         return Step(

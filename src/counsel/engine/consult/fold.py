@@ -107,7 +107,7 @@ class Fold:
         return True
 
     def _on_text(self, delta: str) -> None:
-        """Add text, with surrogate pairs repaired: clients written in Rust reject a message that contains half of one."""
+        """Add text with surrogate pairs repaired: clients written in Rust reject a message with half a pair."""
         if self._repair.waits or not delta.isascii():
             delta = self._repair.feed(delta)
         if not delta:
@@ -131,7 +131,7 @@ class Fold:
             self._add_text(rest)
 
     def cut_off(self) -> None:
-        """End an answer that is too long. The transport limits each request; agents and several requests are limited here."""
+        """End an answer that is too long. The transport limits one request; agents and tool loops are limited here."""
         self.on_notice(answer_limit.notice(self._route.name, self._limit))
         self.finished = Finished("length")
 

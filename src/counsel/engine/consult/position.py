@@ -60,7 +60,7 @@ def _split_withdrawal(pending: str, event: Withdrawn) -> tuple[str, Withdrawn]:
 
 
 def _start(text: str, *, is_start: bool) -> int:
-    """Where an ending that may be the line begins, with the white space before it. `is_start`: no text precedes this one."""
+    """Where an ending that may be the line begins, with the white space before it. `is_start`: nothing precedes it."""
     tail = text[-_MOST:]
     body = tail.rstrip()
     line = body.rfind("\n") + 1

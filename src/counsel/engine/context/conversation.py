@@ -105,7 +105,8 @@ def turns(history: History, model: Model | None) -> list[Turn]:
 
 
 def _readable(message: Message) -> str:
-    """Older releases stored empty answers. No vendor accepts them, and many require alternating roles."""
+    """The message's text, with a placeholder for empty answers, which older releases stored: no vendor accepts them, and
+    many require alternating roles."""
     return prompts.NO_ANSWER if message.role == "assistant" and is_blank(message.text) else message.text
 
 
@@ -115,12 +116,12 @@ def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tupl
 
 
 def _for_agent(call: Call, job: Job, history: History, session: AgentSession | None) -> Call:
-    """An agent reads files itself and continues its own session, with the turns that the session missed."""
+    """The call for an agent, which reads files itself and continues its own session with the turns that it missed."""
     new_turns = list(call.turns)
     new_turns[-1] = replace(new_turns[-1], text=job.task.prompt)
     if session and session.messages < history.count:
-        missed = [(message.role, message.text) for message in history.messages[session.messages :]]
-        new_turns[-1] = replace(new_turns[-1], text=prompts.missed_turns(missed) + new_turns[-1].text)
+        missed_turns = [(message.role, message.text) for message in history.messages[session.messages :]]
+        new_turns[-1] = replace(new_turns[-1], text=prompts.missed_turns(missed_turns) + new_turns[-1].text)
     return replace(
         call,
         turns=tuple(new_turns),

@@ -38,7 +38,7 @@ def encodings(data: bytes) -> tuple[str, ...]:
 
 
 def check(data: bytes, encoding: str, name: str) -> None:
-    """Raises `InvalidArgument` for bytes that can be decoded but are not text."""
+    """Raise `InvalidArgument` for bytes that can be decoded but are not text."""
     if encoding in {"utf-8", "latin-1"} and b"\0" in data:
         raise binary(name, "it contains NUL bytes")
     if encoding == "latin-1" and len(data) - len(data.translate(None, _CONTROLS)) > len(data) * _BINARY_SHARE:

@@ -25,7 +25,7 @@ _RANGE = re.compile(r"(.+)\{(\d{0,9}):(\d{0,9})\}", re.DOTALL).fullmatch
 
 @dataclass(frozen=True, slots=True)
 class FileSpec:
-    """A file name as the caller wrote it, parsed."""
+    """A parsed file name, and as the caller wrote it."""
 
     name: str
     path: Path
@@ -192,7 +192,7 @@ def _shown_name(path: Path, folders: Folders) -> str:
 
 
 def _block(source: Source, lines: list[str]) -> str:
-    """Every line of content begins with its number, so that content cannot fake the end of the block."""
+    """The file as a block. Every line of content begins with its number, so that it cannot fake the end of the block."""
     facts = {"path": source.name, "size": f"{source.size} bytes", "modified": source.modified}
     count = source.pages or source.lines
     if source.first is not None:
@@ -208,7 +208,7 @@ def _block(source: Source, lines: list[str]) -> str:
 
 
 def attribute(text: str) -> str:
-    """File names can contain quotes, newlines or invalid bytes; they must not break the header."""
+    """A text escaped for a header: file names can contain quotes, newlines or invalid bytes."""
     printable = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

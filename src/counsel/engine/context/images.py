@@ -114,11 +114,11 @@ def _from_data_url(value: str, name: str, folders: Folders) -> tuple[bytes, str]
         raise InvalidArgument(
             f"{name} has malformed base64.", hint="Encode the image again.", file=name
         ) from None
-    declared = _ALIASES.get((match[1] or "").lower(), (match[1] or "").lower())
+    declared_type = _ALIASES.get((match[1] or "").lower(), (match[1] or "").lower())
     media_type, _ = kind(data, name)
-    if declared and declared != media_type:
+    if declared_type and declared_type != media_type:
         raise InvalidArgument(
-            f"{name} is declared as {declared} but contains {media_type}.",
+            f"{name} is declared as {declared_type} but contains {media_type}.",
             hint=f"Write data:{media_type};base64,…",
             file=name,
         )
@@ -142,7 +142,7 @@ def kind(data: bytes, name: str) -> tuple[str, str]:
 
 
 def checked(data: bytes, name: str, settings: Settings) -> Image:
-    """The image in these bytes. Raises if it is not an image, or too large."""
+    """The image in these bytes. Raises if they are not an image, or if it is too large."""
     if len(data) > settings.max_image_bytes:
         raise _too_many_bytes(name, settings.max_image_bytes)
     media_type, pillow = kind(data, name)
@@ -273,7 +273,7 @@ def _pillow_name(image: Image) -> str:
 
 
 def _smaller(image: Pillow.Image, media_type: str, limit: Limits) -> Iterator[tuple[str, Pillow.Image]]:
-    """Candidates, best first: PNG stays PNG, then JPEG, then fewer and fewer pixels. An animation's first frame only."""
+    """Candidates, best first: PNG stays PNG, then JPEG, then fewer and fewer pixels. Animations: only the first frame."""
     from PIL import ImageOps  # see the module's first lines
 
     image.thumbnail((limit.edge, limit.edge))  # before decoding, so that a JPEG is decoded at a reduced size

@@ -15,7 +15,7 @@ _LONGEST = 1_000  # characters of one pattern
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """One compiled pattern. `hidden`: `*` also matches names that begin with a dot, as in .gitignore but not in a shell."""
+    """A compiled pattern. `hidden`: `*` also matches names that begin with a dot, as in .gitignore but not a shell."""
 
     parts: tuple[re.Pattern[str] | None, ...]  # None: `**`
     hidden: bool = True

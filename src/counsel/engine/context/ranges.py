@@ -34,7 +34,7 @@ class Part:
 
 
 def read(file: OpenFile, span: Range, check: Callable[[str], None]) -> Part:
-    """Read the lines of `span`. `check` gets all text up to the last of them, in pieces, and raises to refuse the file."""
+    """Read the lines of `span`. `check` gets all text up to the last one, in pieces, and raises to refuse the file."""
     start = os.pread(file.fd, 4, 0)
     for encoding in decoding.encodings(start):
         os.lseek(file.fd, 0, os.SEEK_SET)

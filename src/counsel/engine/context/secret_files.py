@@ -86,7 +86,7 @@ _COPIES = 4  # levels of copies of copies
 
 
 def names(part: str) -> frozenset[str]:
-    """Its name, and all names that it may be a copy of: `#.env#`, `.env~`, `.ENV.bak`, `.id_rsa.swp`, `key copy.pem`."""
+    """The name and all that it may be a copy of: `#.env#`, `.env~`, `.ENV.bak`, `.id_rsa.swp`, `key copy.pem`."""
     name = unicodedata.normalize("NFKC", part).casefold().strip().rstrip(". ")
     candidates = {name}
     for _ in range(_COPIES):
@@ -165,7 +165,7 @@ def _in_the_home(home: Path) -> Iterator[Path]:
 
 
 def by_content(text: str, path: Path, home: Path, caller: Caller) -> str | None:
-    """Why a file's whole text forbids to send it, or None. A line range may omit the secret itself."""
+    """Why a file's whole text forbids sending it, or None. A line range may omit the secret itself."""
     for why in _reasons(text, path, caller):
         return None if _named_as_allowed(path, home, caller) else why
     return None

@@ -11,7 +11,7 @@ _OWN = "`counsel` on your own machine can do this: `counsel login` connects it t
 
 
 def check(request: Request) -> None:
-    """Refuse a request that would read, write or start something on the server. Files are checked when they are opened."""
+    """Refuse a request that would read, write or start something on the server. Files are checked when opened."""
     if request.export:
         raise NotPermitted(
             "A team's server does not export to folders.", hint="Export the conversation as a ZIP file."

@@ -160,7 +160,7 @@ def _queue(queue: QueueState) -> Iterator[list[str]]:
 
 
 def _start_time() -> float:
-    """The process's start in seconds since 1970. This module is imported much later, by the first request for metrics."""
+    """The process's start in seconds since 1970. This module is imported later, by the first request for metrics."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         uptime = float(Path("/proc/uptime").read_text().split()[0])

@@ -77,7 +77,7 @@ def record(
 
 
 async def summary(store: Store, since: float, by: By, *, local: bool = False) -> UsageSummary:
-    """Calls, failures, tokens, cost and response times since then, grouped. `local`: days in this machine's time zone."""
+    """Calls, failures, tokens, cost and response times since then, by group. `local`: days in this machine's zone."""
     calls = await store.usage(since)
     group = _local_day if by == "day" and local else _GROUPS[by]
     groups: dict[str, list[UsageRecord]] = {}

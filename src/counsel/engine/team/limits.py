@@ -120,7 +120,7 @@ class TeamLimits:
         return self._rows
 
     async def of_call(self, person: Person, provider: str | None) -> tuple[list[TeamBudget], list[TeamRate]]:
-        """The limits of a person's call to a provider; None: all that apply to the person, and those of all providers."""
+        """The limits of a person's call to a provider; None: those of all providers, and all of the person."""
         rows = [row for row in await self.rows() if applies(row, person, provider)]
         now = self._clock()
         return [limit for row in rows for limit in _budgets(row, now)], [

@@ -53,7 +53,7 @@ class DatabaseOwners:
         }
 
     async def release(self, *, owns_jobs: bool = False) -> None:
-        """Remove the row, unless jobs remain: a row that is not renewed proves this process dead, a missing row nothing."""
+        """Remove the row unless jobs remain: an expired row proves that this process is dead, a missing one nothing."""
         if not owns_jobs:
             await self._presence.release(self.name)
 

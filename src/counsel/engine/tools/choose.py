@@ -41,7 +41,7 @@ def workspace_for(caller: Caller, model: str) -> Workspace:
 
 
 def choose(names: tuple[str, ...], caller: Caller) -> list[SharedServer]:
-    """The servers with these names. Raises `Refused` for one that is not allowed, does not exist, or is counsel itself."""
+    """The servers with these names. Raises `Refused` for one that is not allowed or missing, and for counsel itself."""
     unique_names = tuple(dict.fromkeys(names))
     if len(unique_names) > MOST_SERVERS:
         raise InvalidArgument(f"`tools` takes at most {MOST_SERVERS} servers, not {len(unique_names)}.")

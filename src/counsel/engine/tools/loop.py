@@ -121,7 +121,7 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
 
 
 class Account:
-    """All rounds together: sums their usage, passes on each notice once, and separates their texts with a blank line."""
+    """All rounds together: sums their usage, passes on each notice once, and puts a blank line between their texts."""
 
     def __init__(self, route: Route) -> None:
         self._route = route

@@ -22,7 +22,7 @@ async def test_a_person_from_the_first_token_to_the_last(open_store: Open) -> No
     assert (ada.person.name, ada.person.role, ada.person.groups) == ("Ada", "admin", ("dev", "ops"))
     assert ada.token.expires is not None
     assert 1.9 < (ada.token.expires - ada.token.created) / 86400 < 2.1
-    with pytest.raises(Conflict, match="called 'ADA' already"):
+    with pytest.raises(Conflict, match="already a person called 'ADA'"):
         await directory.add("ADA")
     signed_in = await directory.signed_in(ada.secret)
     assert signed_in is not None

@@ -91,7 +91,10 @@ def _message(message: Message, models: list[str]) -> Message:
 
 
 def _without_names(text: str, authors: list[str], models: list[str]) -> str:
-    """The text without failures, and with names replaced up to the first answer; of the answers only the headings are ours."""
+    """The text without failures, with names replaced in the headings and before the first answer.
+
+    In the answers themselves nothing is replaced: only their headings are ours.
+    """
     labels_by_author = {
         author: f"Answer {letter}" for author, letter in zip(authors, ascii_uppercase, strict=False)
     }
@@ -134,7 +137,7 @@ def _review_without_names(text: str, models: list[str]) -> str:
 def blocks(
     texts: Mapping[str, str], order: Mapping[str, str], own: str = "", notes: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Each answer as the reader sees it. `order`: letters by slot; `own`: the reader's slot, whose text it already has."""
+    """Each answer as the reader sees it. `order`: letters by slot; `own`: the reader's slot, whose text it has."""
     tag = _tag([texts[slot] for slot in order if slot != own])
     for slot, letter in order.items():
         if slot == own:

@@ -181,11 +181,11 @@ class Judge:
         *earlier, question = call.turns
         answers = list(anonymous.blocks(texts, order, notes=notes))
         text = prompts.judge(question.text, answers, chooses=bool(job.task.choices))
-        consulted = None if route.is_agent else prompts.CONSULTED
+        preamble = None if route.is_agent else prompts.CONSULTED
         call = replace(
             call,
             turns=(*earlier, replace(question, text=text)),
-            system="\n\n".join(part for part in (consulted, prompts.structured(answer_schema)) if part),
+            system="\n\n".join(part for part in (preamble, prompts.structured(answer_schema)) if part),
             schema=answer_schema,
             session=None,
         )

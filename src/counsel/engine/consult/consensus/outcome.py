@@ -185,7 +185,7 @@ class Course:
         return vote.count(choices, self.participants, picks, errors)
 
     def _members(self) -> Iterator[AnswerSummary]:
-        """The models that answered. Stored with the conversation, as a chat that continues it stays with one of them."""
+        """The models that answered. Stored with the conversation: a chat that continues it stays with one of them."""
         latest = self.latest
         for member in self.participants:
             if reply := latest.get(member.slot):

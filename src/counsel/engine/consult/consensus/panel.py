@@ -30,8 +30,8 @@ _LEAST = 2  # models, even if they are from the only available vendor
 def choose(request: ConsensusRequest | ReviewRequest, router: Router, caller: Caller) -> tuple[Member, ...]:
     """The models to ask, with their roles and stances.
 
-    `["auto"]` is the user's own panel, or `panel_size` models of different vendors. Beside other names, each `auto` adds
-    one model, which gets the role and stance of its entry.
+    `["auto"]` is the user's own panel, or `panel_size` models of different vendors. Beside other names, each `auto`
+    adds one model, which gets the role and stance of its entry.
     """
     settings = caller.settings
     members = [_member(entry) for entry in panels.requested(request.models, settings)]

@@ -1,4 +1,4 @@
-"""The terms of a consensus, from its request: roles, stances, judge, choices, rounds. Refuses contradictory requests."""
+"""The terms of a consensus, from its request: roles, stances, judge, choices, rounds. Refuses contradictions."""
 
 from __future__ import annotations
 

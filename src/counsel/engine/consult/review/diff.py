@@ -1,4 +1,4 @@
-"""Reads unified diffs, narrows them to fewer lines of context, and writes them for models with the new file's line numbers."""
+"""Reads unified diffs, narrows their context, and writes them for models with the new file's line numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Hunk:
     lines: tuple[str, ...]  # each begins with " ", "+" or "-"
 
     def numbered(self) -> Iterator[tuple[int, int, str]]:
-        """Each line with its number in the old and the new file; on the side that lacks it, the number of the next line."""
+        """Each line with its number in the old and the new file; where a file lacks it, the number of the next line."""
         old, new = self.old, self.new
         for line in self.lines:
             yield old, new, line
@@ -94,7 +94,7 @@ class FileDiff:
         return "\n".join([*head, *(line for hunk in self.hunks for line in _hunk_lines(hunk))]) + "\n"
 
     def for_model(self) -> str:
-        """The file for a model. Each line of content begins with its number, so that content cannot fake a block's end."""
+        """The file for a model. Each line of content begins with its number, so that it cannot fake a block's end."""
         before = f' renamed_from="{attribute(self.old_path)}"' if self.old_path else ""
         head = f'<file path="{attribute(self.path)}" status="{self.status}"{before}>'
         parts = [head]

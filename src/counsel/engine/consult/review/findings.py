@@ -1,4 +1,4 @@
-"""Findings of several members: read from their answers, located in the change, merged, and assigned to a member to check.
+"""Findings of several members: read from answers, located in the change, merged, and assigned to a member to check.
 
 Two findings count as the same if they are in the same file, at most `NEAR` lines apart, and similar: their titles share
 at least `TITLES` of their words, or titles and reasons together at least `TEXTS` (Dice's coefficient over word stems of
@@ -106,8 +106,8 @@ def _names(files: Sequence[FileDiff]) -> dict[str, str]:
     """The changed files by every name that a member may use: the current, the old and the escaped one in the prompt."""
     before = {file.old_path: file.path for file in files if file.old_path}
     now = {file.path: file.path for file in files}
-    escaped = {attribute(name).strip(): path for name, path in (before | now).items()}
-    return before | escaped | now
+    escaped_names = {attribute(name).strip(): path for name, path in (before | now).items()}
+    return before | escaped_names | now
 
 
 def _finding(entry: dict[str, object], slot: str, paths: Mapping[str, str]) -> RawFinding | None:
@@ -196,7 +196,8 @@ def readable(text: str) -> str:
 def location(
     finding: RawFinding, files: Mapping[str, FileDiff], line_count: Callable[[str], int | None]
 ) -> Location:
-    """Where a finding is, relative to the diff. `line_count`: of a repository's file; -1: no such file; None: unknown."""
+    """Where a finding is, relative to the diff. `line_count` of a repository's file is -1 if there is no such file, and
+    None if it is unknown."""
     file = files.get(finding.file)
     lines = (file.last_line if file else None) or line_count(finding.file)
     if (file is None and lines == -1) or (lines and lines > 0 and (finding.line or 0) > lines):

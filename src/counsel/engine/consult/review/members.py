@@ -1,4 +1,4 @@
-"""The members of a review. Each is asked in its own task, so that one can fail or be stopped while the others continue."""
+"""The members of a review. Each is asked in its own task, so that one can fail or be stopped without the others."""
 
 from __future__ import annotations
 

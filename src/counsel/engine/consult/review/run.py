@@ -272,7 +272,7 @@ class _Run:
         )
 
     def _check_for(self, group: Sequence[RawFinding], checks: Mapping[str, CheckReply]) -> Check | None:
-        """The verdict of a member that did not make the finding; in a resumed job that may be any member."""
+        """The verdict of a member that did not make the finding. After a restart it may not be the assigned member."""
         authors = {finding.slot for finding in group}
         for slot, reply in checks.items():
             for finding in group:
@@ -311,7 +311,7 @@ class _Run:
             )
 
     def _members(self, reviews: Mapping[str, Review]) -> Iterator[AnswerSummary]:
-        """The models that answered. Stored with the conversation, as a chat that continues it stays with one of them."""
+        """The models that answered. Stored with the conversation: a chat that continues it stays with one of them."""
         for slot, review in reviews.items():
             reply = review.reply
             yield AnswerSummary(

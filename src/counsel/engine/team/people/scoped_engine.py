@@ -44,7 +44,7 @@ class ScopedEngine(Engine):
 
 
 class MachineEngine(ScopedEngine):
-    """For the daemon, commands and Python on a machine with a team's database: only jobs that belong to nobody in it."""
+    """For the daemon, commands and Python on a machine with a team's database: only jobs that belong to nobody."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine, "")

@@ -106,7 +106,7 @@ class FencedJobManager(manager.JobManager):
             log.info("no heartbeat: %s", error)
 
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 - only by the sweep
-        """None: a suspended worker keeps its row, as without it everything that it takes afterwards would be refused."""
+        """None: a suspended worker keeps its row; without it, everything that it takes afterwards would be refused."""
         return []
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> list[int]:  # noqa: ARG002 - none in any queue

@@ -212,7 +212,7 @@ class TeamQueue:
                 log.exception("maintaining the queue failed")
 
     async def _give_back_strays(self) -> None:
-        """Give back rows and jobs that this process got without knowing it: the connection was lost before the answer."""
+        """Give back rows and jobs that this process got unknowingly: the connection was lost before the answer."""
         ours = self._runner.ownership.name
         async with self._manager.fetching:
             await self._queue.give_back_strays(ours, list(self._manager.active))
